@@ -101,7 +101,7 @@ build() {
         return 0
     fi
     if grep -qs '^python_packages' "$folder/transport.toml"; then
-        echo "build-transports: $1 failed; it needs what \`tripmeter setup $1\` installs" \
+        echo "build-transports: $1 failed; it needs what \`tripmeter install $1\` installs" \
             "(scripts/install-middleware.sh does so, too)" >&2
     else
         echo "build-transports: $1 failed; it needs:" \

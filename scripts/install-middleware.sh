@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the transports need that drive a middleware: every Debian package named in transports/*/transport.toml,
-# and, for the user who runs this, the Python packages named there (`tripmeter setup --all`; not with --packages). May be
+# and, for the user who runs this, the Python packages named there (`tripmeter install --all --python`; not with --packages). May be
 # run again at any time: what is there is not installed again.
 set -euo pipefail
 
@@ -54,6 +54,6 @@ else
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -q -y --no-install-recommends "${missing[@]}"
 fi
 if [[ $python -eq 1 && ${1:-} != --packages ]]; then
-    cargo run --quiet --locked -p tripmeter -- setup --all
+    cargo run --quiet --locked -p tripmeter -- install --all --python
 fi
 echo "install-middleware: done; next: scripts/build-transports.sh"

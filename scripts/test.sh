@@ -182,7 +182,7 @@ everything() {
     build
     scripts/check-size.sh "$tripmeter"
     step Python packages of transports
-    "$tripmeter" setup --all
+    "$tripmeter" install --all --python
     step transports that are plugins
     export PROFILE=dev
     OUT=$TRIPMETER_TRANSPORTS scripts/build-transports.sh
@@ -210,7 +210,7 @@ presets() {
     "${isolated[@]}" "$python" tests/foreign_recording.py "$tripmeter"
     for name in iceperf quick; do
         step "preset $name"
-        "${isolated[@]}" "$tripmeter" run --preset "$name" -n 100 -o "$scratch/results/$name"
+        "${isolated[@]}" "$tripmeter" run "$name" -n 100 -o "$scratch/results/$name"
         "$python" tests/check_results.py "$scratch/results/$name"
     done
     step benchmark against bare loops
@@ -249,7 +249,7 @@ nightly() {
     TRIPMETER_REQUIRE_ALL=1 run_tests --run-ignored only || broken=1
     step release build
     cargo build --release --locked -p tripmeter
-    "${isolated[@]}" "$target/release/tripmeter" run --preset quick -o "$scratch/results/release"
+    "${isolated[@]}" "$target/release/tripmeter" run quick -o "$scratch/results/release"
     # All take hours: the sixteenth after the last one.
     local last=-1 part code=0
     [[ ! -f $target/mutants-part ]] || last=$(<"$target/mutants-part")

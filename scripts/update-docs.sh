@@ -30,7 +30,7 @@ fi
 # Draws the plots of the results folders $* and prints them as Markdown; with --check compares them with those there.
 plots() {
     local file name
-    "$tripmeter" plot "$@" -p "$folder" --svg >"$scratch.plots" || return
+    "$tripmeter" export "$@" -o "$folder" --format svg >"$scratch.plots" || return
     while IFS= read -r file; do
         name=${file##*/}
         printf '![%s](plots/%s)\n' "${name%.svg}" "$name"

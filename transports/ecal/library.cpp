@@ -10,10 +10,10 @@ namespace {
 
 constexpr const char* kVariable = "TRIPMETER_ECAL_LIBRARY";
 constexpr const char* kName = "libecal_core.so.6";
-constexpr const char* kRemedy = "`tripmeter setup ecal` installs 6.1.1 for this user, or name its libecal_core.so.6 in the "
+constexpr const char* kRemedy = "`tripmeter install ecal` installs 6.1.1 for this user, or name its libecal_core.so.6 in the "
                                 "variable TRIPMETER_ECAL_LIBRARY";
 
-// The library in the Python environment that `tripmeter setup ecal` makes; empty if there is none.
+// The library in the Python environment that `tripmeter install ecal` makes; empty if there is none.
 std::string in_environment()
 {
     const char* data = std::getenv("XDG_DATA_HOME");

@@ -45,11 +45,16 @@ const LOCK_TIME: Duration = Duration::from_secs(25);
 /// How long that word may take.
 const GREETING_TIME: Duration = Duration::from_secs(2);
 
+/// The command that whoever was awaited is started by.
+fn start(who: &str) -> &'static str {
+    if who == "follower" { "`tripmeter follow`" } else { "a measuring command, such as `tripmeter ping`," }
+}
+
 /// Why leader and follower did not come together.
 #[derive(Debug, Error)]
 pub enum MeetError {
     /// Nobody came.
-    #[error("no {who} came to '{}' within {seconds} s; start `tripmeter {who}` with the same --rendezvous", rendezvous.display())]
+    #[error("no {who} came to '{}' within {seconds} s; start {} with the same --rendezvous", rendezvous.display(), start(who))]
     Nobody {
         /// Who was awaited.
         who: &'static str,

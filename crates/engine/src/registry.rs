@@ -82,7 +82,7 @@ pub enum RegistryError {
         reason: String,
     },
     /// A name that no system has.
-    #[error("unknown transport '{name}'{hint}; `tripmeter transports` lists what there is")]
+    #[error("unknown transport '{name}'{hint}; `tripmeter list` lists what there is")]
     Unknown {
         /// As written.
         name: String,
@@ -167,7 +167,7 @@ impl Entry {
         let is_set = |name: &&str| environment.contains_key(*name) || std::env::var_os(name).is_some();
         let names: Vec<&str> = self.sidecar.ignores_environment.iter().map(String::as_str).filter(is_set).collect();
         let (system, list) = (self.system(), names.join(", "));
-        let hint = format!("`tripmeter transports {system}` lists its settings");
+        let hint = format!("`tripmeter list {system}` lists its settings");
         (!names.is_empty()).then(|| format!("transport '{system}' ignores {list} of the environment; {hint}"))
     }
 
@@ -297,7 +297,7 @@ fn remedy(sidecar: &Sidecar) -> String {
         text += &format!("; packages needed: {}", sidecar.packages.join(", "));
     }
     if !sidecar.python_packages.is_empty() {
-        text += &format!("; set up with `tripmeter setup {}`", sidecar.system);
+        text += &format!("; get it by `tripmeter install {}`", sidecar.system);
     }
     if !sidecar.build.is_empty() {
         text += &format!("; build with `{}`", sidecar.build);

@@ -42,7 +42,7 @@ const HICCUP_SPIN: Duration = Duration::from_millis(200);
 pub enum Followers {
     /// This process.
     Local,
-    /// A `tripmeter follower` in another terminal.
+    /// A `tripmeter follow` in another terminal.
     ByHand {
         /// Name of the place that it comes to; see [`crate::by_hand::rendezvous`].
         rendezvous: String,

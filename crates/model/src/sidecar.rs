@@ -16,7 +16,7 @@ pub struct Sidecar {
     /// Debian packages it needs.
     #[serde(default)]
     pub packages: Vec<String>,
-    /// Python packages it needs, each pinned as `name==version`; `tripmeter setup SYSTEM` installs them.
+    /// Python packages it needs, each pinned as `name==version`; `tripmeter install SYSTEM` installs them.
     #[serde(default)]
     pub python_packages: Vec<String>,
     /// Those of them, by name, that there is no wheel of: they are built where they are installed.

@@ -18,7 +18,7 @@ pub use eprosima::{
     EprosimaCompareArgs, EprosimaHistoryArgs, JobArgs, ProcessArgs, PruneArgs,
 };
 pub use iceperf::{Benchmark, IceperfArgs, IceperfCommand, IceperfLeaderArgs, Technology};
-pub use machine::{CompletionsArgs, InstallArgs, ListArgs, Listed, ManArgs};
+pub use machine::{CompletionsArgs, InstallArgs, ListArgs, ManArgs};
 pub use measure::{
     AllowedArgs, CallArgs, Cpu, ExperimentArgs, FollowArgs, LoggerArgs, MeasuringArgs, OutputArgs, PingArgs,
     PluginArgs, PublishArgs, ReplayArgs, RunArgs, RunningArgs, ShownArgs, ThroughputArgs, Written,
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn short_help_fits_a_screen() {
-        for (name, mut command) in every_command() {
+        for (name, command) in every_command() {
             let text = command.clone().term_width(80).render_help().to_string();
             let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
             assert!(text.lines().count() <= 40 && widest <= 80, "{name}: {} x {widest}\n{text}", text.lines().count());

@@ -23,7 +23,7 @@ pub fn preset(name: &str) -> Result<&'static str, CliError> {
     let found = PRESETS.iter().find(|(other, _)| *other == name).map(|(_, text)| *text);
     found.ok_or_else(|| {
         let hint = did_you_mean(name, PRESETS.iter().map(|(name, _)| *name));
-        let text = format!("unknown preset '{name}'{hint}; `tripmeter presets` lists them");
+        let text = format!("unknown preset '{name}'{hint}; `tripmeter list presets` lists them");
         CliError::new(exit::USAGE, text)
     })
 }

@@ -108,7 +108,7 @@ mod tests {
         assert!(refused(Common { topics: Some(2), ..Common::default() }).contains("'--topics'"));
         assert!(refused(Common { samples: Some(2), ..Common::default() }).contains("'-n (samples)'"));
         let pattern = refused(Common { pattern: Some(Pattern::PingPong), ..Common::default() });
-        assert!(pattern.contains("'pingpong'") && pattern.contains("--pattern"), "{pattern}");
+        assert!(pattern.contains("'pingpong'") && pattern.contains("choose one of these"), "{pattern}");
         let wait = Some(tripmeter_abi::Wait::Block);
         for pattern in [Pattern::Channel, Pattern::Rpc] {
             assert!(fits_recording(&Common { pattern: Some(pattern), wait, ..Common::default() }).is_ok());

@@ -49,7 +49,7 @@ impl<T> AtTransport<T> for Result<T, Problem> {
 #[derive(Debug, Error)]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum Problem {
-    #[error("nothing is to be measured; name transports with -t, or add [[sub_experiment]] to the file")]
+    #[error("nothing is to be measured; name transports, or add [[sub_experiment]] to the file")]
     NoSubExperiment,
     #[error("none of the transports asked for can run here: {}", .0.join(" | "))]
     NothingLeft(Vec<String>),
@@ -75,11 +75,11 @@ pub enum Problem {
     )]
     FollowersWithoutRaw(u32),
     #[error(
-        "it reaches 1 follower with a message, {0} were asked for; choose one that `tripmeter transports` shows with \
+        "it reaches 1 follower with a message, {0} were asked for; choose one that `tripmeter list` shows with \
          'fan-out', or ask for 1 (--followers)"
     )]
     NoFanOut(u32),
-    #[error("latency one way needs all samples in memory; leave out `--raw none` or `one_way`")]
+    #[error("latency one way needs all samples in memory; leave out `--raw none` or --one-way")]
     OneWayWithoutRaw,
     #[error("0 samples were asked for; ask for 1 or more (-n)")]
     NoSamples,
@@ -116,16 +116,18 @@ pub enum Problem {
     UnknownVariant { variant: String, known: String, hint: String },
     #[error("there is no setting '{setting}'{hint}; {known}")]
     UnknownSetting { setting: String, known: String, hint: String },
-    #[error("none of the transports has a setting '{0}'; `tripmeter transports` lists what they have")]
+    #[error("none of the transports has a setting '{0}'; `tripmeter list` lists what they have")]
     UnusedSetting(String),
-    #[error("'{flag}' belongs to pattern 'throughput', not to '{pattern}'; add --pattern throughput, or leave it out")]
+    #[error(
+        "'{flag}' belongs to pattern 'throughput', not to '{pattern}'; set pattern = \"throughput\", or leave it out"
+    )]
     NotThroughput { flag: &'static str, pattern: Pattern },
     #[error(
-        "'{flag}' belongs to patterns 'pingpong', 'throughput', 'channel' and 'rpc', not to '{pattern}'; add --pattern \
-         pingpong, --pattern throughput, --pattern channel or --pattern rpc, or leave it out"
+        "'{flag}' belongs to patterns 'pingpong', 'throughput', 'channel' and 'rpc', not to '{pattern}'; set one \
+         of these, or leave it out"
     )]
     PaceOf { flag: &'static str, pattern: Pattern },
-    #[error("'{flag}' belongs to pattern 'channel', not to '{pattern}'; add --pattern channel, or leave it out")]
+    #[error("'{flag}' belongs to pattern 'channel', not to '{pattern}'; set pattern = \"channel\", or leave it out")]
     NotChannel { flag: &'static str, pattern: Pattern },
     #[error("'{0}' has no meaning under pattern 'log', where one process logs whole lines; leave it out")]
     NotInLog(&'static str),
@@ -141,14 +143,14 @@ pub enum Problem {
          (-n, --payloads)"
     )]
     LogOverLimit { needed: String, limit: u64 },
-    #[error("'{flag}' belongs to pattern 'rpc', not to '{pattern}'; add --pattern rpc, or leave it out")]
+    #[error("'{flag}' belongs to pattern 'rpc', not to '{pattern}'; set pattern = \"rpc\", or leave it out")]
     NotRpc { flag: &'static str, pattern: Pattern },
     #[error("'{text}' is not a number of clients, 1 to {most} (--clients)")]
     Clients { text: String, most: u32 },
     #[error("{count} numbers of clients were asked for, the limit is {most}; ask for fewer (--clients)")]
     TooManyNumbers { count: usize, most: usize },
     #[error(
-        "'{0}' belongs to mode 'fixed-freq', not to 'bench', which calls as fast as it is answered; leave '{0}' or --mode \
+        "'{0}' belongs to mode 'fixed-freq', not to 'bench', which calls as fast as it is answered; leave '{0}' or mode \
          out"
     )]
     PaceOfBench(&'static str),
@@ -171,16 +173,16 @@ pub enum Problem {
     )]
     OnePublisher { publishers: u32, can: String },
     #[error(
-        "a recording is played under pattern 'channel' or 'rpc', a topic by each publisher or client, not '{0}'; leave \
-         --pattern or --from-recording out"
+        "a recording is played under pattern 'channel' or 'rpc', a topic by each publisher or client, not '{0}'; \
+         choose one of these"
     )]
     RecordingPattern(Pattern),
     #[error(
-        "the recording has {topics} topics, each a client, and there are at most {most} of them; play it under pattern \
-         'channel' (--pattern), or leave topics out of the recording"
+        "the recording has {topics} topics, each a client, and there are at most {most} of them; play it without \
+         --as-calls, or leave topics out of the recording"
     )]
     RecordingClients { topics: usize, most: u32 },
-    #[error("'{flag}' and a recording exclude each other: {why}; leave '{flag}' or --from-recording out")]
+    #[error("'{flag}' and a recording exclude each other: {why}; leave '{flag}' out")]
     RecordingSays { flag: &'static str, why: &'static str },
     #[error(
         "topic '{topic}' of the recording has messages of {payload} bytes ({}), more than {limit} bytes, the most that it \
@@ -190,7 +192,7 @@ pub enum Problem {
     RecordedOverLimit { topic: String, payload: u64, limit: u64, daemon: Option<String> },
     #[error("the recording's largest messages are {payload} bytes, on topic '{topic}' (of {topics}): {error}")]
     RecordingRefused { topics: usize, topic: String, payload: u64, error: Box<RegistryError> },
-    #[error("pattern 'channel' is one way by itself; leave 'one_way' (--one-way) out")]
+    #[error("pattern 'channel' is one way by itself; leave 'one_way' out")]
     OneWayAlready,
     #[error(
         "latency one way under throughput needs memory for each follower, {followers} followers were asked for and at most \
@@ -213,7 +215,7 @@ pub enum Problem {
     OfferTwice { flags: &'static str, trial: usize },
     #[error("a trial of {0} s is not above 0 and up to 86400 s (--duration)")]
     Duration(f64),
-    #[error("it cannot carry pattern '{pattern}', only {can}; choose one of those (--pattern)")]
+    #[error("it cannot carry pattern '{pattern}', only {can}")]
     Pattern { pattern: Pattern, can: String },
     #[error("it cannot wait by '{wait}', only by {can}; choose one of those (--wait)")]
     Wait { wait: Wait, can: String },

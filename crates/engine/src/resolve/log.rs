@@ -26,9 +26,9 @@ pub(super) fn check(common: &Common, pattern: Pattern) -> Result<(), Problem> {
         return Ok(());
     }
     let given = [
-        ("--one-way", common.one_way == Some(true)),
-        ("--followers", common.followers.is_some_and(|followers| followers > 1)),
-        ("--touch", common.touch.is_some_and(|touch| touch != Touch::None)),
+        ("one_way", common.one_way == Some(true)),
+        ("followers", common.followers.is_some_and(|followers| followers > 1)),
+        ("touch", common.touch.is_some_and(|touch| touch != Touch::None)),
     ];
     given.iter().find(|(_, is_given)| *is_given).map_or(Ok(()), |(flag, _)| Err(Problem::NotInLog(flag)))
 }
@@ -85,9 +85,9 @@ mod tests {
             common
         };
         for (flag, common) in [
-            ("--one-way", given(|common| common.one_way = Some(true))),
-            ("--followers", given(|common| common.followers = Some(2))),
-            ("--touch", given(|common| common.touch = Some(Touch::Full))),
+            ("one_way", given(|common| common.one_way = Some(true))),
+            ("followers", given(|common| common.followers = Some(2))),
+            ("touch", given(|common| common.touch = Some(Touch::Full))),
         ] {
             assert!(refused(&common).contains(flag), "{flag}");
             assert!(check(&common, Pattern::PingPong).is_ok());

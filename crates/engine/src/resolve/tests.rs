@@ -229,7 +229,7 @@ fn one_of_a_star_that_refuses_is_left_out() {
 
 #[test]
 fn unknown_words_are_refused_with_a_guess() {
-    refuses(&of(&["usd"]), 64, &["unknown transport 'usd' (did you mean 'uds'?)", "tripmeter transports"]);
+    refuses(&of(&["usd"]), 64, &["unknown transport 'usd' (did you mean 'uds'?)", "tripmeter list"]);
     refuses(&of(&["iox-cp"]), 64, &["did you mean 'iox-cpp'?"]);
     refuses(&of(&["uds/strem"]), 64, &["no variant 'strem' (did you mean 'stream'?)", "datagram, stream"]);
     refuses(&of(&["uds?paket=1"]), 64, &["no setting 'paket' (did you mean 'packet'?)", "settings are packet"]);

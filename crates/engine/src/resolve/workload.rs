@@ -20,15 +20,15 @@ const CALLED: Having = (&[Rpc], |flag, pattern| Problem::NotRpc { flag, pattern 
 /// A flag of other patterns, or what is wrong with a flag of this one.
 pub(super) fn of(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> Result<Workload, Problem> {
     let given = [
-        ("--rate", common.rate.is_some(), PACED),
-        ("--loss-bound", common.loss_bound.is_some(), SATURATING),
-        ("--demand", common.demand.is_some(), PACED),
-        ("--recovery", common.recovery_ms.is_some(), PACED),
-        ("--duration", common.duration_s.is_some(), SATURATING),
-        ("--topics", common.topics.is_some(), PUBLISHED),
-        ("--publishers", common.publishers.is_some(), PUBLISHED),
-        ("--mode", common.mode.is_some(), CALLED),
-        ("--clients", common.clients.is_some(), CALLED),
+        ("rate", common.rate.is_some(), PACED),
+        ("loss_bound", common.loss_bound.is_some(), SATURATING),
+        ("demand", common.demand.is_some(), PACED),
+        ("recovery_ms", common.recovery_ms.is_some(), PACED),
+        ("duration_s", common.duration_s.is_some(), SATURATING),
+        ("topics", common.topics.is_some(), PUBLISHED),
+        ("publishers", common.publishers.is_some(), PUBLISHED),
+        ("mode", common.mode.is_some(), CALLED),
+        ("clients", common.clients.is_some(), CALLED),
     ];
     let foreign = given.into_iter().find(|(_, is_given, (patterns, _))| *is_given && !patterns.contains(&pattern));
     if let Some((flag, _, (_, problem))) = foreign {
@@ -70,19 +70,19 @@ mod tests {
     #[test]
     fn a_flag_of_other_patterns_is_refused_with_those_that_have_it() {
         let error = refused(|common| common.duration_s = Some(1.0), PingPong);
-        assert!(error.contains("--duration") && error.contains("--pattern throughput"), "{error}");
+        assert!(error.contains("duration_s") && error.contains("pattern = \"throughput\""), "{error}");
         let error = refused(|common| common.topics = Some(2), Throughput);
-        assert!(error.contains("--topics") && error.contains("--pattern channel"), "{error}");
+        assert!(error.contains("topics") && error.contains("pattern = \"channel\""), "{error}");
         let error = refused(|common| common.mode = Some(tripmeter_model::experiment::Mode::Bench), Channel);
-        assert!(error.contains("--mode") && error.contains("--pattern rpc"), "{error}");
+        assert!(error.contains("mode") && error.contains("pattern = \"rpc\""), "{error}");
         let error = refused(|common| common.clients = Some("2".to_owned()), Channel);
-        assert!(error.contains("--clients") && error.contains("--pattern rpc"), "{error}");
+        assert!(error.contains("clients") && error.contains("pattern = \"rpc\""), "{error}");
         let error = refused(|common| common.rate = Some("1000".to_owned()), Log);
-        for part in ["'log'", "--pattern throughput", "pingpong", "channel", "--pattern rpc"] {
+        for part in ["'log'", "pattern = \"throughput\"", "pingpong", "channel", "pattern = \"rpc\""] {
             assert!(error.contains(part), "no {part} in {error}");
         }
         let error = refused(|common| common.demand = Some("4".to_owned()), Log);
-        assert!(error.contains("'--demand'") && error.contains("--pattern rpc"), "{error}");
+        assert!(error.contains("'--demand'") && error.contains("pattern = \"rpc\""), "{error}");
     }
 
     #[test]

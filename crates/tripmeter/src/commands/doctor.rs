@@ -57,7 +57,7 @@ fn unusable(error: &CliError) -> Finding {
         visible: true,
         value: error.to_string(),
         limit: "those that are installed can be listed".to_owned(),
-        fix: Some("tripmeter transports".to_owned()),
+        fix: Some("tripmeter list".to_owned()),
     }
 }
 

@@ -482,7 +482,7 @@ fn experiments_with_several_rounds_are_compared_run_by_run() {
         (&"runs".into(), &true.into(), &0.05.into())
     );
     assert_eq!((verdict_on_median(&made), &made["comparisons"][0]["name"]), ("improved", &"it".into()));
-    compare("fast", "slow", &["-t", "0.1"]).with(64).one_line(&["--fail-threshold", "--method threshold"]);
+    compare("fast", "slow", &["0.1"]).with(64).one_line(&["--fail-threshold", "--method threshold"]);
     compare("fast", "slow", &["--method", "threshold"]).with(64).one_line(&["holds rounds", "round-01"]);
     compare("fast/round-01", "slow/round-01", &[]).with(1).says(&["summary was made"]);
     compare("fast/round-01", "fast/round-02", &["--margin", "5%"]).with(64).one_line(&["--margin", "--fail-threshold"]);

@@ -13,7 +13,7 @@ fn names(audit: &Audit) -> Vec<&str> {
 fn a_run_is_audited_before_and_after_and_its_processes_are_accounted_for() {
     let folder = folder();
     let output = folder.path().display().to_string();
-    let words = ["run", "-q", "-t", "uds", "-n", "200", "--payloads", "1k", "--no-floor", "-o", &output];
+    let words = ["ping", "-q", "uds", "-n", "200", "--payloads", "1k", "--no-floor", "-o", &output];
     let finished = Tripmeter::with_spin(words).run().with(exit::GOOD).clean();
     let manifest = self::manifest(folder.path());
     let (before, after) = (manifest.environment.audit_before.unwrap(), manifest.environment.audit_after.unwrap());
@@ -47,7 +47,7 @@ fn a_run_is_audited_before_and_after_and_its_processes_are_accounted_for() {
 fn a_strict_run_starts_nothing_where_the_audit_warns() {
     let folder = folder();
     let output = folder.path().join("results");
-    let words = ["run", "-q", "--strict", "-t", "uds", "-n", "10", "--payloads", "1k", "--no-floor", "-o"];
+    let words = ["ping", "-q", "--strict", "uds", "-n", "10", "--payloads", "1k", "--no-floor", "-o"];
     let words = words.into_iter().map(str::to_owned).chain([output.display().to_string()]);
     let finished = Tripmeter::with_spin(words).run().clean();
     if finished.code == Some(i32::from(exit::FINDING)) {

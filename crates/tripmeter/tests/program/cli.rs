@@ -91,16 +91,22 @@ fn help_is_data_and_shows_examples() {
     assert!(prints(&["--version"]).starts_with("tripmeter "));
     for command in [
         "run",
+        "ping",
+        "publish",
+        "call",
+        "throughput",
+        "replay",
+        "logger",
         "ab",
-        "leader",
-        "follower",
-        "transports",
+        "follow",
+        "show",
+        "export",
+        "list",
+        "install",
         "doctor",
         "selftest",
-        "setup",
-        "presets",
-        "table",
         "completions",
+        "man",
         "check",
         "requirements",
         "compare",
@@ -127,22 +133,21 @@ fn hidden_commands_are_not_shown() {
 #[test]
 fn wrong_words_are_usage_errors() {
     fails(&["fly"], 64, &["unrecognized subcommand 'fly'"]);
-    fails(&["run", "--fast"], 64, &["unexpected argument '--fast'"]);
-    fails(&["run", "--wait", "sometimes"], 64, &["'sometimes'", "poll, block, callback"]);
-    fails(&["run", "--touch", "all"], 64, &["none, header, full"]);
-    fails(&["run", "-n", "many"], 64, &["'many'"]);
-    fails(&["run", "-n", "-5"], 64, &["-5"]);
-    fails(&["run", "--leader-cpu", "first"], 64, &["the number of a processor, or none"]);
-    fails(&["run", "x.toml", "--preset", "quick"], 64, &["cannot be used with"]);
-    fails(&["run", "--preset", "icerpef"], 64, &["unknown preset 'icerpef'", "did you mean 'iceperf'?"]);
-    fails(&["presets", "fast"], 64, &["unknown preset 'fast'"]);
-    fails(&["run", "-t", "usd"], 64, &["unknown transport 'usd'", "did you mean 'uds'?"]);
-    fails(&["transports", "usd"], 64, &["unknown transport 'usd'"]);
-    fails(&["run", "-t", "uds/straem"], 64, &["no variant 'straem'", "stream"]);
-    fails(&["run", "-t", "uds?pakcet=1"], 64, &["no setting 'pakcet'", "did you mean 'packet'?"]);
-    fails(&["run", "-t", "mq?packet=some"], 64, &["transport 'mq?packet=some'", "some"]);
-    fails(&["leader", "--rendezvous", "a/b"], 64, &["rendezvous 'a/b'"]);
-    fails(&["follower", "--rendezvous", ""], 64, &["rendezvous ''"]);
+    fails(&["ping", "--fast"], 64, &["unexpected argument '--fast'"]);
+    fails(&["ping", "--wait", "sometimes"], 64, &["'sometimes'", "poll, block, callback"]);
+    fails(&["ping", "--touch", "all"], 64, &["none, header, full"]);
+    fails(&["ping", "-n", "many"], 64, &["'many'"]);
+    fails(&["ping", "-n", "-5"], 64, &["-5"]);
+    fails(&["ping", "--leader-cpu", "first"], 64, &["the number of a CPU, or none"]);
+    fails(&["run", "icerpef"], 64, &["unknown preset 'icerpef'", "did you mean 'iceperf'?"]);
+    fails(&["list", "presets", "fast"], 64, &["unknown transport 'presets'"]);
+    fails(&["ping", "usd"], 64, &["unknown transport 'usd'", "did you mean 'uds'?"]);
+    fails(&["list", "usd"], 64, &["unknown transport 'usd'"]);
+    fails(&["ping", "uds/straem"], 64, &["no variant 'straem'", "stream"]);
+    fails(&["ping", "uds?pakcet=1"], 64, &["no setting 'pakcet'", "did you mean 'packet'?"]);
+    fails(&["ping", "mq?packet=some"], 64, &["transport 'mq?packet=some'", "some"]);
+    fails(&["ping", "--rendezvous=a/b"], 64, &["rendezvous 'a/b'"]);
+    fails(&["follow", "--rendezvous", ""], 64, &["rendezvous ''"]);
 }
 
 #[test]
@@ -161,19 +166,19 @@ fn values_out_of_bounds_are_refused_before_anything_starts() {
         (["--loss-timeout", "0"], "0.001 to 600 s"),
         (["--leader-cpu", "4711"], "processor 4711 for the leader does not exist or is not allowed"),
         (["--follower-cpu", "4711"], "choose one of "),
-        (["--pattern", "log"], "cannot carry pattern 'log', only pingpong"),
         (["--wait", "callback"], "cannot wait by 'callback', only by poll, block"),
     ] {
-        fails(&["run", "-t", "uds", args[0], args[1]], 64, &[part]);
+        fails(&["ping", "uds", args[0], args[1]], 64, &[part]);
     }
-    fails(&["run", "-t", "uds,uds"], 64, &["same as number 1"]);
+    fails(&["ping", "uds,uds"], 64, &["same as number 1"]);
+    fails(&["logger", "uds"], 64, &["cannot carry pattern 'log', only pingpong"]);
 }
 
 #[test]
 fn a_payload_larger_than_shared_memory_is_refused() {
     // Our own shared memory holds many chunks per direction, so this is more than a tmpfs of half the memory has.
     let depth = "shm?depth=1024";
-    fails(&["run", "-t", depth, "--payloads", "1G"], 64, &["transport 'shm?depth=1024'", "1073741824"]);
+    fails(&["ping", depth, "--payloads", "1G"], 64, &["transport 'shm?depth=1024'", "1073741824"]);
 }
 
 #[test]
@@ -195,11 +200,11 @@ fn a_malformed_file_is_told_with_line_and_column() {
 
 #[test]
 fn presets_are_listed_and_printed_as_files_that_can_be_run() {
-    let list = prints(&["presets"]);
+    let list = prints(&["list", "presets"]);
     for name in ["quick", "iceperf", "laurel-hardy"] {
         assert!(list.lines().any(|line| line.starts_with(name)), "{list}");
     }
-    let text = prints(&["presets", "iceperf"]);
+    let text = prints(&["run", "iceperf", "--print"]);
     let folder = tempfile::tempdir().unwrap();
     let copy = file(&folder, "mine.toml", &text);
     // As a file, it must have all it names; iceoryx is not to be found here.
@@ -207,11 +212,66 @@ fn presets_are_listed_and_printed_as_files_that_can_be_run() {
 }
 
 #[test]
+fn flags_print_a_file_that_means_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let print = |args: &[&str]| prints(&[args, &["--print"]].concat());
+    for words in [
+        &["ping", "uds", "--rate", "10,100", "--one-way", "--payloads", "1k"][..],
+        &["call", "uds", "tcp", "--clients", "1,4", "--rate", "100"],
+        &["run", "ecal", "--only", "uds,tcp", "-n", "100"],
+        &["throughput", "uds?packet=4096", "--loss-bound", "0.5%", "--rounds", "3"],
+    ] {
+        let printed = print(words);
+        let copy = file(&folder, "copy.toml", &printed);
+        assert_eq!(print(&["run", &copy]), printed, "{words:?}");
+    }
+    fails(&["run", "/nowhere/x.toml", "--print"], 66, &["cannot be read"]);
+}
+
+#[test]
+fn figures_are_listed_with_unit_and_direction() {
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&prints(&["list", "figures", "--json"])).unwrap();
+    let rtt = rows.iter().find(|row| row["figure"] == "rtt_half_ns").unwrap();
+    assert_eq!((&rtt["unit"], &rtt["better"]), (&"ns".into(), &"lower".into()));
+    assert!(prints(&["list", "figures"]).contains("rtt_half_ns "));
+}
+
+#[test]
+fn man_pages_are_made_of_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = prints(&["man", &folder.path().join("man1").display().to_string()]);
+    for page in ["tripmeter.1", "tripmeter-ping.1", "tripmeter-iceperf-leader.1"] {
+        assert!(pages.contains(page), "{pages}");
+    }
+    let ping = std::fs::read_to_string(folder.path().join("man1/tripmeter-ping.1")).unwrap();
+    assert!(ping.contains(".TH") && ping.contains("follow"), "{ping}");
+}
+
+#[test]
+fn install_prints_what_it_would_do() {
+    fails(&["install", "usd"], 64, &["unknown transport 'usd'", "did you mean 'uds'?"]);
+    fails(&["install", "iceoryx", "--python"], 64, &["needs no Python packages"]);
+    fails(&["install", "iceoryx", "--source", "/nowhere"], 66, &["'/nowhere' has no scripts/build-transports.sh"]);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").display().to_string();
+    let output = tripmeter(&["install", "iceoryx", "ecal", "--dry-run", "--source", &source]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("Python packages of ecal") && said.contains("build-transports.sh': iceoryx ecal"), "{said}");
+}
+
+#[test]
+fn iceperf_has_its_own_flags() {
+    fails(&["iceperf", "leader", "-b", "throughput"], 64, &["never had a benchmark of throughput"]);
+    fails(&["iceperf", "leader", "-t", "dds"], 64, &["posix-message-queue"]);
+    fails(&["iceperf", "leader", "-n", "0"], 64, &["0 samples"]);
+}
+
+#[test]
 fn transports_are_listed_with_what_is_missing() {
-    let text = prints(&["transports", "shm", "iceoryx-cpp-api"]);
+    let text = prints(&["list", "shm", "iceoryx-cpp-api"]);
     assert!(text.starts_with("shm: ") && text.contains("shm/ring") && text.contains("zero-copy"), "{text}");
     assert!(text.contains("MISSING: not built; packages needed: "), "{text}");
-    let json: serde_json::Value = serde_json::from_str(&prints(&["transports", "--json"])).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&prints(&["list", "--json"])).unwrap();
     let rows = json.as_array().unwrap();
     let row = |system: &str| rows.iter().find(|row| row["system"] == system).unwrap();
     assert_eq!((&row("uds")["source"], &row("uds")["available"]), (&"built-in".into(), &true.into()));
@@ -266,17 +326,17 @@ fn completions_know_the_flags() {
 fn tables_need_a_results_folder() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().display().to_string();
-    fails(&["table", &path], 66, &["is no results folder"]);
+    fails(&["show", &path], 66, &["is no results folder"]);
     for (text, part) in [("{", "cut off"), ("[]", "no schema version"), (r#"{"schema_version":99}"#, "version 99")] {
         file(&folder, "manifest.json", text);
-        fails(&["table", &path], 65, &[part]);
+        fails(&["show", &path], 65, &[part]);
     }
 }
 
 #[test]
 fn plugins_that_are_none_are_refused_with_their_class() {
     let folder = tempfile::tempdir().unwrap();
-    let listed = |file: &str| ["transports", "--plugin", file].map(str::to_owned);
+    let listed = |file: &str| ["list", "--plugin", file].map(str::to_owned);
     let refused = |file: &str, code, parts: &[&str]| {
         let args = listed(file);
         fails(&args.each_ref().map(String::as_str), code, parts);
@@ -301,12 +361,12 @@ fn a_plugin_that_crashes_or_ends_takes_nothing_with_it() {
         )
     };
     let crashing = library(&folder, "crashing", &at_load("*(volatile int *)0 = 1"));
-    fails(&["transports", "--plugin", &crashing], 69, &["crashed (signal: 11", "describe itself", "\"my last words\""]);
+    fails(&["list", "--plugin", &crashing], 69, &["crashed (signal: 11", "describe itself", "\"my last words\""]);
     let ending = library(&folder, "ending", &at_load("exit(0)"));
-    fails(&["transports", "--plugin", &ending], 69, &["ended without an answer (exit status: 0)"]);
+    fails(&["list", "--plugin", &ending], 69, &["ended without an answer (exit status: 0)"]);
     // Found in a folder, they are listed with the reason, and all others are there.
     let output =
-        Command::new(program()).args(["transports"]).env("TRIPMETER_TRANSPORTS", folder.path()).output().unwrap();
+        Command::new(program()).args(["list", "systems"]).env("TRIPMETER_TRANSPORTS", folder.path()).output().unwrap();
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(text.contains("uds/stream") && text.contains("NOT HERE: transport 'crashing' crashed"), "{text}");
@@ -318,7 +378,7 @@ fn a_plugin_that_hangs_is_ended() {
     let text = "#include <unistd.h>\n\
                 __attribute__((constructor)) static void load(void) { for (int i = 0; i < 100; i++) sleep(1); }\n";
     let hanging = library(&folder, "hanging", text);
-    fails(&["transports", "--plugin", &hanging], 69, &["hung for 30 s while it was asked to describe itself"]);
+    fails(&["list", "--plugin", &hanging], 69, &["hung for 30 s while it was asked to describe itself"]);
 }
 
 #[test]
@@ -331,7 +391,7 @@ fn a_plugin_whose_library_is_missing_names_it() {
     let shared = ["-shared", "-fPIC", "-Wl,-soname,libneeded.so.7", "-o"];
     compile(Command::new("cc").args(shared).arg(&needed).arg(&empty));
     compile(Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&plugin).arg(&user).arg(&needed));
-    fails(&["transports", "--plugin", &plugin.display().to_string()], 69, &["needs the library 'libneeded.so.7'"]);
+    fails(&["list", "--plugin", &plugin.display().to_string()], 69, &["needs the library 'libneeded.so.7'"]);
 }
 
 #[test]
@@ -359,11 +419,13 @@ fn round_trips_at_a_rate_that_make_no_sense_are_refused() {
         (&["--rate", "max"][..], "rate = \"max\"", &["'max'", "0.001 to 1e6", "--rate"][..]),
         (&["--rate", "10,10"], "rate = \"10,10\"", &["trial 2", "--rate"]),
         (&["--rate", "10", "--followers", "2"], "rate = \"10\"\nfollowers = 2", &["1 follower", "--rate"]),
-        (&["--rate", "10", "--clients", "2"], "rate = \"10\"\nclients = \"2\"", &["--clients", "'pingpong'"]),
-        (&["--rate", "10", "--mode", "fixed-freq"], "rate = \"10\"\nmode = \"fixed-freq\"", &["--mode", "'pingpong'"]),
     ] {
-        let flags = ["run", "-t", "inmem", "--payloads", "64", "-o", &results];
+        let flags = ["ping", "inmem", "--payloads", "64", "-o", &results];
         fails(&[&flags, words].concat(), 64, parts);
         fails(&["run", &of_file(keys), "-o", &results], 65, parts);
+    }
+    for (key, value) in [("clients", "\"2\""), ("mode", "\"fixed-freq\"")] {
+        let file = of_file(&format!("rate = \"10\"\n{key} = {value}"));
+        fails(&["run", &file, "-o", &results], 65, &[key, "'pingpong'"]);
     }
 }

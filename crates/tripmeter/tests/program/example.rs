@@ -24,7 +24,7 @@ fn a_transport_built_by_itself_is_measured_and_its_path_proven() {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let plugin = sources.join("build/tripmeter_example.so").display().to_string();
     let results = folder.path().join("results");
-    let words = ["run", "-q", "--plugin", &plugin, "-t", "example/*", "-n", "200", "--payloads", "16,1k,65537"];
+    let words = ["ping", "-q", "--plugin", &plugin, "example/*", "-n", "200", "--payloads", "16,1k,65537"];
     let output = results.display().to_string();
     let finished = Tripmeter::new(words.iter().chain(&["--touch", "full", "--loss-timeout", "15", "-o", &output]))
         .run()

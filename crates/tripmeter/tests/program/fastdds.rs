@@ -106,7 +106,7 @@ fn a_secured_run_proves_that_unauthorized_peers_are_refused() {
     for way in ways {
         let folder = folder();
         let (transport, output) = (format!("fastdds/{way}?security=on"), folder.path().display().to_string());
-        let words = ["run", "-q", "--no-floor", "-t", &transport, "--wait", "block", "-n", "100", "-o", &output];
+        let words = ["ping", "-q", "--no-floor", &transport, "--wait", "block", "-n", "100", "-o", &output];
         let rest = ["--payloads", "16,16k", "--attempts", "1", "--loss-timeout", "15"];
         Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
         let proof = manifest(folder.path()).sub_experiments[0].path_proof.clone().unwrap();
@@ -147,7 +147,7 @@ fn a_profile_is_used_and_one_that_says_something_else_than_the_variant_is_found_
         std::fs::write(&file, profile("<name>from the profile</name>", qos)).unwrap();
         let (file, output) = (file.display().to_string(), results.display().to_string());
         let transport = format!("fastdds/{variant}");
-        let words = ["run", "-q", "--no-floor", "-t", &transport, "--wait", "block", "-n", "100", "-o", &output];
+        let words = ["ping", "-q", "--no-floor", &transport, "--wait", "block", "-n", "100", "-o", &output];
         let rest = ["--payloads", "64k", "--profile", &file, "--attempts", "1", "--loss-timeout", "5"];
         let finished = Tripmeter::new(words.iter().chain(&rest)).run();
         finished.with(code).clean();
@@ -167,7 +167,7 @@ fn a_profile_that_is_none_is_refused_in_one_line() {
         file.display().to_string()
     };
     let refused = |transport: &str, file: &str, code: u8, parts: &[&str]| {
-        let words = ["run", "-t", transport, "-n", "10", "--payloads", "16", "--profile", file];
+        let words = ["ping", transport, "-n", "10", "--payloads", "16", "--profile", file];
         Tripmeter::new(words).run().with(code).one_line(parts).clean();
     };
     let missing = folder.path().join("missing.xml").display().to_string();
@@ -207,8 +207,7 @@ fn nothing_is_left_of_killed_processes() {
         let before = shared_memory();
         let folder = folder();
         let output = folder.path().join("results").display().to_string();
-        let words =
-            ["run", "-q", "--no-floor", "-t", "fastdds/shm", "--wait", "block", "-n", "100000000", "-o", &output];
+        let words = ["ping", "-q", "--no-floor", "fastdds/shm", "--wait", "block", "-n", "100000000", "-o", &output];
         let mut run = Tripmeter::new(words.iter().chain(&["--payloads", "16", "--raw", "none"])).start();
         run.until("their shared memory", |_| shared_memory().difference(&before).count() > 4);
         let [leader, follower] = run.measuring();
@@ -222,7 +221,7 @@ fn nothing_is_left_of_killed_processes() {
         if supervisor_too {
             // The workers die with it; the next run removes what they left.
             let other = folder.path().join("other").display().to_string();
-            let words = ["run", "-q", "--no-floor", "-t", "uds", "-n", "10", "--payloads", "16", "-o", &other];
+            let words = ["ping", "-q", "--no-floor", "uds", "-n", "10", "--payloads", "16", "-o", &other];
             while !crate::common::traces::marked(finished.mark()).is_empty() {
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -249,9 +248,9 @@ fn what_cannot_go_together_is_refused_by_the_plan() {
         ("fastdds/udp?domain=233", ["domain=233", "0 to 232"]),
         ("fastdds/shm?segment_size=1", ["segment_size=1", "1048576"]),
     ] {
-        let words = ["run", "-t", transport, "-n", "10", "--payloads", "16"];
+        let words = ["ping", transport, "-n", "10", "--payloads", "16"];
         Tripmeter::new(words).run().one_line(&parts).clean();
     }
-    let words = ["run", "-t", "fastdds/shm?segment_size=1048576", "-n", "10", "--payloads", "1M"];
+    let words = ["ping", "fastdds/shm?segment_size=1048576", "-n", "10", "--payloads", "1M"];
     Tripmeter::new(words).run().with(exit::USAGE).one_line(&["1048576 bytes", "520192 bytes"]).clean();
 }

@@ -29,7 +29,7 @@ fn cells(results: &Path) -> usize {
 /// A run whose workers were moved to one processor while the second payload was measured.
 fn moved(results: &Path) -> Finished {
     let (messages, output) = (MESSAGES.to_string(), results.display().to_string());
-    let words = ["run", "--wide", "-t", "uds/stream", "--pattern", "channel", "--wait", "block", "--rate", "500"];
+    let words = ["publish", "--wide", "uds/stream", "--wait", "block", "--rate", "500"];
     let rest = ["-n", &messages, "--payloads", "16,1k", "--no-floor", "--loss-timeout", "15", "-o", &output];
     let mut run = Tripmeter::new(words.iter().chain(&rest)).start();
     let mut found = Workers { leader: None, follower: None };
@@ -80,9 +80,9 @@ fn a_migration_is_noticed_and_no_attempt_is_lost() {
 fn attempts_are_one_to_three() {
     let folder = folder();
     let output = folder.path().join("r").display().to_string();
-    let words = ["run", "-q", "-t", "uds", "-n", "10", "--payloads", "16", "--attempts", "1", "-o", &output];
+    let words = ["ping", "-q", "uds", "-n", "10", "--payloads", "16", "--attempts", "1", "-o", &output];
     Tripmeter::new(words).run().with(0);
     assert_eq!(manifest(&folder.path().join("r")).plan.attempts, 1);
-    let words = ["run", "-q", "-t", "uds", "--attempts", "4", "-o", &output];
+    let words = ["ping", "-q", "uds", "--attempts", "4", "-o", &output];
     Tripmeter::new(words).run().with(64).one_line(&["4 attempts", "1 to 3 (--attempts)"]);
 }

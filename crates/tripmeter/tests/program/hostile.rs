@@ -17,7 +17,7 @@ const LIMITS: &str = "Experiment type,Bytes,Median,99%,Max\n";
 /// A folder with the results of a small experiment of payloads 16 and 32 in `results`.
 fn measured() -> TempDir {
     let place = folder();
-    let words = "run -q -t uds/stream --wait block -n 20 --payloads 16,32 --no-floor -o results";
+    let words = "ping uds/stream -q --wait block -n 20 --payloads 16,32 --no-floor -o results";
     Tripmeter::new(words.split(' ')).at(place.path()).run().with(exit::GOOD);
     place
 }
@@ -121,7 +121,7 @@ fn an_experiment_is_read_from_standard_input() {
     let place = folder();
     fs::write(place.path().join("x.toml"), "[[sub_experiment]]\ntransport = \"uds/stream\"\n").unwrap();
     for name in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
-        let words = ["run", "-q", name, "--no-floor", "-n", "10", "--payloads", "16", "-o", "results"];
+        let words = ["ping", "-q", name, "--no-floor", "-n", "10", "--payloads", "16", "-o", "results"];
         let wrapper = ["sh", "-c", "cat x.toml | \"$@\"", "sh"];
         Tripmeter::under(&wrapper, words).at(place.path()).run().with(exit::GOOD);
         fs::remove_dir_all(place.path().join("results")).unwrap();
@@ -290,7 +290,7 @@ fn tables_of_figures_have_limits_however_they_are_packed() {
 #[test]
 fn too_little_memory_for_samples_is_an_error_of_the_sub_experiment() {
     let place = folder();
-    let line = "run -q -t uds/stream --wait block --no-floor --payloads 16 -o results -n";
+    let line = "ping uds/stream -q --wait block --no-floor --payloads 16 -o results -n";
     let failed = in_little_memory(&place, &format!("{line} 100000000")).with(exit::PARTIAL);
     failed.says(&[NAME, "100000000 samples: 800000000 bytes cannot be had", "-n"]).clean();
     fs::remove_dir_all(place.path().join("results")).unwrap();
@@ -318,14 +318,14 @@ fn text_from_outside_cannot_act_on_a_terminal() {
     let limits = place.path().join("limits.csv");
     fs::create_dir_all(place.path().join("database").join(hostile)).unwrap();
     let lines: [&[&str]; 8] = [
-        &["table", path, path],
-        &["table", "--tables", "iceperf,ecal", path, path],
+        &["show", path, path],
+        &["show", "--tables", "iceperf,ecal", path, path],
         &["check", "-r", limits.to_str().unwrap(), "-e", path],
         &["compare", "-R", path, "-r", path],
         &["history", "-p", "plots", "-e", "."],
         &["eprosima", "process", path],
         &["eprosima", "prune", "-r", "database", "-n", "1"],
-        &["table", hostile, &format!("{hostile}/none")],
+        &["show", hostile, &format!("{hostile}/none")],
     ];
     for words in lines {
         let Finished { stdout, stderr, .. } = Tripmeter::new(words).at(place.path()).run();

@@ -43,8 +43,7 @@ fn run_finds_out(system: &str, plugin: &Path, transports: &[&str], wait: &str, w
     let _alone = alone();
     let (folder, plugin, list) = (folder(), plugin.display().to_string(), transports.join(","));
     let results = folder.path().display().to_string();
-    let flags =
-        ["run", "-q", "--wide", "--plugin", &plugin, "-t", &list, "--wait", wait, "-n", "50", "--payloads", "48k"];
+    let flags = ["ping", "-q", "--wide", "--plugin", &plugin, &list, "--wait", wait, "-n", "50", "--payloads", "48k"];
     let finished =
         Tripmeter::new(flags.iter().chain(&["--no-floor", "--attempts", "1", "--loss-timeout", "15", "-o", &results]))
             .run();

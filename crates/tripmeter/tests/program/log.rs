@@ -16,21 +16,7 @@ const ALL: Counts = Counts { sent: 330, received: 330, lost: 0, late: 0, duplica
 
 fn run(transport: &str, more: &[&str], results: &Path) -> Finished {
     let (output, samples, warmup) = (results.display().to_string(), SAMPLES.to_string(), WARMUP.to_string());
-    let words = [
-        "run",
-        "-q",
-        "--wide",
-        "--pattern",
-        "log",
-        "-t",
-        transport,
-        "-n",
-        &samples,
-        "--warmup",
-        &warmup,
-        "-o",
-        &output,
-    ];
+    let words = ["logger", "-q", "--wide", transport, "-n", &samples, "--warmup", &warmup, "-o", &output];
     // What is injected is in the first attempt only.
     Tripmeter::new(words.iter().chain(&["--attempts", "1"]).chain(more)).run()
 }
@@ -94,7 +80,7 @@ fn the_floor_writes_to_a_file_and_a_pipe_and_its_table_is_aimrt_s() {
         assert!(header.starts_with("payload_bytes,calls,total_ns,average_ns,"), "{figures}");
         assert!(first.starts_with("32,300,") && second.starts_with("8192,300,"), "{figures}");
     }
-    let words = ["table".as_ref(), folder.path().as_os_str(), "--tables".as_ref(), "aimrt,all".as_ref()];
+    let words = ["show".as_ref(), folder.path().as_os_str(), "--tables".as_ref(), "aimrt,all".as_ref()];
     let text = Tripmeter::new(words).run().with(exit::GOOD).stdout;
     assert!(text.ends_with(&finished.stdout), "{text}");
     for part in [
@@ -138,21 +124,16 @@ fn what_a_logger_cannot_do_is_refused_before_anything_starts() {
     let results = folder.path().join("results");
     let output = results.display().to_string();
     let refused = |words: &[&str], parts: &[&str]| {
-        let run = ["run", "-n", "10", "-o", &output];
+        let run = ["ping", "-n", "10", "-o", &output];
         Tripmeter::new(run.iter().chain(words)).run().with(exit::USAGE).one_line(parts).clean();
         assert!(!results.exists(), "{words:?}: something was started");
     };
-    let log = |more: &[&'static str]| [&["--pattern", "log", "-t", "write"], more].concat();
-    refused(&["-t", "write"], &["'write'", "cannot carry pattern 'pingpong', only log"]);
-    refused(&["-t", "uds", "--pattern", "log"], &["'uds'", "cannot carry pattern 'log', only pingpong"]);
-    refused(&["-t", "write/fil", "--pattern", "log"], &["no variant 'fil'", "file, pipe"]);
-    refused(&["-t", "write?queue=1", "--pattern", "log"], &["no setting 'queue'"]);
-    for flags in [["--touch", "full"], ["--followers", "2"]] {
-        refused(&log(&flags), &[flags[0], "'log'", "leave it out"]);
-    }
-    refused(&log(&["--one-way"]), &["--one-way", "'log'", "leave it out"]);
-    refused(&log(&["--rate", "1000"]), &["--rate", "'log'"]);
-    refused(&log(&["--topics", "2"]), &["--topics", "'log'"]);
+    let log = |more: &[&'static str]| [&["--pattern", "log", "write"], more].concat();
+    refused(&["write"], &["'write'", "cannot carry pattern 'pingpong', only log"]);
+    refused(&["uds", "--pattern", "log"], &["'uds'", "cannot carry pattern 'log', only pingpong"]);
+    refused(&["write/fil", "--pattern", "log"], &["no variant 'fil'", "file, pipe"]);
+    refused(&["write?queue=1", "--pattern", "log"], &["no setting 'queue'"]);
+    refused(&log(&["--touch", "full"]), &["touch", "'log'", "leave it out"]);
     refused(&log(&["--wait", "poll"]), &["cannot wait by 'poll', only by block"]);
     refused(&log(&["--payloads", "8"]), &["8", "16"]);
 }
@@ -161,7 +142,7 @@ fn what_a_logger_cannot_do_is_refused_before_anything_starts() {
 fn lines_that_find_no_room_are_refused_with_need_and_remedy() {
     let folder = folder();
     let results = folder.path().join("results").display().to_string();
-    let words = ["run", "--pattern", "log", "-t", "write", "--payloads", "8k", "-o", &results];
+    let words = ["logger", "write", "--payloads", "8k", "-o", &results];
     let limited = Tripmeter::under(&["prlimit", "--fsize=1000000"], words).run().with(exit::CANNOT_CREATE);
     limited.one_line(&["'write'", "841 MB", "1000000 bytes", "ulimit -f"]).clean();
     let small = folder.path().join("small");
@@ -191,7 +172,7 @@ fn an_asynchronous_logger_that_drops_lines_shows_them() {
             let more = ["--payloads", "8k", "-n", samples];
             let results = folder.path().display().to_string();
             let transport = format!("{system}/{settings}");
-            let words = ["run", "-q", "--wide", "--pattern", "log", "-t", &transport, "-o", &results];
+            let words = ["logger", "-q", "--wide", &transport, "-o", &results];
             let finished = Tripmeter::new(words.iter().chain(&more)).run().with(exit::GOOD);
             let counts = manifest(folder.path()).sub_experiments[0].cells[0].counts();
             assert_eq!(counts.received + counts.lost, counts.sent, "{counts:?}");

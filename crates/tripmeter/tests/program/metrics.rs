@@ -101,7 +101,7 @@ fn results_of_this_major_version_are_read() {
     }
     for results in [golden.as_path(), place.path()] {
         let results = results.display().to_string();
-        let words = ["table", &results, "--tables", "figures", "--format", "csv"];
+        let words = ["export", &results, "--format", "csv"];
         let printed = Tripmeter::new(words).run().with(0).stdout;
         for row in [
             "uds_stream_poll,64,closed,all,rtt_half_ns,p50,1,3471.5,",
@@ -116,7 +116,7 @@ fn results_of_this_major_version_are_read() {
 #[test]
 fn several_tables_are_one_json_array_and_no_csv_but_the_figures() {
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/results-2.0");
-    let print = |words: &[&str]| Tripmeter::new([&["table", golden][..], words].concat()).run();
+    let print = |words: &[&str]| Tripmeter::new([&["export", golden][..], words].concat()).run();
     let array = print(&[golden, "--tables", "all,figures", "--format", "json"]).with(0).stdout;
     let array: Vec<serde_json::Value> = serde_json::from_str(&array).expect("one value");
     let tables: Vec<_> = array.iter().map(|one| (one["folder"].as_str(), one["table"].as_str())).collect();

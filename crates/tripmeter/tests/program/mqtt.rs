@@ -31,7 +31,7 @@ fn variants() -> Vec<String> {
 /// `tripmeter run`, without a floor, of one transport.
 fn run(transport: &str, wait: &str, more: &[&str], output: &Path) -> Tripmeter {
     let output = output.display().to_string();
-    let words = ["run", "-q", "--no-floor", "-t", transport, "--wait", wait, "-o", &output];
+    let words = ["ping", "-q", "--no-floor", transport, "--wait", wait, "-o", &output];
     Tripmeter::new(words.iter().chain(more))
 }
 
@@ -264,7 +264,7 @@ fn what_is_wrong_with_broker_and_port_is_said_by_the_plan() {
         ("nodelay=off&qos=1".to_owned(), exit::USAGE, ["nodelay=off", "qos=0"]),
     ] {
         let transport = format!("{transport}?{settings}");
-        let words = ["run", "-t", &transport, "-n", "10", "--payloads", "16"];
+        let words = ["ping", &transport, "-n", "10", "--payloads", "16"];
         Tripmeter::new(words).at(folder().path()).run().with(code).one_line(&parts).clean();
     }
 }

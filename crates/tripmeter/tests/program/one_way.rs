@@ -33,7 +33,7 @@ const WAYS: [(&str, &str); 7] = [
 ];
 
 const CLOSED: [&str; 4] = ["--pattern", "rpc", "--clients", "2"];
-const PACED: [&str; 8] = ["--pattern", "rpc", "--clients", "2", "--mode", "fixed-freq", "--rate", "500"];
+const PACED: [&str; 6] = ["--pattern", "rpc", "--clients", "2", "--rate", "500"];
 const BURSTS: [&str; 8] = ["--pattern", "rpc", "--clients", "2", "--demand", "4", "--recovery", "8"];
 const TRIPS: [&str; 2] = ["--rate", "500"];
 
@@ -42,8 +42,7 @@ fn run(transport: &str, wait: &str, words: &[&str]) -> (TempDir, Finished) {
     let folder = folder();
     let output = folder.path().display().to_string();
     let [samples, warmup, payload] = [SAMPLES, WARMUP, PAYLOAD].map(|number| number.to_string());
-    let fixed =
-        ["run", "-q", "--wide", "--no-floor", "-t", transport, "--wait", wait, "--attempts", "1", "-o", &output];
+    let fixed = ["ping", "-q", "--wide", "--no-floor", transport, "--wait", wait, "--attempts", "1", "-o", &output];
     let sizes = ["-n", &samples, "--warmup", &warmup, "--payloads", &payload, "--touch", "full", "--allow-damage"];
     let finished = Tripmeter::new(fixed.iter().chain(&sizes).chain(words)).run().with(exit::GOOD).clean();
     (folder, finished)
@@ -263,7 +262,7 @@ fn a_stream_whose_end_is_a_time_is_timed_too_and_the_trial_that_a_search_finds()
     let _alone = alone();
     let folder = folder();
     let output = folder.path().display().to_string();
-    let fixed = ["run", "-q", "--no-floor", "-t", "shm", "--wait", "poll", "--attempts", "1", "-o", &output];
+    let fixed = ["ping", "-q", "--no-floor", "shm", "--wait", "poll", "--attempts", "1", "-o", &output];
     let words = ["--pattern", "throughput", "--one-way", "--payloads", "64", "--duration", "0.5", "--loss-bound", "0"];
     Tripmeter::new(fixed.iter().chain(&words)).run().with(exit::GOOD).clean();
     let trial = &manifest(folder.path()).sub_experiments[0].cells[0].trials[0];

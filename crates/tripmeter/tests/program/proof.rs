@@ -9,7 +9,7 @@ use tripmeter_model::plan::SubExperiment;
 fn run(transports: &str, wait: &str, results: &Path) -> crate::common::Finished {
     let (plugin, output) = (plugin("liar").display().to_string(), results.display().to_string());
     let words =
-        ["run", "-q", "--wide", "--plugin", &plugin, "-t", transports, "--wait", wait, "-n", "50", "--payloads", "64k"];
+        ["ping", "-q", "--wide", "--plugin", &plugin, transports, "--wait", wait, "-n", "50", "--payloads", "64k"];
     let steady = ["--attempts", "1", "--loss-timeout", "15"];
     Tripmeter::new(words.iter().chain(&steady).chain(&["--no-floor", "-o", &output])).run()
 }
@@ -152,12 +152,11 @@ fn queues_of_system_v_that_a_killed_run_left_are_removed_by_the_next() {
     std::fs::create_dir(&temporary).unwrap();
     let (plugin, output) = (plugin("liar").display().to_string(), folder.path().join("long").display().to_string());
     let words = [
-        "run",
+        "ping",
         "-q",
         "--wide",
         "--plugin",
         &plugin,
-        "-t",
         "liar/honest-mq",
         "-n",
         "100000000",
@@ -174,7 +173,7 @@ fn queues_of_system_v_that_a_killed_run_left_are_removed_by_the_next() {
     let left: Vec<_> = system_v_queues().into_iter().filter(|queue| !before.contains(queue)).collect();
     assert_eq!(left.len(), 2, "a kill left nothing: the test is none");
     let output = folder.path().join("next").display().to_string();
-    let next = ["run", "-t", "uds", "-n", "10", "--payloads", "16", "-o", &output];
+    let next = ["ping", "uds", "-n", "10", "--payloads", "16", "-o", &output];
     Tripmeter::new(next).temporary(&temporary).run().with(exit::GOOD).says(&["removed"]).clean();
     killed.clean();
     let there = system_v_queues();

@@ -21,8 +21,7 @@ fn run(transport: &str, publishers: u64, more: &[&str]) -> (Finished, tempfile::
     let output = folder.path().display().to_string();
     let [samples, warmup, payload, publishers] =
         [SAMPLES, WARMUP, PAYLOAD, publishers].map(|number| number.to_string());
-    let words =
-        ["run", "-q", "--wide", "-t", transport, "--pattern", "channel", "--publishers", &publishers, "-n", &samples];
+    let words = ["publish", "-q", "--wide", transport, "--publishers", &publishers, "-n", &samples];
     let rest = ["--warmup", &warmup, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
     // A busy machine makes no message late.
     let attempts = ["--attempts", "1", "--loss-timeout", "5", "--allow-damage"];
@@ -141,12 +140,12 @@ fn what_cannot_have_several_publishers_is_refused_with_the_names_of_those_that_c
     refused("uds/stream", &[], &["'uds/stream'", "inmem/queue"]);
     refused("uds", &["--topics", "2"], &["2 publishers", "2 topics", "--publishers", "--topics"]);
     // What would have to be put together of packets.
-    let large = ["run", "-t", "uds", "--pattern", "channel", "--publishers", "2", "--payloads", "16M"];
+    let large = ["publish", "uds", "--publishers", "2", "--payloads", "16M"];
     Tripmeter::new(large).run().with(exit::USAGE).one_line(&["'uds'", "16777216", "--payloads"]).clean();
-    let words = |pattern: &'static str| ["run", "-t", "uds", "--pattern", pattern, "--publishers", "2"];
+    let words = |pattern: &'static str| ["ping", "uds", "--pattern", pattern, "--publishers", "2"];
     let other = |pattern| Tripmeter::new(words(pattern)).run().with(exit::USAGE).one_line(&["'--publishers'", pattern]);
     other("pingpong").clean();
     other("rpc").clean();
-    let too_many = ["run", "-t", "uds", "--pattern", "channel", "--publishers", "4097"];
+    let too_many = ["publish", "uds", "--publishers", "4097"];
     Tripmeter::new(too_many).run().with(exit::USAGE).one_line(&["4097 publishers", "4096", "--publishers"]).clean();
 }

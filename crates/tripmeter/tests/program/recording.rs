@@ -1,4 +1,4 @@
-//! `tripmeter run --from-recording`: every message of a recording, once, with its size and at its time.
+//! `tripmeter replay`: every message of a recording, once, with its size and at its time.
 
 use crate::common::figures::{count, counts, followers, times, times_at};
 use crate::common::{Finished, Tripmeter, alone, at_once, folder, is_nightly, manifest};
@@ -111,8 +111,7 @@ fn expected(messages: &[Message], speed: f64) -> Vec<(u64, usize, u64, u64)> {
 const STEADY: [&str; 4] = ["--attempts", "1", "--loss-timeout", "15"];
 
 fn play(recording: &Path, output: &Path, flags: &[&str]) -> Finished {
-    let words =
-        ["run", "-q", "--wide", "--from-recording", recording.to_str().unwrap(), "-o", output.to_str().unwrap()];
+    let words = ["replay", "-q", "--wide", recording.to_str().unwrap(), "-o", output.to_str().unwrap()];
     Tripmeter::new(words.iter().chain(flags)).run()
 }
 
@@ -151,7 +150,7 @@ fn every_message_arrives_once_with_its_size_at_its_time_by_the_speed() {
     let cases = [("inmem", "poll", "1"), ("inmem", "block", "0.5"), ("inmem", "callback", "3"), ("uds", "block", "2")];
     let check = |transport: &str, wait: &str, speed: &str| {
         let output = folder();
-        let flags = ["-t", transport, "--wait", wait, "--speed", speed, "--touch", "full", "--no-floor"];
+        let flags = [transport, "--wait", wait, "--speed", speed, "--touch", "full", "--no-floor"];
         play(&file, output.path(), &[&flags[..], &STEADY].concat()).with(exit::GOOD).clean();
         let manifest = manifest(output.path());
         let name = manifest.sub_experiments[0].name.clone();
@@ -183,7 +182,7 @@ fn under_rpc_each_topic_is_a_client_and_each_message_a_call() {
     let file = write(recorded.path(), Some(Compression::Zstd), &messages);
     let check = |transport: &str, wait: &str| {
         let output = folder();
-        let flags = ["-t", transport, "--wait", wait, "--pattern", "rpc", "--touch", "full", "--no-floor", "--one-way"];
+        let flags = [transport, "--wait", wait, "--as-calls", "--touch", "full", "--no-floor", "--one-way"];
         let finished = play(&file, output.path(), &[&flags[..], &STEADY].concat()).with(exit::GOOD).clean();
         assert!(finished.stdout.contains("response rtt"), "{}", finished.stdout);
         let manifest = manifest(output.path());
@@ -224,7 +223,7 @@ fn what_is_lost_of_a_topic_is_lost_there() {
     let transport = format!("inmem?lose={},{}&duplicate={}", first + 7, first + 100, first + 30);
     let warmup = WARMUP.to_string();
     // What is injected is in the first attempt only.
-    let flags = ["-t", &transport, "--warmup", &warmup, "--no-floor", "--raw", "none", "--attempts", "1"];
+    let flags = [&transport, "--warmup", &warmup, "--no-floor", "--raw", "none", "--attempts", "1"];
     let flags = [&flags[..], &["--loss-timeout", "4"]].concat();
     let finished = play(&file, output.path(), &flags).with(exit::GOOD).clean();
     assert!(finished.unwrapped().contains("topic '/imu': 2 lost, 1 duplicated"), "{}", finished.stdout);
@@ -245,7 +244,7 @@ fn what_one_of_several_followers_lacks_of_a_recording_is_lost_there_and_in_all()
     let first = PROOF + WARMUP;
     let transport = format!("inmem?at=1&lose={},{}", first + 7, first + 100);
     let warmup = WARMUP.to_string();
-    let flags = ["-t", &transport, "--wait", "block", "--followers", "3", "--warmup", &warmup, "--no-floor"];
+    let flags = [&transport, "--wait", "block", "--followers", "3", "--warmup", &warmup, "--no-floor"];
     let flags = [&flags[..], &["--attempts", "1", "--loss-timeout", "4"]].concat();
     let finished = play(&file, output.path(), &flags).with(exit::GOOD).clean();
     let manifest = manifest(output.path());
@@ -274,9 +273,8 @@ fn the_table_has_a_row_for_each_topic_of_each_transport_and_the_floor() {
     let _alone = alone();
     let (recorded, output) = (folder(), folder());
     let file = write(recorded.path(), None, &drive());
-    let finished = play(&file, output.path(), &[&["-t", "uds,tcp", "--speed", "4"], &STEADY[..]].concat())
-        .with(exit::GOOD)
-        .clean();
+    let finished =
+        play(&file, output.path(), &[&["uds,tcp", "--speed", "4"], &STEADY[..]].concat()).with(exit::GOOD).clean();
     let text = &finished.stdout;
     assert!(text.starts_with("Recording drive.mcap, speed 4: 133 messages on 4 topics, 0.24"), "{text}");
     assert!(finished.unwrapped().contains("recording: 16 messages are smaller than our header"), "{text}");
@@ -290,7 +288,7 @@ fn the_table_has_a_row_for_each_topic_of_each_transport_and_the_floor() {
         let expected = [("/imu", "100"), ("/switch", "24"), ("/camera", "8"), ("/map", "1"), ("(all)", "133")];
         assert_eq!(found, expected, "{text}");
     }
-    let again = Tripmeter::new(["table", output.path().to_str().unwrap(), "--wide"]).run().with(exit::GOOD);
+    let again = Tripmeter::new(["show", output.path().to_str().unwrap(), "--wide"]).run().with(exit::GOOD);
     assert_eq!(again.stdout, *text);
 }
 
@@ -302,7 +300,7 @@ fn a_thousand_topics_with_few_messages() {
     let messages: Vec<Message> =
         (0..3 * TOPICS).map(|index| (format!("/topic/{}", index % TOPICS), index * 300_000, 40 + index % 3)).collect();
     let file = write(recorded.path(), Some(Compression::Zstd), &messages);
-    let flags = ["-t", if is_nightly() { "uds,shm" } else { "uds" }, "--no-floor", "--warmup", "1"];
+    let flags = [if is_nightly() { "uds,shm" } else { "uds" }, "--no-floor", "--warmup", "1"];
     play(&file, output.path(), &[&flags[..], &STEADY].concat()).with(exit::GOOD).clean();
     let manifest = manifest(output.path());
     for result in &manifest.sub_experiments {
@@ -320,8 +318,7 @@ fn a_recording_that_cannot_be_kept_up_with_is_said_to_be_missed() {
     let (recorded, output) = (folder(), folder());
     let messages: Vec<Message> = (0..300).map(|index| ("/lidar".to_owned(), index * 1000, 1 << 20)).collect();
     let file = write(recorded.path(), Some(Compression::Zstd), &messages);
-    let finished =
-        play(&file, output.path(), &[&["-t", "uds", "--no-floor"], &STEADY[..]].concat()).with(exit::GOOD).clean();
+    let finished = play(&file, output.path(), &[&["uds", "--no-floor"], &STEADY[..]].concat()).with(exit::GOOD).clean();
     assert!(finished.unwrapped().contains("RATE MISSED on 1 of 1 topics, most on '/lidar'"), "{}", finished.stdout);
     let manifest = manifest(output.path());
     let trial = trial(&manifest, &manifest.sub_experiments[0].name);
@@ -338,7 +335,7 @@ fn a_time_cap_ends_it_and_a_stop_keeps_what_was_played() {
     let (recorded, output) = (folder(), folder());
     let messages: Vec<Message> = (0..1000).map(|index| ("/slow".to_owned(), index * 100_000_000, 64)).collect();
     let file = write(recorded.path(), None, &messages);
-    let flags = ["-t", "uds", "--no-floor", "--warmup", "0", "--time-cap", "1"];
+    let flags = ["uds", "--no-floor", "--warmup", "0", "--time-cap", "1"];
     let finished = play(&file, output.path(), &[&flags[..], &STEADY].concat()).with(exit::GOOD).clean();
     assert!(finished.unwrapped().contains(": time cap"), "{}", finished.stdout);
     let manifest = manifest(output.path());
@@ -365,33 +362,30 @@ fn what_cannot_be_played_is_refused_in_one_line_before_anything_starts() {
     let refused = |file: &Path, flags: &[&str], code: u8, parts: &[&str]| {
         play(file, output.path(), flags).with(code).one_line(parts).clean();
     };
-    let uds = ["-t", "uds"];
+    let uds = ["uds"];
     refused(&other("empty.mcap", b""), &uds, exit::DATA, &["'", "empty.mcap' is empty: 0 bytes"]);
     refused(&other("text.mcap", b"hello, world\n"), &uds, exit::DATA, &["is no MCAP file", "hello, w"]);
     let cut = other("cut.mcap", &whole[..whole.len() / 2]);
     refused(&cut, &uds, exit::DATA, &["is cut off", &format!("{} bytes", whole.len() / 2), "mcap recover"]);
     refused(&other("changed.mcap", &changed), &uds, exit::DATA, &["is damaged", "Data section CRC"]);
     refused(&recorded.path().join("none.mcap"), &uds, exit::NO_INPUT, &["none.mcap' cannot be read"]);
-    for (flag, value) in [("--payloads", "1k"), ("--rate", "10"), ("--topics", "2"), ("-n", "5"), ("--duration", "1")] {
-        refused(&file, &["-t", "uds", flag, value], exit::USAGE, &[flag, "recording exclude each other", "leave"]);
+    for (flag, value) in [("--payloads", "1k"), ("-n", "5")] {
+        refused(&file, &["uds", flag, value], exit::USAGE, &[flag, "recording exclude each other", "leave"]);
     }
-    refused(&file, &["-t", "uds", "--pattern", "pingpong"], exit::USAGE, &["'pingpong'", "pattern 'channel' or 'rpc'"]);
-    let rpc = ["-t", "uds", "--pattern", "rpc"];
-    for (flag, value) in [("--clients", "2"), ("--mode", "bench"), ("--demand", "4")] {
-        refused(&file, &[&rpc[..], &[flag, value]].concat(), exit::USAGE, &[flag, "recording exclude each other"]);
+    for (flag, value) in [("--rate", "10"), ("--topics", "2"), ("--duration", "1")] {
+        refused(&file, &["uds", flag, value], exit::USAGE, &["unexpected argument", flag]);
     }
+    let rpc = ["uds", "--as-calls"];
     let many: Vec<Message> = (0..257).map(|index| (format!("/{index}"), index, 64)).collect();
     let crowded = folder();
     let clients = write(crowded.path(), None, &many);
-    refused(&clients, &rpc, exit::USAGE, &["257 topics", "at most 256", "'channel'"]);
-    refused(&file, &["--preset", "iceperf"], exit::USAGE, &["'pingpong'", "leave --pattern or --from-recording out"]);
-    refused(&file, &["-t", "uds", "--speed", "0"], exit::USAGE, &["a speed of 0", "0.001 to 1000"]);
-    let alone = Tripmeter::new(["run", "-t", "uds", "--speed", "2"]).run();
-    alone.with(exit::USAGE).one_line(&["--from-recording"]);
+    refused(&clients, &rpc, exit::USAGE, &["257 topics", "at most 256", "--as-calls"]);
+    refused(&file, &["uds", "--print"], exit::USAGE, &["name no recordings", "leave --print out"]);
+    refused(&file, &["uds", "--speed", "0"], exit::USAGE, &["a speed of 0", "0.001 to 1000"]);
     let long = folder();
     let named = write(long.path(), Some(Compression::Zstd), &[("x".repeat(65_537), 0, 64)]);
     refused(&named, &uds, exit::DATA, &["topic of channel 1", "65537 bytes", "65536"]);
     let large = folder();
     let huge = write(large.path(), Some(Compression::Zstd), &[("/huge".to_owned(), 0, 64 << 20)]);
-    refused(&huge, &["-t", "shm?depth=1024"], exit::USAGE, &["'/huge'", &(64_u64 << 20).to_string(), "shared memory"]);
+    refused(&huge, &["shm?depth=1024"], exit::USAGE, &["'/huge'", &(64_u64 << 20).to_string(), "shared memory"]);
 }

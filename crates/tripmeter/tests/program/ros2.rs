@@ -14,7 +14,7 @@ use tripmeter_model::manifest::Verdict;
 fn endless(results: &Path) -> (Running, [u32; 2]) {
     let before = shared_memory();
     let output = results.display().to_string();
-    let words = ["run", "-q", "--no-floor", "-t", "ros2/shm", "--wait", "block", "-n", "100000000", "-o", &output];
+    let words = ["ping", "-q", "--no-floor", "ros2/shm", "--wait", "block", "-n", "100000000", "-o", &output];
     let mut run = Tripmeter::new(words.iter().chain(&["--payloads", "16", "--raw", "none"])).start();
     run.until("their shared memory", |_| shared_memory().difference(&before).count() > 4);
     let workers = run.measuring();
@@ -52,8 +52,7 @@ fn the_environment_has_no_say() {
     ];
     let wrapper: Vec<&str> = ["env"].into_iter().chain(environment.iter().map(String::as_str)).collect();
     let output = results.display().to_string();
-    let words =
-        ["run", "-q", "--no-floor", "-t", "ros2/shm,ros2/service", "--wait", "block", "-n", "100", "-o", &output];
+    let words = ["ping", "-q", "--no-floor", "ros2/shm,ros2/service", "--wait", "block", "-n", "100", "-o", &output];
     let rest = ["--payloads", "64k", "--attempts", "1", "--loss-timeout", "15"];
     let finished = Tripmeter::under(&wrapper, words.iter().chain(&rest)).run();
     finished.with(exit::GOOD).clean();
@@ -75,7 +74,7 @@ fn variables_that_have_no_effect_are_noted() {
     let folder = folder();
     let run = |wrapper: &[&str], results: &str| {
         let output = folder.path().join(results).display().to_string();
-        let words = ["run", "--no-floor", "-t", "ros2/shm,ros2/udp", "--wait", "block", "-n", "10", "-o", &output];
+        let words = ["ping", "--no-floor", "ros2/shm,ros2/udp", "--wait", "block", "-n", "10", "-o", &output];
         let rest = ["--payloads", "64", "--attempts", "1", "--loss-timeout", "15"];
         Tripmeter::under(wrapper, words.iter().chain(&rest)).run().with(exit::GOOD).clean()
     };
@@ -141,7 +140,7 @@ fn nothing_is_left_of_killed_processes() {
         if supervisor_too {
             // The workers die with it; the next run removes what they left.
             let other = folder.path().join("other").display().to_string();
-            let words = ["run", "-q", "--no-floor", "-t", "uds", "-n", "10", "--payloads", "16", "-o", &other];
+            let words = ["ping", "-q", "--no-floor", "uds", "-n", "10", "--payloads", "16", "-o", &other];
             while !crate::common::traces::marked(finished.mark()).is_empty() {
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -170,7 +169,7 @@ fn a_closing_that_does_not_end_is_left_to_the_end_of_the_process() {
         let folder = folder();
         let (results, holder) = (folder.path().join("results"), format!("LOCK_HOLDER={holder}"));
         let output = results.display().to_string();
-        let words = ["run", "-q", "--no-floor", "-t", "ros2/service", "--wait", "block", "-n", "1000", "-o", &output];
+        let words = ["ping", "-q", "--no-floor", "ros2/service", "--wait", "block", "-n", "1000", "-o", &output];
         let rest = ["--payloads", "1k", "--attempts", "1", "--loss-timeout", "15"];
         let wrapper = ["env", "--default-signal=INT", &preload, &holder];
         let finished = Tripmeter::under(&wrapper, words.iter().chain(&rest)).run().with(code);
@@ -200,9 +199,9 @@ fn what_cannot_go_together_is_refused_by_the_plan() {
         ("ros2/shm?segment_size=1", ["segment_size=1", "131072"]),
         ("ros2/shm?fragment_size=1000000", ["fragment_size=1000000", "raise segment_size"]),
     ] {
-        let words = ["run", "-t", transport, "-n", "10", "--payloads", "16"];
+        let words = ["ping", transport, "-n", "10", "--payloads", "16"];
         Tripmeter::new(words).run().with(exit::USAGE).one_line(&parts).clean();
     }
-    let words = ["run", "-t", "ros2/shm?reliability=best_effort", "-n", "10", "--payloads", "1M"];
+    let words = ["ping", "ros2/shm?reliability=best_effort", "-n", "10", "--payloads", "1M"];
     Tripmeter::new(words).run().with(exit::USAGE).one_line(&["1048576 bytes", "262144 bytes"]).clean();
 }

@@ -51,8 +51,7 @@ fn user() -> u32 {
 
 fn run(place: &Path, results: &Path) -> Tripmeter {
     let output = results.display().to_string();
-    Tripmeter::new(["run", "-q", "-t", "uds", "--no-floor", "-n", "10", "--payloads", "16", "-o", &output])
-        .temporary(place)
+    Tripmeter::new(["ping", "-q", "uds", "--no-floor", "-n", "10", "--payloads", "16", "-o", &output]).temporary(place)
 }
 
 /// Whoever listens where leaders are looked for is not followed unless it is of this user.
@@ -75,7 +74,7 @@ fn a_follower_comes_to_nobody_else() {
         assert!(matches!(listener.try_wait(), Ok(None)));
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    let follower = Tripmeter::new(["follower", "--timeout", "2"]).temporary(place.path()).run();
+    let follower = Tripmeter::new(["follow", "--timeout", "2"]).temporary(place.path()).run();
     follower.with(exit::UNAVAILABLE).says(&["no leader came"]);
     assert!(!place.path().join("came").exists());
     listener.kill().unwrap();
@@ -92,9 +91,9 @@ fn leader_and_follower_meet_whatever_stands_in_their_place() {
         let (place, results) = (temporary(), folder());
         strange(&format!("import os; name = 'tripmeter-{user}'; os.umask(0); {taken}"), place.path());
         let output = results.path().display().to_string();
-        let words = ["leader", "-q", "-t", "uds", "--no-floor", "-n", "10", "--payloads", "16", "-o", &output];
+        let words = ["ping", "-q", "--rendezvous", "uds", "--no-floor", "-n", "10", "--payloads", "16", "-o", &output];
         let leader = Tripmeter::new(words).temporary(place.path()).start();
-        let follower = Tripmeter::new(["follower"]).temporary(place.path()).start();
+        let follower = Tripmeter::new(["follow"]).temporary(place.path()).start();
         leader.wait(LONGEST).with(exit::GOOD);
         follower.wait(LONGEST).with(exit::GOOD);
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "only what was there is left");
@@ -118,7 +117,7 @@ fn a_run_makes_names_that_nobody_can_take_first() {
          os.execv(sys.argv[1], sys.argv[1:])\n"
     );
     let output = results.path().display().to_string();
-    let words = ["run", "-q", "-t", "shm", "--no-floor", "-n", "10", "--payloads", "16", "-o", &output];
+    let words = ["ping", "-q", "shm", "--no-floor", "-n", "10", "--payloads", "16", "-o", &output];
     Tripmeter::under(&["python3", "-c", &script], words)
         .temporary(place.path())
         .at(place.path())
@@ -182,7 +181,7 @@ fn plugins_of_strangers_beside_the_program_are_left_out() {
     };
     let told = || {
         let mut list = Command::new(&program);
-        list.args(["transports", "--json"]).env("TRIPMETER_TRANSPORTS", "").env("XDG_DATA_HOME", place.join("data"));
+        list.args(["list", "--json"]).env("TRIPMETER_TRANSPORTS", "").env("XDG_DATA_HOME", place.join("data"));
         let output = list.output().unwrap();
         let is_known = String::from_utf8(output.stdout).unwrap().contains("\"other\"");
         (is_known, String::from_utf8(output.stderr).unwrap())
@@ -231,7 +230,7 @@ fn a_lease_on_a_process_of_somebody_else_is_kept_and_told_at_once() {
     if is_stranger {
         fs::set_permissions(results.path(), Permissions::from_mode(0o777)).unwrap();
         let output = results.path().join("results").display().to_string();
-        let words = ["run", "-t", "uds", "--no-floor", "-n", "10", "--payloads", "16", "-o", &output];
+        let words = ["ping", "uds", "--no-floor", "-n", "10", "--payloads", "16", "-o", &output];
         let user = [format!("--reuid={STRANGER}"), format!("--regid={STRANGER}")];
         let wrapper = ["setpriv", &user[0], &user[1], "--clear-groups"];
         let told = Tripmeter::under(&wrapper, words).temporary(place.path()).run().with(exit::GOOD);
@@ -308,7 +307,7 @@ fn nobody_else_can_open_what_a_run_makes() {
         let (place, results) = (folder(), folder());
         let before = reachable(Path::new("/dev/shm"));
         let output = results.path().display().to_string();
-        let words = ["run", "-q", "-t", transport, "--no-floor", "-n", "100000000", "--payloads", "1k", "-o", &output];
+        let words = ["ping", "-q", transport, "--no-floor", "-n", "100000000", "--payloads", "1k", "-o", &output];
         let wrapper = ["sh", "-c", "umask 0; exec \"$@\"", "sh"];
         let mut run = Tripmeter::under(&wrapper, words).temporary(place.path()).start();
         run.until("samples", |run| workers(run.pid()).leader.is_some_and(|pid| cpu_time(pid) > Duration::from_secs(2)));

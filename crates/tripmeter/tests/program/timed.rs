@@ -14,7 +14,7 @@ fn measured(words: &[&str]) -> Value {
     let place = folder();
     let output = place.path().join("results").display().to_string();
     let fixed =
-        ["run", "-q", "--no-floor", "--raw", "none", "--wait", "block", "--attempts", "1", "--loss-timeout", "15"];
+        ["ping", "-q", "--no-floor", "--raw", "none", "--wait", "block", "--attempts", "1", "--loss-timeout", "15"];
     Tripmeter::new(fixed.iter().chain(&["-o", &output]).chain(words)).run().with(exit::GOOD);
     manifest(&place.path().join("results")).whole()
 }
@@ -22,19 +22,19 @@ fn measured(words: &[&str]) -> Value {
 /// One sub-experiment `x` under `channel` at two payloads.
 fn channel() -> Value {
     static ONCE: OnceLock<Value> = OnceLock::new();
-    let words = ["--pattern", "channel", "-t", "inmem", "--payloads", "512,1k", "-n", "20"];
+    let words = ["--pattern", "channel", "inmem", "--payloads", "512,1k", "-n", "20"];
     renamed(ONCE.get_or_init(|| measured(&words)))
 }
 
 fn rpc() -> Value {
     static ONCE: OnceLock<Value> = OnceLock::new();
-    let words = ["--pattern", "rpc", "-t", "inmem", "--payloads", "512,1k", "-n", "20"];
+    let words = ["--pattern", "rpc", "inmem", "--payloads", "512,1k", "-n", "20"];
     renamed(ONCE.get_or_init(|| measured(&words)))
 }
 
 fn log() -> Value {
     static ONCE: OnceLock<Value> = OnceLock::new();
-    let words = ["--pattern", "log", "-t", "write/file", "--payloads", "32,64", "-n", "50"];
+    let words = ["--pattern", "log", "write/file", "--payloads", "32,64", "-n", "50"];
     renamed(ONCE.get_or_init(|| measured(&words)))
 }
 
@@ -395,7 +395,7 @@ fn rounds_of_a_channel_in_which_nothing_arrived_are_named_by_compare_and_not_ave
 /// One sub-experiment `x` of round trips at two payloads.
 fn trips() -> Value {
     static ONCE: OnceLock<Value> = OnceLock::new();
-    renamed(ONCE.get_or_init(|| measured(&["-t", "inmem", "--payloads", "512,1k", "-n", "20"])))
+    renamed(ONCE.get_or_init(|| measured(&["inmem", "--payloads", "512,1k", "-n", "20"])))
 }
 
 #[test]
@@ -409,7 +409,7 @@ fn kinds_are_never_mixed() {
         "rtt (pattern rpc)",
     ]);
     compare(&[], &log, &channel).with(65).one_line(&["call (pattern log)", "one_way (pattern channel)"]);
-    let fixed = ["--pattern", "rpc", "-t", "inmem", "--payloads", "512", "-n", "5", "--mode", "fixed-freq"];
+    let fixed = ["--pattern", "rpc", "inmem", "--payloads", "512", "-n", "5", "--rate", "1000"];
     let fixed = write("fixed", &renamed(&measured(&fixed)));
     compare(&[], &rpc, &fixed).with(65).one_line(&["mode bench in", "fixed-freq in", "--mode"]);
     // A summary without a manifest, of half round trips as far as anybody knows.
@@ -433,7 +433,7 @@ fn kinds_are_never_mixed() {
     let database = place.path().join("db");
     copy(&log, &database.join("2026-01-01_12-00-00"));
     fs::create_dir_all(database.join("2026-01-02_12-00-00")).unwrap();
-    let trips = ["-t", "inmem", "--payloads", "32", "-n", "10"];
+    let trips = ["inmem", "--payloads", "32", "-n", "10"];
     let trips = renamed(&measured(&trips));
     fs::write(database.join("2026-01-02_12-00-00/manifest.json"), trips.to_string()).unwrap();
     let plots = place.path().join("plots");
@@ -446,7 +446,7 @@ fn kinds_are_never_mixed() {
 #[test]
 fn latency_one_way_of_calls_has_verdicts_of_its_own() {
     let place = folder();
-    let words = ["--pattern", "rpc", "-t", "inmem", "--payloads", "512,1k", "-n", "20", "--one-way"];
+    let words = ["--pattern", "rpc", "inmem", "--payloads", "512,1k", "-n", "20", "--one-way"];
     let measured = renamed(&measured(&words));
     let with = |name: &str, one_way_us: f64| {
         let mut manifest = measured.clone();
@@ -485,7 +485,7 @@ fn plots_are_drawn_of_folders_and_after_a_run() {
     let output = place.path().join("run");
     {
         let _alone = alone();
-        let words = ["run", "--preset", "aimrt-rpc", "-t", "inmem", "--payloads", "512,1k", "-n", "10", "-q", "-o"];
+        let words = ["run", "aimrt-rpc", "--only", "inmem", "--payloads", "512,1k", "-n", "10", "-q", "-o"];
         Tripmeter::new(words.iter().map(|word| (*word).to_owned()).chain([output.display().to_string()]))
             .run()
             .with(exit::GOOD);
@@ -499,22 +499,25 @@ fn plots_are_drawn_of_folders_and_after_a_run() {
     // The transport is measured as the flags say: in a closed loop, at the usual payloads.
     assert!(drawn(&output.join("plots")).iter().all(|name| name.ends_with(".png")), "{:?}", drawn(&output));
     let (one, two) = (write(&place.path().join("a"), &channel()), write(&place.path().join("b"), &channel()));
-    let done = tripmeter(&["plot"], &[("--svg", &one)]).with(0);
+    let done = tripmeter(&["export", "--format", "svg"], &[("--", &one)]).with(0);
     let file = one.join("plots/channel_latency_by_size_topics-1_rate-1000.svg");
     assert_eq!(done.stdout, format!("{}\n", file.display()));
     assert!(fs::read_to_string(&file).unwrap().contains("Average latency, one_way, service time [us]"));
     let paths = [two.display().to_string(), place.path().join("together").display().to_string()];
-    let words = ["plot", &one.display().to_string(), &paths[0], "--svg", "--log", "-p", &paths[1]].map(str::to_owned);
+    let words = ["export", &one.display().to_string(), &paths[0], "--format", "svg", "--log", "-o", &paths[1]]
+        .map(str::to_owned);
     Tripmeter::new(words).run().with(0);
     let svg = fs::read_to_string(place.path().join("together/channel_latency_by_size_topics-1_rate-1000.svg")).unwrap();
     assert!(svg.contains(" · a") && svg.contains(" · b"), "{svg}");
-    tripmeter(&["plot"], &[("--log", &one), ("--", &two)]).with(64).one_line(&["2 folders", "-p DIR"]);
+    tripmeter(&["export", "--format", "png"], &[("--log", &one), ("--", &two)])
+        .with(64)
+        .one_line(&["2 folders", "-o DIR"]);
     let log = write(&place.path().join("one"), &{
         let mut log = log();
         log["sub_experiments"][0]["cells"].as_array_mut().unwrap().truncate(1);
         log["sub_experiments"][0]["payloads"] = json!(1);
         log
     });
-    tripmeter(&["plot"], &[("--svg", &log)]).with(65).one_line(&["nothing to plot", "two payloads"]);
-    tripmeter(&["plot"], &[("--svg", place.path())]).with(66).one_line(&["no results folder"]);
+    tripmeter(&["export", "--format", "svg"], &[("--", &log)]).with(65).one_line(&["nothing to plot", "two payloads"]);
+    tripmeter(&["export", "--format", "svg"], &[("--", place.path())]).with(66).one_line(&["no results folder"]);
 }

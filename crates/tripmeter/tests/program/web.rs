@@ -162,7 +162,7 @@ fn a_run_over_tls_proves_that_unauthorized_peers_are_refused() {
     for wait in ["block", "callback"] {
         let folder = folder();
         let output = folder.path().display().to_string();
-        let words = ["run", "-q", "--wide", "--no-floor", "-t", &transports.join(","), "--wait", wait];
+        let words = ["ping", "-q", "--wide", "--no-floor", &transports.join(","), "--wait", wait];
         let rest = ["-n", "20", "--payloads", "16,64k,1M", "--touch", "full", "--loss-timeout", "15", "-o", &output];
         let finished = Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
         assert!(finished.unwrapped().contains("ok, secured"), "{}", finished.stdout);
@@ -197,7 +197,7 @@ fn messages_of_64_mb_go_whole_and_one_way_too() {
         }
         let folder = folder();
         let output = folder.path().display().to_string();
-        let words = ["run", "-q", "--wide", "--no-floor", "-t", transports, "--pattern", pattern, "--wait", wait];
+        let words = ["ping", "-q", "--wide", "--no-floor", transports, "--pattern", pattern, "--wait", wait];
         let rest = [
             "-n",
             "3",
@@ -236,7 +236,7 @@ fn settings_that_cannot_be_or_would_do_nothing_are_refused_by_the_plan() {
         if built(&transport[..4]).is_none() {
             continue;
         }
-        let words = ["run", "-t", transport, "-n", "10", "-o", &output];
+        let words = ["ping", transport, "-n", "10", "-o", &output];
         Tripmeter::new(words).run().with(exit::USAGE).one_line(&[part]).clean();
     }
 }

@@ -22,6 +22,21 @@ pub const CHANNEL: &str = "\"pattern\": \"channel\", \"workload\": { \"reply\": 
 
 /// Whoever takes longer hangs: no run of these tests needs a tenth of it on a quiet machine.
 pub const LONGEST: Duration = Duration::from_secs(600);
+/// Commands that look for hiccups, unless they are asked not to.
+const MEASURE: [&str; 9] = ["run", "ping", "publish", "call", "throughput", "replay", "logger", "ab", "job"];
+
+/// The command that measures a pattern.
+pub fn command_of(pattern: &str) -> &'static str {
+    match pattern {
+        "pingpong" => "ping",
+        "channel" => "publish",
+        "rpc" => "call",
+        "throughput" => "throughput",
+        "log" => "logger",
+        other => panic!("no pattern '{other}'"),
+    }
+}
+
 /// So many sleeps are more than a worker that has its files needs to connect, to prove its path and to warm up.
 pub const MEASURING: u64 = 10_000;
 /// Every process of a test's run has this variable, with a value of its own.
@@ -122,18 +137,17 @@ impl Tripmeter {
     pub fn under<S: AsRef<std::ffi::OsStr>>(wrapper: &[&str], arguments: impl IntoIterator<Item = S>) -> Self {
         let mut command = Command::new(wrapper[0]);
         command.args(&wrapper[1..]).arg(env!("CARGO_BIN_EXE_tripmeter"));
-        let mut arguments = arguments.into_iter();
-        if let Some(name) = arguments.next() {
-            command.arg(&name);
-            let name = match name.as_ref().to_str() {
-                Some("eprosima") => arguments.next().inspect(|name| drop(command.arg(name))).unwrap_or(name),
-                _ => name,
-            };
-            if ["run", "leader", "job", "ab"].iter().any(|measures| name.as_ref() == *measures) {
-                command.arg("--no-spin");
-            }
+        let mut words: Vec<std::ffi::OsString> = arguments.into_iter().map(|word| word.as_ref().to_owned()).collect();
+        // `--pattern NAME` among the words of a test of several patterns stands for its command.
+        while let Some(at) = words.iter().position(|word| word == "--pattern") {
+            words[0] = command_of(words[at + 1].to_str().expect("patterns are plain words")).into();
+            words.drain(at..at + 2);
         }
-        command.args(arguments);
+        let at = usize::from(words.first().is_some_and(|name| name == "eprosima"));
+        if words.get(at).is_some_and(|name| MEASURE.iter().any(|measures| name == measures)) {
+            words.insert(at + 1, "--no-spin".into());
+        }
+        command.args(words);
         Self::by(command)
     }
 
@@ -373,7 +387,7 @@ pub fn csv_payloads(file: &Path) -> Vec<u64> {
     payloads
 }
 
-/// One system as `tripmeter transports --json` tells it.
+/// One system as `tripmeter list --json` tells it.
 #[derive(Deserialize)]
 pub struct Known {
     pub system: String,
@@ -395,7 +409,7 @@ pub struct KnownVariant {
 
 /// Every system that is known here.
 pub fn transports() -> Vec<Known> {
-    let listed = Tripmeter::new(["transports", "--json"]).run().with(0).clean();
+    let listed = Tripmeter::new(["list", "--json"]).run().with(0).clean();
     serde_json::from_str(&listed.stdout).expect("a list of systems")
 }
 

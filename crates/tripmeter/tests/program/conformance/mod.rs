@@ -217,7 +217,7 @@ fn hold_to(faults: &mut Faults, system: &str, entries: &[Entry], loss_timeout_s:
     let texts: String = entries.iter().map(|entry| entry.text.as_str()).collect();
     let common = format!("floor = false\nattempts = 1\ntouch = \"full\"\nloss_timeout_s = {loss_timeout_s}.0\n");
     std::fs::write(&file, common + &texts).unwrap();
-    let mut arguments = vec!["run".as_ref(), file.as_os_str(), "-q".as_ref(), "-o".as_ref(), results.as_os_str()];
+    let mut arguments = vec!["ping".as_ref(), file.as_os_str(), "-q".as_ref(), "-o".as_ref(), results.as_os_str()];
     if entries.iter().any(waits_for_lost) && REPEATS_WHEN_OVERRUN.starts_with(system) {
         // What may be damaged of which variant is checked below.
         arguments.push("--allow-damage".as_ref());
@@ -276,7 +276,7 @@ fn refuses_what_it_does_not_declare(system: &str) {
         let is_logger = variant.can(Pattern::Log);
         let refused = |flag: &str, value: &str, parts: &[&str]| {
             let output = results.display().to_string();
-            let words = ["run", "-t", &name, "-n", "10", "-o", &output, flag, value];
+            let words = ["ping", &name, "-n", "10", "-o", &output, flag, value];
             let pattern: &[&str] = if is_logger && flag != "--pattern" { &["--pattern", "log"] } else { &[] };
             Tripmeter::new(words.iter().chain(pattern)).run().with(exit::USAGE).one_line(parts).clean();
             assert!(!results.exists(), "{name}: something was started");
@@ -287,7 +287,7 @@ fn refuses_what_it_does_not_declare(system: &str) {
         }
         for pattern in Pattern::ALL.iter().filter(|pattern| !variant.can(**pattern)) {
             let can = variant.declared.patterns[0].as_str();
-            refused("--pattern", pattern.as_str(), &[&format!("'{pattern}'"), can, "--pattern"]);
+            refused("--pattern", pattern.as_str(), &[&format!("'{pattern}'"), can]);
         }
         if is_logger {
             refused("--followers", "2", &["'--followers'", "'log'"]);
@@ -296,7 +296,7 @@ fn refuses_what_it_does_not_declare(system: &str) {
         }
         if variant.can(Pattern::Channel) && !variant.declared.publishers {
             let output = results.display().to_string();
-            let words = ["run", "-t", &name, "--pattern", "channel", "--publishers", "2", "-o", &output];
+            let words = ["publish", &name, "--publishers", "2", "-o", &output];
             let parts = [name.as_str(), "1 publisher", "2 were asked for", "uds/datagram", "--publishers"];
             Tripmeter::new(words).run().with(exit::USAGE).one_line(&parts).clean();
         }

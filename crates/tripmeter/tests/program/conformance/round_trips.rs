@@ -151,7 +151,7 @@ fn both(faults: &mut Faults, variant: &Here<'_>) {
     let payloads = format!("16,{most}");
     let runs = folders.each_ref().map(|results| {
         let output = results.path().display().to_string();
-        let words = ["run", "-q", "--no-floor", "-t", &name, "--wait", wait.as_str(), "-o", &output];
+        let words = ["ping", "-q", "--no-floor", &name, "--wait", wait.as_str(), "-o", &output];
         let sizes = ["-n", "200", "--payloads", &payloads, "--touch", "full", "--loss-timeout", "30"];
         Tripmeter::new(words.iter().chain(&sizes).chain(&["--attempts", "1"])).start()
     });

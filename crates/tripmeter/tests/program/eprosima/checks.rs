@@ -291,8 +291,12 @@ fn what_some_runs_lack_is_said_and_rounds_count_as_runs() {
     let done = command(&["determine-requirements"], &[("-e", &runs), ("-o", &file)]).with(0);
     let done = done.says(&["'uds_stream_poll' is missing in 2 of 7 runs: 2026-01-04_12-00-00, 2026-01-05"]);
     done.says(&["note: ignored", "'readme.txt'", "'empty'"]);
-    command(&["determine-requirements"], &[("-e", &runs.join("empty")), ("-o", &file)]).with(65).one_line(&["no folder"]);
-    command(&["determine-requirements"], &[("-e", &runs), ("-o", &place.path().join("no/r.csv"))]).with(73).says(&["no/r.csv"]);
+    command(&["determine-requirements"], &[("-e", &runs.join("empty")), ("-o", &file)])
+        .with(65)
+        .one_line(&["no folder"]);
+    command(&["determine-requirements"], &[("-e", &runs), ("-o", &place.path().join("no/r.csv"))])
+        .with(73)
+        .says(&["no/r.csv"]);
     command(&["determine-requirements"], &[("-o", &file)]).with(64);
 }
 

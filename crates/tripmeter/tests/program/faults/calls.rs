@@ -9,7 +9,7 @@ use tripmeter_model::manifest::Counts;
 use tripmeter_model::trial::Trial;
 
 /// Calls at a fixed rate.
-const FIXED: [&str; 4] = ["--mode", "fixed-freq", "--rate", "1000"];
+const FIXED: [&str; 2] = ["--rate", "1000"];
 
 /// What happened to so many calls: those that timed out are lost, and those that failed damaged.
 fn calls(made: u64, [timed_out, failed, late, duplicated]: [u64; 4]) -> Counts {
@@ -29,7 +29,7 @@ fn answered(settings: &str, wait: &str, clients: u64, more: &[&str]) -> (Trial, 
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
     let [samples, warmup, payload, timeout] =
         [SAMPLES, WARMUP, PAYLOAD, LOSS_TIMEOUT_S].map(|number| number.to_string());
-    let words = ["run", "-q", "--wide", "-t", &transport, "--wait", wait, "--attempts", "1", "-n", &samples];
+    let words = ["ping", "-q", "--wide", &transport, "--wait", wait, "--attempts", "1", "-n", &samples];
     let rest = ["--warmup", &warmup, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
     let asked = ["--loss-timeout", &timeout, "--allow-damage"];
     let words = words.iter().chain(&rest).chain(&asked).chain(more);

@@ -27,10 +27,9 @@ fn at_several_of(pattern: &str, settings: &str, loss_timeout_s: u64) -> (Trial, 
     let [samples, payload, followers_asked, timeout] =
         [SAMPLES, PAYLOAD, FOLLOWERS, loss_timeout_s].map(|number| number.to_string());
     let words = [
-        "run",
+        "ping",
         "-q",
         "--wide",
-        "-t",
         &transport,
         "--wait",
         "block",
@@ -183,7 +182,7 @@ fn a_hundred_followers_get_every_message() {
     let folder = folder();
     let (output, subscribers, messages) =
         (folder.path().display().to_string(), SUBSCRIBERS.to_string(), MESSAGES.to_string());
-    let words = ["run", "-q", "-t", "shm", "--pattern", "channel", "--followers", &subscribers, "--rate", "20"];
+    let words = ["publish", "-q", "shm", "--followers", &subscribers, "--rate", "20"];
     // A busy machine makes no message late.
     let rest = ["-n", &messages, "--payloads", "64", "--no-floor", "--attempts", "1", "--loss-timeout", "15"];
     let finished = Tripmeter::new(words.iter().chain(&rest).chain(&["-o", &output])).run();

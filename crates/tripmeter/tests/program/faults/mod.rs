@@ -90,7 +90,7 @@ fn a_payload_that_breaks_off_keeps_its_samples() {
     at_once(&cases, |(wait, pattern)| {
         let folder = folder();
         let output = folder.path().display().to_string();
-        let words = ["run", "-q", "--wide", "--no-floor", "-t", &transport, "--wait", wait, "--loss-timeout", "0.5"];
+        let words = ["ping", "-q", "--wide", "--no-floor", &transport, "--wait", wait, "--loss-timeout", "0.5"];
         let rest = ["-n", "100", "--warmup", "10", "--payloads", &payload, "-o", &output];
         let words = words.iter().chain(&rest).chain(pattern_words(pattern));
         Tripmeter::new(words).run().with(exit::PARTIAL).says(&["no answer to 10 messages"]).clean();
@@ -122,8 +122,7 @@ fn ten_damaged_messages_in_a_row_end_a_sub_experiment() {
         let folder = folder();
         let output = folder.path().display().to_string();
         let transport = format!("inmem?side=leader&damage_body={}", numbers(HIT..HIT + 10));
-        let words =
-            ["run", "-q", "--wide", "--no-floor", "-t", &transport, "--wait", wait, "--touch", "full", "-n", "100"];
+        let words = ["ping", "-q", "--wide", "--no-floor", &transport, "--wait", wait, "--touch", "full", "-n", "100"];
         let rest = ["--warmup", "10", "--payloads", "1k", "-o", &output];
         let words = words.iter().chain(&rest).chain(pattern_words(pattern));
         let finished = Tripmeter::new(words).run().with(exit::PARTIAL);
@@ -149,11 +148,10 @@ fn damage_and_loss_of_everything_are_failures_unless_they_are_meant() {
             let folder = folder();
             let (transport, output) = (format!("inmem?{fault}"), folder.path().display().to_string());
             let words = [
-                "run",
+                "ping",
                 "-q",
                 "--wide",
                 "--no-floor",
-                "-t",
                 &transport,
                 "--pattern",
                 pattern,
@@ -192,11 +190,10 @@ fn damage_in_the_path_proof_is_a_failure_unless_it_is_meant() {
             let folder = folder();
             let output = folder.path().display().to_string();
             let words = [
-                "run",
+                "ping",
                 "-q",
                 "--wide",
                 "--no-floor",
-                "-t",
                 &transport,
                 "--pattern",
                 pattern,

@@ -15,21 +15,7 @@ fn offered(settings: &str, wait: &str) -> (Trial, String) {
     let folder = folder();
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
     let [samples, payload, timeout] = [SAMPLES, PAYLOAD, LOSS_TIMEOUT_S].map(|number| number.to_string());
-    let words = [
-        "run",
-        "-q",
-        "--wide",
-        "-t",
-        &transport,
-        "--wait",
-        wait,
-        "--pattern",
-        "throughput",
-        "--attempts",
-        "1",
-        "-n",
-        &samples,
-    ];
+    let words = ["throughput", "-q", "--wide", &transport, "--wait", wait, "--attempts", "1", "-n", &samples];
     let rest = ["--warmup", "0", "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
     let late = ["--loss-timeout", &timeout];
     let finished = Tripmeter::new(words.iter().chain(&rest).chain(&late)).run();

@@ -15,21 +15,7 @@ fn published(settings: &str, wait: &str, topics: u64, loss_timeout_s: u64) -> (T
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
     let [samples, warmup, payload] = [SAMPLES, WARMUP, PAYLOAD].map(|number| number.to_string());
     let [rate, topics_asked, timeout] = [RATE_HZ, topics, loss_timeout_s].map(|number| number.to_string());
-    let words = [
-        "run",
-        "-q",
-        "--wide",
-        "-t",
-        &transport,
-        "--wait",
-        wait,
-        "--pattern",
-        "channel",
-        "--attempts",
-        "1",
-        "-n",
-        &samples,
-    ];
+    let words = ["publish", "-q", "--wide", &transport, "--wait", wait, "--attempts", "1", "-n", &samples];
     let rest = ["--warmup", &warmup, "--payloads", &payload, "--touch", "full", "--no-floor", "-o", &output];
     let more = ["--rate", &rate, "--topics", &topics_asked, "--loss-timeout", &timeout];
     let finished = Tripmeter::new(words.iter().chain(&rest).chain(&more)).run();

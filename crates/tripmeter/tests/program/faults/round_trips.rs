@@ -13,10 +13,9 @@ fn measured(settings: &str, wait: &str, loss_timeout_s: u64) -> (PayloadResult, 
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
     let (samples, payload) = (SAMPLES.to_string(), PAYLOAD.to_string());
     let words = [
-        "run",
+        "ping",
         "-q",
         "--wide",
-        "-t",
         &transport,
         "--wait",
         wait,
@@ -58,7 +57,7 @@ fn messages_that_were_answered_have_a_latency_one_way_whatever_was_lost() {
         let lost_numbers = lost.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
         let (transport, output) = (format!("inmem?lose={lost_numbers}"), folder.path().display().to_string());
         let timeout = LOSS_TIMEOUT_S.to_string();
-        let words = ["run", "-q", "--wide", "--one-way", "--no-floor", "-t", &transport, "--wait", wait, "-n", "100"];
+        let words = ["ping", "-q", "--wide", "--one-way", "--no-floor", &transport, "--wait", wait, "-n", "100"];
         let rest = ["--warmup", "10", "--payloads", "1k", "--loss-timeout", &timeout, "--attempts", "1", "-o", &output];
         Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
         let trial = &manifest(folder.path()).sub_experiments[0].cells[0].trials[0];

@@ -8,13 +8,14 @@ use tripmeter_model::exit;
 use tripmeter_model::manifest::{RunStatus, Verdict};
 
 fn leader(folder: &Path, results: &Path, transports: &str) -> Tripmeter {
-    let words = ["leader", "--no-floor", "-t", transports, "--wait", "block", "-n", "100", "--payloads", "16,64k"];
+    let words =
+        ["ping", "--no-floor", "--rendezvous", transports, "--wait", "block", "-n", "100", "--payloads", "16,64k"];
     let output = results.display().to_string();
-    Tripmeter::new(words.iter().chain(&["--timeout", "500", "-o", &output])).temporary(folder)
+    Tripmeter::new(words.iter().chain(&["--rendezvous-timeout", "500", "-o", &output])).temporary(folder)
 }
 
 fn follower(folder: &Path) -> Tripmeter {
-    Tripmeter::new(["follower", "--timeout", "500"]).temporary(folder)
+    Tripmeter::new(["follow", "--timeout", "500"]).temporary(folder)
 }
 
 fn waits(run: &mut Running, word: &str) {
@@ -61,7 +62,7 @@ fn the_follower_may_come_first() {
 fn variables_that_only_other_systems_ignore_are_not_told() {
     let _alone = alone();
     let (temporary, results) = (folder(), folder());
-    let words = ["follower", "--timeout", "500"];
+    let words = ["follow", "--timeout", "500"];
     let second = Tripmeter::under(&["env", "ROS_DOMAIN_ID=1", "RMW_IMPLEMENTATION=x"], words);
     let second = second.temporary(temporary.path()).start();
     leader(temporary.path(), results.path(), "uds/stream").run().with(exit::GOOD);
@@ -74,12 +75,12 @@ fn whoever_waits_in_vain_says_so() {
     let temporary = folder();
     let results = temporary.path().join("results");
     let output = results.display().to_string();
-    let words = ["leader", "-q", "-t", "uds", "--timeout", "1", "-o", &output];
+    let words = ["ping", "-q", "uds", "--rendezvous", "--rendezvous-timeout", "1", "-o", &output];
     let alone = Tripmeter::new(words).temporary(temporary.path()).run().with(exit::UNAVAILABLE);
-    alone.one_line(&["no follower came", "within 1 s", "`tripmeter follower`", "--rendezvous"]).clean();
+    alone.one_line(&["no follower came", "within 1 s", "`tripmeter follow`", "--rendezvous"]).clean();
     assert!(!results.exists());
-    let alone = Tripmeter::new(["follower", "--timeout", "1"]).temporary(temporary.path()).run();
-    alone.with(exit::UNAVAILABLE).says(&["no leader came", "within 1 s", "`tripmeter leader`"]).clean();
+    let alone = Tripmeter::new(["follow", "--timeout", "1"]).temporary(temporary.path()).run();
+    alone.with(exit::UNAVAILABLE).says(&["no leader came", "within 1 s", "`tripmeter ping`"]).clean();
     assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
 }
 
@@ -114,7 +115,7 @@ fn ctrl_c_ends_the_waiting() {
 fn in_the_middle(temporary: &Path, results: &Path) -> (Running, Running) {
     let file = long_and_after(results.parent().unwrap(), "uds/stream", "block").display().to_string();
     let output = results.display().to_string();
-    let mut lead = Tripmeter::new(["leader", &file, "-o", &output]).temporary(temporary).start();
+    let mut lead = Tripmeter::new(["run", &file, "--rendezvous", "-o", &output]).temporary(temporary).start();
     waits(&mut lead, "waiting for a follower");
     let mut follow = follower(temporary).start();
     lead.until("a first cell", |_| cells_on_disk(results) > 0);
@@ -155,7 +156,7 @@ fn a_leader_that_goes_ends_its_follower() {
     lead.signal("KILL");
     let led = lead.wait(LONGEST);
     follow.wait(LONGEST).with(exit::UNAVAILABLE).says(&["the leader has gone"]).clean();
-    let next = ["run", "-q", "-t", "uds", "-n", "10", "--payloads", "16", "-o"];
+    let next = ["ping", "-q", "uds", "-n", "10", "--payloads", "16", "-o"];
     let output = folder.path().join("next").display().to_string();
     Tripmeter::new(next.iter().chain(&[output.as_str()])).temporary(temporary.path()).run().with(exit::GOOD).clean();
     led.clean();

@@ -30,7 +30,7 @@ fn with_daemon() -> Vec<(String, String)> {
 fn a_daemon_that_must_run_and_does_not_is_told() {
     let _alone = alone();
     for (transport, daemon) in with_daemon() {
-        let words = ["run", "-t", &transport, "-n", "10", "--daemons", "require"];
+        let words = ["ping", &transport, "-n", "10", "--daemons", "require"];
         let finished = Tripmeter::new(words).at(folder().path()).run().with(exit::UNAVAILABLE);
         finished.one_line(&[&transport, &daemon, "not running", "--daemons start"]).clean();
     }
@@ -41,7 +41,7 @@ fn a_daemon_is_started_and_stopped() {
     let _alone = alone();
     for (transport, daemon) in with_daemon() {
         let folder = folder();
-        let words = ["run", "-t", &transport, "-n", "100", "--payloads", "1k", "--no-floor", "-o"];
+        let words = ["ping", &transport, "-n", "100", "--payloads", "1k", "--no-floor", "-o"];
         let output = folder.path().display().to_string();
         let finished = Tripmeter::new(words.iter().chain(&[output.as_str()])).run().with(exit::GOOD);
         finished.says(&["started", &daemon, "stopped at the end"]).clean();
@@ -74,8 +74,7 @@ fn a_daemon_that_is_killed_hangs_nothing_and_the_rest_goes_on() {
             assert_eq!(finished.code, Some(exit::PARTIAL.into()));
             assert_eq!(result(&manifest, "after").status, RunStatus::Complete);
             finished.clean();
-            let words =
-                ["run", "-q", "-t", &transport, "--wait", wait, "-n", "10", "--payloads", "1k", "--no-floor", "-o"];
+            let words = ["ping", "-q", &transport, "--wait", wait, "-n", "10", "--payloads", "1k", "--no-floor", "-o"];
             let again = folder.path().join("again").display().to_string();
             Tripmeter::new(words.iter().chain(&[again.as_str()])).run().with(exit::GOOD).clean();
         }
@@ -93,7 +92,7 @@ fn a_daemon_of_a_killed_supervisor_is_stopped_by_the_next_run() {
         run.signal("KILL");
         let killed = run.wait(LONGEST);
         assert!(!marked(killed.mark()).is_empty(), "{daemon} died with its supervisor: the test is none");
-        let words = ["run", "-q", "-t", "uds", "-n", "10", "--payloads", "16", "-o"];
+        let words = ["ping", "-q", "uds", "-n", "10", "--payloads", "16", "-o"];
         let next = folder.path().join("next").display().to_string();
         Tripmeter::new(words.iter().chain(&[next.as_str()])).run().with(exit::GOOD).clean();
         killed.clean();

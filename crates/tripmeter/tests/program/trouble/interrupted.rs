@@ -50,7 +50,7 @@ fn ctrl_c_in_the_middle_of_a_long_payload_keeps_its_samples() {
     for (transport, wait) in [("uds/stream", "block"), ("shm", "poll"), ("inmem", "callback")] {
         let folder = folder();
         let output = folder.path().display().to_string();
-        let words = ["run", "-t", transport, "--wait", wait, "-n", "50000000", "--raw", "none", "--warmup", "10"];
+        let words = ["ping", transport, "--wait", wait, "-n", "50000000", "--raw", "none", "--warmup", "10"];
         let more = ["--payloads", "64k", "--loss-timeout", "15", "--no-floor", "-o", &output];
         let mut run = Tripmeter::new(words.iter().chain(&more)).start();
         run.until("its start", |run| run.said().contains("results in") && !cells_begun(folder.path()).is_empty());
@@ -80,7 +80,7 @@ fn ctrl_c_keeps_round_trips_at_a_rate() {
     for (transport, wait) in [("uds/stream", "block"), ("shm", "poll"), ("inmem", "callback")] {
         let folder = folder();
         let output = folder.path().display().to_string();
-        let words = ["run", "-t", transport, "--wait", wait, "-n", "50000000", "--raw", "none", "--warmup", "10"];
+        let words = ["ping", transport, "--wait", wait, "-n", "50000000", "--raw", "none", "--warmup", "10"];
         let more = ["--rate", "20000,10000", "--payloads", "64k", "--loss-timeout", "15", "--no-floor", "-o", &output];
         let mut run = Tripmeter::new(words.iter().chain(&more)).start();
         run.until("its start", |run| run.said().contains("results in") && !cells_begun(folder.path()).is_empty());

@@ -158,7 +158,7 @@ fn a_killed_supervisor_takes_its_workers_along_and_the_next_run_cleans_up() {
         check_rows(&results, &result(&manifest, "long").cells, SAMPLES);
         assert!(!names(killed.pid, &temporary).is_empty(), "{transport}: a kill left nothing: the test is none");
         let again = folder.path().join("again");
-        let next = ["run", "-t", "uds", "-n", "10", "--payloads", "16", "-o", &again.display().to_string()];
+        let next = ["ping", "uds", "-n", "10", "--payloads", "16", "-o", &again.display().to_string()];
         let next = crate::trouble::Tripmeter::new(next).temporary(&temporary).run().with(exit::GOOD).says(&["removed"]);
         next.clean();
         killed.clean();
@@ -220,7 +220,7 @@ fn what_came_to_a_follower_until_it_was_killed_keeps_its_latencies_one_way() {
     ] {
         let folder = folder();
         let output = folder.path().display().to_string();
-        let words = ["run", "-q", "-t", "uds", "--wait", "block", "--no-floor", "--pattern", pattern, "-o", &output];
+        let words = ["ping", "-q", "uds", "--wait", "block", "--no-floor", "--pattern", pattern, "-o", &output];
         let more = more.into_iter().chain((pattern == "channel").then_some("1"));
         let all = words.into_iter().chain(["--payloads", "1k", "--warmup", "10", "-n", "1000000"]).chain(more);
         let mut run = Tripmeter::new(all).start();
@@ -257,7 +257,7 @@ fn one_of_several_subscribers_that_is_killed_is_named_and_what_came_to_all_until
     let _alone = alone();
     let folder = folder();
     let output = folder.path().display().to_string();
-    let words = ["run", "-q", "-t", "shm/ring", "--wait", "block", "--no-floor", "--attempts", "1", "-o", &output];
+    let words = ["ping", "-q", "shm/ring", "--wait", "block", "--no-floor", "--attempts", "1", "-o", &output];
     let more = ["--pattern", "channel", "--rate", "2000", "--followers", "3", "--payloads", "1k"];
     let mut run = Tripmeter::new(words.iter().chain(&more).chain(&["--warmup", "10", "-n", "1000000"])).start();
     let mut follower = None;

@@ -208,7 +208,7 @@ fn trouble_while_it_is_asked_what_it_can_do_is_refused() {
     ] {
         let folder = folder();
         let transport = format!("trouble?mode={mode}");
-        let words = ["run", "--plugin", &file, "-t", &transport, "-n", "10"];
+        let words = ["ping", "--plugin", &file, &transport, "-n", "10"];
         Tripmeter::new(words).at(folder.path()).run().with(code).one_line(&parts).clean();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
@@ -245,7 +245,7 @@ fn a_leader_that_hangs_after_its_follower_was_killed_is_ended_before_the_watchdo
     let (plugin, output) = (plugin("trouble").display().to_string(), results.display().to_string());
     // After the first payload.
     let transport = "trouble?mode=take-hang&side=leader&after=160";
-    let words = ["run", "-q", "--plugin", &plugin, "-t", transport, "--wait", "block", "-n", "100", "--warmup", "10"];
+    let words = ["ping", "-q", "--plugin", &plugin, transport, "--wait", "block", "-n", "100", "--warmup", "10"];
     let sizes = ["--payloads", "64k,128k", "--loss-timeout", "0.3", "--no-floor", "-o", &output];
     let hangs = folder.path().join("hangs");
     let sign = format!("TRIPMETER_TEST_HANGS={}", hangs.display());
@@ -268,7 +268,7 @@ fn a_leader_that_crashes_because_its_follower_was_killed_is_not_the_cause() {
     let results = folder.path().join("results");
     let (plugin, output) = (plugin("trouble").display().to_string(), results.display().to_string());
     let transport = "trouble?mode=close-crash&side=leader";
-    let words = ["run", "-q", "--plugin", &plugin, "-t", transport, "-n", "100", "--loss-timeout", "0.3"];
+    let words = ["ping", "-q", "--plugin", &plugin, transport, "-n", "100", "--loss-timeout", "0.3"];
     let payloads = (1000..1000 + MANY_PAYLOADS).map(|bytes| bytes.to_string()).collect::<Vec<_>>().join(",");
     let mut run = Tripmeter::new(words.iter().chain(&["--payloads", &payloads, "--no-floor", "-o", &output])).start();
     let (_, follower) = in_the_middle(&mut run, &results);
@@ -282,7 +282,7 @@ fn a_follower_that_hangs_at_its_end_spoils_nothing() {
     let folder = folder();
     let results = folder.path().join("results");
     let plugin = plugin("trouble").display().to_string();
-    let words = ["run", "--plugin", &plugin, "-t", "trouble?mode=close-hang&side=follower", "-n", "100"];
+    let words = ["ping", "--plugin", &plugin, "trouble?mode=close-hang&side=follower", "-n", "100"];
     let sizes = ["--payloads", "64k", "--no-floor", "-o"];
     let finished = Tripmeter::new(words.iter().chain(&sizes).chain(&[results.display().to_string().as_str()])).run();
     finished.with(exit::GOOD).says(&["the follower did not end by itself", "was killed"]).clean();
@@ -297,7 +297,7 @@ fn noise_on_standard_output_stays_out_of_ours() {
     for place in ["probe", "open", "link", "connect", "publish", "take", "close"] {
         let output = folder.path().join(place).display().to_string();
         let transport = format!("trouble?mode={place}-noise");
-        let words = ["run", "-q", "--json", "--plugin", &plugin, "-t", &transport, "-n", "10", "--payloads", "64k"];
+        let words = ["ping", "-q", "--json", "--plugin", &plugin, &transport, "-n", "10", "--payloads", "64k"];
         let finished = Tripmeter::new(words.iter().chain(&["--no-floor", "-o", &output])).run().with(exit::GOOD);
         let manifest: Manifest = serde_json::from_str(&finished.stdout).expect("nothing but JSON");
         assert_eq!(manifest.status, RunStatus::Complete);
@@ -305,6 +305,6 @@ fn noise_on_standard_output_stays_out_of_ours() {
         assert!(folder.path().join(place).join("logs").exists(), "noise in {place} is kept in a log");
         finished.clean();
     }
-    let listed = Tripmeter::new(["transports", "--json", "--plugin", &plugin, "trouble"]).run().with(exit::GOOD);
+    let listed = Tripmeter::new(["list", "--json", "--plugin", &plugin, "trouble"]).run().with(exit::GOOD);
     assert!(serde_json::from_str::<serde_json::Value>(&listed.stdout).is_ok());
 }

@@ -9,7 +9,7 @@ use tripmeter_model::manifest::RunStatus;
 fn limits_of_message_queues_are_told_with_need_and_remedy() {
     let folder = folder();
     let run = |limit: &str, transport: &str| {
-        let words = ["run", "-t", transport, "--no-floor", "-n", "10", "--payloads", "16", "-o"];
+        let words = ["ping", transport, "--no-floor", "-n", "10", "--payloads", "16", "-o"];
         let results = folder.path().join("results").display().to_string();
         Tripmeter::under(&["prlimit", limit], words.iter().chain(&[results.as_str()])).run()
     };
@@ -43,7 +43,7 @@ fn a_payload_larger_than_shared_memory_is_refused() {
     let folder = folder();
     let results = folder.path().join("results");
     let run = |payloads: &str| {
-        let words = ["run", "-t", "shm", "-n", "10", "--payloads", payloads, "-o"];
+        let words = ["ping", "shm", "-n", "10", "--payloads", payloads, "-o"];
         Tripmeter::under(&wrapper, words.iter().chain(&[results.display().to_string().as_str()])).run()
     };
     let refused = run("4M").with(exit::USAGE).one_line(&["shm", "4194304", "bytes", "/dev/shm"]);
@@ -66,7 +66,7 @@ fn fast_dds_without_room_in_shared_memory_is_an_error_and_leaves_nothing() {
         let script = format!("{before} \"$@\"; code=$?; wait; ls -A /dev/shm >'{}'; exit $code", list.display());
         wrapper[4] = wrapper[4].replace("exec \"$@\"", &format!("{{ {script}; }}"));
         let output = results.display().to_string();
-        let words = ["run", "-t", transports, "--no-floor", "-n", "10", "--payloads", "1k", "--wait", "block", "-o"];
+        let words = ["ping", transports, "--no-floor", "-n", "10", "--payloads", "1k", "--wait", "block", "-o"];
         let words = words.iter().chain(&[output.as_str()]).chain(more).copied().collect::<Vec<_>>();
         Some(Tripmeter::under(&wrapper.each_ref().map(String::as_str), words).run())
     };
@@ -107,8 +107,7 @@ fn shared_memory_of_zenoh_that_another_process_removes_is_an_error() {
     let folder = folder();
     let results = folder.path().join("results");
     let output = results.display().to_string();
-    let words =
-        ["run", "-t", "zenoh/shm", "--no-floor", "-n", "10", "--payloads", "1k", "--wait", "block", "-o", &output];
+    let words = ["ping", "zenoh/shm", "--no-floor", "-n", "10", "--payloads", "1k", "--wait", "block", "-o", &output];
     Tripmeter::under(&wrapper.each_ref().map(String::as_str), words).run().with(exit::PARTIAL).clean();
     let told = result(&manifest(&results), "zenoh_shm_block").error.clone().unwrap();
     assert!(told.contains("removed /dev/shm/") && told.contains("zenoh"), "{told}");
@@ -124,8 +123,7 @@ fn zenoh_that_runs_out_of_shared_memory_leaves_nothing() {
     let script = format!("{{ \"$@\"; code=$?; ls -A /dev/shm >'{}'; exit $code; }}", list.display());
     wrapper[4] = wrapper[4].replace("exec \"$@\"", &script);
     let output = results.display().to_string();
-    let words =
-        ["run", "-t", "zenoh/shm", "--followers", "8", "--no-floor", "-n", "10", "--payloads", "64", "-o", &output];
+    let words = ["ping", "zenoh/shm", "--followers", "8", "--no-floor", "-n", "10", "--payloads", "64", "-o", &output];
     Tripmeter::under(&wrapper.each_ref().map(String::as_str), words).run().with(exit::PARTIAL).clean();
     let told = manifest(&results).sub_experiments[0].error.clone().unwrap();
     assert!(told.contains("bytes are free in /dev/shm"), "{told}");
@@ -145,7 +143,7 @@ fn a_full_disk_ends_a_sub_experiment_and_keeps_what_is_there() {
     let line = format!("cd '{}' && cd / && exec sh -c '{script}' sh '{}' \"$@\"", results.display(), kept.display());
     let mount = wrapper[4].replace("exec \"$@\"", &line);
     let wrapper = ["unshare", "-m", "sh", "-c", &mount, "sh"];
-    let words = ["run", "-q", "-t", "uds/stream", "--wait", "block", "-n", "8000", "--payloads", "16,32,64,128"];
+    let words = ["ping", "-q", "uds/stream", "--wait", "block", "-n", "8000", "--payloads", "16,32,64,128"];
     let output = results.display().to_string();
     let finished = Tripmeter::under(&wrapper, words.iter().chain(&["--no-floor", "-o", &output])).run();
     let finished = finished.says(&["No space left on device"]);

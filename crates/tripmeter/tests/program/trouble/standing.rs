@@ -8,7 +8,7 @@ use tripmeter_model::manifest::RunStatus;
 
 fn run(transport: &str, pattern: &str, rest: &[&str], results: &std::path::Path) -> Tripmeter {
     let (plugin, output) = (plugin("trouble").display().to_string(), results.display().to_string());
-    let words = ["run", "-q", "--plugin", &plugin, "-t", transport, "--pattern", pattern, "--no-floor", "-o", &output];
+    let words = ["ping", "-q", "--plugin", &plugin, transport, "--pattern", pattern, "--no-floor", "-o", &output];
     Tripmeter::new(words.iter().chain(&["--payloads", "64k", "-n", "100", "--loss-timeout", "0.3"]).chain(rest))
 }
 
@@ -47,7 +47,7 @@ fn a_follower_that_is_stopped_stands_still_and_is_not_said_to_take_messages() {
         let (folder, sent) =
             (folder(), ["--payloads", "64,128", "--rate", "1000", "-n", "5000", "--loss-timeout", "1"]);
         let output = folder.path().display().to_string();
-        let words = ["run", "-q", "-t", "tcp", "--wait", "block", "--no-floor", "--pattern", pattern, "-o", &output];
+        let words = ["ping", "-q", "tcp", "--wait", "block", "--no-floor", "--pattern", pattern, "-o", &output];
         let mut run = Tripmeter::new(words.iter().chain(&sent)).start();
         run.until("a first payload", |_| has_cell(folder.path()));
         let follower = workers(run.pid()).follower.unwrap();
@@ -70,7 +70,7 @@ fn a_reader_that_stands_gets_no_damaged_message_where_messages_are_written_in_pl
     }
     let folder = folder();
     let output = folder.path().display().to_string();
-    let words = ["run", "-q", "-t", "ecal/shm-zero-copy", "--touch", "full", "--payloads", "16,1M", "--no-floor"];
+    let words = ["ping", "-q", "ecal/shm-zero-copy", "--touch", "full", "--payloads", "16,1M", "--no-floor"];
     let more = ["-n", "3000", "--warmup", "10", "--attempts", "1", "--loss-timeout", "15", "-o", &output];
     let mut run = Tripmeter::new(words.iter().chain(&more)).start();
     run.until("a first payload", |_| has_cell(folder.path()));
@@ -93,7 +93,7 @@ fn a_leader_that_says_all_the_time_that_it_lives_is_stopped() {
     let sign = format!("TRIPMETER_TEST_HANGS={}", hangs.display());
     let (plugin, results) = (plugin("trouble").display().to_string(), folder.path().join("results"));
     let transport = "trouble?mode=take-chatter&side=leader&after=60";
-    let words = ["run", "-q", "--plugin", &plugin, "-t", transport, "--wait", "block", "--no-floor"];
+    let words = ["ping", "-q", "--plugin", &plugin, transport, "--wait", "block", "--no-floor"];
     let more = ["--payloads", "64k", "-n", "100", "--loss-timeout", "0.3", "-o", &results.display().to_string()];
     let mut run = Tripmeter::under(&["env", &sign], words.iter().chain(&more)).start();
     run.until("its hanging", |_| hangs.exists());
