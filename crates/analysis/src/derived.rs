@@ -21,7 +21,7 @@ pub fn loss(table: &MetricTable, row: Row, stream: &Stream) -> Vec<Losses> {
 }
 
 /// Streams that have a derived figure. Where counts of all are totals of followers, only those have a loss.
-pub fn streams<'a>(table: &'a MetricTable, row: Row, figure: Figure) -> Vec<&'a Stream> {
+pub fn streams(table: &MetricTable, row: Row, figure: Figure) -> Vec<&Stream> {
     match figure {
         Figure::LossShare | Figure::DeliveredShare => {
             let has_totals = is_total_of_followers(table, row);

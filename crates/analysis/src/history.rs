@@ -110,20 +110,20 @@ impl History {
     /// figures they were looked for.
     ///
     /// # Errors
-    /// As [`slow_drift::changes`], with the address.
+    /// As [`slow_drift::changes`], in one line with the address.
     pub fn changes(
         &self,
         steps: &[KnownMark],
         drifts: &[KnownMark],
         options: &StepOptions,
-    ) -> Result<(Vec<Change>, usize), (Address, Error)> {
+    ) -> Result<(Vec<Change>, usize), String> {
         let (mut found, mut count) = (Vec::new(), 0);
         for series in self.series.iter().filter(|series| series.address.figure != Figure::LossShare) {
             let points = series.points.iter().filter(|point| point.value > 0.0 && point.value.is_finite());
             let series = Series { address: series.address.clone(), points: points.cloned().collect() };
             if !series.points.is_empty() {
                 let of_one = self.changes_of(&series, steps, drifts, options);
-                found.extend(of_one.map_err(|error| (series.address.clone(), error))?);
+                found.extend(of_one.map_err(|error| format!("'{}': {error}", series.address))?);
                 count += 1;
             }
         }

@@ -167,7 +167,7 @@ impl Entry {
         let is_set = |name: &&str| environment.contains_key(*name) || std::env::var_os(name).is_some();
         let names: Vec<&str> = self.sidecar.ignores_environment.iter().map(String::as_str).filter(is_set).collect();
         let (system, list) = (self.system(), names.join(", "));
-        let hint = format!("`tripmeter list systems {system}` lists its settings");
+        let hint = format!("`tripmeter list {system}` lists its settings");
         (!names.is_empty()).then(|| format!("transport '{system}' ignores {list} of the environment; {hint}"))
     }
 

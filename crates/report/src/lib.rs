@@ -10,11 +10,9 @@
 //! | [`figures()`] | every figure by its address, over all rounds |
 //! | [`ab()`] | two sides that were measured in pairs |
 //! | [`audit()`] | what of a machine disturbs measuring |
-//! | [`checks()`] | an experiment against its requirements |
-//! | [`comparison()`] | an experiment against a reference, as eProsima compares them |
+//! | [`eprosima`] | what eProsima's scripts check and compare |
 //! | [`limit_checks()`], [`limits()`] | an experiment against limits, and limits |
 //! | [`by_threshold()`], [`by_runs()`] | an experiment against a reference, by a threshold or run against run |
-//! | [`requirements()`] | limits |
 //! | [`changes()`] | steps and slow drifts in the history of figures |
 //! | [`plots`] | pictures, as PNG or SVG |
 //!
@@ -30,12 +28,11 @@ mod all;
 mod audit;
 mod changes;
 mod channel;
-mod checks;
 mod columns;
 mod compared;
-mod comparison;
 pub mod document;
 mod ecal;
+pub mod eprosima;
 mod fan_out;
 mod figures;
 #[cfg(test)]
@@ -49,7 +46,6 @@ mod number;
 pub mod plots;
 mod recording;
 pub mod render;
-mod requirements;
 mod rpc;
 mod run_notes;
 mod screen;
@@ -64,15 +60,12 @@ pub use aimrt::aimrt;
 pub use all::all;
 pub use audit::{audit, audit_checks};
 pub use changes::changes;
-pub use checks::checks;
 pub use compared::{by_runs, by_threshold};
-pub use comparison::{ExperimentComparison, SubExperimentComparison, comparison, comparison_csv, side_by_side};
 pub use ecal::ecal;
 pub use figures::figures;
 pub use iceperf::iceperf;
 pub use limit_checks::{limit_checks, limits};
 pub use number::counted;
-pub use requirements::requirements;
 pub use screen::screen;
 pub use verdicts::percent;
 

@@ -5,40 +5,27 @@ pub mod autocorrelation;
 pub mod binomial;
 pub mod change;
 pub mod change_points;
-pub mod comparison;
 pub mod conformal;
 mod distribution;
 pub mod drift;
 mod error;
-pub mod family;
-#[cfg(test)]
-mod fixture;
 pub mod handover;
 mod interval;
-mod latency;
-mod legacy;
-pub mod limits;
 pub mod losses;
 pub mod modes;
 pub mod mser;
 pub mod multiplicity;
 pub mod order;
-mod pairwise;
 pub mod power;
 mod rank_counts;
 pub mod rounds;
 pub mod runs;
-mod select;
 pub mod series;
 pub mod shift;
 pub mod slow_drift;
-pub mod timed;
-pub mod verdict;
 
 pub use error::Error;
 pub use interval::Interval;
-pub use latency::{interpolated, summary_row};
-pub use select::quantiles;
 
 /// The figures of one distribution, in the unit of its samples.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,7 +4,6 @@ mod ab;
 mod doctor;
 mod eprosima;
 mod iceperf;
-pub mod judge;
 mod machine;
 mod measure;
 pub mod plotting;
@@ -14,16 +13,19 @@ mod verdicts;
 
 pub use ab::AbArgs;
 pub use doctor::DoctorArgs;
-pub use eprosima::{CompareSubexperimentsArgs, EprosimaArgs, EprosimaCommand, JobArgs, ProcessArgs, PruneArgs};
+pub use eprosima::{
+    CompareSubexperimentsArgs, DetermineRequirementsArgs, EprosimaArgs, EprosimaCheckArgs, EprosimaCommand,
+    EprosimaCompareArgs, EprosimaHistoryArgs, JobArgs, ProcessArgs, PruneArgs,
+};
 pub use iceperf::{Benchmark, IceperfArgs, IceperfCommand, IceperfLeaderArgs, Technology};
-pub use machine::{CompletionsArgs, InstallArgs, ListArgs, Listed, ManArgs};
+pub use machine::{CompletionsArgs, InstallArgs, ListArgs, ManArgs};
 pub use measure::{
     AllowedArgs, CallArgs, Cpu, ExperimentArgs, FollowArgs, LoggerArgs, MeasuringArgs, OutputArgs, PingArgs,
     PluginArgs, PublishArgs, ReplayArgs, RunArgs, RunningArgs, ShownArgs, ThroughputArgs, Written,
 };
 pub use results::{ExportArgs, ExportFormat, ShowArgs, TableFormat};
 pub use selftest::{BareArgs, SelftestArgs};
-pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, RequirementsArgs};
+pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, LimitsArgs, Method};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -51,10 +53,10 @@ pub enum Command {
     Ab(AbArgs),
     Follow(FollowArgs),
     Show(ShowArgs),
-    Compare(judge::CompareArgs),
-    Check(judge::CheckArgs),
-    Limits(judge::LimitsArgs),
-    History(judge::HistoryArgs),
+    Compare(CompareArgs),
+    Check(CheckArgs),
+    Limits(LimitsArgs),
+    History(HistoryArgs),
     Export(ExportArgs),
     List(ListArgs),
     Install(InstallArgs),

@@ -14,7 +14,6 @@ mod plotting;
 mod progress;
 mod recording;
 mod results;
-mod summaries;
 mod verdicts;
 
 use args::{Cli, Command};

@@ -1,8 +1,8 @@
 //! Plots of one figure, over payloads or over experiments.
 
 use super::chart::{BLUE, Chart, Color, Line, Look, Marker, Stroke, VERMILLION, X, Y};
-use super::latency::picture;
-use super::{Options, Picture, PlotError};
+
+use super::{Options, Picture, PlotError, picture};
 use tripmeter_model::address::Address;
 use tripmeter_model::figure::Unit;
 use tripmeter_model::metric::Stream;

@@ -8,9 +8,9 @@
 //! AimRT, performance test.
 
 use super::chart::{Chart, Line, Look, Marker, Stroke, VERMILLION, X, Y};
-use super::latency::{picture, subtitle};
 use super::scale::count;
 use super::{Options, Picture, PlotError};
+use super::{picture, subtitle};
 use crate::channel;
 use crate::merged::Merged;
 use crate::number::count as rate;

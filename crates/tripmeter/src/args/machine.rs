@@ -1,28 +1,19 @@
 //! Arguments of the commands about this machine: `list`, `install`, `completions`, `man`.
 
 use super::measure::PluginArgs;
-use super::words_of;
 use clap::Args;
 use std::path::PathBuf;
-
-/// What `tripmeter list` lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listed {
-    Systems,
-    Presets,
-    Figures,
-}
 
 /// List systems and what they lack here, presets, or figures
 #[derive(Args)]
 #[command(after_help = "Examples:
   tripmeter list
-  tripmeter list systems uds iceoryx
+  tripmeter list uds iceoryx
   tripmeter list presets")]
 #[command(after_long_help = "Examples:
   tripmeter list
-  tripmeter list systems uds iceoryx
-  tripmeter list systems --json | jq '.[].system'
+  tripmeter list uds iceoryx
+  tripmeter list --json | jq '.[].system'
   tripmeter list presets
   tripmeter list figures --json
 
@@ -34,13 +25,9 @@ the latter three those are left out, and named, that somebody else can write.
 
 `tripmeter run PRESET --print` prints a preset.")]
 pub struct ListArgs {
-    /// What to list
-    #[arg(value_name = "WHAT", default_value = "systems",
-        value_parser = words_of(&[("systems", Listed::Systems), ("presets", Listed::Presets), ("figures", Listed::Figures)]))]
-    pub what: Listed,
-    /// Systems to list [default: all]
-    #[arg(value_name = "SYSTEM")]
-    pub systems: Vec<String>,
+    /// Systems, or `presets` or `figures` [default: all systems]
+    #[arg(value_name = "SYSTEM|presets|figures")]
+    pub what: Vec<String>,
     /// Print everything known as JSON
     #[arg(long)]
     pub json: bool,

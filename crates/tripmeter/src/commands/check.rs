@@ -1,6 +1,6 @@
 //! `tripmeter check`: results against limits.
 
-use crate::args::judge::CheckArgs;
+use crate::args::CheckArgs;
 use crate::error::CliError;
 use crate::output;
 use crate::results::{folders_in, open, open_finished};

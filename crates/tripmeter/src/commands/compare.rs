@@ -1,6 +1,6 @@
 //! `tripmeter compare`: results against older ones.
 
-use crate::args::judge::{CompareArgs, Method};
+use crate::args::{CompareArgs, Method};
 use crate::error::CliError;
 use crate::plotting::{PictureJob, create_folder, draw_all};
 use crate::results::{open, selection};

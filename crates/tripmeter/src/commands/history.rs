@@ -1,7 +1,7 @@
 //! `tripmeter history`: figures over time, their steps and slow drifts.
 
 use super::check::limits;
-use crate::args::judge::HistoryArgs;
+use crate::args::HistoryArgs;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::{PictureJob, draw_all};
@@ -34,9 +34,7 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
         }
     }
     let options = StepOptions { min_change: args.min_change.0, ..StepOptions::default() };
-    let (found, series) = history
-        .changes(&steps, &drifts, &options)
-        .map_err(|(address, error)| CliError::new(exit::DATA, format!("'{address}': {error}")))?;
+    let (found, series) = history.changes(&steps, &drifts, &options).map_err(|why| CliError::new(exit::DATA, why))?;
     if let Some(folder) = &args.plots {
         output::print(&draw(&history, limits.as_ref(), folder, args.plotting.options())?)?;
     }

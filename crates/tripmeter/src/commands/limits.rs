@@ -1,7 +1,7 @@
 //! `tripmeter limits`: limits from many runs, which it makes itself if asked to.
 
 use super::run::Prepared;
-use crate::args::judge::LimitsArgs;
+use crate::args::LimitsArgs;
 use crate::error::CliError;
 use crate::many_runs::{ManyRuns, RunsOutcome};
 use crate::output;

@@ -1,4 +1,4 @@
-use crate::args::{ListArgs, Listed};
+use crate::args::ListArgs;
 use crate::error::CliError;
 use crate::{embedded, experiment, output};
 use serde::Serialize;
@@ -51,19 +51,16 @@ struct Here<'a> {
 
 /// `tripmeter list`
 pub fn list(args: &ListArgs) -> Result<u8, CliError> {
-    if args.what != Listed::Systems && !args.systems.is_empty() {
-        return Err(CliError::new(exit::USAGE, "names are of systems: `tripmeter list systems NAME...`"));
-    }
-    match args.what {
-        Listed::Systems => return systems(args),
-        Listed::Presets => print_all(&presets()?, args.json, |rows| {
+    match &args.what.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["presets"] => print_all(&presets()?, args.json, |rows| {
             let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
             rows.iter().map(|row| format!("{:width$}  {}\n", row.name, row.summary)).collect()
         })?,
-        Listed::Figures => print_all(&figures(), args.json, |rows| {
+        ["figures"] => print_all(&figures(), args.json, |rows| {
             let width = rows.iter().map(|row| row.figure.len()).max().unwrap_or(0);
             rows.iter().map(|row| format!("{:width$}  {}; better: {}\n", row.figure, row.help, row.better)).collect()
         })?,
+        _ => return systems(args),
     }
     Ok(exit::GOOD)
 }
@@ -113,10 +110,10 @@ fn figures() -> Vec<FigureRow> {
 fn systems(args: &ListArgs) -> Result<u8, CliError> {
     let program = experiment::program()?;
     let registry = experiment::registry(&args.plugins, &program)?;
-    let entries: Vec<&Entry> = if args.systems.is_empty() {
+    let entries: Vec<&Entry> = if args.what.is_empty() {
         registry.entries().iter().collect()
     } else {
-        args.systems.iter().map(|system| registry.get(system)).collect::<Result<_, _>>()?
+        args.what.iter().map(|system| registry.get(system)).collect::<Result<_, _>>()?
     };
     let scratch = tempfile::Builder::new()
         .prefix(&fresh_run_id())

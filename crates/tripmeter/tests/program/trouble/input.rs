@@ -26,7 +26,7 @@ fn unknown_names_are_refused_with_what_may_be_meant() {
     wrong("ping uds?pakcet=64", &["'pakcet'", "did you mean 'packet'?", "packet, buffer"]);
     wrong("ping Uds", &["transport 'Uds'", "uds/stream"]);
     wrong("run icepref", &["unknown preset 'icepref'", "did you mean 'iceperf'?", "`tripmeter list presets`"]);
-    wrong("list systems usd", &["unknown transport 'usd'", "did you mean 'uds'?"]);
+    wrong("list usd", &["unknown transport 'usd'", "did you mean 'uds'?"]);
     wrong("run --paylods 1k", &["'--paylods'", "--payloads", "--help"]);
     wrong("run --wait often", &["'often'", "--wait", "poll, block, callback"]);
     wrong("run --touch some", &["'some'", "--touch", "none, header, full"]);

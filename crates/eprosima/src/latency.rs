@@ -1,10 +1,10 @@
 //! The figures of the published latency summaries, rounded at every step as numpy does, so that three decimals agree.
 
+use crate::bytes::Bytes;
 use crate::legacy;
 use crate::pairwise::{self, SumAndRange};
 use crate::select;
-use tripmeter_model::bytes::Bytes;
-use tripmeter_model::summary::SummaryRow;
+use crate::summary::SummaryRow;
 
 /// The percentiles of a summary divided by 100 as numpy does it: 99.99 / 100 is not the number nearest to 0.9999.
 const QUANTILES: [f64; 4] = [50.0 / 100.0, 90.0 / 100.0, 99.0 / 100.0, 99.99 / 100.0];
@@ -31,21 +31,7 @@ pub fn summary_row(bytes: &Bytes, samples: &mut [f64]) -> Option<SummaryRow> {
     let [median, p90, p99, p9999] = select::quantiles_within(samples, [min, max], QUANTILES);
     let samples = samples.len() as u64;
     let bytes = bytes.clone();
-    Some(SummaryRow {
-        bytes,
-        samples,
-        max,
-        min,
-        mean,
-        median,
-        stdev,
-        mean_jitter,
-        max_jitter,
-        p90,
-        p99,
-        p9999,
-        more: None,
-    })
+    Some(SummaryRow { bytes, samples, max, min, mean, median, stdev, mean_jitter, max_jitter, p90, p99, p9999 })
 }
 
 /// The number at `position` between two neighbours of a sorted list, which differ in `position` by 1.

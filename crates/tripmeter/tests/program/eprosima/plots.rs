@@ -36,7 +36,7 @@ fn four_plots_are_written_and_named() {
         assert!(expected.iter().all(|file| fs::read(file).unwrap().starts_with(magic)));
     }
     let svg = fs::read_to_string(plots.join("comparison_max.svg")).unwrap();
-    for part in ["two_tcp", "Latency [us]", "Payload [bytes]", "n = 9998 to 10,000 per figure"] {
+    for part in ["two_tcp", "Latency, rtt_half [us]", "Payload [bytes]", "n = 9998 to 10,000 per figure"] {
         assert!(svg.contains(part), "no '{part}' in {svg}");
     }
     assert_eq!(fs::read_dir(&plots).unwrap().count(), 8, "something else was left there");

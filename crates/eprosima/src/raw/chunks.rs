@@ -1,6 +1,5 @@
 //! A file, or a range of it, as chunks of whole lines.
 
-use crate::file::{self, FileError, GZIP_MAGIC, UTF8_BOM};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -8,6 +7,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use tripmeter_model::file::{self, FileError, GZIP_MAGIC, UTF8_BOM};
 
 /// Bytes read at once: they stay in a processor's cache until they are parsed.
 const CHUNK_BYTES: usize = 256 << 10;

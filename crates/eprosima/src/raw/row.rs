@@ -3,10 +3,10 @@
 use super::chunks::{ChunkError, Chunks};
 use super::{COLUMNS, collect::Stopped};
 use crate::bytes::Bytes;
-use crate::file::FileError;
 use crate::table;
 use std::borrow::Cow;
 use std::path::Path;
+use tripmeter_model::file::FileError;
 
 /// Where the columns are.
 #[derive(Clone, Debug)]

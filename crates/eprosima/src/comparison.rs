@@ -1,8 +1,8 @@
 //! An experiment against a reference, one run each.
 
-use tripmeter_model::bytes::Bytes;
-use tripmeter_model::magnitude::Magnitude;
-use tripmeter_model::summary::{Summary, SummaryRow};
+use crate::bytes::Bytes;
+use crate::summary::{COLUMNS, Magnitude, Summary, SummaryRow};
+use crate::table::{push_row, three_decimals};
 
 /// What came of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Outcome {
     }
 }
 
-/// One figure of one payload on both sides, in the figure's unit: microseconds, unless its name says otherwise.
+/// One figure of one payload on both sides, in microseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
     /// The figure.
@@ -50,17 +50,10 @@ impl Compared {
         let (reference, result) = (self.reference?, self.result?);
         Some((result - reference) * 100.0 / reference)
     }
-
-    /// How much worse the result is, in percent of the reference: the same, or less that there is of what is better if there
-    /// is more.
-    pub fn percent_worse(&self) -> Option<f64> {
-        self.percent().map(|percent| if self.figure.is_better_if_more() { -percent } else { percent })
-    }
 }
 
-/// Compares each figure of each payload: it fails if result > reference * (1 + threshold); of what is better if there is
-/// more, if result < reference / (1 + threshold). Figures come one after the
-/// other, each with the payloads of the reference in their order, and then those that only the results have.
+/// Compares each figure of each payload: it fails if result > reference * (1 + threshold). Figures come one after
+/// the other, each with the payloads of the reference in their order, and then those that only the results have.
 ///
 /// # Source
 /// `latency_compare_experiments.py` of eProsima's benchmarking, as documented there. Its code multiplies the outcome of
@@ -70,21 +63,37 @@ pub fn by_threshold(reference: &Summary, result: &Summary, threshold: f64) -> Ve
     let payloads: Vec<_> =
         reference.rows.iter().chain(result.rows.iter().filter(is_new)).map(|row| &row.bytes).collect();
     let compared = |figure: Magnitude, bytes: &Bytes| {
-        let value = |summary: &Summary| summary.row(bytes).and_then(|row| figure.get(row));
+        let value = |summary: &Summary| summary.row(bytes).map(|row| figure.of(row));
         let (reference, result) = (value(reference), value(result));
         let outcome = match (reference, result) {
-            (None, None) => return None,
             (None, _) => Outcome::New,
             (_, None) => Outcome::Missing,
-            (Some(reference), Some(result)) => {
-                let (less, more) = if figure.is_better_if_more() { (result, reference) } else { (reference, result) };
-                if is_within(less, more, threshold) { Outcome::Passed } else { Outcome::Failed }
-            }
+            (Some(reference), Some(result)) if is_within(reference, result, threshold) => Outcome::Passed,
+            (Some(_), Some(_)) => Outcome::Failed,
         };
-        Some(Compared { figure, bytes: bytes.clone(), reference, result, outcome })
+        Compared { figure, bytes: bytes.clone(), reference, result, outcome }
     };
-    let figures = Magnitude::of_summaries(&[reference, result]);
-    figures.into_iter().flat_map(|figure| payloads.iter().filter_map(move |bytes| compared(figure, bytes))).collect()
+    let figures = Magnitude::ALL.into_iter();
+    figures.flat_map(|figure| payloads.iter().map(move |bytes| compared(figure, bytes))).collect()
+}
+
+/// The text of `<name>_comparison.csv`: the summary of each side, and a column that says which. What is not a number is
+/// left empty.
+///
+/// # Source
+/// `latency_compare_experiments.py` of eProsima's benchmarking.
+pub fn comparison_csv(sides: [(&str, &Summary); 2]) -> Vec<u8> {
+    let mut text = Vec::new();
+    push_row(&mut text, COLUMNS.into_iter().chain(["Label"]));
+    for (label, summary) in sides {
+        for row in &summary.rows {
+            let figure = |value: f64| if value.is_nan() { String::new() } else { three_decimals(value) };
+            let (samples, figures) = (row.samples.to_string(), row.figures().map(figure));
+            let first = [row.bytes.text(), samples.as_str()];
+            push_row(&mut text, first.into_iter().chain(figures.iter().map(String::as_str)).chain([label]));
+        }
+    }
+    text
 }
 
 /// Whether a result is at most that much more. Exactly at the limit is within, although neither decimals nor 1.1 are exact
@@ -97,7 +106,6 @@ fn is_within(reference: f64, result: f64, threshold: f64) -> bool {
 mod tests {
     use super::*;
     use crate::fixture::summary;
-    use tripmeter_model::summary::More;
 
     fn outcome(reference: f64, result: f64, threshold: f64) -> Outcome {
         let side = |value| summary(&[(16, [value; 3])]);
@@ -121,27 +129,6 @@ mod tests {
     fn what_is_no_number_fails() {
         assert_eq!(outcome(1.0, f64::NAN, 0.1), Outcome::Failed);
         assert_eq!(outcome(f64::NAN, 1.0, 0.1), Outcome::Failed);
-    }
-
-    #[test]
-    fn less_is_worse_of_rates_and_a_loss_fails_where_there_was_none() {
-        let side = |rate: f64, loss: f64| {
-            let mut made = summary(&[(16, [1.0; 3])]);
-            made.rows[0].more = Some(More { loss_percent: Some(loss), rate_hz: Some(rate), ..More::default() });
-            made
-        };
-        let outcomes = |rate: f64, loss: f64| {
-            let compared = by_threshold(&side(1100.0, 0.0), &side(rate, loss), 0.1);
-            let more: Vec<_> = compared[4..].iter().map(|one| (one.figure, one.outcome)).collect();
-            assert_eq!(
-                more.iter().map(|one| one.0).collect::<Vec<_>>(),
-                [Magnitude::Mean, Magnitude::Loss, Magnitude::Rate]
-            );
-            (more[2].1, more[1].1)
-        };
-        assert_eq!(outcomes(1000.0, 0.0), (Outcome::Passed, Outcome::Passed));
-        assert_eq!(outcomes(999.0, 0.001), (Outcome::Failed, Outcome::Failed));
-        assert_eq!(outcomes(9999.0, 0.0), (Outcome::Passed, Outcome::Passed));
     }
 
     #[test]

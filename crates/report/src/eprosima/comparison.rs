@@ -2,10 +2,8 @@
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
 use crate::number::counted;
-use tripmeter_model::magnitude::Magnitude;
-use tripmeter_model::summary::{COLUMNS, Summary};
-use tripmeter_model::table::push_row;
-use tripmeter_stats::comparison::{Compared, Outcome};
+use tripmeter_eprosima::comparison::{Compared, Outcome};
+use tripmeter_eprosima::summary::{COLUMNS, Summary};
 
 /// One sub-experiment that both sides have.
 #[derive(Clone, Debug)]
@@ -35,23 +33,22 @@ impl SubExperimentComparison {
         self.compared.iter().filter(|one| one.outcome == outcome).count()
     }
 
-    /// Whether it is no worse than the reference. If `strict`, a payload that only the results have is worse.
-    pub fn passed(&self, strict: bool) -> bool {
-        let bad = self.count(Outcome::Failed) + self.count(Outcome::Missing);
-        self.distrust.is_none() && bad == 0 && !(strict && self.count(Outcome::New) > 0)
+    /// Whether it is no worse than the reference.
+    pub fn passed(&self) -> bool {
+        self.distrust.is_none() && self.count(Outcome::Failed) + self.count(Outcome::Missing) == 0
     }
 }
 
 impl ExperimentComparison {
-    /// Whether nothing is worse, and nothing of the reference is missing. If `strict`, nothing is new either.
-    pub fn passed(&self, strict: bool) -> bool {
-        (self.new.is_empty() || !strict) && self.missing.is_empty() && self.both.iter().all(|one| one.passed(strict))
+    /// Whether nothing is worse, and nothing of the reference is missing.
+    pub fn passed(&self) -> bool {
+        self.missing.is_empty() && self.both.iter().all(SubExperimentComparison::passed)
     }
 }
 
 /// A row for each sub-experiment with the figure that increased most, and the verdict; before it every comparison if
 /// `detailed`.
-pub fn comparison(comparison: &ExperimentComparison, threshold: f64, detailed: bool, strict: bool) -> Document {
+pub fn comparison(comparison: &ExperimentComparison, threshold: f64, detailed: bool) -> Document {
     let details = comparison.both.iter().filter(|_| detailed).map(details);
     let mut blocks: Vec<Block> = details.map(Block::Table).collect();
     if !comparison.both.is_empty() {
@@ -62,46 +59,26 @@ pub fn comparison(comparison: &ExperimentComparison, threshold: f64, detailed: b
             Column::numbers("increase_percent", "increase", "", Digits::Change, ""),
             Column::words("verdict", "verdict", ""),
         ];
-        let rows = comparison.both.iter().map(|one| (None, row(one, strict)));
+        let rows = comparison.both.iter().map(|one| (None, row(one)));
         blocks.push(Block::Table(Table::new(String::new(), columns, rows.collect())));
     }
     let notes: Vec<Note> = comparison
         .both
         .iter()
-        .flat_map(|one| notes(one, strict))
+        .flat_map(notes)
         .chain(one_sided(&comparison.missing, "missing in the results", true))
-        .chain(one_sided(&comparison.new, "only in the results", strict))
+        .chain(one_sided(&comparison.new, "only in the results", false))
         .collect();
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }
-    let passed = comparison.both.iter().filter(|one| one.passed(strict)).count();
-    let all = comparison.both.len() + comparison.missing.len() + if strict { comparison.new.len() } else { 0 };
-    let (most, others) = (percent(threshold), others(comparison, threshold));
+    let passed = comparison.both.iter().filter(|one| one.passed()).count();
+    let all = comparison.both.len() + comparison.missing.len();
+    let most = percent(threshold);
     blocks.push(Block::Text(format!(
-        "{passed}/{all} comparisons passed: at most {most:+} % for Min, Median, Max and 99%{others}"
+        "{passed}/{all} comparisons passed: at most {most:+} % for Min, Median, Max and 99%"
     )));
     Document { blocks }
-}
-
-/// What is said of the figures that not all patterns have.
-fn others(comparison: &ExperimentComparison, threshold: f64) -> String {
-    let compared = || comparison.both.iter().flat_map(|one| &one.compared);
-    let of = |is_one: fn(Magnitude) -> bool| {
-        let more = Magnitude::MORE.into_iter().filter(|&figure| is_one(figure));
-        more.filter(|figure| compared().any(|one| one.figure == *figure)).map(Magnitude::column).collect::<Vec<_>>()
-    };
-    let upper = of(|figure| !figure.is_better_if_more());
-    let lower = of(Magnitude::is_better_if_more);
-    let mut text = String::new();
-    if !upper.is_empty() {
-        text += &format!(", and {}", upper.join(", "));
-    }
-    if !lower.is_empty() {
-        let least = percent(1.0 / (1.0 + threshold) - 1.0);
-        text += &format!("; at least {least:+.1} % for {}", lower.join(", "));
-    }
-    text
 }
 
 /// The share in percent, without the noise of binary fractions.
@@ -123,8 +100,8 @@ fn details(comparison: &SubExperimentComparison) -> Table {
         let cells = vec![
             Cell::text(one.figure.column()),
             Cell::text(one.bytes.to_string()),
-            of_summary(one.figure, one.reference),
-            of_summary(one.figure, one.result),
+            Cell::maybe(one.reference),
+            Cell::maybe(one.result),
             increase(one),
             Cell::text(outcome),
         ];
@@ -134,28 +111,20 @@ fn details(comparison: &SubExperimentComparison) -> Table {
 }
 
 /// Of payloads as their file has them.
-pub(crate) fn bytes_column() -> Column {
+pub(super) fn bytes_column() -> Column {
     Column { unit: "bytes", is_right: true, ..Column::words("payload_bytes", "payload", "") }
 }
 
-/// Of figures of summaries, which are in microseconds unless they have a unit of their own.
-pub(crate) fn micros_column(id: &str, title: &str) -> Column {
+/// Of figures of summaries, which are in microseconds.
+pub(super) fn micros_column(id: &str, title: &str) -> Column {
     Column { divisor: 1.0, ..Column::numbers(id, title, "µs", Digits::Fixed(3), "") }
 }
 
-/// A figure of a summary, with its unit unless it is a time.
-pub(crate) fn of_summary(figure: Magnitude, value: Option<f64>) -> Cell {
-    match Cell::maybe(value) {
-        number @ Cell::Number { .. } if !figure.is_latency() => Cell::InUnit(Box::new(number), figure.unit()),
-        cell => cell,
-    }
-}
-
-fn row(comparison: &SubExperimentComparison, strict: bool) -> Vec<Cell> {
+fn row(comparison: &SubExperimentComparison) -> Vec<Cell> {
     let on_both = comparison.compared.iter().filter(|one| one.percent().is_some());
-    let order = |one: &&Compared| one.percent_worse().filter(|percent| !percent.is_nan()).unwrap_or(f64::NEG_INFINITY);
+    let order = |one: &&Compared| one.percent().filter(|percent| !percent.is_nan()).unwrap_or(f64::NEG_INFINITY);
     let worst = on_both.max_by(|a, b| order(a).total_cmp(&order(b)));
-    let verdict = if comparison.passed(strict) { "passed" } else { "FAILED" };
+    let verdict = if comparison.passed() { "passed" } else { "FAILED" };
     let passed = comparison.count(Outcome::Passed);
     vec![
         Cell::text(&comparison.name),
@@ -171,7 +140,7 @@ fn increase(one: &Compared) -> Cell {
     percent.map_or(Cell::Missing(Missing::NotMeasured), |percent| Cell::number(percent + 0.0))
 }
 
-fn notes(comparison: &SubExperimentComparison, strict: bool) -> Vec<Note> {
+fn notes(comparison: &SubExperimentComparison) -> Vec<Note> {
     let payloads = |outcome: Outcome| -> Vec<&str> {
         let first = comparison.compared.first().map(|one| one.figure);
         let of_first = comparison.compared.iter().filter(|one| Some(one.figure) == first && one.outcome == outcome);
@@ -180,7 +149,7 @@ fn notes(comparison: &SubExperimentComparison, strict: bool) -> Vec<Note> {
     let name = &comparison.name;
     let distrust = comparison.distrust.iter().map(|distrust| format!("FAILED: {name}: {distrust}"));
     let mut notes: Vec<Note> = distrust.map(|text| Note::new(Severity::Error, "not trusted", None, text)).collect();
-    let kinds = [(Outcome::Missing, "missing in the results", true), (Outcome::New, "only in the results", strict)];
+    let kinds = [(Outcome::Missing, "missing in the results", true), (Outcome::New, "only in the results", false)];
     for (outcome, what, fails) in kinds {
         let payloads = payloads(outcome);
         if !payloads.is_empty() {
@@ -197,37 +166,9 @@ fn lacking(text: String, fails: bool) -> Note {
 }
 
 /// A note of the sub-experiments that one side lacks.
-pub(crate) fn one_sided(names: &[String], what: &str, fails: bool) -> Option<Note> {
+fn one_sided(names: &[String], what: &str, fails: bool) -> Option<Note> {
     let text = || format!("{} {what}: {}", counted(names.len(), "sub-experiment"), names.join(", "));
     (!names.is_empty()).then(|| lacking(text(), fails))
-}
-
-/// The text of `<name>_comparison.csv`: the summary of each side, with what patterns `channel`, `rpc` and `log` have besides,
-/// and a column that says which. What is not a number is left empty.
-///
-/// # Source
-/// `latency_compare_experiments.py` of eProsima's benchmarking.
-pub fn comparison_csv(sides: [(&str, &Summary); 2]) -> Vec<u8> {
-    let mut text = Vec::new();
-    let all = Magnitude::of_summaries(&[sides[0].1, sides[1].1]);
-    let more: Vec<Magnitude> = all.into_iter().filter(|figure| !is_column(*figure)).collect();
-    push_row(&mut text, COLUMNS.into_iter().chain(more.iter().map(|figure| figure.column())).chain(["Label"]));
-    for (label, summary) in sides {
-        for row in &summary.rows {
-            let figures = row.figures().into_iter().chain(more.iter().map(|figure| figure.of(row)));
-            let figure = |value: f64| if value.is_nan() { String::new() } else { format!("{value:.3}") };
-            let figures: Vec<String> = figures.map(figure).collect();
-            let samples = row.samples.to_string();
-            let first = [row.bytes.text(), samples.as_str()];
-            push_row(&mut text, first.into_iter().chain(figures.iter().map(String::as_str)).chain([label]));
-        }
-    }
-    text
-}
-
-/// True if it is a column of every summary.
-fn is_column(figure: Magnitude) -> bool {
-    COLUMNS.contains(&figure.column())
 }
 
 /// The summaries of two sides, payload by payload.
@@ -251,7 +192,8 @@ pub fn side_by_side(title: &str, sides: [(&str, &Summary); 2]) -> Table {
 mod tests {
     use super::*;
     use serde_json::json;
-    use tripmeter_model::bytes::Bytes;
+    use tripmeter_eprosima::bytes::Bytes;
+    use tripmeter_eprosima::summary::Magnitude;
 
     fn compared(figure: Magnitude, bytes: u64, sides: [Option<f64>; 2], outcome: Outcome) -> Compared {
         Compared { figure, bytes: Bytes::from(bytes), reference: sides[0], result: sides[1], outcome }
@@ -283,11 +225,11 @@ FAILED: 1 sub-experiment missing in the results: mq
 
 1/3 comparisons passed: at most +10 % for Min, Median, Max and 99%
 ";
-        assert_eq!(crate::fixture::text(&comparison(&made, 0.1, false, false)), golden);
-        let machines = crate::render::json(&comparison(&made, 0.1, true, false));
+        assert_eq!(crate::fixture::text(&comparison(&made, 0.1, false)), golden);
+        let machines = crate::render::json(&comparison(&made, 0.1, true));
         let rows = &machines["blocks"][1]["table"]["rows"];
         assert_eq!((&rows[0]["reference"], &rows[0]["increase_percent"]), (&json!(2.0), &json!(50.0)));
         assert_eq!(rows[1]["result"], json!({ "missing": "not measured" }));
-        assert!(!made.passed(false));
+        assert!(!made.passed());
     }
 }

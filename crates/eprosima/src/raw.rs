@@ -17,7 +17,6 @@ mod row;
 mod tests;
 
 use crate::bytes::Bytes;
-use crate::file::FileError;
 use chunks::{Chunks, FileRest};
 use collect::{Collected, Collector, RangeMerger, Stopped};
 use row::RowLayout;
@@ -25,6 +24,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Mutex;
 use std::thread;
+use tripmeter_model::file::FileError;
 
 /// Names of the columns, in their usual order.
 ///

@@ -1,8 +1,8 @@
 //! Summaries and limits for tests.
 
-use tripmeter_model::bytes::Bytes;
-use tripmeter_model::requirements::Requirement;
-use tripmeter_model::summary::{Summary, SummaryRow};
+use crate::bytes::Bytes;
+use crate::requirements::Requirement;
+use crate::summary::{Summary, SummaryRow};
 
 /// A summary of payloads with their median, 99th percentile and maximum; the smallest is the median.
 pub fn summary(rows: &[(u64, [f64; 3])]) -> Summary {
@@ -19,12 +19,11 @@ pub fn summary(rows: &[(u64, [f64; 3])]) -> Summary {
         p90: p99,
         p99,
         p9999: max,
-        more: None,
     };
     Summary { rows: rows.iter().map(row).collect() }
 }
 
 /// Limits of median, 99th percentile and maximum.
 pub fn limit(name: &str, bytes: u64, [median, p99, max]: [f64; 3]) -> Requirement {
-    Requirement { sub_experiment: name.to_owned(), bytes: Bytes::from(bytes), median, p99, max, more: [None; 5] }
+    Requirement { sub_experiment: name.to_owned(), bytes: Bytes::from(bytes), median, p99, max }
 }

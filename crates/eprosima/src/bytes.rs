@@ -14,7 +14,7 @@ impl Bytes {
     /// Reads a finite number that is not negative; spaces around it do not count.
     ///
     /// ```
-    /// use tripmeter_model::bytes::Bytes;
+    /// use tripmeter_eprosima::bytes::Bytes;
     /// assert_eq!(Bytes::parse("16.0").unwrap().to_string(), "16.0");
     /// assert_eq!(Bytes::parse("16.0"), Bytes::parse("16"));
     /// assert!(Bytes::parse("-1").is_none() && Bytes::parse("nan").is_none());

@@ -99,7 +99,7 @@ fn an_error_leaves_what_was_there() {
     refused("-c raw.csv -o y.csv -p x.csv/plots", exit::CANNOT_CREATE, &["'x.csv/plots' cannot be created"]);
     assert_eq!(names(place.path()), ["raw.csv", "x.csv"]);
     refused("-c raw.csv -o ./raw.csv", exit::USAGE, &["replace the samples", "-o"]);
-    refused("-c raw.csv", exit::USAGE, &["--output-csv"]);
+    refused("-c raw.csv", exit::USAGE, &["--output_csv"]);
     refused(". -c raw.csv -o x.csv", exit::USAGE, &["cannot be used with"]);
     refused(".", exit::NO_INPUT, &["'.' holds no measurements_*.csv"]);
     refused("none", exit::NO_INPUT, &["'none'"]);

@@ -4,11 +4,11 @@ use super::chunks::{ChunkError, Chunks};
 use super::fast::RowShape;
 use super::row::{self, RowError, RowLayout};
 use crate::bytes::Bytes;
-use crate::file::FileError;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tripmeter_model::file::FileError;
 
 /// Most samples that are held at a time, 8 bytes each: twice as many as an experiment may have of a payload.
 const MOST_SAMPLES: usize = if cfg!(test) { 1 << 20 } else { 200_000_000 };

@@ -8,61 +8,17 @@ use super::chart::{
 };
 use super::samples::{Histogram, SampleSeries};
 use super::scale::{count, number};
-use super::{Options, Picture, PlotError};
-use tripmeter_model::bytes::Bytes;
-use tripmeter_model::check::{Check, CheckReport, CheckRow};
-pub use tripmeter_model::magnitude::Magnitude;
-use tripmeter_model::summary::{Summary, SummaryRow};
+use super::{Options, Picture, PlotError, picture, subtitle};
+use tripmeter_eprosima::bytes::Bytes;
+use tripmeter_eprosima::check::{CheckReport, CheckRow};
+use tripmeter_eprosima::summary::{Magnitude, Summary, SummaryRow};
 
-/// What a latency is the duration of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LatencyKind {
-    /// A whole round trip.
-    Rtt,
-    /// Half of a round trip.
-    RttHalf,
-    /// Half of a round trip until the last of several followers has answered.
-    RttHalfOfLast,
-    /// One way, from two readings of the clock.
-    OneWay,
-    /// One way, from when a message was to be sent.
-    Response,
-    /// One way, from when a message was sent.
-    Service,
-    /// A whole round trip, from when a call was to be made.
-    ResponseRtt,
-    /// A whole round trip, from when a call was made.
-    ServiceRtt,
-    /// From the call of a logger to its return.
-    Call,
-}
+/// The label of an axis of latencies: these files hold halves of round trips.
+const LATENCY: &str = "Latency, rtt_half [us]";
 
-impl LatencyKind {
-    /// Its name: `rtt`, `rtt_half`, `rtt_half of the last answer`, `one_way`, `one_way, response time` and so on, `call`.
-    pub fn name(self) -> &'static str {
-        match self {
-            LatencyKind::Rtt => "rtt",
-            LatencyKind::RttHalf => "rtt_half",
-            LatencyKind::RttHalfOfLast => "rtt_half of the last answer",
-            LatencyKind::OneWay => "one_way",
-            LatencyKind::Response => "one_way, response time",
-            LatencyKind::Service => "one_way, service time",
-            LatencyKind::ResponseRtt => "rtt, response time",
-            LatencyKind::ServiceRtt => "rtt, service time",
-            LatencyKind::Call => "call",
-        }
-    }
-}
-
-/// The name of a figure as a part of a file name: without unit and `%`.
+/// The name of a figure as a part of a file name: without `%`.
 fn word(magnitude: Magnitude) -> String {
-    let name = magnitude.column();
-    name.split_once(" [").map_or(name, |(word, _)| word).replace('%', "")
-}
-
-/// The label of an axis of that figure.
-fn axis_of(magnitude: Magnitude, kind: Option<LatencyKind>) -> String {
-    if magnitude.is_latency() { axis(kind) } else { magnitude.column().to_owned() }
+    magnitude.column().replace('%', "")
 }
 
 /// A summary with the name under which it is shown: a sub-experiment, or the date of an experiment.
@@ -81,8 +37,6 @@ pub struct PlotSubject<'a> {
     pub sub_experiment: &'a str,
     /// The payload.
     pub bytes: &'a Bytes,
-    /// What the latency is, if that is known.
-    pub kind: Option<LatencyKind>,
 }
 
 /// `histogram_<payload>`: how often each latency was measured. With `log` the histogram must have been made so too.
@@ -97,7 +51,7 @@ pub fn histogram(
     row: Option<&SummaryRow>,
     options: &Options,
 ) -> Result<Picture, PlotError> {
-    let (axis, bins) = (axis(of.kind), histogram.edges.windows(2).zip(&histogram.counts));
+    let bins = histogram.edges.windows(2).zip(&histogram.counts);
     let width = match histogram.edges.as_slice() {
         [first, second, ..] if !histogram.log => format!(" of {} us", significant(second - first)),
         [_, ..] => " of equal ratio".to_owned(),
@@ -111,7 +65,7 @@ pub fn histogram(
     let chart = Chart {
         title: format!("Latency histogram: {} bytes", of.bytes),
         subtitle: subtitle(&[of.sub_experiment, &samples(histogram.samples), &format!("{} bins{width}", bins.len())]),
-        x: X::Numbers { label: axis, log: histogram.log, whole: false },
+        x: X::Numbers { label: LATENCY.to_owned(), log: histogram.log, whole: false },
         y: Y { label: "Number of samples [n]".to_owned(), whole: true, ..Y::default() },
         bars: bins.map(|(edges, count)| Bar { from: edges[0], to: edges[1], count: *count as f64 }).collect(),
         marks: [mark(Magnitude::Median, VERMILLION), mark(Magnitude::P99, BLACK)].into_iter().flatten().collect(),
@@ -141,7 +95,7 @@ pub fn series(series: &SampleSeries, of: &PlotSubject<'_>, options: &Options) ->
         title: format!("Latency series: {} bytes", of.bytes),
         subtitle: subtitle(&[of.sub_experiment, &samples(series.samples)]),
         x: X::Numbers { label: "Sample number [n]".to_owned(), log: false, whole: true },
-        y: Y { label: axis(of.kind), log: series.log, ..Y::default() },
+        y: Y { label: LATENCY.to_owned(), log: series.log, ..Y::default() },
         bands,
         lines: vec![line],
         notes: left_out(series.left_out, series.log),
@@ -161,7 +115,6 @@ fn medians(series: &SampleSeries) -> Vec<(f64, f64)> {
 pub fn subexperiment_comparison(
     magnitude: Magnitude,
     sub_experiments: &[Named<'_>],
-    kind: Option<LatencyKind>,
     options: &Options,
 ) -> Result<Picture, PlotError> {
     let payloads = payloads(sub_experiments);
@@ -170,7 +123,7 @@ pub fn subexperiment_comparison(
         title: format!("Comparison of sub-experiments: {}", magnitude.column()),
         subtitle: subtitle(&[&samples_of(sub_experiments)]),
         lines: lines.collect(),
-        ..payload_chart(&payloads, axis_of(magnitude, kind), options)
+        ..payload_chart(&payloads, options)
     };
     picture(&chart, &format!("comparison_{}", word(magnitude).to_lowercase()), options)
 }
@@ -182,8 +135,7 @@ pub fn subexperiment_comparison(
 pub fn check(
     measured: &Named<'_>,
     report: &CheckReport,
-    check: Check,
-    kind: Option<LatencyKind>,
+    check: Magnitude,
     options: &Options,
 ) -> Result<Picture, PlotError> {
     let rows: Vec<&CheckRow> = report.rows.iter().filter(|row| row.check == check).collect();
@@ -191,7 +143,7 @@ pub fn check(
         rows.iter().enumerate().map(|(index, row)| (index as f64, value(row))).collect()
     };
     let line = |name: &str, points, color, marker, stroke| Line {
-        name: format!("{name} {}", check.name()),
+        name: format!("{name} {}", check.column()),
         points,
         look: Look { color: Some(color), marker, stroke, strong: false },
         ..Line::default()
@@ -205,25 +157,18 @@ pub fn check(
         line("experiment", points(&measured_value), BLUE, Marker::Circle, Stroke::Solid),
     ];
     if !over.is_empty() {
-        let beyond = if check.is_lower_limit() { "below the limit:" } else { "over the limit:" };
-        lines.push(line(beyond, points(&failed), VERMILLION, Marker::Ring, Stroke::None));
+        lines.push(line("over the limit:", points(&failed), VERMILLION, Marker::Ring, Stroke::None));
     }
     let bytes: Vec<Bytes> = rows.iter().map(|row| row.bytes.clone()).collect();
     let verdict = if over.is_empty() && missing.is_empty() { "passed".to_owned() } else { "failed".to_owned() };
     let chart = Chart {
-        title: format!("Check of {}: {} {verdict}", measured.name, check.name()),
+        title: format!("Check of {}: {} {verdict}", measured.name, check.column()),
         subtitle: subtitle(&[&samples_of(&[*measured])]),
         lines,
-        notes: [
-            note(if check.is_lower_limit() { "Below the limit at" } else { "Over the limit at" }, &over),
-            note("Not measured:", &missing),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
-        ..payload_chart(&bytes, axis_of(check.magnitude(), kind), options)
+        notes: [note("Over the limit at", &over), note("Not measured:", &missing)].into_iter().flatten().collect(),
+        ..payload_chart(&bytes, options)
     };
-    let word = word(check.magnitude()).to_lowercase();
+    let word = word(check).to_lowercase();
     picture(&chart, &format!("measurements_{}/comparison_{word}", measured.name), options)
 }
 
@@ -245,7 +190,6 @@ pub fn experiment_comparison(
     sub_experiment: &str,
     magnitudes: [Magnitude; 2],
     [reference, result]: [Named<'_>; 2],
-    kind: Option<LatencyKind>,
     options: &Options,
 ) -> Result<Picture, PlotError> {
     /// Dark and light of each side.
@@ -267,7 +211,7 @@ pub fn experiment_comparison(
         title: format!("Comparison of {sub_experiment}: {first} and {second}"),
         subtitle: subtitle(&[&samples_of(&[reference, result])]),
         lines,
-        ..payload_chart(&payloads, axis(kind), options)
+        ..payload_chart(&payloads, options)
     };
     picture(&chart, &format!("{sub_experiment}_{}_{}", first.to_lowercase(), second.to_lowercase()), options)
 }
@@ -280,7 +224,6 @@ pub fn history_magnitude(
     sub_experiment: &str,
     magnitude: Magnitude,
     experiments: &[Named<'_>],
-    kind: Option<LatencyKind>,
     options: &Options,
 ) -> Result<Picture, PlotError> {
     let payloads = payloads(experiments);
@@ -304,7 +247,7 @@ pub fn history_magnitude(
             "from old (pale) to new (dark), the newest is thick",
         ]),
         lines,
-        ..payload_chart(&payloads, axis_of(magnitude, kind), options)
+        ..payload_chart(&payloads, options)
     };
     picture(&chart, &format!("{sub_experiment}/history_{}", word(magnitude)), options)
 }
@@ -317,7 +260,6 @@ pub fn history_by_date(
     sub_experiment: &str,
     magnitude: Magnitude,
     experiments: &[Named<'_>],
-    kind: Option<LatencyKind>,
     options: &Options,
 ) -> Result<Picture, PlotError> {
     let line = |bytes: &Bytes| Line {
@@ -329,7 +271,7 @@ pub fn history_by_date(
         title: format!("History of {sub_experiment}: {} by date", magnitude.column()),
         subtitle: subtitle(&[&experiments_and_samples(experiments)]),
         lines: payloads(experiments).iter().map(line).collect(),
-        ..date_chart(experiments, axis_of(magnitude, kind), options)
+        ..date_chart(experiments, options)
     };
     picture(&chart, &format!("{sub_experiment}/history_{}_by_date", word(magnitude)), options)
 }
@@ -344,7 +286,6 @@ pub fn history_payload(
     magnitude: Magnitude,
     experiments: &[Named<'_>],
     requirement: Option<f64>,
-    kind: Option<LatencyKind>,
     options: &Options,
 ) -> Result<Picture, PlotError> {
     let points = over_experiments(magnitude, bytes, experiments);
@@ -371,7 +312,7 @@ pub fn history_payload(
         subtitle: subtitle(&[&format!("{} experiments", experiments.len()), &samples_in(rows.into_iter())]),
         lines,
         marks: limit.into_iter().collect(),
-        ..date_chart(experiments, axis_of(magnitude, kind), options)
+        ..date_chart(experiments, options)
     };
     picture(&chart, &format!("{sub_experiment}/{bytes}_bytes_{}", word(magnitude)), options)
 }
@@ -398,32 +339,22 @@ fn over_experiments(magnitude: Magnitude, bytes: &Bytes, experiments: &[Named<'_
     experiments.iter().enumerate().map(|(index, one)| (index as f64, value(one))).collect()
 }
 
-fn payload_chart(payloads: &[Bytes], label: String, options: &Options) -> Chart {
+fn payload_chart(payloads: &[Bytes], options: &Options) -> Chart {
     let names = payloads.iter().map(ToString::to_string).collect();
     Chart {
         x: X::Categories { label: "Payload [bytes]".to_owned(), names },
-        y: Y { label, log: options.log, ..Y::default() },
+        y: Y { label: LATENCY.to_owned(), log: options.log, ..Y::default() },
         ..Chart::default()
     }
 }
 
-fn date_chart(experiments: &[Named<'_>], label: String, options: &Options) -> Chart {
+fn date_chart(experiments: &[Named<'_>], options: &Options) -> Chart {
     let names = experiments.iter().map(|one| one.name.to_owned()).collect();
     Chart {
         x: X::Categories { label: "Experiment [date and time]".to_owned(), names },
-        y: Y { label, log: options.log, ..Y::default() },
+        y: Y { label: LATENCY.to_owned(), log: options.log, ..Y::default() },
         ..Chart::default()
     }
-}
-
-/// The label of an axis of latencies.
-fn axis(kind: Option<LatencyKind>) -> String {
-    kind.map_or("Latency [us]".to_owned(), |kind| format!("Latency, {} [us]", kind.name()))
-}
-
-/// The parts that are not empty, with a dot between them.
-pub(super) fn subtitle(parts: &[&str]) -> String {
-    parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
 }
 
 fn samples(number: usize) -> String {
@@ -473,9 +404,4 @@ fn significant(value: f64) -> String {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text,
     }
-}
-
-pub(super) fn picture(chart: &Chart, name: &str, options: &Options) -> Result<Picture, PlotError> {
-    let path = format!("{name}.{}", options.format.extension());
-    Ok(Picture { path, bytes: chart.draw(options)? })
 }

@@ -1,10 +1,10 @@
 //! `…_summary.csv`: the figures of a sub-experiment, one row per payload.
 
 use crate::bytes::Bytes;
-use crate::file::{self, FileError};
 use crate::table::{CsvColumn, CsvRow, CsvTable, as_in_file, push_row, three_decimals};
 use std::collections::BTreeSet;
 use std::path::Path;
+use tripmeter_model::file::{self, FileError};
 
 /// Names of the columns, in their order.
 ///
@@ -45,23 +45,48 @@ pub struct SummaryRow {
     pub p90: f64,
     /// 99 % are below.
     pub p99: f64,
-    /// 99.99 % are below; NaN where it was not measured.
+    /// 99.99 % are below.
     pub p9999: f64,
-    /// What patterns `channel`, `rpc` and `log` have besides. It stands in no file of a summary, but in the manifest.
-    pub more: Option<More>,
 }
 
-/// Figures of patterns `channel`, `rpc` and `log`, as far as each has them.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct More {
-    /// 99.9 % are below, in microseconds.
-    pub p999: Option<f64>,
-    /// What did not come, or not in time or intact, in per cent of what was sent.
-    pub loss_percent: Option<f64>,
-    /// Messages per second on each topic, or calls per second of each client, where they were to keep a rate.
-    pub rate_hz: Option<f64>,
-    /// Calls per second that succeeded, where they were to keep no rate.
-    pub qps: Option<f64>,
+/// A figure of a summary that is compared and drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Magnitude {
+    /// The smallest sample.
+    Min,
+    /// The median.
+    Median,
+    /// The largest sample.
+    Max,
+    /// The 99th percentile.
+    P99,
+}
+
+impl Magnitude {
+    /// All, in the order of the scripts.
+    pub const ALL: [Magnitude; 4] = [Magnitude::Min, Magnitude::Median, Magnitude::Max, Magnitude::P99];
+    /// Those that there are requirements of, in the order of the check report.
+    pub const CHECKED: [Magnitude; 3] = [Magnitude::Median, Magnitude::P99, Magnitude::Max];
+
+    /// Its name as a column: `Min`, `Median`, `Max`, `99%`.
+    pub fn column(self) -> &'static str {
+        match self {
+            Magnitude::Min => "Min",
+            Magnitude::Median => "Median",
+            Magnitude::Max => "Max",
+            Magnitude::P99 => "99%",
+        }
+    }
+
+    /// Its value in a row of a summary, in microseconds.
+    pub fn of(self, row: &SummaryRow) -> f64 {
+        match self {
+            Magnitude::Min => row.min,
+            Magnitude::Median => row.median,
+            Magnitude::Max => row.max,
+            Magnitude::P99 => row.p99,
+        }
+    }
 }
 
 impl Summary {
@@ -97,27 +122,14 @@ impl Summary {
         text
     }
 
-    /// The summary as it is read back from its file: figures with three decimals. [`SummaryRow::more`] stays as it is.
+    /// The summary as it is read back from its file: figures with three decimals.
     pub fn as_in_file(mut self) -> Self {
         for row in &mut self.rows {
             let [max, min, mean, median, stdev, mean_jitter, max_jitter, p90, p99, p9999] =
                 row.figures().map(as_in_file);
-            let (bytes, samples, more) = (row.bytes.clone(), row.samples, row.more);
-            *row = SummaryRow {
-                bytes,
-                samples,
-                max,
-                min,
-                mean,
-                median,
-                stdev,
-                mean_jitter,
-                max_jitter,
-                p90,
-                p99,
-                p9999,
-                more,
-            };
+            let (bytes, samples) = (row.bytes.clone(), row.samples);
+            *row =
+                SummaryRow { bytes, samples, max, min, mean, median, stdev, mean_jitter, max_jitter, p90, p99, p9999 };
         }
         self
     }
@@ -156,7 +168,6 @@ impl SummaryRow {
             p90: figure(9)?,
             p99: figure(10)?,
             p9999: figure(11)?,
-            more: None,
         })
     }
 

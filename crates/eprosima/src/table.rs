@@ -1,9 +1,9 @@
 //! Small CSV files with a header: columns by name, values with their line. All of it is held in memory.
 
 use crate::bytes::Bytes;
-use crate::file::{self, FileError};
-use crate::printable::line as line_of;
 use std::path::{Path, PathBuf};
+use tripmeter_model::file::{self, FileError};
+use tripmeter_model::printable::line as line_of;
 
 /// A CSV file as read: header and rows, each row as long as the header.
 #[derive(Debug)]

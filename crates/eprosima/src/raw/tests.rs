@@ -35,7 +35,7 @@ fn rows(text: &str) -> Vec<(String, Vec<f64>)> {
 #[track_caller]
 fn wrong(contents: impl AsRef<[u8]>, parts: &[&str]) {
     let error = parsed(contents).unwrap_err();
-    assert_eq!(error.exit_code(), crate::exit::DATA);
+    assert_eq!(error.exit_code(), tripmeter_model::exit::DATA);
     let text = error.to_string();
     assert!(parts.iter().all(|part| text.contains(part)) && !text.contains('\n'), "{text}");
 }
@@ -175,8 +175,8 @@ fn a_wrong_header_is_told_with_the_column_that_is_missing() {
     wrong("Sample;Payload [Bytes];Latency [us]\n1;16;1,5\n", &["no column", "separated by commas"]);
     wrong("Sample,Payload [Bytes],Latency [ns]\n1,16,1.5\n", &["no column 'Latency [us]'"]);
     let folder = tempfile::tempdir().unwrap();
-    assert_eq!(read(folder.path()).unwrap_err().exit_code(), crate::exit::NO_INPUT);
-    assert_eq!(read(&folder.path().join("none.csv")).unwrap_err().exit_code(), crate::exit::NO_INPUT);
+    assert_eq!(read(folder.path()).unwrap_err().exit_code(), tripmeter_model::exit::NO_INPUT);
+    assert_eq!(read(&folder.path().join("none.csv")).unwrap_err().exit_code(), tripmeter_model::exit::NO_INPUT);
 }
 
 /// What the file holds or the first line that is wrong, as plainly as it can be said.
