@@ -140,7 +140,7 @@ impl LineOfLimits<'_> {
             sub_experiment: printable::line(self.texts[0]).into_owned(),
             payload_bytes: self.texts[1].parse().map_err(|_| self.wrong(1, "is no number of bytes"))?,
             load: self.value(2)?,
-            stream: self.value(3)?,
+            stream: printable::line(self.texts[3]).parse().map_err(|why: String| self.wrong(3, &why))?,
             figure,
             statistic: self.value(5)?,
         };

@@ -3,7 +3,7 @@
 use crate::args::{CompareArgs, Method};
 use crate::error::CliError;
 use crate::plotting::{PictureJob, create_folder, draw_all};
-use crate::results::{open, selection};
+use crate::results::{listed, open, selection};
 use crate::{output, verdicts};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -31,7 +31,6 @@ pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     let selection = selection(&args.figures.figures, &[&old, &new])?;
     let have_rounds = [&old, &new].iter().all(|side| side.manifest.plan.rounds > 1);
     let method = args.method.unwrap_or(if have_rounds { Method::Ranks } else { Method::Threshold });
-    note_differences(&old, &new);
     let code = match method {
         Method::Ranks => by_ranks(args, [&old, &new], &selection)?,
         Method::Threshold => by_threshold(args, [&old, &new], &selection)?,
@@ -43,7 +42,7 @@ pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
 }
 
 /// What the manifests tell to be different.
-fn note_differences(old: &Results, new: &Results) {
+fn note_differences([old, new]: [&Results; 2]) {
     for plan in &old.manifest.plan.sub_experiments {
         let Some(other) = new.plan(&plan.name) else { continue };
         for (what, one, other) in differences_of_plans(plan, other) {
@@ -58,10 +57,13 @@ fn note_differences(old: &Results, new: &Results) {
     }
 }
 
-fn nothing(args: &CompareArgs) -> CliError {
-    let [old, new] = [&args.old, &args.new].map(|folder| folder.display());
-    let text = format!("nothing to compare: '{old}' and '{new}' have no figure in common");
-    CliError::new(exit::DATA, text)
+/// With what each side has instead.
+fn nothing(args: &CompareArgs, [missing, new]: [&[String]; 2]) -> CliError {
+    let [old, new] = [(&args.old, missing), (&args.new, new)].map(|(folder, own)| {
+        let has = if own.is_empty() { "no others".to_owned() } else { listed(own) };
+        format!("'{}' has {has}", folder.display())
+    });
+    CliError::new(exit::DATA, format!("nothing to compare: there is no figure that both have; {old}, {new}"))
 }
 
 fn by_threshold(args: &CompareArgs, sides: [&Results; 2], selection: &Selection) -> Result<u8, CliError> {
@@ -70,9 +72,10 @@ fn by_threshold(args: &CompareArgs, sides: [&Results; 2], selection: &Selection)
         return Err(CliError::new(exit::USAGE, text));
     }
     let threshold = args.threshold.unwrap_or(THRESHOLD);
+    note_differences(sides);
     let made = ByThreshold::new(sides, selection, threshold);
     if made.is_empty() {
-        return Err(nothing(args));
+        return Err(nothing(args, [&made.missing, &made.new]));
     }
     output::print(&match args.json {
         true => format!("{:#}\n", threshold_json(&made, args.strict, threshold)),
@@ -98,12 +101,13 @@ fn by_ranks(args: &CompareArgs, sides: [&Results; 2], selection: &Selection) -> 
             return Err(CliError::new(exit::DATA, text));
         }
     }
+    note_differences(sides);
     let margin = args.margin.map_or(MARGIN, |margin| margin.0);
     let question = Question { layout: Layout::Independent, margin, control: verdicts::CONTROL, power: POWER };
     let made = ByRuns::new(sides, selection, question)
         .map_err(|error| CliError::new(exit::DATA, format!("the runs cannot be compared: {error}")))?;
     if made.judgements.is_empty() {
-        return Err(nothing(args));
+        return Err(nothing(args, [&made.missing, &made.new]));
     }
     output::print(&match args.json {
         true => format!("{:#}\n", ranks_json(&made, args.strict)),

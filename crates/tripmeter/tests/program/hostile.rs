@@ -313,16 +313,18 @@ fn text_from_outside_cannot_act_on_a_terminal() {
         manifest["sub_experiments"][0]["status"] = json!("failed");
     });
     fs::write(results.join(format!("measurements_{hostile}.csv")), "").unwrap();
-    fs::write(place.path().join("limits.csv"), format!("{LIMITS}{NAME},16,1,1,1\n\"{hostile}\",16,1,1,1\n")).unwrap();
+    let header = "sub_experiment,payload_bytes,offered_load,stream,figure,statistic,limit";
+    let row = |name: &str| format!("\"{name}\",16,closed,all,rtt_half_ns,p50,1\n");
+    fs::write(place.path().join("limits.csv"), format!("{header}\n{}{}", row(NAME), row(hostile))).unwrap();
     let path = results.to_str().unwrap();
     let limits = place.path().join("limits.csv");
     fs::create_dir_all(place.path().join("database").join(hostile)).unwrap();
     let lines: [&[&str]; 8] = [
         &["show", path, path],
         &["show", "--tables", "iceperf,ecal", path, path],
-        &["check", "-r", limits.to_str().unwrap(), "-e", path],
-        &["compare", "-R", path, "-r", path],
-        &["history", "-p", "plots", "-e", "."],
+        &["check", path, "--limits", limits.to_str().unwrap()],
+        &["compare", path, path],
+        &["history", "--plots", "plots", "."],
         &["eprosima", "process", path],
         &["eprosima", "prune", "-r", "database", "-n", "1"],
         &["show", hostile, &format!("{hostile}/none")],
@@ -337,7 +339,7 @@ fn text_from_outside_cannot_act_on_a_terminal() {
         assert!([stdout, stderr].concat().contains("FORGED"), "{words:?}");
     }
     // What is for programs keeps its own way of writing it.
-    let line = ["check", "--json", "-r", limits.to_str().unwrap(), "-e", path];
+    let line = ["check", "--json", path, "--limits", limits.to_str().unwrap()];
     let json = Tripmeter::new(line).at(place.path()).run().stdout;
     assert!(serde_json::from_str::<Value>(&json).is_ok(), "{json}");
 }
