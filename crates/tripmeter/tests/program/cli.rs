@@ -107,8 +107,8 @@ fn help_is_data_and_shows_examples() {
         "selftest",
         "completions",
         "man",
+        "eprosima",
         "check",
-        "requirements",
         "compare",
         "history",
     ] {
@@ -139,6 +139,8 @@ fn wrong_words_are_usage_errors() {
     fails(&["ping", "-n", "many"], 64, &["'many'"]);
     fails(&["ping", "-n", "-5"], 64, &["-5"]);
     fails(&["ping", "--leader-cpu", "first"], 64, &["the number of a CPU, or none"]);
+    fails(&["ping", "iceperf"], 64, &["is an experiment", "`tripmeter run iceperf`"]);
+    fails(&["ping", "mine.toml"], 64, &["is an experiment", "`tripmeter run mine.toml`"]);
     fails(&["run", "icerpef"], 64, &["unknown preset 'icerpef'", "did you mean 'iceperf'?"]);
     fails(&["list", "presets", "fast"], 64, &["unknown transport 'presets'"]);
     fails(&["ping", "usd"], 64, &["unknown transport 'usd'", "did you mean 'uds'?"]);

@@ -121,7 +121,7 @@ fn an_experiment_is_read_from_standard_input() {
     let place = folder();
     fs::write(place.path().join("x.toml"), "[[sub_experiment]]\ntransport = \"uds/stream\"\n").unwrap();
     for name in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
-        let words = ["ping", "-q", name, "--no-floor", "-n", "10", "--payloads", "16", "-o", "results"];
+        let words = ["run", "-q", name, "--no-floor", "-n", "10", "--payloads", "16", "-o", "results"];
         let wrapper = ["sh", "-c", "cat x.toml | \"$@\"", "sh"];
         Tripmeter::under(&wrapper, words).at(place.path()).run().with(exit::GOOD);
         fs::remove_dir_all(place.path().join("results")).unwrap();
