@@ -65,7 +65,7 @@ pub fn comparison(comparison: &ExperimentComparison, threshold: f64, detailed: b
     let notes: Vec<Note> = comparison
         .both
         .iter()
-        .flat_map(|one| notes(one))
+        .flat_map(notes)
         .chain(one_sided(&comparison.missing, "missing in the results", true))
         .chain(one_sided(&comparison.new, "only in the results", false))
         .collect();
