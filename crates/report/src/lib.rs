@@ -11,9 +11,8 @@
 //! | [`ab()`] | two sides that were measured in pairs |
 //! | [`audit()`] | what of a machine disturbs measuring |
 //! | [`eprosima`] | what eProsima's scripts check and compare |
-//! | [`checks()`] | an experiment against its requirements |
-//! | [`comparison()`], [`runs_comparison()`] | an experiment against a reference, by one run or by several |
-//! | [`requirements()`] | limits |
+//! | [`limit_checks()`], [`limits()`] | an experiment against limits, and limits |
+//! | [`by_threshold()`], [`by_runs()`] | an experiment against a reference, by a threshold or run against run |
 //! | [`changes()`] | steps and slow drifts in the history of figures |
 //! | [`plots`] | pictures, as PNG or SVG |
 //!
@@ -29,9 +28,8 @@ mod all;
 mod audit;
 mod changes;
 mod channel;
-mod checks;
 mod columns;
-mod comparison;
+mod compared;
 pub mod document;
 mod ecal;
 pub mod eprosima;
@@ -40,6 +38,7 @@ mod figures;
 #[cfg(test)]
 mod fixture;
 mod iceperf;
+mod limit_checks;
 mod log;
 mod merged;
 mod notes;
@@ -47,10 +46,8 @@ mod number;
 pub mod plots;
 mod recording;
 pub mod render;
-mod requirements;
 mod rpc;
 mod run_notes;
-mod runs_comparison;
 mod screen;
 mod series;
 mod table_row;
@@ -62,15 +59,13 @@ pub use ab::{Ab, ab};
 pub use aimrt::aimrt;
 pub use all::all;
 pub use audit::{audit, audit_checks};
-pub use changes::{Change, changes};
-pub use checks::checks;
-pub use comparison::{ExperimentComparison, SubExperimentComparison, comparison, comparison_csv, side_by_side};
+pub use changes::changes;
+pub use compared::{by_runs, by_threshold};
 pub use ecal::ecal;
 pub use figures::figures;
 pub use iceperf::iceperf;
+pub use limit_checks::{limit_checks, limits};
 pub use number::counted;
-pub use requirements::requirements;
-pub use runs_comparison::{RunsComparison, runs_comparison};
 pub use screen::screen;
 pub use verdicts::percent;
 

@@ -25,7 +25,7 @@ pub use measure::{
 };
 pub use results::{ExportArgs, ExportFormat, ShowArgs, TableFormat};
 pub use selftest::{BareArgs, SelftestArgs};
-pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, Method, RequirementsArgs};
+pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, LimitsArgs, Method};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -55,7 +55,7 @@ pub enum Command {
     Show(ShowArgs),
     Compare(CompareArgs),
     Check(CheckArgs),
-    Requirements(RequirementsArgs),
+    Limits(LimitsArgs),
     History(HistoryArgs),
     Export(ExportArgs),
     List(ListArgs),

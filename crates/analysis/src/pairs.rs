@@ -1,12 +1,19 @@
-//! What two sides measured, round by round: from a manifest to [`Runs`].
+//! What two sides measured, round by round: from a manifest to pairs.
 //!
 //! A side that failed in a round has no figures of it: what it measured before it failed is not taken either, as a failure
 //! may have to do with how long things take. The failure is told instead.
 
-use crate::Figures;
-use crate::runs::Runs;
+use crate::comparison::Judgement;
+use tripmeter_model::address::Address;
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus, SubExperimentResult, Verdict};
+use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus, SubExperimentResult};
+use tripmeter_model::metric::Stream;
+use tripmeter_model::pace::OfferedLoad;
+use tripmeter_stats::runs::Question;
+use tripmeter_stats::{Error, Figures};
+
+/// Statistics of half round trips that are judged.
+pub const JUDGED: [Statistic; 2] = [Statistic::P50, Statistic::P99];
 
 /// One payload that both sides measured in one round.
 #[derive(Clone, Copy, Debug)]
@@ -55,11 +62,11 @@ impl<'a> Pairs<'a> {
             let results = places.map(|place| place.map(|place| &manifest.sub_experiments[place]));
             for (side, result) in results.iter().enumerate() {
                 let failed = result.filter(|result| result.status != RunStatus::Interrupted);
-                let why = failed.and_then(trouble);
+                let why = failed.and_then(SubExperimentResult::trouble);
                 found.failures.extend(why.map(|why| FailedSide { round, side, payload_bytes: None, why }));
             }
             let [Some(a), Some(b)] = results else { continue };
-            if [a, b].into_iter().all(|result| trouble(result).is_none()) {
+            if [a, b].into_iter().all(|result| result.trouble().is_none()) {
                 found.add(round, usize::from(places[1] < places[0]), [a, b]);
             }
         }
@@ -91,15 +98,35 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    /// The runs of each of these payloads that has a pair.
-    pub fn runs(&self, payloads: &[u64]) -> Vec<Runs> {
-        let runs = |&payload_bytes: &u64| {
-            let of_payload = || self.pairs.iter().filter(move |pair| pair.cells[0].payload_bytes == payload_bytes);
-            let sides = [0, 1].map(|side| of_payload().map(|pair| pair.figures[side]).collect::<Vec<_>>());
-            (!sides[0].is_empty()).then(|| Runs::of("", payload_bytes, &sides))
-        };
-        payloads.iter().filter_map(runs).collect()
+    /// Judges half round trips at each of these payloads that has a pair.
+    ///
+    /// # Errors
+    /// As [`tripmeter_stats::runs::compare`].
+    ///
+    /// # Panics
+    /// If the question has a number outside its range.
+    pub fn judged(&self, sub_experiment: &str, payloads: &[u64], question: &Question) -> Result<Vec<Judgement>, Error> {
+        let mut cells = Vec::new();
+        for &payload_bytes in payloads {
+            let of_payload = || self.pairs.iter().filter(|pair| pair.cells[0].payload_bytes == payload_bytes);
+            if of_payload().next().is_none() {
+                continue;
+            }
+            for statistic in JUDGED {
+                let values =
+                    [0, 1].map(|side| of_payload().map(|pair| judged(&pair.figures[side], statistic)).collect());
+                let (load, stream, figure) = (OfferedLoad::Closed, Stream::all(), Figure::RttHalf);
+                let sub_experiment = sub_experiment.to_owned();
+                cells.push((Address { sub_experiment, payload_bytes, load, stream, figure, statistic }, values));
+            }
+        }
+        Judgement::all(cells, question)
     }
+}
+
+/// One of [`JUDGED`].
+pub fn judged(figures: &Figures, statistic: Statistic) -> f64 {
+    if statistic == Statistic::P50 { figures.median } else { figures.p99 }
 }
 
 /// The statistics of half round trips of a cell, in nanoseconds; `None` if it has none.
@@ -122,17 +149,4 @@ pub fn figures_of(cell: &PayloadResult, figure: Figure) -> Option<Figures> {
         p9999: of(Statistic::P9999)?,
         max: of(Statistic::Max)?,
     })
-}
-
-/// Why what a sub-experiment measured in a round does not count, if so.
-pub fn trouble(result: &SubExperimentResult) -> Option<String> {
-    match result.status {
-        RunStatus::Complete => {}
-        RunStatus::Failed => return Some(result.error.clone().unwrap_or_else(|| "it failed".to_owned())),
-        RunStatus::Planned | RunStatus::Running | RunStatus::Interrupted => {
-            return Some("it did not come to its end".to_owned());
-        }
-    }
-    let proof = result.path_proof.as_ref().filter(|proof| proof.verdict == Verdict::Failed)?;
-    Some(format!("its path proof failed: claimed {}, seen: {}", proof.claim, proof.evidence))
 }
