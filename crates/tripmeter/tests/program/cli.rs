@@ -115,7 +115,9 @@ fn help_is_data_and_shows_examples() {
         assert!(prints(&["--help"]).contains(&format!("  {command} ")), "{command}");
         assert!(prints(&[command, "--help"]).contains("Examples:"), "{command}");
     }
-    for command in ["process", "compare-subexperiments", "prune", "job"] {
+    let scripts =
+        ["process", "check", "compare", "compare-subexperiments", "determine-requirements", "history", "job", "prune"];
+    for command in scripts {
         assert!(prints(&["eprosima", "--help"]).contains(&format!("  {command} ")), "{command}");
         assert!(prints(&["eprosima", command, "--help"]).contains("Examples:"), "{command}");
     }

@@ -18,7 +18,7 @@ use tripmeter_model::manifest::{Manifest, SubExperimentResult};
 /// Whoever takes longer hangs: no run of these tests needs a tenth of it on a quiet machine.
 pub const LONGEST: Duration = Duration::from_secs(600);
 /// Commands that look for hiccups, unless they are asked not to.
-const MEASURE: [&str; 9] = ["run", "ping", "publish", "call", "throughput", "replay", "logger", "ab", "job"];
+const MEASURE: [&str; 8] = ["run", "ping", "publish", "call", "throughput", "replay", "logger", "ab"];
 
 /// The command that measures a pattern.
 pub fn command_of(pattern: &str) -> &'static str {
@@ -138,9 +138,8 @@ impl Tripmeter {
             words[0] = command_of(words[at + 1].to_str().expect("patterns are plain words")).into();
             words.drain(at..at + 2);
         }
-        let at = usize::from(words.first().is_some_and(|name| name == "eprosima"));
-        if words.get(at).is_some_and(|name| MEASURE.iter().any(|measures| name == measures)) {
-            words.insert(at + 1, "--no-spin".into());
+        if words.first().is_some_and(|name| MEASURE.iter().any(|measures| name == measures)) {
+            words.insert(1, "--no-spin".into());
         }
         command.args(words);
         Self::by(command)
