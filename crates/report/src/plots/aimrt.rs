@@ -8,8 +8,8 @@
 //! AimRT, performance test.
 
 use super::chart::{Chart, Line, Look, Marker, Stroke, VERMILLION, X, Y};
-use super::latency::subtitle;
 use super::scale::count;
+use super::subtitle;
 use crate::channel;
 use crate::document::{Block, Document};
 use crate::merged::Merged;
