@@ -74,6 +74,8 @@ fn a_manifest_with_a_path_for_a_name_is_refused_and_nothing_leaves_its_folder() 
             change(&copy, |manifest| *manifest.pointer_mut(list).unwrap() = json!(name));
             for line in [
                 "show a/b/runs/one",
+                "compare results a/b/runs/one --plots a/b/p",
+                "history a/b/runs --plots a/b/p",
                 "eprosima compare -p a/b/p -R results -r a/b/runs/one",
                 "eprosima history -p a/b/p -e a/b/runs",
             ] {
@@ -143,7 +145,13 @@ fn a_fifo_in_the_place_of_a_file_is_an_error() {
     }
     fs::remove_file(results.join("manifest.json")).unwrap();
     fifo(&results.join("manifest.json"));
-    for line in ["show results", "eprosima process results", "eprosima compare -R results -r results"] {
+    for line in [
+        "show results",
+        "compare results results",
+        "eprosima process results",
+        "eprosima compare -R results -r results",
+        "export results --format svg",
+    ] {
         tripmeter(&place, line).with(exit::NO_INPUT).one_line(&["manifest.json", "name a regular file"]);
     }
 }
@@ -347,11 +355,8 @@ fn text_from_outside_cannot_act_on_a_terminal() {
         }
         assert!([stdout, stderr].concat().contains("FORGED"), "{words:?}");
     }
-        &["check", path, "--limits", limits.to_str().unwrap()],
-        &["compare", path, path],
-        &["history", "--plots", "plots", "."],
-        &["eprosima", "check", "-r", requirements.to_str().unwrap(), "-e", path],
-        &["eprosima", "compare", "-R", path, "-r", path],
-        &["eprosima", "history", "-p", "plots", "-e", "."],
-        &["eprosima", "process", &format!("{hostile}/none")],
+    // What is for programs keeps its own way of writing it.
+    let line = ["check", "--json", path, "--limits", limits.to_str().unwrap()];
+    let json = Tripmeter::new(line).at(place.path()).run().stdout;
+    assert!(serde_json::from_str::<Value>(&json).is_ok(), "{json}");
 }
