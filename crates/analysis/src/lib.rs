@@ -23,6 +23,6 @@ pub mod results;
 pub mod selection;
 pub mod table;
 
-pub use results::Results;
+pub use results::JudgedResults;
 pub use selection::{Selected, Selection};
 pub use table::{MetricTable, Rounds, Row};

@@ -7,13 +7,13 @@ use crate::results::{listed, open, selection};
 use crate::{output, verdicts};
 use serde_json::{Value, json};
 use std::path::Path;
-use tripmeter_analysis::comparison::{ByRuns, ByThreshold, Compared};
+use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ComparedFigure};
 use tripmeter_analysis::results::{differences, differences_of_plans};
-use tripmeter_analysis::{Results, Selection};
-use tripmeter_model::address::Address;
+use tripmeter_analysis::{JudgedResults, Selection};
+use tripmeter_model::address::FigureAddress;
 use tripmeter_model::exit;
 use tripmeter_report::plots::Options;
-use tripmeter_report::plots::addresses::{PlotLine, PlotSubject, Role};
+use tripmeter_report::plots::addresses::{FigurePlot, LineRole, PlotLine};
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 use tripmeter_stats::shift::fewest_runs;
@@ -42,7 +42,7 @@ pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
 }
 
 /// What the manifests tell to be different.
-fn note_differences([old, new]: [&Results; 2]) {
+fn note_differences([old, new]: [&JudgedResults; 2]) {
     for plan in &old.manifest.plan.sub_experiments {
         let Some(other) = new.plan(&plan.name) else { continue };
         for (what, one, other) in differences_of_plans(plan, other) {
@@ -66,7 +66,7 @@ fn nothing(args: &CompareArgs, [missing, new]: [&[String]; 2]) -> CliError {
     CliError::new(exit::DATA, format!("nothing to compare: there is no figure that both have; {old}, {new}"))
 }
 
-fn by_threshold(args: &CompareArgs, sides: [&Results; 2], selection: &Selection) -> Result<u8, CliError> {
+fn by_threshold(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Selection) -> Result<u8, CliError> {
     if args.margin.is_some() {
         let text = "--margin is of method ranks, for folders with several rounds; use --threshold";
         return Err(CliError::new(exit::USAGE, text));
@@ -84,7 +84,7 @@ fn by_threshold(args: &CompareArgs, sides: [&Results; 2], selection: &Selection)
     Ok(if made.passed(args.strict) { exit::GOOD } else { exit::FINDING })
 }
 
-fn by_ranks(args: &CompareArgs, sides: [&Results; 2], selection: &Selection) -> Result<u8, CliError> {
+fn by_ranks(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Selection) -> Result<u8, CliError> {
     if args.threshold.is_some() {
         let text = "--threshold is of --method threshold; use --margin, or name that method";
         return Err(CliError::new(exit::USAGE, text));
@@ -121,11 +121,11 @@ fn by_ranks(args: &CompareArgs, sides: [&Results; 2], selection: &Selection) -> 
 }
 
 /// Draws each figure of both sides over payloads.
-fn draw(folder: &Path, sides: [&Results; 2], selection: &Selection, options: Options) -> Result<(), CliError> {
+fn draw(folder: &Path, sides: [&JudgedResults; 2], selection: &Selection, options: Options) -> Result<(), CliError> {
     create_folder(folder)?;
     let figures = sides.map(|side| selection.select(&side.table()));
     let of_both = figures.iter().flatten().map(|one| one.address.clone());
-    let mut drawn: Vec<(Address, Vec<u64>)> = Vec::new();
+    let mut drawn: Vec<(FigureAddress, Vec<u64>)> = Vec::new();
     for address in of_both {
         let bytes = address.payload_bytes;
         match drawn.iter_mut().find(|(known, _)| verdicts::is_same_line(known, &address)) {
@@ -138,15 +138,15 @@ fn draw(folder: &Path, sides: [&Results; 2], selection: &Selection, options: Opt
         payloads.sort_unstable();
         let line = |(name, side): (&str, usize)| {
             let value = |&payload_bytes: &u64| {
-                let wanted = Address { payload_bytes, ..address.clone() };
+                let wanted = FigureAddress { payload_bytes, ..address.clone() };
                 figures[side].iter().find(|one| one.address == wanted).map_or(f64::NAN, |one| one.value)
             };
             let values = payloads.iter().map(value).collect();
-            PlotLine { name: name.to_owned(), values, role: Role::Measured }
+            PlotLine { name: name.to_owned(), values, role: LineRole::Measured }
         };
         let lines = [("reference", 0), ("result", 1)].map(line);
         Box::new(move || {
-            let subject = PlotSubject { address, title: "Comparison of", suffix: "comparison" };
+            let subject = FigurePlot { address, title: "Comparison of", suffix: "comparison" };
             subject.over_payloads(payloads, &lines, &options)
         })
     });
@@ -154,7 +154,7 @@ fn draw(folder: &Path, sides: [&Results; 2], selection: &Selection, options: Opt
 }
 
 fn threshold_json(made: &ByThreshold, strict: bool, threshold: f64) -> Value {
-    let row = |one: &Compared| {
+    let row = |one: &ComparedFigure| {
         let mut value = verdicts::address_json(&one.address);
         value["reference"] = json!(one.reference);
         value["result"] = json!(one.result);
