@@ -9,9 +9,48 @@ use tripmeter_stats::handover::{change, one_way_ns};
 use tripmeter_stats::losses::Losses;
 
 /// Counts of lost messages.
-pub const LOST_MESSAGES: [Figure; 3] = [Figure::Lost, Figure::Late, Figure::Damaged];
+const LOST_MESSAGES: [Figure; 3] = [Figure::Lost, Figure::Late, Figure::Damaged];
 /// Counts of lost calls.
-pub const LOST_CALLS: [Figure; 2] = [Figure::TimedOut, Figure::Failed];
+const LOST_CALLS: [Figure; 2] = [Figure::TimedOut, Figure::Failed];
+
+/// What did not come in time and intact, and what was sent, of each round: messages that were lost, late or damaged, lines
+/// that were, or calls that timed out or failed. It is the loss wherever one is shown, limited or compared.
+pub fn loss(table: &MetricTable, row: Row, stream: &Stream) -> Vec<Losses> {
+    let is_of_calls = table.get(row, stream, Figure::TimedOut, Statistic::Value).is_some();
+    losses(table, row, stream, if is_of_calls { &LOST_CALLS } else { &LOST_MESSAGES })
+}
+
+/// Streams that have a derived figure. Where counts of all are totals of followers, only those have a loss.
+pub fn streams(table: &MetricTable, row: Row, figure: Figure) -> Vec<&Stream> {
+    match figure {
+        Figure::LossShare | Figure::DeliveredShare => {
+            let has_totals = is_total_of_followers(table, row);
+            let streams = table.streams(row, Figure::Sent).into_iter();
+            streams.filter(|stream| !has_totals || **stream != Stream::all()).collect()
+        }
+        Figure::CpuShare => table.streams(row, Figure::CpuTime),
+        Figure::SwitchesRate => table.streams(row, Figure::VoluntarySwitches),
+        _ => Vec::new(),
+    }
+}
+
+/// A derived figure of each round that has it.
+pub fn by_round(table: &MetricTable, row: Row, stream: &Stream, figure: Figure) -> Vec<(u32, f64)> {
+    let sent = || table.get(row, stream, Figure::Sent, Statistic::Value);
+    let share = |(lost, of): Losses| lost as f64 / of as f64;
+    match (figure, stream.process) {
+        (Figure::LossShare | Figure::DeliveredShare, _) => {
+            let Some(sent) = sent() else { return Vec::new() };
+            let rounds = sent.rounds.iter().copied().zip(loss(table, row, stream));
+            let shares = rounds.filter(|(_, losses)| losses.1 > 0).map(|(round, losses)| (round, share(losses)));
+            let is_loss = figure == Figure::LossShare;
+            shares.map(|(round, share)| (round, if is_loss { share } else { 1.0 - share })).collect()
+        }
+        (Figure::CpuShare, Some(process)) => cpu_shares(table, row, process),
+        (Figure::SwitchesRate, Some(process)) => switches(table, row, process),
+        _ => Vec::new(),
+    }
+}
 
 /// Sum of the counts `lost` and messages sent, of each round.
 pub fn losses(table: &MetricTable, row: Row, stream: &Stream, lost: &[Figure]) -> Vec<Losses> {
@@ -34,9 +73,12 @@ pub fn is_total_of_followers(table: &MetricTable, row: Row) -> bool {
 
 /// Of each round, the CPU time of a process as a share of one CPU.
 pub fn cpu_share(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
+    cpu_shares(table, row, process).into_iter().map(|(_, share)| share).collect()
+}
+
+fn cpu_shares(table: &MetricTable, row: Row, process: Process) -> Vec<(u32, f64)> {
     let get = |figure| table.get(row, &Stream::process(process), figure, Statistic::Value);
-    let (Some(time), Some(window)) = (get(Figure::CpuTime), get(Figure::Window)) else { return Vec::new() };
-    time.paired(&window).into_iter().map(|(time, window)| time / window.max(1.0)).collect()
+    of_rounds([Figure::CpuTime, Figure::Window].map(get), |[time, window]| time / window.max(1.0))
 }
 
 /// A figure round by round, each with the interval within it.
@@ -114,6 +156,10 @@ pub fn ratio(ours: &Rounds<'_>, other: &Rounds<'_>) -> Each {
 
 /// Of each round, context switches of a process per second, of either kind.
 pub fn switches_hz(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
+    switches(table, row, process).into_iter().map(|(_, rate)| rate).collect()
+}
+
+fn switches(table: &MetricTable, row: Row, process: Process) -> Vec<(u32, f64)> {
     let stream = Stream::process(process);
     let get = |figure| table.get(row, &stream, figure, Statistic::Value);
     let parts = [Figure::VoluntarySwitches, Figure::InvoluntarySwitches, Figure::Window].map(get);
@@ -124,15 +170,15 @@ pub fn switches_hz(table: &MetricTable, row: Row, process: Process) -> Vec<f64> 
 pub fn faults_per_message(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
     let get = |stream, figure| table.get(row, &stream, figure, Statistic::Value);
     let parts = [get(Stream::process(process), Figure::PageFaults), get(Stream::all(), Figure::Sent)];
-    of_rounds(parts, |[faults, sent]| faults / sent.max(1.0))
+    of_rounds(parts, |[faults, sent]| faults / sent.max(1.0)).into_iter().map(|(_, faults)| faults).collect()
 }
 
 /// A figure of each round that has all its parts.
-fn of_rounds<const N: usize>(parts: [Option<Rounds<'_>>; N], of: impl Fn([f64; N]) -> f64) -> Vec<f64> {
+fn of_rounds<const N: usize>(parts: [Option<Rounds<'_>>; N], of: impl Fn([f64; N]) -> f64) -> Vec<(u32, f64)> {
     let Some(rounds) = parts.iter().flatten().map(|part| part.rounds).next() else { return Vec::new() };
     let all = |round: &u32| {
         let values = parts.each_ref().map(|part| part.as_ref().and_then(|part| part.at(*round)));
-        values.iter().all(Option::is_some).then(|| of(values.map(|value| value.unwrap_or(f64::NAN))))
+        values.iter().all(Option::is_some).then(|| (*round, of(values.map(|value| value.unwrap_or(f64::NAN)))))
     };
     rounds.iter().filter_map(all).collect()
 }

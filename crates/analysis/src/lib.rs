@@ -2,11 +2,27 @@
 //!
 //! | Module | Does |
 //! |---|---|
+//! | [`check`] | compares figures with limits, and loosens limits so that clean runs rarely break any |
+//! | [`comparison`] | compares an experiment with a reference, by a threshold or by the ranks of runs |
 //! | [`derived`] | computes figures from others |
-//! | [`table`] | keeps their figures, and finds them by their address |
+//! | [`history`] | finds steps and slow drifts over time |
+//! | [`limits`] | makes limits from many runs |
+//! | [`pairs`] | pairs the rounds of two sides |
+//! | [`results`] | says which results do not count, and why |
+//! | [`selection`] | picks the figures that are judged |
+//! | [`table`] | keeps figures, and finds them by their address |
 #![forbid(unsafe_code)]
 
+pub mod check;
+pub mod comparison;
 pub mod derived;
+pub mod history;
+pub mod limits;
+pub mod pairs;
+pub mod results;
+pub mod selection;
 pub mod table;
 
+pub use results::Results;
+pub use selection::{Selected, Selection};
 pub use table::{MetricTable, Rounds, Row};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use tripmeter_model::figure::{Figure, Fold, Statistic};
-use tripmeter_model::manifest::Manifest;
+use tripmeter_model::manifest::{Manifest, SubExperimentResult};
 use tripmeter_model::metric::{Interval, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::trial::Trial;
@@ -149,10 +149,15 @@ impl Builder {
 impl MetricTable {
     /// The figures of everything that a manifest holds; attempts that were set aside are not among them.
     pub fn of(manifest: &Manifest) -> Self {
+        Self::of_those(manifest, |_| true)
+    }
+
+    /// The figures of the sub-experiments that count, each in one round.
+    pub fn of_those(manifest: &Manifest, counts: impl Fn(&SubExperimentResult) -> bool) -> Self {
         let planned = &manifest.plan.sub_experiments;
         let mut builder = Builder::new(planned.iter().map(|sub| sub.name.clone()).collect());
         for result in &manifest.sub_experiments {
-            if !planned.iter().any(|sub| sub.name == result.name) {
+            if !planned.iter().any(|sub| sub.name == result.name) || !counts(result) {
                 continue;
             }
             for cell in &result.cells {

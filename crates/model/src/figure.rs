@@ -159,6 +159,17 @@ figures! {
     LinesBytes = "lines_bytes", Bytes, Neither, Sum, "bytes of these lines, line breaks included";
     ShortestPrefix = "shortest_prefix_bytes", Bytes, Neither, Median, "fewest bytes before the text of a line";
     LongestPrefix = "longest_prefix_bytes", Bytes, Neither, Max, "most bytes before the text of a line";
+    LossShare = "loss_share", Share, Lower, Median, "share of messages or calls that did not come in time and intact";
+    DeliveredShare = "delivered_share", Share, Higher, Median, "what loss_share leaves of 1";
+    CpuShare = "cpu_share", Share, Lower, Median, "CPU time of a process, as a share of one CPU";
+    SwitchesRate = "switches_hz", Hz, Lower, Median, "context switches of a process per second, of either kind";
+}
+
+impl Figure {
+    /// Whether it follows from other figures of a trial, and is not stored.
+    pub fn is_derived(self) -> bool {
+        matches!(self, Figure::LossShare | Figure::DeliveredShare | Figure::CpuShare | Figure::SwitchesRate)
+    }
 }
 
 impl fmt::Display for Figure {

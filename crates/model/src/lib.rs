@@ -10,24 +10,19 @@
 //! | [`manifest`] | `manifest.json`: plan, environment and states; results in memory |
 //! | [`audit`] | what of a machine disturbs measuring |
 //! | [`series`] | how samples went on in time |
-//! | [`raw`] | `measurements_<name>.csv`: every sample |
-//! | [`summary`] | `…_summary.csv`: the figures of a sub-experiment |
-//! | [`magnitude`] | figures of it that are compared and drawn |
+//! | [`address`] | where a figure of an experiment is found, in any other experiment too |
+//! | [`limits`] | limits of figures by their addresses |
 //! | [`recording`] | a recording whose messages are published again, and its schedule |
-//! | [`requirements`] | upper limits |
-//! | [`check`] | `checks_<name>.csv`: figures against limits |
-//! | [`bytes`] | a payload size as a CSV file has it |
 //! | [`delivery`], [`used`] | what happened to a message or call, and what a process used |
 //! | [`log`] | calls of a logger, and the lines that came of them |
 //! | [`search`] | steps of a search for the highest rate |
-//! | [`table`], [`mod@file`] | CSV files, and files, whatever they hold |
+//! | [`mod@file`] | files, whatever they hold |
 //! | [`exit`] | exit codes |
 
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod audit;
-pub mod bytes;
-pub mod check;
 pub mod delivery;
 pub mod exit;
 pub mod experiment;
@@ -35,8 +30,8 @@ pub mod figure;
 pub mod file;
 pub mod folder;
 mod handover;
+pub mod limits;
 pub mod log;
-pub mod magnitude;
 pub mod manifest;
 pub mod metric;
 pub mod metrics_file;
@@ -45,17 +40,14 @@ pub mod pace;
 pub mod payload;
 pub mod plan;
 pub mod printable;
-pub mod raw;
 pub mod recording;
-pub mod requirements;
 pub mod search;
 pub mod series;
 pub mod sidecar;
-pub mod summary;
-pub mod table;
 mod touch;
 pub mod transport;
 pub mod trial;
+mod trouble;
 pub mod used;
 pub mod workload;
 

@@ -9,11 +9,12 @@ use crate::series;
 use crate::verdicts;
 use std::collections::BTreeSet;
 use tripmeter_analysis::MetricTable;
+use tripmeter_analysis::comparison::Judgement;
+use tripmeter_analysis::pairs::Pairs;
 use tripmeter_model::manifest::{Counts, Manifest, RunStatus};
 use tripmeter_model::payload::display_size;
 use tripmeter_stats::handover::change_of;
-use tripmeter_stats::pairs::Pairs;
-use tripmeter_stats::runs::{Comparison, Question};
+use tripmeter_stats::runs::Question;
 
 /// How sides are called in tables.
 const LETTERS: [&str; 2] = ["A", "B"];
@@ -32,7 +33,7 @@ pub struct Ab<'a> {
     /// The change that was to be seen.
     pub effect: f64,
     /// What was found.
-    pub comparisons: &'a [Comparison],
+    pub comparisons: &'a [Judgement],
     /// Why there are not more rounds; empty if as many are there as were asked for.
     pub stopped: &'a str,
 }
@@ -64,7 +65,7 @@ pub fn ab(ab: &Ab<'_>) -> Document {
     notes.extend(audit::note(ab.manifest).map(|text| Note::new(Severity::Info, "machine", None, text)));
     blocks.extend(of_notes(notes));
     if !ab.comparisons.is_empty() {
-        blocks.push(Block::Text(verdicts::legend(ab.question, LETTERS, verdicts::RTT_HALF)));
+        blocks.push(Block::Text(verdicts::legend(ab.question, LETTERS)));
     }
     Document { blocks }
 }
@@ -179,7 +180,6 @@ mod tests {
     use tripmeter_model::metric::Stream;
     use tripmeter_stats::change::Control;
     use tripmeter_stats::power::Layout;
-    use tripmeter_stats::runs::compare;
 
     const QUESTION: Question =
         Question { layout: Layout::Paired, margin: 0.02, control: Control::FalseDiscoveries(0.05), power: 0.95 };
@@ -205,7 +205,7 @@ mod tests {
 
     fn text(manifest: &Manifest) -> String {
         let pairs = Pairs::of(manifest, ["a", "b"]);
-        let comparisons = compare(&pairs.runs(&manifest.plan.sub_experiments[0].payloads), &QUESTION).unwrap();
+        let comparisons = pairs.judged("a", &manifest.plan.sub_experiments[0].payloads, &QUESTION).unwrap();
         let plugins = [None, Some("/opt/new/tripmeter_uds.so")];
         let stopped = "enough for the effect";
         fixture::text(&ab(&Ab {
@@ -232,10 +232,13 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
         assert!(text.starts_with(begin), "{text}");
         let rows = fixture::squeezed(&text);
         assert!(
-            rows.iter().any(|row| row.starts_with("1k median 8 1.180 1.4") && row.ends_with("REGRESSED")),
+            rows.iter().any(|row| row.starts_with("1k rtt_half_ns.p50 8 1.180 1.4") && row.ends_with("REGRESSED")),
             "{text}"
         );
-        assert!(rows.iter().any(|row| row.starts_with("64k p99 8 9.440 9.4") && row.ends_with("equivalent")), "{text}");
+        assert!(
+            rows.iter().any(|row| row.starts_with("64k rtt_half_ns.p99 8 9.440 9.4") && row.ends_with("equivalent")),
+            "{text}"
+        );
         let summary =
             "2 regressed, 0 improved, 2 equivalent, 0 inconclusive; margin 2 %; at most 5 % of changes called";
         let squeezed = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -6,7 +6,7 @@ use crate::merged::Merged;
 use crate::number::count;
 use crate::number::counted;
 use crate::{log, notes};
-use tripmeter_analysis::derived::{LOST_CALLS, LOST_MESSAGES, cpu_share, losses};
+use tripmeter_analysis::derived::{cpu_share, loss};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
@@ -185,7 +185,7 @@ impl AimrtPage<'_> {
     fn channel(&self) -> Table {
         let columns = columns(false);
         let cells = |row: &Row| {
-            let lost = losses(self.metrics, *row, &Stream::all(), &LOST_MESSAGES);
+            let lost = loss(self.metrics, *row, &Stream::all());
             let figures = self.figures(*row, Figure::Service);
             [figures, vec![Cell::lost(&lost)], self.others(*row)].concat()
         };
@@ -197,7 +197,7 @@ impl AimrtPage<'_> {
         let cells = |row: &Row| {
             let is_closed = self.metrics.load(*row) == OfferedLoad::Closed;
             let qps = self.metrics.get(*row, &Stream::all(), Figure::Completed, Statistic::Value);
-            let lost = losses(self.metrics, *row, &Stream::all(), &LOST_CALLS);
+            let lost = loss(self.metrics, *row, &Stream::all());
             let figures = self.figures(*row, Figure::ServiceRtt);
             [figures, vec![Cell::of(qps.filter(|_| is_closed)), Cell::lost(&lost)], self.others(*row)].concat()
         };

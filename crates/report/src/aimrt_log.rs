@@ -3,7 +3,7 @@
 use crate::document::{Block, Cell, Column, Digits, Missing, Table};
 use crate::merged::Merged;
 use crate::{log, notes};
-use tripmeter_analysis::derived::{cpu_share, losses};
+use tripmeter_analysis::derived::{cpu_share, loss};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Process, Stream};
@@ -55,7 +55,7 @@ fn cells(metrics: &MetricTable, row: Row) -> Vec<Cell> {
     let cpu = percent(&cpu_share(metrics, row, Process::Leader));
     let peaks = get(&Stream::process(Process::Leader), Figure::CpuPeak, Statistic::Value);
     let peak = peaks.and_then(|peaks| peaks.values.iter().copied().reduce(f64::max));
-    let lost = losses(metrics, row, all, &[Figure::Lost, Figure::Damaged]);
+    let lost = loss(metrics, row, all);
     vec![
         Cell::over(&[calls]),
         Cell::over(&[row.payload_bytes as f64]),

@@ -16,7 +16,6 @@ use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::trial::SHOWN_FOLLOWERS;
-use tripmeter_stats::losses::gone;
 
 const TIME_HELP: &str = "\
 response = one way from when a message was to be sent, service = from when it was sent, by two readings of one clock";
@@ -186,7 +185,7 @@ pub fn odd_streams<T: Clone>(row: &TableRow<'_>, streams: &[(T, Stream)]) -> Vec
 /// Notes on followers with lost, late, damaged, duplicated or reordered messages, per round, the worst first.
 pub fn at_followers(row: &TableRow<'_>, place: &str) -> Vec<Vec<Note>> {
     let of_round = |mut odd: Vec<(u32, Counts)>| {
-        odd.sort_by_key(|(_, counts)| Reverse(gone(counts).0));
+        odd.sort_by_key(|(_, counts)| Reverse(counts.lost + counts.late + counts.damaged));
         let line = |(follower, counts): &(u32, Counts)| {
             row.info(format!("{place}, to follower {follower}: {}", mishaps(counts, false)))
         };

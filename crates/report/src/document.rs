@@ -2,6 +2,7 @@
 
 use crate::merged::CHANGED;
 use crate::number::{count, cpp, percent, whole_or};
+use crate::plots::Chart;
 use tripmeter_analysis::derived::Each;
 use tripmeter_analysis::{Rounds, Row};
 use tripmeter_model::figure::Fold;
@@ -17,11 +18,23 @@ pub struct Document {
     pub blocks: Vec<Block>,
 }
 
+impl Document {
+    /// Its charts, from top to bottom.
+    pub fn charts(&self) -> impl Iterator<Item = &Chart> {
+        self.blocks.iter().filter_map(|block| match block {
+            Block::Chart(chart) => Some(chart),
+            _ => None,
+        })
+    }
+}
+
 /// A part of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Block {
     /// A table.
     Table(Table),
+    /// A chart; text leaves it out.
+    Chart(Chart),
     /// Notes on figures or on the run, the most severe first.
     Notes(Vec<Note>),
     /// Facts.

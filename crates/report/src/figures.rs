@@ -1,11 +1,11 @@
 //! Every figure by its address, over all rounds, for programs.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Table};
-use tripmeter_analysis::derived::{LOST_CALLS, LOST_MESSAGES, cpu_share, is_total_of_followers, losses, over_handover};
+use tripmeter_analysis::derived::{self, by_round, over_handover};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic, Unit};
 use tripmeter_model::manifest::Manifest;
-use tripmeter_model::metric::{Process, Stream};
+use tripmeter_model::metric::Stream;
 use tripmeter_stats::losses::Losses;
 
 /// A row for each figure of each experiment: its address, its value over the rounds, and its interval over the rounds or
@@ -83,22 +83,20 @@ const HANDED_OVER: [(Figure, &str, f64); 6] = [
 
 /// Losses as a share of the messages sent, CPU time as a share of one CPU, and latencies less the hand-over.
 fn derived(metrics: &MetricTable, row: Row) -> Vec<FigureLine> {
-    let share = |stream: &Stream, figure: &str, rounds: usize, value: Cell| {
-        let what = [stream.to_string(), figure.to_owned(), Statistic::Value.id().to_owned()];
-        FigureLine { row, what, unit: Unit::Share, rounds, value }
+    let share = |stream: &Stream, figure: Figure, rounds: usize, value: Cell| {
+        let what = [stream.to_string(), figure.to_string(), Statistic::Value.id().to_owned()];
+        FigureLine { row, what, unit: figure.unit(), rounds, value }
     };
-    let is_calls = metrics.get(row, &Stream::all(), Figure::TimedOut, Statistic::Value).is_some();
-    let lost: &[Figure] = if is_calls { &LOST_CALLS } else { &LOST_MESSAGES };
-    let (all, has_totals) = (Stream::all(), is_total_of_followers(metrics, row));
-    let streams = metrics.streams(row, Figure::Sent).into_iter().filter(|stream| !has_totals || **stream != all);
-    let losses = streams.map(|stream| (stream, losses(metrics, row, stream, lost)));
-    let mut lines: Vec<FigureLine> =
-        losses.map(|(stream, rounds)| share(stream, "loss_share", rounds.len(), loss(&rounds))).collect();
-    for process in [Process::Leader, Process::Follower] {
-        let rounds = cpu_share(metrics, row, process);
-        if !rounds.is_empty() {
-            lines.push(share(&Stream::process(process), "cpu_share", rounds.len(), Cell::over(&rounds)));
-        }
+    let all = Stream::all();
+    let mut lines = Vec::new();
+    for stream in derived::streams(metrics, row, Figure::LossShare) {
+        let rounds = derived::loss(metrics, row, stream);
+        lines.push(share(stream, Figure::LossShare, rounds.len(), loss(&rounds)));
+    }
+    for stream in derived::streams(metrics, row, Figure::CpuShare) {
+        let rounds: Vec<f64> =
+            by_round(metrics, row, stream, Figure::CpuShare).into_iter().map(|(_, share)| share).collect();
+        lines.push(share(stream, Figure::CpuShare, rounds.len(), Cell::over(&rounds)));
     }
     lines.extend(HANDED_OVER.iter().filter_map(|(figure, name, ways)| {
         let over = over_handover(metrics, row, &all, *figure, *ways);

@@ -10,9 +10,9 @@
 //! | [`figures()`] | every figure by its address, over all rounds |
 //! | [`ab()`] | two sides that were measured in pairs |
 //! | [`audit()`] | what of a machine disturbs measuring |
-//! | [`checks()`] | an experiment against its requirements |
-//! | [`comparison()`], [`runs_comparison()`] | an experiment against a reference, by one run or by several |
-//! | [`requirements()`] | limits |
+//! | [`eprosima`] | what eProsima's scripts check and compare |
+//! | [`limit_checks()`], [`limits()`] | an experiment against limits, and limits |
+//! | [`by_threshold()`], [`by_runs()`] | an experiment against a reference, by a threshold or run against run |
 //! | [`changes()`] | steps and slow drifts in the history of figures |
 //! | [`plots`] | pictures, as PNG or SVG |
 //!
@@ -28,16 +28,17 @@ mod all;
 mod audit;
 mod changes;
 mod channel;
-mod checks;
 mod columns;
-mod comparison;
+mod compared;
 pub mod document;
 mod ecal;
+pub mod eprosima;
 mod fan_out;
 mod figures;
 #[cfg(test)]
 mod fixture;
 mod iceperf;
+mod limit_checks;
 mod log;
 mod merged;
 mod notes;
@@ -45,10 +46,8 @@ mod number;
 pub mod plots;
 mod recording;
 pub mod render;
-mod requirements;
 mod rpc;
 mod run_notes;
-mod runs_comparison;
 mod screen;
 mod series;
 mod table_row;
@@ -60,15 +59,13 @@ pub use ab::{Ab, ab};
 pub use aimrt::aimrt;
 pub use all::all;
 pub use audit::{audit, audit_checks};
-pub use changes::{Change, changes};
-pub use checks::checks;
-pub use comparison::{ExperimentComparison, SubExperimentComparison, comparison, comparison_csv, side_by_side};
+pub use changes::changes;
+pub use compared::{by_runs, by_threshold};
 pub use ecal::ecal;
 pub use figures::figures;
 pub use iceperf::iceperf;
+pub use limit_checks::{limit_checks, limits};
 pub use number::counted;
-pub use requirements::requirements;
-pub use runs_comparison::{RunsComparison, runs_comparison};
 pub use screen::screen;
 pub use verdicts::percent;
 

@@ -35,6 +35,7 @@ impl Text {
             Block::Facts(pairs) => pairs_text(pairs),
             Block::Text(text) => text.lines().map(|line| self.wrapped(line) + "\n").collect(),
             Block::Lines(lines) => lines.clone(),
+            Block::Chart(_) => String::new(),
         });
         blocks.filter(|block| !block.is_empty()).collect::<Vec<_>>().join("\n")
     }
@@ -264,6 +265,7 @@ pub fn markdown(document: &Document) -> String {
             }
             Block::Text(paragraph) => text += &format!("{}\n", paragraph.trim_end()),
             Block::Lines(lines) => text += &format!("```text\n{lines}```\n"),
+            Block::Chart(chart) => text += &format!("![{}]({}.svg)\n", chart.title, chart.name),
         }
     }
     text
@@ -349,6 +351,7 @@ pub fn json(document: &Document) -> Value {
             json!({ "title": title, "facts": pairs.collect::<Vec<_>>() })
         }
         Block::Text(text) | Block::Lines(text) => json!({ "text": text }),
+        Block::Chart(chart) => json!({ "chart": chart }),
     };
     json!({ "blocks": document.blocks.iter().map(block).collect::<Vec<_>>() })
 }

@@ -5,9 +5,7 @@ use crate::merged::Merged;
 use crate::notes;
 use crate::run_notes::{RATE_MISSED, TRIALS};
 use crate::throughput::offered;
-use tripmeter_analysis::derived::{
-    Each, LOST_CALLS, LOST_MESSAGES, counts, cpu_share, faults_per_message, losses, switches_hz,
-};
+use tripmeter_analysis::derived::{Each, counts, cpu_share, faults_per_message, loss, switches_hz};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
@@ -205,8 +203,7 @@ impl<'a> TableRow<'a> {
 
     /// Messages that did not come in time and intact, or calls that did not succeed, of those sent.
     pub fn loss(&self, stream: &Stream) -> Cell {
-        let lost: &[Figure] = if self.is_of_calls() { &LOST_CALLS } else { &LOST_MESSAGES };
-        Cell::lost(&losses(self.metrics, self.row, stream, lost))
+        Cell::lost(&loss(self.metrics, self.row, stream))
     }
 
     /// A warning on this row.

@@ -1,24 +1,77 @@
-//! Comparisons of several runs with their verdicts.
+//! Figures by address in tables, and comparisons of several runs with their verdicts.
 
-use crate::document::{Cell, Column, Digits, Table};
+use crate::document::{Cell, Column, Digits, Note, Severity, Table};
+use tripmeter_analysis::comparison::Judgement;
+use tripmeter_model::address::Address;
+use tripmeter_model::figure::{Figure, Unit};
 use tripmeter_model::metric::Interval;
-use tripmeter_model::payload::display_size;
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_stats::change::{ChangeVerdict, Control};
 use tripmeter_stats::power::Layout;
-use tripmeter_stats::runs::{Comparison, Question, runs_needed};
+use tripmeter_stats::runs::Question;
 
-/// What figures are the duration of where both sides are measured by round trips.
-pub const RTT_HALF: &str = "rtt_half, half of a round trip";
+/// Where a figure is, within its sub-experiment. The load is shown only where it is not a closed loop everywhere.
+pub fn address_columns() -> [Column; 3] {
+    [
+        Column::numbers("payload_bytes", "payload", "", Digits::Size, ""),
+        Column::words("offered_load", "load", "").if_any(),
+        Column::words("figure", "figure", ""),
+    ]
+}
 
-/// What the columns mean, a line each. `latency` says what the figures are the duration of.
-pub fn legend(question: &Question, sides: [&str; 2], latency: &str) -> String {
+/// A cell for each of [`address_columns`].
+pub fn address_cells(address: &Address) -> [Cell; 3] {
+    let load = if address.load == OfferedLoad::Closed { String::new() } else { address.load.to_string() };
+    [Cell::number(address.payload_bytes as f64), Cell::text(load), Cell::text(address.name())]
+}
+
+/// A column of values of any figure, times in microseconds.
+pub fn value_column(id: &str, title: &str) -> Column {
+    Column::numbers(id, title, "µs", Digits::Fixed(3), "")
+}
+
+/// A value in a [`value_column`], with its unit unless it is a time; missing if there is none.
+pub fn value_cell(figure: Figure, value: Option<f64>) -> Cell {
+    with_interval(figure, value, None)
+}
+
+fn with_interval(figure: Figure, value: Option<f64>, interval: Option<Interval>) -> Cell {
+    let (factor, unit) = match figure.unit() {
+        Unit::Ns => (1.0, ""),
+        Unit::Share => (100.0, "%"),
+        Unit::Hz => (1.0, "/s"),
+        Unit::Bytes => (1.0, "bytes"),
+        Unit::BytesPerS => (1.0, "bytes/s"),
+        Unit::Count => (1.0, "n"),
+    };
+    let Some(value) = value else { return Cell::maybe(None) };
+    let interval = interval.map(|Interval { low, high }| Interval { low: factor * low, high: factor * high });
+    let number = Cell::Number { value: factor * value, interval, mark: "" };
+    if unit.is_empty() { number } else { Cell::InUnit(Box::new(number), unit) }
+}
+
+/// A share as a change in per cent, with its sign; missing if it is no number.
+pub fn change_cell(share: Option<f64>) -> Cell {
+    // Without the noise of binary fractions, and never -0.
+    Cell::maybe(share.filter(|share| !share.is_nan()).map(|share| (share * 1e8).round() / 1e6 + 0.0))
+}
+
+/// A note of what only one side has.
+pub fn one_sided(names: &[String], what: &str, fails: bool) -> Option<Note> {
+    let (severity, begin) = if fails { (Severity::Error, "FAILED") } else { (Severity::Info, "not compared") };
+    let text = || format!("{begin}: {what}: {}", names.join(", "));
+    (!names.is_empty()).then(|| Note::new(severity, "of one side only", None, text()))
+}
+
+/// What the columns mean, a line each.
+pub fn legend(question: &Question, sides: [&str; 2]) -> String {
     let [reference, result] = sides;
     let (estimate, unit) = match question.layout {
         Layout::Paired => ("of pairs of runs", "pairs"),
         Layout::Independent => ("of all pairs of runs", "runs of either side"),
     };
     format!(
-        "{reference}, {result}: median over runs of {latency}, and its interval at 95 %. k = 1024 bytes.\n\
+        "{reference}, {result}: median over runs of the figure, times in µs, and its interval at 95 %. k = 1024 bytes.\n\
          ratio: {result} / {reference}, the Hodges-Lehmann estimate {estimate}.\n\
          interval: exact, of ranks, as wide as the number of comparisons asks for.\n\
          p: of no change beyond the margin, adjusted for the number of comparisons.\n\
@@ -27,18 +80,13 @@ pub fn legend(question: &Question, sides: [&str; 2], latency: &str) -> String {
     )
 }
 
-/// A row for each comparison.
-pub fn table(title: &str, comparisons: &[Comparison], question: &Question, sides: [&str; 2]) -> Table {
-    let side = |side: &str| {
-        let id = format!("{}_ns", side.to_lowercase());
-        Column::numbers(&id, side, "µs", Digits::Fixed(3), "")
-    };
+/// A row for each figure.
+pub fn table(title: &str, all: &[Judgement], question: &Question, sides: [&str; 2]) -> Table {
+    let side = |side: &str| value_column(&format!("{}_ns", side.to_lowercase()), side);
     let number = |id, title, digits| Column::numbers(id, title, "", digits, "");
     let right = |id, title| Column { is_right: true, ..Column::words(id, title, "") };
     let runs = if question.layout == Layout::Paired { "pairs" } else { "runs" };
-    let columns = vec![
-        number("payload_bytes", "payload", Digits::Size),
-        Column::words("figure", "figure", ""),
+    let columns = address_columns().into_iter().chain([
         right("runs", runs),
         side(sides[0]),
         side(sides[1]),
@@ -47,32 +95,28 @@ pub fn table(title: &str, comparisons: &[Comparison], question: &Question, sides
         number("p", "p", Digits::PValue),
         number("seen_from_percent", "seen from", Digits::Change),
         Column::words("verdict", "verdict", ""),
-    ];
-    let rows = comparisons.iter().map(|one| (None, row(one, question.layout)));
-    Table::new(title.to_owned(), columns, rows.collect())
+    ]);
+    let rows = all.iter().map(|one| (None, row(one, question.layout)));
+    Table::new(title.to_owned(), columns.collect(), rows.collect())
 }
 
-fn row(one: &Comparison, layout: Layout) -> Vec<Cell> {
-    let judged = &one.judged;
-    let verdict = match judged.verdict {
-        ChangeVerdict::Regressed => "REGRESSED",
-        verdict => verdict.name(),
-    };
-    vec![
-        Cell::number(one.payload_bytes as f64),
-        Cell::text(one.figure.name()),
+fn row(one: &Judgement, layout: Layout) -> Vec<Cell> {
+    let (comparison, judged) = (&one.comparison, &one.comparison.judged);
+    let verdict = if one.is_regressed() { "REGRESSED" } else { judged.verdict.name() };
+    let cells = address_cells(&one.address).into_iter().chain([
         match layout {
-            Layout::Paired => Cell::text(one.runs[0].to_string()),
-            Layout::Independent => Cell::text(format!("{}+{}", one.runs[0], one.runs[1])),
+            Layout::Paired => Cell::text(comparison.runs[0].to_string()),
+            Layout::Independent => Cell::text(format!("{}+{}", comparison.runs[0], comparison.runs[1])),
         },
         side(one, 0),
         side(one, 1),
         Cell::number(judged.ratio),
         Cell::Range(bounded(judged.interval.map(|interval| [interval.low, interval.high]))),
         Cell::number(judged.p_changed),
-        Cell::maybe(one.detectable.map(|ratio| (ratio - 1.0) * 100.0)),
+        Cell::maybe(comparison.detectable.map(|ratio| (ratio - 1.0) * 100.0)),
         Cell::text(verdict),
-    ]
+    ]);
+    cells.collect()
 }
 
 /// An interval; without bounds if there are too few runs for one.
@@ -81,19 +125,15 @@ fn bounded(ends: Option<[f64; 2]>) -> Interval {
     Interval { low, high }
 }
 
-/// The figure of a side with its interval: a time, or in its unit.
-fn side(one: &Comparison, side: usize) -> Cell {
-    let (value, interval) = (one.sides[side], Some(bounded(one.side_intervals[side])));
-    let figure = Cell::Number { value, interval, mark: "" };
-    match one.figure.unit() {
-        "ns" => figure,
-        unit => Cell::InUnit(Box::new(figure), unit),
-    }
+/// The figure of a side with its interval.
+fn side(one: &Judgement, side: usize) -> Cell {
+    let interval = bounded(one.comparison.side_intervals[side]);
+    with_interval(one.address.figure, Some(one.comparison.sides[side]), Some(interval))
 }
 
 /// Verdict counts, false discovery rate, minimum detectable effect.
-pub fn summary(comparisons: &[Comparison], question: &Question, effect: f64) -> String {
-    let count = |verdict| comparisons.iter().filter(|one| one.judged.verdict == verdict).count();
+pub fn summary(all: &[Judgement], question: &Question, effect: f64) -> String {
+    let count = |verdict| all.iter().filter(|one| one.comparison.judged.verdict == verdict).count();
     let kinds =
         [ChangeVerdict::Regressed, ChangeVerdict::Improved, ChangeVerdict::Equivalent, ChangeVerdict::Inconclusive];
     let counts: Vec<String> = kinds.map(|kind| format!("{} {}", count(kind), kind.name())).into();
@@ -104,27 +144,28 @@ pub fn summary(comparisons: &[Comparison], question: &Question, effect: f64) -> 
         Control::AnyError(rate) => format!("a single wrong verdict has a probability of at most {}", percent(rate)),
     };
     let margin = percent(question.margin);
-    format!("{}; margin {margin}; {wrong}\n", counts.join(", ")) + &blindness(comparisons, question, effect)
+    format!("{}; margin {margin}; {wrong}\n", counts.join(", ")) + &blindness(all, question, effect)
 }
 
 /// A line if a change of that size may have been missed.
-fn blindness(comparisons: &[Comparison], question: &Question, effect: f64) -> String {
-    let is_seen = |one: &&Comparison| one.detectable.is_some_and(|ratio| ratio.max(ratio.recip()) <= 1.0 + effect);
-    let seen = comparisons.iter().filter(is_seen).count();
-    if seen == comparisons.len() {
+fn blindness(all: &[Judgement], question: &Question, effect: f64) -> String {
+    let is_seen =
+        |one: &&Judgement| one.comparison.detectable.is_some_and(|ratio| ratio.max(ratio.recip()) <= 1.0 + effect);
+    let seen = all.iter().filter(is_seen).count();
+    if seen == all.len() {
         return String::new();
     }
-    let Some((hardest, needed)) = runs_needed(comparisons, question, effect) else { return String::new() };
+    let Some((hardest, needed)) = Judgement::hardest(all, question, effect) else { return String::new() };
     let runs = if question.layout == Layout::Paired { "pairs" } else { "runs of either side" };
     let needed = needed.map_or("more than a million".to_owned(), |needed| needed.to_string());
     format!(
         "not enough for {:+.1} %: {} of {} comparisons show it with a probability of {}; all of them would with {needed} {runs} (most for {} at {})\n",
         effect * 100.0,
         seen,
-        comparisons.len(),
+        all.len(),
         percent(question.power),
-        hardest.figure.name(),
-        display_size(hardest.payload_bytes)
+        hardest.address.name(),
+        hardest.address.place()
     )
 }
 

@@ -5,40 +5,27 @@ pub mod autocorrelation;
 pub mod binomial;
 pub mod change;
 pub mod change_points;
-pub mod comparison;
+pub mod conformal;
 mod distribution;
 pub mod drift;
 mod error;
-pub mod family;
-#[cfg(test)]
-mod fixture;
 pub mod handover;
 mod interval;
-mod latency;
-mod legacy;
-pub mod limits;
 pub mod losses;
 pub mod modes;
 pub mod mser;
 pub mod multiplicity;
 pub mod order;
-pub mod pairs;
-mod pairwise;
 pub mod power;
 mod rank_counts;
 pub mod rounds;
 pub mod runs;
-mod select;
 pub mod series;
 pub mod shift;
 pub mod slow_drift;
-pub mod timed;
-pub mod verdict;
 
 pub use error::Error;
 pub use interval::Interval;
-pub use latency::{interpolated, summary_row};
-pub use select::quantiles;
 
 /// The figures of one distribution, in the unit of its samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,6 +64,20 @@ pub fn quantile(sorted: &[u64], p: f64) -> f64 {
     let above = (below + 1).min(sorted.len() - 1);
     let (low, high) = (sorted[below] as f64, sorted[above] as f64);
     low + (high - low) * (position - below as f64)
+}
+
+/// The `p` quantile of floating-point values in any order, interpolated as [`quantile`]; `None` if there is none.
+///
+/// # Panics
+/// If `p` is outside 0 to 1.
+pub fn quantile_of(values: &[f64], p: f64) -> Option<f64> {
+    assert!((0.0..=1.0).contains(&p), "a quantile needs 0 <= p <= 1");
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let position = p * sorted.len().checked_sub(1)? as f64;
+    let below = position.floor() as usize;
+    let (low, high) = (sorted[below], sorted[(below + 1).min(sorted.len() - 1)]);
+    Some(low + (high - low) * (position - below as f64))
 }
 
 /// All figures of the samples, which are sorted in place; `None` without a sample.
@@ -150,6 +151,7 @@ mod tests {
     fn a_quantile_lies_between_its_neighbours() {
         assert_eq!(quantile(&[1, 2, 3, 4, 5], 0.99), 4.96);
         assert_eq!(quantile(&[1, 3], 0.5), 2.0);
+        assert_eq!((quantile_of(&[5.0, 1.0, 4.0, 2.0, 3.0], 0.99), quantile_of(&[], 0.5)), (Some(4.96), None));
         assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0]), Some(2.5));
         assert_eq!(median(&[]), None);

@@ -3,7 +3,6 @@
 use crate::binomial::rate_interval;
 use crate::order::median_interval;
 use crate::rounds::ALPHA;
-use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::Interval;
 
 /// Events lost in a round, and events in all.
@@ -41,11 +40,6 @@ pub fn interval(rounds: &[Losses]) -> Option<Interval> {
 /// All rounds together.
 pub fn sum(rounds: &[Losses]) -> Losses {
     rounds.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
-}
-
-/// Messages that did not come in time and intact, and those that were sent.
-pub fn gone(counts: &Counts) -> Losses {
-    (counts.lost + counts.late + counts.damaged, counts.sent)
 }
 
 #[cfg(test)]

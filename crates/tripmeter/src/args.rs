@@ -13,7 +13,10 @@ mod verdicts;
 
 pub use ab::AbArgs;
 pub use doctor::DoctorArgs;
-pub use eprosima::{CompareSubexperimentsArgs, EprosimaArgs, EprosimaCommand, JobArgs, ProcessArgs, PruneArgs};
+pub use eprosima::{
+    CompareSubexperimentsArgs, DetermineRequirementsArgs, EprosimaArgs, EprosimaCheckArgs, EprosimaCommand,
+    EprosimaCompareArgs, EprosimaHistoryArgs, JobArgs, ProcessArgs, PruneArgs,
+};
 pub use iceperf::{Benchmark, IceperfArgs, IceperfCommand, IceperfLeaderArgs, Technology};
 pub use machine::{CompletionsArgs, InstallArgs, ListArgs, ManArgs};
 pub use measure::{
@@ -22,7 +25,7 @@ pub use measure::{
 };
 pub use results::{ExportArgs, ExportFormat, ShowArgs, TableFormat};
 pub use selftest::{BareArgs, SelftestArgs};
-pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, Method, RequirementsArgs};
+pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, LimitsArgs, Method};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -52,7 +55,7 @@ pub enum Command {
     Show(ShowArgs),
     Compare(CompareArgs),
     Check(CheckArgs),
-    Requirements(RequirementsArgs),
+    Limits(LimitsArgs),
     History(HistoryArgs),
     Export(ExportArgs),
     List(ListArgs),

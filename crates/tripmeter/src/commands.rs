@@ -3,7 +3,6 @@
 pub mod ab;
 pub mod check;
 pub mod compare;
-pub mod compare_runs;
 pub mod completions;
 pub mod doctor;
 pub mod eprosima;
@@ -11,9 +10,9 @@ pub mod export;
 pub mod history;
 pub mod iceperf;
 pub mod install;
+pub mod limits;
 pub mod list;
 pub mod man;
-pub mod requirements;
 pub mod run;
 pub mod selftest;
 pub mod show;

@@ -114,6 +114,9 @@ pub fn plan(
 fn flagged(args: &ExperimentArgs, registry: &Registry) -> Result<(Experiment, String, Unavailable), CliError> {
     let (mut experiment, source, mut unavailable) = written(args)?;
     if !args.transports.is_empty() {
+        if args.written == Written::Flags {
+            no_experiments(&args.transports)?;
+        }
         choose(&mut experiment, &split(&args.transports), registry);
         unavailable = Unavailable::Refuse;
     }
@@ -122,6 +125,19 @@ fn flagged(args: &ExperimentArgs, registry: &Registry) -> Result<(Experiment, St
         experiment.settings.insert("profile".to_owned(), profile(file)?);
     }
     Ok((experiment, source, unavailable))
+}
+
+/// Refuses presets and files in the place of transports.
+fn no_experiments(transports: &[String]) -> Result<(), CliError> {
+    let is_preset = |name: &str| embedded::presets().iter().any(|(preset, _)| *preset == name);
+    let is_file = |name: &str| name.ends_with(".toml") || Path::new(name).is_file();
+    match transports.iter().find(|name| is_preset(name) || is_file(name)) {
+        Some(name) => {
+            let text = format!("'{name}' is an experiment and no transport; `tripmeter run {name}` runs it");
+            Err(CliError::new(exit::USAGE, text))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The experiment as a file: a preset or file to which no flag adds anything stays as it is.
@@ -350,7 +366,7 @@ mod tests {
     #[test]
     fn flags_override_every_sub_experiment() {
         let (mut experiment, ..) = written(&args("run iceperf")).unwrap();
-        apply(&mut experiment, &args("-n 7 --wait block --no-floor --leader-cpu 1 --follower-cpu none"));
+        apply(&mut experiment, &args("run -n 7 --wait block --no-floor --leader-cpu 1 --follower-cpu none"));
         assert!(experiment.sub_experiments.iter().all(|entry| entry.wait == Some(tripmeter_model::Wait::Block)));
         assert_eq!((experiment.samples, experiment.floor, experiment.leader_cpu), (Some(7), Some(false), Some(1)));
     }

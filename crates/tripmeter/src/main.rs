@@ -13,7 +13,7 @@ mod output;
 mod plotting;
 mod progress;
 mod recording;
-mod summaries;
+mod results;
 mod verdicts;
 
 use args::{Cli, Command};
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::doctor(&args),
         Command::Selftest(args) => commands::selftest::selftest(&args),
         Command::Check(args) => commands::check::check(&args),
-        Command::Requirements(args) => commands::requirements::requirements(&args),
+        Command::Limits(args) => commands::limits::limits(&args),
         Command::Compare(args) => commands::compare::compare(&args),
         Command::History(args) => commands::history::history(&args),
         Command::Eprosima(args) => commands::eprosima::eprosima(&args),

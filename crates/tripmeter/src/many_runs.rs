@@ -3,13 +3,12 @@
 //! Run 7 is made in the folder `run-0007.unfinished` and becomes `run-0007` when it is finished, so that what has this name
 //! is whole. A run that was killed is made anew.
 
-use crate::args::RequirementsArgs;
 use crate::commands::run::{Prepared, exit_code};
 use crate::commands::show;
 use crate::error::CliError;
 use crate::lock::lock;
 use crate::output;
-use crate::summaries::{ExperimentFolder, RunFolder, UNFINISHED, has_manifest};
+use crate::results::{NamedFolder, UNFINISHED, is_results};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,7 +23,7 @@ pub enum RunsOutcome {
     /// All are there.
     All {
         /// Every one, in order.
-        runs: Vec<RunFolder>,
+        folders: Vec<NamedFolder>,
         /// Good, or that some sub-experiments failed in some runs.
         code: u8,
     },
@@ -32,29 +31,48 @@ pub enum RunsOutcome {
     Interrupted,
 }
 
-/// Makes the runs that are not there yet.
-///
-/// # Errors
-/// If the experiment is wrong, the folder holds runs of another one or is used by another command, or a run measured
-/// nothing at all.
-pub fn make(args: &RequirementsArgs, number: u32) -> Result<RunsOutcome, CliError> {
-    let prepared = Prepared::new(&args.experiment(), &args.plugins, args.quiet)?;
-    if prepared.plan.rounds > 1 {
-        return Err(CliError::new(exit::USAGE, "each run has one round; leave out --rounds, --runs says how many"));
-    }
-    let folder = args.runs_directory.clone().unwrap_or_else(|| beside(&args.output_file));
-    let _lock = lock(&folder, "command", "-r")?;
-    let mut runs =
-        RunSeries { folder: &folder, prepared: &prepared, number, quiet: args.quiet, code: exit::GOOD, took: vec![] };
-    for index in 1..=number {
-        if !runs.one(index)? {
-            output::say(&format!("stopped at run {index} of {number}; the same command continues"));
-            return Ok(RunsOutcome::Interrupted);
+/// What is run how often, and where.
+pub struct ManyRuns<'a> {
+    /// The experiment, of one round.
+    pub prepared: Prepared,
+    /// How often.
+    pub number: u32,
+    /// Where; beside the output if it is not named.
+    pub folder: Option<&'a Path>,
+    /// What is made of the runs.
+    pub output: &'a Path,
+    /// The flag that names the folder.
+    pub flag: &'static str,
+    /// No progress on standard error.
+    pub quiet: bool,
+}
+
+impl ManyRuns<'_> {
+    /// Makes the runs that are not there yet.
+    ///
+    /// # Errors
+    /// If the experiment is wrong, the folder holds runs of another one or is used by another command, or a run measured
+    /// nothing at all.
+    pub fn make(&self) -> Result<RunsOutcome, CliError> {
+        if self.prepared.plan.rounds > 1 {
+            return Err(CliError::new(
+                exit::USAGE,
+                "each run has one round, and the experiment has several; use --runs",
+            ));
         }
+        let folder = self.folder.map_or_else(|| beside(self.output), Path::to_owned);
+        let _lock = lock(&folder, "command", self.flag)?;
+        let mut runs = RunSeries { of: self, folder: &folder, code: exit::GOOD, took: vec![] };
+        for index in 1..=self.number {
+            if !runs.one(index)? {
+                output::say(&format!("stopped at run {index} of {}; the same command continues", self.number));
+                return Ok(RunsOutcome::Interrupted);
+            }
+        }
+        let code = runs.code;
+        let run = |index| NamedFolder { name: name(index), path: folder.join(name(index)) };
+        Ok(RunsOutcome::All { folders: (1..=self.number).map(run).collect(), code })
     }
-    let code = runs.code;
-    let run = |index| RunFolder { name: name(index), path: folder.join(name(index)) };
-    Ok(RunsOutcome::All { runs: (1..=number).map(run).collect(), code })
 }
 
 /// Name of a finished run's folder.
@@ -62,7 +80,7 @@ fn name(index: u32) -> String {
     format!("run-{index:04}")
 }
 
-/// `requirements_runs` for `requirements.csv`.
+/// `limits_runs` for `limits.csv`.
 fn beside(file: &Path) -> PathBuf {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     file.with_file_name(stem + "_runs")
@@ -70,10 +88,8 @@ fn beside(file: &Path) -> PathBuf {
 
 /// Runs in a folder.
 struct RunSeries<'a> {
+    of: &'a ManyRuns<'a>,
     folder: &'a Path,
-    prepared: &'a Prepared,
-    number: u32,
-    quiet: bool,
     code: u8,
     /// How long those of this process took.
     took: Vec<Duration>,
@@ -91,11 +107,11 @@ impl RunSeries<'_> {
         }
         let unfinished = self.folder.join(name(index) + UNFINISHED);
         remove_unfinished(&unfinished)?;
-        if !self.quiet {
-            output::say(&format!("run {index} of {}{}", self.number, self.left(index)));
+        if !self.of.quiet {
+            output::say(&format!("run {index} of {}{}", self.of.number, self.left(index)));
         }
         let begin = Instant::now();
-        let manifest = self.prepared.run(Some(&unfinished), Followers::Local, self.quiet)?;
+        let manifest = self.of.prepared.run(Some(&unfinished), Followers::Local, self.of.quiet)?;
         if manifest.status == RunStatus::Interrupted {
             return Ok(false);
         }
@@ -103,7 +119,6 @@ impl RunSeries<'_> {
             let text = format!("run {index} measured nothing: {why}; it is in '{}'", unfinished.display());
             return Err(CliError::new(exit::PARTIAL, text));
         }
-        ExperimentFolder::open(&unfinished)?.summarise(true)?;
         fs::rename(&unfinished, &finished).map_err(|error| {
             CliError::new(exit::CANNOT_CREATE, format!("'{}' cannot be renamed: {error}", unfinished.display()))
         })?;
@@ -115,12 +130,13 @@ impl RunSeries<'_> {
     /// Runs with other settings must not be mixed.
     fn same_experiment(&self, folder: &Path, plan: &Plan) -> Result<(), CliError> {
         let parts = |plan: &Plan| serde_json::to_value(&plan.sub_experiments).expect("a plan is plain data");
-        match parts(plan) == parts(&self.prepared.plan) {
+        match parts(plan) == parts(&self.of.prepared.plan) {
             true => Ok(()),
             false => {
                 let text = format!(
-                    "'{}' is a run of another experiment or with other settings; name another folder with -r",
-                    folder.display()
+                    "'{}' is a run of another experiment or with other settings; name another folder ({})",
+                    folder.display(),
+                    self.of.flag
                 );
                 Err(CliError::new(exit::DATA, text))
             }
@@ -128,7 +144,7 @@ impl RunSeries<'_> {
     }
 
     fn note_code(&mut self, manifest: &Manifest) {
-        self.code = self.code.max(exit_code(manifest, self.prepared.allowed));
+        self.code = self.code.max(exit_code(manifest, self.of.prepared.allowed));
     }
 
     /// An estimate, once there is something to make it from.
@@ -138,7 +154,7 @@ impl RunSeries<'_> {
             return String::new();
         }
         let each = self.took.iter().sum::<Duration>() / count;
-        format!(", about {:#} left", indicatif::HumanDuration(each * (self.number - index + 1)))
+        format!(", about {:#} left", indicatif::HumanDuration(each * (self.of.number - index + 1)))
     }
 }
 
@@ -148,7 +164,7 @@ pub fn remove_unfinished(folder: &Path) -> Result<(), CliError> {
     let failed =
         |why: String| CliError::new(exit::CANNOT_CREATE, format!("'{}' cannot be removed: {why}", folder.display()));
     let has_just_begun = || holds_nothing(folder).unwrap_or(false);
-    if !metadata.is_dir() || !(has_manifest(folder) || has_just_begun()) {
+    if !metadata.is_dir() || !(is_results(folder) || has_just_begun()) {
         return Err(failed("it is not a run that was killed; remove it by hand".to_owned()));
     }
     fs::remove_dir_all(folder).map_err(|error| failed(error.to_string()))

@@ -1,9 +1,11 @@
 //! What commands that compare several runs have in common.
 
 use serde_json::{Value, json};
+use tripmeter_analysis::comparison::Judgement;
+use tripmeter_model::address::Address;
 use tripmeter_stats::change::Control;
 use tripmeter_stats::power::Layout;
-use tripmeter_stats::runs::{Comparison, Question};
+use tripmeter_stats::runs::Question;
 
 /// The share of wrong ones that is expected among the changes called, at most.
 pub const RATE: f64 = 0.05;
@@ -25,29 +27,38 @@ pub fn question_json(question: &Question) -> Value {
     })
 }
 
-/// A comparison, for programs.
-pub fn comparison_json(one: &Comparison) -> Value {
-    let judged = &one.judged;
-    let names = if one.figure.unit() == "ns" { ["reference_ns", "result_ns"] } else { ["reference", "result"] };
-    let mut value = json!({
-        "payload_bytes": one.payload_bytes,
-        "figure": one.figure.name(),
-        "runs": one.runs,
-        "unit": one.figure.unit(),
-        "ratio": judged.ratio,
-        "interval": judged.interval.map(|interval| [interval.low, interval.high]),
-        "confidence": 1.0 - judged.alpha,
-        "p_changed": judged.p_changed,
-        "p_equivalent": judged.p_equivalent,
-        "deviation": one.deviation,
-        "seen_from": one.detectable,
-        "verdict": judged.verdict.name(),
-    });
-    // What is no time has no unit in its names, but beside them.
-    for ((name, side), interval) in names.into_iter().zip(one.sides).zip(one.side_intervals) {
-        value[name] = json!(side);
-        let (of, unit) = name.split_once('_').unwrap_or((name, ""));
-        value[[of, "interval", unit].join("_").trim_end_matches('_')] = json!(interval);
+/// An address with the unit of its figure, for programs.
+pub fn address_json(address: &Address) -> Value {
+    let mut value = json!(address);
+    value["unit"] = json!(address.unit().as_str());
+    value
+}
+
+/// Whether two addresses are of one line in a plot over payloads: they differ in nothing else.
+pub fn is_same_line(one: &Address, other: &Address) -> bool {
+    Address { payload_bytes: one.payload_bytes, ..other.clone() } == *one
+}
+
+/// A judged figure, for programs.
+pub fn judgement_json(one: &Judgement) -> Value {
+    let (comparison, judged) = (&one.comparison, &one.comparison.judged);
+    let mut value = address_json(&one.address);
+    for (name, of_one) in [
+        ("runs", json!(comparison.runs)),
+        ("ratio", json!(judged.ratio)),
+        ("interval", json!(judged.interval.map(|interval| [interval.low, interval.high]))),
+        ("confidence", json!(1.0 - judged.alpha)),
+        ("p_changed", json!(judged.p_changed)),
+        ("p_equivalent", json!(judged.p_equivalent)),
+        ("deviation", json!(comparison.deviation)),
+        ("seen_from", json!(comparison.detectable)),
+        ("verdict", json!(judged.verdict.name())),
+        ("reference", json!(comparison.sides[0])),
+        ("result", json!(comparison.sides[1])),
+        ("reference_interval", json!(comparison.side_intervals[0])),
+        ("result_interval", json!(comparison.side_intervals[1])),
+    ] {
+        value[name] = of_one;
     }
     value
 }

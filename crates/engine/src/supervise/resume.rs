@@ -4,7 +4,6 @@ use super::{RunError, now};
 use crate::results::Results;
 use std::path::PathBuf;
 use tripmeter_model::manifest::{Environment, Manifest, Resumption, RunStatus, SubExperimentResult};
-use tripmeter_stats::pairs::trouble;
 
 /// What of a run is there already.
 #[derive(Clone, Debug)]
@@ -28,7 +27,7 @@ impl Begun {
             (|result: &SubExperimentResult| result.round == last, manifest.plan.sub_experiments.len());
         let of_last: Vec<&SubExperimentResult> = manifest.sub_experiments.iter().filter(|one| is_last(one)).collect();
         let is_whole = of_last.len() == parts && of_last.iter().all(|result| is_ended(result));
-        let has_failed = of_last.iter().any(|result| is_ended(result) && trouble(result).is_some());
+        let has_failed = of_last.iter().any(|result| is_ended(result) && result.trouble().is_some());
         let rounds = if is_whole || has_failed { last } else { last.saturating_sub(1) };
         manifest.sub_experiments.retain(|result| result.round <= rounds);
         for result in manifest.sub_experiments.iter_mut().filter(|result| !is_ended(result)) {

@@ -8,10 +8,10 @@
 //! AimRT, performance test.
 
 use super::chart::{Chart, Line, Look, Marker, Stroke, VERMILLION, X, Y};
-use super::latency::{picture, subtitle};
 use super::scale::count;
-use super::{Options, Picture, PlotError};
+use super::subtitle;
 use crate::channel;
+use crate::document::{Block, Document};
 use crate::merged::Merged;
 use crate::number::count as rate;
 use crate::table_row::TableRow;
@@ -32,27 +32,8 @@ pub struct NamedResults<'a> {
     pub manifest: &'a Manifest,
 }
 
-/// A chart and the name of its file.
-#[derive(Clone, Debug)]
-pub struct Drawing {
-    /// Without an extension.
-    pub name: String,
-    /// What is drawn.
-    pub chart: Chart,
-}
-
-impl Drawing {
-    /// The picture.
-    ///
-    /// # Errors
-    /// As [`Chart::draw`].
-    pub fn draw(&self, options: &Options) -> Result<Picture, PlotError> {
-        picture(&self.chart, &self.name, options)
-    }
-}
-
 /// Every plot that there are figures for. A plot needs two payloads, or two numbers of topics or clients.
-pub fn drawings(results: &[NamedResults<'_>], options: &Options) -> Vec<Drawing> {
+pub fn charts(results: &[NamedResults<'_>]) -> Document {
     let mut figures: [Vec<PlottedValue>; 4] = Default::default();
     for (folder, one) in results.iter().enumerate() {
         let (subs, metrics) = (Merged::of(one.manifest), MetricTable::of(one.manifest));
@@ -75,9 +56,7 @@ pub fn drawings(results: &[NamedResults<'_>], options: &Options) -> Vec<Drawing>
         QUERIES.plots(&queries, Over::Payloads, &names),
         LOG.plots(&log, Over::Payloads, &names),
     ];
-    let mut drawings: Vec<Drawing> = plots.into_iter().flatten().collect();
-    drawings.iter_mut().for_each(|drawing| drawing.chart.y.log |= options.log);
-    drawings
+    Document { blocks: plots.into_iter().flatten().map(Block::Chart).collect() }
 }
 
 /// What is on the horizontal axis.
@@ -232,7 +211,7 @@ const LOG: Plot = Plot {
 
 impl Plot {
     /// A picture for each way of measuring and each value of what is not on its axis.
-    fn plots(&self, figures: &[PlottedValue], over: Over, names: &[&str]) -> Vec<Drawing> {
+    fn plots(&self, figures: &[PlottedValue], over: Over, names: &[&str]) -> Vec<Chart> {
         let fixed = |figure: &PlottedValue| match over {
             Over::Payloads => u64::from(figure.links),
             Over::Links => figure.payload_bytes,
@@ -253,10 +232,10 @@ impl Plot {
             places
         };
         let groups = groups.into_iter().map(|group| (places(&group), group)).filter(|(places, _)| places.len() > 1);
-        groups.map(|(places, group)| self.drawing(&group, &places, over, names)).collect()
+        groups.map(|(places, group)| self.chart(&group, &places, over, names)).collect()
     }
 
-    fn drawing(&self, group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) -> Drawing {
+    fn chart(&self, group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) -> Chart {
         let first = group[0];
         let [way, file_way] = &first.way;
         let [link, links] = self.links;
@@ -279,7 +258,8 @@ impl Plot {
         let lines = lines(group, places, over, names);
         // A single line has no legend.
         let only = if let [line] = &lines[..] { format!(": {}", line.name) } else { String::new() };
-        let chart = Chart {
+        Chart {
+            name: format!("{}_{file}{file_way}", self.file),
             title: format!("{} against {against}{only}", self.what),
             subtitle: subtitle(&[
                 &fixed,
@@ -294,8 +274,7 @@ impl Plot {
             lines,
             notes: notes(group, over),
             ..Chart::default()
-        };
-        Drawing { name: format!("{}_{file}{file_way}", self.file), chart }
+        }
     }
 }
 

@@ -1,10 +1,13 @@
 //! What a chart is made of. All fields are data; nothing is drawn before [`Chart::draw`].
 
-use super::{Options, PlotError, layout, render};
+use super::{Options, Picture, PlotError, layout, render};
+use serde::Serialize;
 
 /// A chart: titles, two axes, and what is drawn between them, in this order: bars, bands, lines, marks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Chart {
+    /// The name of its file, without an extension.
+    pub name: String,
     /// The first line, in large letters.
     pub title: String,
     /// The second line, in small letters: number of samples, names, settings.
@@ -26,7 +29,7 @@ pub struct Chart {
 }
 
 /// The horizontal axis.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum X {
     /// Names at equal distances; the x of a point is the index of its category.
     Categories {
@@ -53,7 +56,7 @@ impl Default for X {
 }
 
 /// The vertical axis.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Y {
     /// What the values are, with unit.
     pub label: String,
@@ -66,7 +69,7 @@ pub struct Y {
 }
 
 /// A line through points, with a marker at each.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Line {
     /// Its name in the legend; an empty name has no entry.
     pub name: String,
@@ -79,7 +82,7 @@ pub struct Line {
 }
 
 /// How a line looks.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Look {
     /// Its colour; `None` takes the next colour of the palette.
     pub color: Option<Color>,
@@ -92,7 +95,7 @@ pub struct Look {
 }
 
 /// What joins the points of a line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Stroke {
     /// A line.
     #[default]
@@ -104,7 +107,7 @@ pub enum Stroke {
 }
 
 /// The marker at each point.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Marker {
     /// The next shape in turn.
     #[default]
@@ -133,7 +136,7 @@ pub enum Marker {
 pub type Color = [u8; 3];
 
 /// A bar of a histogram, from 0 up. A bar that is not empty is at least two pixels high.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bar {
     /// Its left edge.
     pub from: f64,
@@ -144,7 +147,7 @@ pub struct Bar {
 }
 
 /// A column from the least to the greatest value at each x, as wide as the distance of equally spaced x.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Band {
     /// Its name in the legend.
     pub name: String,
@@ -153,7 +156,7 @@ pub struct Band {
 }
 
 /// A value with a name: a dashed line across the chart.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mark {
     /// Its name in the legend, with value and unit.
     pub name: String,
@@ -164,7 +167,7 @@ pub struct Mark {
 }
 
 /// A value on one of the axes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum AxisValue {
     /// An upright line.
     X(f64),
@@ -207,5 +210,15 @@ impl Chart {
         }
         let shapes = layout::shapes(self, f64::from(width), f64::from(height));
         render::render(&shapes, width, height, options.format)
+    }
+
+    /// The picture in its file, with a logarithmic axis if the options ask for one.
+    ///
+    /// # Errors
+    /// As [`Chart::draw`].
+    pub fn picture(&self, options: &Options) -> Result<Picture, PlotError> {
+        let path = format!("{}.{}", self.name, options.format.extension());
+        let y = Y { log: self.y.log || options.log, ..self.y.clone() };
+        Ok(Picture { path, bytes: Chart { y, ..self.clone() }.draw(options)? })
     }
 }

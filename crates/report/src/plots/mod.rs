@@ -1,12 +1,13 @@
 //! Plots: pure functions from figures to the bytes of a PNG or SVG picture. No I/O; the font is part of the program.
 //!
-//! Every picture is a [`Chart`], drawn by one engine. The functions of [`latency`] name, label and compose the charts of a
+//! Every picture is a [`Chart`], drawn by one engine. The functions of [`mod@eprosima`] name, label and compose the charts of a
 //! latency benchmark; other kinds of figures build a [`Chart`] of their own.
 //!
 //! | module | does |
 //! |---|---|
+//! | [`addresses`] | plots of any figure, over payloads and over experiments |
 //! | [`aimrt`] | the plots that AimRT publishes: averages and rates of patterns `channel`, `rpc` and `log` |
-//! | [`latency`] | the plots of a latency benchmark, with their file names |
+//! | [`eprosima`] | the plots of eProsima's scripts, with their file names |
 //! | [`chart`] | what a chart is made of |
 //! | [`samples`] | many samples reduced to what a picture can show |
 //! | `scale` | axes: ranges and round numbers at their ticks |
@@ -14,9 +15,10 @@
 //! | `text` | the font: widths, ellipses |
 //! | `render` | shapes into PNG and SVG |
 
+pub mod addresses;
 pub mod aimrt;
 pub mod chart;
-pub mod latency;
+pub mod eprosima;
 mod layout;
 mod legend;
 mod render;
@@ -97,4 +99,14 @@ pub enum PlotError {
     /// The drawing library refused; text is its own.
     #[error("the picture was not drawn: {0}")]
     Draw(String),
+}
+
+/// The parts that are not empty, with a dot between them.
+fn subtitle(parts: &[&str]) -> String {
+    parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
+}
+
+fn picture(chart: &Chart, name: &str, options: &Options) -> Result<Picture, PlotError> {
+    let path = format!("{name}.{}", options.format.extension());
+    Ok(Picture { path, bytes: chart.draw(options)? })
 }

@@ -1,14 +1,13 @@
 use super::chart::{AxisValue, Chart, Line, Look, Mark, Marker, Stroke, X, Y};
-use super::latency::*;
+use super::eprosima::*;
 use super::render::{Shape, render};
 use super::samples::{Histogram, SampleSeries};
 use super::{Format, Options, Picture, PlotError};
 use std::path::{Path, PathBuf};
-use tripmeter_model::bytes::Bytes;
-use tripmeter_model::check::{Check, CheckReport, CheckRow};
-use tripmeter_model::summary::{Summary, SummaryRow};
+use tripmeter_eprosima::bytes::Bytes;
+use tripmeter_eprosima::check::{CheckReport, CheckRow};
+use tripmeter_eprosima::summary::{Magnitude, Summary, SummaryRow};
 
-const KIND: Option<LatencyKind> = Some(LatencyKind::RttHalf);
 const PAYLOADS: [u64; 11] = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384];
 const NAMES: [&str; 10] = [
     "interprocess_best_effort",
@@ -54,7 +53,6 @@ fn row(bytes: u64, samples: &[f64]) -> SummaryRow {
         p90: at(0.9),
         p99: at(0.99),
         p9999: at(0.9999),
-        more: None,
     }
 }
 
@@ -80,9 +78,9 @@ fn named(summaries: &[(String, Summary)]) -> Vec<Named<'_>> {
 
 fn report(factor: f64, missing: &[u64]) -> CheckReport {
     let measured = summary(2.0, 1);
-    let rows = Check::ALL.iter().flat_map(|&check| {
+    let rows = Magnitude::CHECKED.iter().flat_map(|&check| {
         measured.rows.iter().map(move |row| {
-            let value = check.magnitude().of(row);
+            let value = check.of(row);
             let measured = !missing.iter().any(|&bytes| Bytes::from(bytes) == row.bytes);
             let requirement = value * (factor + row.bytes.value().log2() / 100.0);
             CheckRow { check, bytes: row.bytes.clone(), requirement, experiment: measured.then_some(value) }
@@ -94,7 +92,7 @@ fn report(factor: f64, missing: &[u64]) -> CheckReport {
 /// Every plot of the latency benchmark, once.
 fn all(options: &Options) -> Vec<Picture> {
     let bytes = Bytes::from(16384);
-    let of = PlotSubject { sub_experiment: NAMES[3], bytes: &bytes, kind: KIND };
+    let of = PlotSubject { sub_experiment: NAMES[3], bytes: &bytes };
     let raw = samples(10_000, 42.0, 7);
     let many: Vec<(String, Summary)> = NAMES
         .iter()
@@ -108,18 +106,18 @@ fn all(options: &Options) -> Vec<Picture> {
         series(&SampleSeries::of(&raw, options.log), &of, options),
     ];
     for magnitude in Magnitude::ALL {
-        pictures.push(subexperiment_comparison(magnitude, &many, KIND, options));
-        pictures.push(history_magnitude(NAMES[8], magnitude, &history, KIND, options));
-        pictures.push(history_by_date(NAMES[8], magnitude, &history, KIND, options));
+        pictures.push(subexperiment_comparison(magnitude, &many, options));
+        pictures.push(history_magnitude(NAMES[8], magnitude, &history, options));
+        pictures.push(history_by_date(NAMES[8], magnitude, &history, options));
         if magnitude != Magnitude::Min {
-            pictures.push(history_payload(NAMES[8], &bytes, magnitude, &history, Some(7.5), KIND, options));
+            pictures.push(history_payload(NAMES[8], &bytes, magnitude, &history, Some(7.5), options));
         }
     }
-    for one in Check::ALL {
-        pictures.push(check(&many[0], &report(0.95, &[64]), one, KIND, options));
+    for one in Magnitude::CHECKED {
+        pictures.push(check(&many[0], &report(0.95, &[64]), one, options));
     }
     for magnitudes in COMPARED {
-        pictures.push(experiment_comparison(NAMES[8], magnitudes, [history[0], history[1]], KIND, options));
+        pictures.push(experiment_comparison(NAMES[8], magnitudes, [history[0], history[1]], options));
     }
     pictures.into_iter().collect::<Result<_, _>>().unwrap()
 }
@@ -231,7 +229,7 @@ fn drawing_time() {
         let options = Options { format, ..Options::default() };
         let (start, mut size) = (std::time::Instant::now(), 0);
         for (bytes, raw) in &raw {
-            let of = PlotSubject { sub_experiment: NAMES[0], bytes, kind: KIND };
+            let of = PlotSubject { sub_experiment: NAMES[0], bytes };
             size += histogram(&Histogram::of(raw, false), &of, None, &options).unwrap().bytes.len();
             size += series(&SampleSeries::of(raw, false), &of, &options).unwrap().bytes.len();
         }
@@ -240,7 +238,7 @@ fn drawing_time() {
     let million = samples(1_000_000, 42.0, 1);
     let start = std::time::Instant::now();
     let reduced = SampleSeries::of(&million, false);
-    let of = PlotSubject { sub_experiment: NAMES[0], bytes: &raw[0].0, kind: KIND };
+    let of = PlotSubject { sub_experiment: NAMES[0], bytes: &raw[0].0 };
     let reduction = start.elapsed();
     series(&reduced, &of, &Options::default()).unwrap();
     println!("1,000,000 samples: reduced in {reduction:?}, with drawing {:?}", start.elapsed());
@@ -313,7 +311,7 @@ fn odd_data_are_drawn() {
 #[test]
 fn outliers_of_a_series_are_seen() {
     let bytes = Bytes::from(16);
-    let of = PlotSubject { sub_experiment: "x", bytes: &bytes, kind: KIND };
+    let of = PlotSubject { sub_experiment: "x", bytes: &bytes };
     for at in [0, 1, 31_415, 99_998, 99_999] {
         let mut raw = vec![1.0; 100_000];
         raw[at] = 100.0;
@@ -373,7 +371,7 @@ fn scatter_plots_and_logarithmic_x_are_drawn() {
 #[test]
 fn few_and_odd_samples_are_drawn() {
     let bytes = Bytes::parse("16.0").unwrap();
-    let of = PlotSubject { sub_experiment: "", bytes: &bytes, kind: None };
+    let of = PlotSubject { sub_experiment: "", bytes: &bytes };
     let sets: [(&str, Vec<f64>); 6] = [
         ("none", vec![]),
         ("one", vec![2.5]),

@@ -1,238 +1,262 @@
-//! Arguments of the commands that compare results with limits and with other results. Their flags are those of eProsima's
-//! scripts, with hyphens or underscores.
+//! Arguments of the commands that compare results with limits and with other results.
 
 use super::plotting::PlottingArgs;
-use super::{ExperimentArgs, MeasuringArgs, PluginArgs, Share};
-use clap::{Args, ValueEnum};
+use super::{AllowedArgs, ExperimentArgs, MeasuringArgs, PluginArgs, Share, words_of};
+use clap::Args;
 use std::path::PathBuf;
 
-/// Check an experiment against requirements; the exit code is the number of sub-experiments that fail
-#[derive(Args)]
-#[command(after_help = "Examples:
-  tripmeter check -r requirements.csv -e results/2026-01-31_12-00-00
-  tripmeter check -r requirements.csv -e results/2026-01-31_12-00-00 -p plots --print-summaries
-  tripmeter check -r requirements.csv -e results/2026-01-31_12-00-00 --json --strict
-  tripmeter check -r requirements.csv -e results/2026-01-31_12-00-00 --family-wise clean_runs
-
-Writes checks_<name>.csv into the experiment's folder. The folder is one of `tripmeter run`, whose
-summaries are made first if they are not there, or holds files measurements_<name>_summary.csv.
-A check passes if the figure is not above its limit; one of a payload that was not measured fails. Of
-patterns channel, rpc and log the columns Mean, 99.9% and Loss [%] have limits, too, and Rate [/s]
-and QPS [/s] have lower ones. Limits of another kind of latency than was measured are refused.
-
-Exit codes: 0 all passed, 1 to 63 number of sub-experiments that failed (63 at most), 64 and up
-errors: 64 wrong usage, 65 wrong data or nothing to check, 66 no such file, 73 cannot create.")]
-pub struct CheckArgs {
-    /// Limits, as `tripmeter requirements` writes them
-    #[arg(short, long, value_name = "FILE")]
-    pub requirements: PathBuf,
-    /// The experiment
-    #[arg(short, long, value_name = "DIR", alias = "experiment_directory")]
-    pub experiment_directory: PathBuf,
-    /// Where plots go; none are made without
-    #[arg(short, long, value_name = "DIR", alias = "plots_directory")]
-    pub plots_directory: Option<PathBuf>,
-    /// Print every check, not only a line for each sub-experiment
-    #[arg(short = 'P', long, alias = "print_summaries")]
-    pub print_summaries: bool,
-    /// Sub-experiments without requirements fail, and requirements without a sub-experiment
-    #[arg(long)]
-    pub strict: bool,
-    /// Loosen the limits so that of runs like those in DIR at most 5 % fail anywhere; needs 59 of them
-    #[arg(long, value_name = "DIR")]
-    pub family_wise: Option<PathBuf>,
-    /// That messages came damaged is no failure
-    #[arg(long)]
-    pub allow_damage: bool,
-    /// Print every check as JSON instead of a table
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    pub plotting: PlottingArgs,
+/// Which figures are judged.
+#[derive(Args, Clone, Default)]
+pub struct FiguresArgs {
+    /// Figures [default: p50, p99, loss and rates]
+    ///
+    /// Each is FIGURE[.STATISTIC] with the names of metrics.csv, such as rtt_half_ns.p999 or cpu_share. They are of
+    /// all messages, and of the last of several followers; what neither has is taken of each stream that has it.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub figures: Vec<String>,
 }
 
-/// Make requirements from many runs: a high percentile of each run's Median, 99% and Max
+/// Check results against limits
+#[derive(Args)]
+#[command(after_help = "Example:
+  tripmeter check results/2026-01-31_12-00-00 --limits limits.csv")]
+#[command(after_long_help = "Examples:
+  tripmeter check results/2026-01-31_12-00-00 --limits limits.csv
+  tripmeter check results/2026-01-31_12-00-00 --limits limits.csv --all --strict
+  tripmeter check results/2026-01-31_12-00-00/round-02 --limits limits.csv --json
+  tripmeter check results/monday --limits limits.csv --family-wise clean_runs
+
+Of several rounds the median counts, of a loss all messages. A figure that has a
+limit and was not measured fails, and so does a sub-experiment that failed, had
+damaged messages, or went another way than it claims.
+
+Exit codes: 0 all passed, 1 to 63 number of sub-experiments that failed (63 at
+most), 64 wrong usage, 65 wrong data or nothing to check, 66 no such file.")]
+pub struct CheckArgs {
+    /// Results folder
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Limits, as `tripmeter limits` writes them
+    #[arg(long, value_name = "FILE")]
+    pub limits: PathBuf,
+    /// Fail what only one side has: limits, or sub-experiments
+    #[arg(long)]
+    pub strict: bool,
+    /// Loosen the limits: at most 5 % of runs as in DIR fail
+    ///
+    /// A limit that is the 99th percentile of a figure is broken by 1 % of clean runs, so of hundreds of limits one
+    /// is broken by most. Needs 19 runs for each kind of figure that has limits.
+    #[arg(long, value_name = "DIR")]
+    pub family_wise: Option<PathBuf>,
+    /// Do not fail on damaged messages
+    #[arg(long)]
+    pub allow_damage: bool,
+    /// Print every limit
+    #[arg(long)]
+    pub all: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Make limits from many runs
 #[derive(Args)]
 #[command(after_help = "Examples:
-  tripmeter requirements -e runs -o requirements.csv
-  tripmeter requirements --runs 200 --preset iceperf -o requirements.csv
-  tripmeter requirements --runs 100 --preset aimrt-channel -o limits.csv
-  tripmeter requirements --runs 5 -t uds,tcp --payloads 16..16k -n 1000 -o requirements.csv
+  tripmeter limits results -o limits.csv
+  tripmeter limits --runs 200 --of iceperf -o limits.csv")]
+#[command(after_long_help = "Examples:
+  tripmeter limits results -o limits.csv
+  tripmeter limits results/monday results/tuesday --percentile 100
+  tripmeter limits results --figures rtt_half_ns.p999,cpu_share
+  tripmeter limits --runs 200 --of iceperf -o limits.csv
 
-With -e, reads the results folders in a folder: their summaries, or else their samples; of patterns
-channel and rpc their manifests. The rounds of a results folder count as runs. Of patterns channel, rpc
-and log there are limits of Mean, 99.9% and Loss [%], and the least Rate [/s] and QPS [/s], too.
-With --runs, makes the runs first, in a folder beside FILE or the one named by -r. What is finished
-there is not run again: the same command continues after an interruption or a kill.
+Each DIR is a results folder or a folder of results folders. Every round is a
+run. A limit is the percentile of a figure over the runs, of what is better if
+there is more the one as far from the other end.
 
-Exit codes: 0 good, 64 wrong usage, 65 wrong data, 66 no such file, 73 cannot create, 75 a
-sub-experiment failed in some runs (the requirements are made from the others), 130 interrupted.")]
-pub struct RequirementsArgs {
-    /// Folder of results folders
-    #[arg(short, long, value_name = "DIR", alias = "experiments_results", required_unless_present = "runs")]
-    pub experiments_results: Option<PathBuf>,
-    /// The requirements; a file that exists is replaced
-    #[arg(
-        short,
-        long = "output-file",
-        value_name = "FILE",
-        alias = "output_file",
-        default_value = "latency_requirements.csv"
-    )]
-    pub output_file: PathBuf,
-    /// Which percentile of the runs, 0 to 100
+With --runs, makes the runs first, in a folder beside FILE or the one named by
+--runs-dir. What is finished there is not run again: the same command continues
+after an interruption or a kill.
+
+Exit codes: 0 good, 64 wrong usage, 65 wrong data, 66 no such folder, 73 cannot
+create, 75 a sub-experiment failed in some runs (limits are made from the
+others), 130 interrupted.")]
+pub struct LimitsArgs {
+    /// Results folders, or folders of them
+    #[arg(value_name = "DIR", required_unless_present = "runs", conflicts_with_all = ["runs", "of"])]
+    pub folders: Vec<PathBuf>,
+    /// The limits; a file that exists is replaced
+    #[arg(short, long, value_name = "FILE", default_value = "limits.csv")]
+    pub output: PathBuf,
+    /// Percentile of the runs, 0 to 100
     #[arg(long, value_name = "P", default_value_t = 99.0, allow_negative_numbers = true)]
     pub percentile: f64,
-    /// Make this many runs of an experiment first
-    #[arg(long, value_name = "N", conflicts_with = "experiments_results",
-        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[command(flatten)]
+    pub figures: FiguresArgs,
+    /// Make this many runs first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub runs: Option<u32>,
-    /// Where --runs keeps its runs [default: FILE without its ending, and `_runs`]
-    #[arg(short, long, value_name = "DIR", alias = "runs_directory", requires = "runs")]
-    pub runs_directory: Option<PathBuf>,
-    /// No progress on standard error
+    /// The experiment of these runs [default: quick]
+    #[arg(long, value_name = "PRESET|FILE", requires = "runs")]
+    pub of: Option<String>,
+    /// Where these runs are [default: FILE without ending, and `_runs`]
+    #[arg(long, value_name = "DIR", requires = "runs")]
+    pub runs_dir: Option<PathBuf>,
+    /// Use runs with damaged messages too
+    #[arg(long)]
+    pub allow_damage: bool,
+    /// Print no progress
     #[arg(short, long)]
     pub quiet: bool,
-    /// The experiment: a preset or a file [default: quick]
-    #[arg(value_name = "PRESET|FILE")]
-    pub of: Option<String>,
     #[command(flatten)]
     pub measuring: MeasuringArgs,
     #[command(flatten)]
     pub plugins: PluginArgs,
 }
 
-/// Compare an experiment with a reference
+impl LimitsArgs {
+    /// What is run.
+    pub fn experiment(&self) -> ExperimentArgs {
+        let allowed = AllowedArgs { allow_damage: self.allow_damage, ..AllowedArgs::default() };
+        ExperimentArgs { allowed, ..ExperimentArgs::written(self.of.as_deref().unwrap_or("quick"), &self.measuring) }
+    }
+}
+
+/// Compare results with older ones
 #[derive(Args)]
-#[command(after_help = "Examples:
-  tripmeter compare -R results/2026-01-31_12-00-00 -r results/2026-02-28_12-00-00
-  tripmeter compare -R reference -r result -p plots --fail-threshold 0.05 --json
-  tripmeter compare -R ten-rounds -r ten-others --margin 5%
+#[command(after_help = "Example:
+  tripmeter compare results/monday results/tuesday")]
+#[command(after_long_help = "Examples:
+  tripmeter compare results/monday results/tuesday
+  tripmeter compare results/monday results/tuesday --margin 5% --plots plots
+  tripmeter compare results/monday results/tuesday --threshold 5% --all
+  tripmeter compare results/monday results/tuesday --figures cpu_share --json
 
-Method runs, the usual one where both folders have several rounds: of each round only its median
-and its 99th percentile count, and the ratio of the results to the reference has an exact interval
-(Mann and Whitney's): regressed if it lies above 1 + margin, improved if below 1 - margin,
-equivalent if between both, else inconclusive. Of patterns channel, rpc and log the mean, the
-99.9th percentile, the maximum, the share delivered and the rate count, too. Of all changes called at most 5 % are expected to be
-wrong. What differed between the times of both folders counts as a change; `tripmeter ab` has no
-such times.
+Method ranks, the usual one where both have several rounds: of each round only
+its figures count, and the ratio new / old has an exact interval (Mann and
+Whitney's). Regressed if it lies above 1 + margin, improved if below 1 - margin,
+equivalent if between both, else inconclusive; of rates the other way round. In
+the place of a loss the share delivered is compared. At most 5 % of the changes
+called are expected to be wrong. What differed between the times of both folders
+counts as a change; `tripmeter ab` has no such times.
 
-Method threshold: fails if result > reference * (1 + threshold) for Min, Median, Max or 99% of any
-payload, or if one of the reference was not measured; of patterns channel, rpc and log for Mean, 99.9%
-and Loss, too, and if Rate or QPS < reference / (1 + threshold). Each rate and time of these is by
-itself (NAME@service_1000hz); response and service times, round trips and halves of them are never
-compared with each other. Sub-experiments and payloads that only the
-results have are named, and fail with --strict. Folders are those of `tripmeter run`, whose summaries
-are made first if they are not there, or hold files measurements_<name>_summary.csv.
-With -p, writes <name>_comparison.csv and plots there.
+Method threshold: fails if new > old * (1 + threshold), of rates if
+new < old / (1 + threshold). Of several rounds the median counts.
 
-Exit codes: 0 no comparison failed or regressed, 1 some did, 64 wrong usage, 65 wrong data, nothing to
-compare, or payloads or latencies of different kinds, 66 no such file, 73 cannot create, 75 rounds
-failed (method runs; the verdicts are of the others).")]
+A figure of the old results that the new ones lack fails. What only the new
+results have is named, and fails with --strict.
+
+Exit codes: 0 nothing failed or regressed, 1 something did, 64 wrong usage, 65
+wrong data or nothing to compare, 66 no such folder, 73 cannot create, 75 rounds
+failed (method ranks; the verdicts are of the others).")]
 pub struct CompareArgs {
-    /// The experiment to compare with
-    #[arg(short = 'R', long, value_name = "DIR")]
-    pub reference: PathBuf,
-    /// The experiment to judge
-    #[arg(short, long, value_name = "DIR")]
-    pub results: PathBuf,
-    /// Where comparison files and plots go; none are made without
-    #[arg(short, long, value_name = "DIR", alias = "plots_directory")]
-    pub plots_directory: Option<PathBuf>,
-    /// Method threshold: how much more than the reference is let pass: 0.1 is 10 % [default: 0.1]
-    #[arg(short = 't', long, value_name = "SHARE", alias = "fail_threshold", allow_negative_numbers = true)]
-    pub fail_threshold: Option<f64>,
-    /// Method runs: changes up to this share are none [default: 2%]
+    /// Results folder to compare with
+    #[arg(value_name = "OLD")]
+    pub old: PathBuf,
+    /// Results folder to judge
+    #[arg(value_name = "NEW")]
+    pub new: PathBuf,
+    /// Method ranks: ignore changes up to this share [default: 2%]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     pub margin: Option<Share>,
-    /// How it is judged [default: runs if both have several rounds, else threshold]
-    #[arg(long, value_enum)]
+    /// Method threshold: let pass so much more [default: 10%]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, value_parser = threshold)]
+    pub threshold: Option<f64>,
+    /// How to judge [default: ranks if both have several rounds]
+    #[arg(long, value_parser = words_of(&[("ranks", Method::Ranks), ("threshold", Method::Threshold)]))]
     pub method: Option<Method>,
-    /// Print the summaries of both sides
-    #[arg(short = 'P', long, alias = "print_summaries")]
-    pub print_summaries: bool,
-    /// Print every comparison, and the files as they are written
-    #[arg(short, long)]
-    pub debug: bool,
-    /// What only the results have fails too
+    #[command(flatten)]
+    pub figures: FiguresArgs,
+    /// Fail what only the new results have
     #[arg(long)]
     pub strict: bool,
-    /// That messages came damaged is no failure
+    /// Do not fail on damaged messages
     #[arg(long)]
     pub allow_damage: bool,
-    /// Print every comparison as JSON instead of a table
+    /// Print every figure
+    #[arg(long)]
+    pub all: bool,
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Draw each figure over payloads into this folder
+    #[arg(long, value_name = "DIR")]
+    pub plots: Option<PathBuf>,
     #[command(flatten)]
     pub plotting: PlottingArgs,
 }
 
 /// How `tripmeter compare` judges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Each figure against that of the reference times 1 + threshold
+    /// The rounds of both sides against each other, by their ranks.
+    Ranks,
+    /// Each figure against the old one times 1 + threshold.
     Threshold,
-    /// The runs of both sides against each other, by their ranks
-    Runs,
 }
 
-/// Plot how experiments developed over time, beside their requirements
+/// A share of 0 or more, written as `10%` or `0.1`.
+fn threshold(text: &str) -> Result<f64, String> {
+    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number.trim_end(), 100.0));
+    let share = number.parse::<f64>().map(|number| number / unit);
+    share
+        .ok()
+        .filter(|share| share.is_finite() && *share >= 0.0)
+        .ok_or("write a share of 0 or more, as 10% or 0.1".into())
+}
+
+/// Find steps and slow drifts over time
 #[derive(Args)]
 #[command(after_help = "Examples:
-  tripmeter history -r requirements.csv -e results -p history_plots
-  tripmeter history -e results -p history_plots --svg
-  tripmeter history -e results --fail-on-change --known 2026-01-31_12-00-00
+  tripmeter history results --plots plots
+  tripmeter history results --fail-on-change --known 2026-01-31_12-00-00")]
+#[command(after_long_help = "Examples:
+  tripmeter history results
+  tripmeter history results --limits limits.csv --plots plots --svg
+  tripmeter history results --fail-on-change --known 2026-01-31_12-00-00
 
-Experiments are the folders in DIR, by date and time in their names; those named otherwise come last.
-Makes <name>/history_{Min,Median,Max,99}.png over payloads, a line for each experiment, the same over
-experiments, a line for each payload, as history_{Min,Median,Max,99}_by_date.png, and
-<name>/<payload>_bytes_{Median,Max,99}.png over experiments, with the requirement.
+Experiments are the results folders in DIR, by date and time in their names;
+those named otherwise come last. Of several rounds the median counts.
 
-Of patterns channel, rpc and log there are plots of Mean, 99.9, Loss, Rate and QPS, too.
+Steps are change points as Apache Otava finds them (E-divisive, p 0.001) with
+three experiments after them at least; slow drifts are over ten experiments or
+more. Losses are not watched: most are 0. Nothing is compared across a change of
+the machine or its settings. With :SUB a mark is of that sub-experiment only.
 
-With --fail-on-change, looks for changes of the median and the 99th percentile of each payload (of
-those patterns also of Mean, 99.9%, Rate and QPS), of --min-change or more: steps, which are change
-points as Apache Otava finds them (E-divisive, p 0.001) with three experiments after them at least,
-and slow drifts over ten experiments or more. The median of an experiment's rounds counts. Nothing
-is compared across a change of processor or kernel. With :SUB a mark is of that sub-experiment only.
+With --plots, draws for each figure <sub-experiment>/<figure>_by_run over the
+experiments, a line for each payload, and <figure>_by_payload over payloads, a
+line for each experiment, both with their limits.
 
-Exit codes: 0 good, 1 a step or drift that is not marked as known, 64 wrong usage, 65 wrong data or nothing to
-plot, 66 no such file, 73 cannot create.")]
+Exit codes: 0 good, 1 a step or drift that is not marked as known (with
+--fail-on-change), 64 wrong usage, 65 wrong data or no figures, 66 no such file,
+73 cannot create.")]
 pub struct HistoryArgs {
-    /// Limits to draw beside the results
-    #[arg(short, long, value_name = "FILE")]
-    pub requirements: Option<PathBuf>,
     /// Folder of results folders
-    #[arg(short, long, value_name = "DIR", alias = "experiments_results")]
-    pub experiments_results: PathBuf,
-    /// Where plots go
-    #[arg(short, long, value_name = "DIR", alias = "plots_directory", required_unless_present = "fail_on_change")]
-    pub plots_directory: Option<PathBuf>,
-    /// Tell steps and slow drifts, and end with exit code 1 if there are some
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Limits to draw beside the results
+    #[arg(long, value_name = "FILE")]
+    pub limits: Option<PathBuf>,
+    /// Draw each figure into this folder
+    #[arg(long, value_name = "DIR")]
+    pub plots: Option<PathBuf>,
+    /// End with 1 if there is a step or drift that is not known
     #[arg(long)]
     pub fail_on_change: bool,
-    /// The first experiment after a step that is known; may be repeated
-    #[arg(long, value_name = "NAME[:SUB]", requires = "fail_on_change")]
+    /// Mark the first experiment after a step as known
+    #[arg(long, value_name = "NAME[:SUB]")]
     pub known: Vec<String>,
-    /// Drifts up to this experiment are known; may be repeated
-    #[arg(long, value_name = "NAME[:SUB]", requires = "fail_on_change")]
+    /// Mark drifts up to this experiment as known
+    #[arg(long, value_name = "NAME[:SUB]")]
     pub known_drift: Vec<String>,
-    /// The smallest step or drift
+    /// Smallest step or drift
     #[arg(long, value_name = "SHARE", default_value = "5%", allow_hyphen_values = true)]
     pub min_change: Share,
-    /// What has damaged messages is not left out
+    #[command(flatten)]
+    pub figures: FiguresArgs,
+    /// Use results with damaged messages too
     #[arg(long)]
     pub allow_damage: bool,
-    /// No progress on standard error
-    #[arg(short, long)]
-    pub quiet: bool,
     #[command(flatten)]
     pub plotting: PlottingArgs,
-}
-
-impl RequirementsArgs {
-    /// What is run.
-    pub fn experiment(&self) -> ExperimentArgs {
-        ExperimentArgs::written(self.of.as_deref().unwrap_or("quick"), &self.measuring)
-    }
 }

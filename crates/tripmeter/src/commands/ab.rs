@@ -23,12 +23,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use tripmeter_analysis::pairs;
 use tripmeter_engine::registry::{Prober, Registry};
 use tripmeter_engine::{Event, Followers, RunOptions};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::{Plan, SubExperiment};
-use tripmeter_stats::runs::ComparedFigure;
 use tripmeter_stats::shift::fewest_pairs;
 
 /// What comes of it, beside the manifest.
@@ -69,7 +69,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     let registries = [registry(args, 0, &program)?, registry(args, 1, &program)?];
     let unfinished = Unfinished::find(args.output.as_deref())?;
     let mut plan = plan(args, &registries, unfinished.as_ref().map(Unfinished::seed))?;
-    let comparisons = (plan.sub_experiments[0].payloads.len() * ComparedFigure::ALL.len()) as u64;
+    let comparisons = (plan.sub_experiments[0].payloads.len() * pairs::JUDGED.len()) as u64;
     plan.rounds = first_rounds(args, comparisons)?;
     adjust(&mut plan);
     let plugin = |side: usize| plugin(&registries[side], &plan.sub_experiments[side]).transpose();

@@ -1,303 +1,189 @@
-//! `tripmeter compare`: an experiment against a reference.
+//! `tripmeter compare`: results against older ones.
 
-use super::check::{payload_json, thousandths};
-use super::{compare_runs, show};
 use crate::args::{CompareArgs, Method};
-use crate::database::last_part;
 use crate::error::CliError;
-use crate::output;
 use crate::plotting::{PictureJob, create_folder, draw_all};
-use crate::summaries::{ExperimentFolder, kind_of, other_kind};
+use crate::results::{open, selection};
+use crate::{output, verdicts};
 use serde_json::{Value, json};
 use std::path::Path;
-use tripmeter_model::Pattern;
+use tripmeter_analysis::comparison::{ByRuns, ByThreshold, Compared};
+use tripmeter_analysis::results::{differences, differences_of_plans};
+use tripmeter_analysis::{Results, Selection};
+use tripmeter_model::address::Address;
 use tripmeter_model::exit;
-use tripmeter_model::file::write_whole;
-use tripmeter_model::plan::SubExperiment;
-use tripmeter_report::document::{Block, Document};
-use tripmeter_report::plots::latency::{self, COMPARED, LatencyKind, Named};
-use tripmeter_report::{ExperimentComparison, SubExperimentComparison, comparison, comparison_csv, side_by_side};
-use tripmeter_stats::comparison::{Compared, Outcome, by_threshold};
-use tripmeter_stats::timed::sub_experiment;
-use tripmeter_stats::verdict::Measured;
+use tripmeter_report::plots::Options;
+use tripmeter_report::plots::addresses::{PlotLine, PlotSubject, Role};
+use tripmeter_stats::power::Layout;
+use tripmeter_stats::runs::Question;
+use tripmeter_stats::shift::fewest_runs;
 
-/// Found differences.
-pub const DIFFERENT: u8 = 1;
 /// How much more is let pass if nothing is said.
 const THRESHOLD: f64 = 0.1;
-
-/// One of the two experiments.
-struct Side {
-    folder: ExperimentFolder,
-    measured: Vec<Measured>,
-    /// How it is called in files and pictures.
-    name: String,
-}
-
-impl Side {
-    fn read(path: &Path, allows_damage: bool) -> Result<Self, CliError> {
-        let mut folder = ExperimentFolder::open(path)?;
-        folder.allows_damage = allows_damage;
-        folder.summarise(false)?;
-        Ok(Self { measured: folder.measured()?, folder, name: last_part(path) })
-    }
-
-    fn of(&self, name: &str) -> Option<&Measured> {
-        self.measured.iter().find(|one| one.name == name)
-    }
-}
+/// Changes up to this share are none if nothing is said; and what is said to be seen or not.
+const MARGIN: f64 = 0.02;
+const EFFECT: f64 = 0.1;
+const POWER: f64 = 0.95;
 
 /// `tripmeter compare`
 pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
-    match args.method {
-        Some(Method::Runs) => compare_runs::compare_runs(args),
-        None if has_rounds(&args.reference) && has_rounds(&args.results) => compare_runs::compare_runs(args),
-        Some(Method::Threshold) | None => by_one_run(args),
-    }
-}
-
-/// Whether a folder has a manifest of several rounds.
-fn has_rounds(folder: &Path) -> bool {
-    show::read(folder).is_ok_and(|manifest| manifest.plan.rounds > 1)
-}
-
-fn by_one_run(args: &CompareArgs) -> Result<u8, CliError> {
-    if args.margin.is_some() {
-        let text = "--margin is of method runs, for folders with several rounds; name a threshold (--fail-threshold)";
-        return Err(CliError::new(exit::USAGE, text));
-    }
-    let threshold = args.fail_threshold.unwrap_or(THRESHOLD);
-    if !(threshold >= 0.0 && threshold.is_finite()) {
-        let text = format!("threshold {threshold} is not 0 or more; 0.1 lets 10 % pass");
-        return Err(CliError::new(exit::USAGE, text));
-    }
-    let sides = [Side::read(&args.reference, args.allow_damage)?, Side::read(&args.results, args.allow_damage)?];
-    let made = compared(&sides, args, threshold)?;
-    let files = match &args.plots_directory {
-        Some(folder) => write(&sides, &made, folder, args)?,
-        None => Vec::new(),
+    let [old, new] = [open(&args.old, args.allow_damage)?, open(&args.new, args.allow_damage)?];
+    let selection = selection(&args.figures.figures, &[&old, &new])?;
+    let have_rounds = [&old, &new].iter().all(|side| side.manifest.plan.rounds > 1);
+    let method = args.method.unwrap_or(if have_rounds { Method::Ranks } else { Method::Threshold });
+    note_differences(&old, &new);
+    let code = match method {
+        Method::Ranks => by_ranks(args, [&old, &new], &selection)?,
+        Method::Threshold => by_threshold(args, [&old, &new], &selection)?,
     };
-    if args.json {
-        output::print(
-            &(serde_json::to_string_pretty(&as_json(&made, args, threshold)).expect("it is plain data") + "\n"),
-        )?;
-    } else {
-        if args.print_summaries || args.debug {
-            output::print_document(&summaries(&sides, &made))?;
-            output::print("\n")?;
-        }
-        output::print_document(&comparison(&made, threshold, args.debug, args.strict))?;
+    if let Some(folder) = &args.plots {
+        draw(folder, [&old, &new], &selection, args.plotting.options())?;
     }
-    if args.debug {
-        files.iter().for_each(|file| output::say(&format!("wrote {file}")));
-    }
-    Ok(if made.passed(args.strict) { exit::GOOD } else { DIFFERENT })
+    Ok(code)
 }
 
-/// Compares what both sides have, and tells apart what only one has.
-fn compared(sides: &[Side; 2], args: &CompareArgs, threshold: f64) -> Result<ExperimentComparison, CliError> {
-    let [reference, results] = sides;
-    same_kinds(sides, args)?;
-    let mut made = ExperimentComparison::default();
-    for one in &reference.measured {
-        let name = one.name.clone();
-        let Some(other) = results.of(&name) else {
-            made.missing.push(name);
-            continue;
-        };
-        let is_first = !made.both.iter().any(|known| sub_experiment(&known.name) == sub_experiment(&name));
-        if let [Some(one), Some(other)] = [&reference.folder, &results.folder].map(|folder| folder.plan(&name))
-            && is_first
-        {
-            same_kind([one, other], args)?;
-        }
-        let compared = by_threshold(&one.summary, &other.summary, threshold);
-        // What the results lack is a failure of its own.
-        let of_reference = one.distrust.clone().or_else(|| reference.folder.unfinished(&name));
-        let distrust = other.distrust.clone().or_else(|| of_reference.map(|why| format!("in the reference, {why}")));
-        made.both.push(SubExperimentComparison { name, compared, distrust });
-    }
-    let is_new = |one: &&Measured| reference.of(&one.name).is_none();
-    made.new = results.measured.iter().filter(is_new).map(|one| one.name.clone()).collect();
-    let is_compared = |one: &Compared| one.outcome != Outcome::New;
-    if !made.both.iter().flat_map(|one| &one.compared).any(is_compared) {
-        let why = match made.both.first() {
-            Some(one) if reference.folder.plan(&one.name).is_some_and(is_unread) => unread(&one.name),
-            Some(one) => format!("there are no figures in '{}'", reference.folder.file(&one.name).display()),
-            None => format!(
-                "'{}' and '{}' have no sub-experiment in common",
-                args.reference.display(),
-                args.results.display()
-            ),
-        };
-        return Err(CliError::new(exit::DATA, format!("nothing to compare: {why}")));
-    }
-    for one in made.both.iter().filter(|one| reference.folder.plan(&one.name).is_some_and(is_unread)) {
-        output::say(&format!("note: {}", unread(&one.name)));
-    }
-    Ok(made)
-}
-
-/// Whether a sub-experiment has no figures that `compare` reads.
-pub fn is_unread(plan: &SubExperiment) -> bool {
-    plan.pattern == Pattern::Throughput
-}
-
-/// Note on such a sub-experiment.
-pub fn unread(name: &str) -> String {
-    format!(
-        "'{name}' is of pattern throughput, and compare reads the latencies of patterns pingpong, channel, rpc and log; its \
-         figures are in trials.jsonl"
-    )
-}
-
-/// Refuses sides that have a sub-experiment with latencies of different kinds only.
-fn same_kinds(sides: &[Side; 2], args: &CompareArgs) -> Result<(), CliError> {
-    let [reference, results] = sides;
-    for one in &reference.measured {
-        let plans = [&reference.folder, &results.folder].map(|folder| folder.plan(&one.name));
-        if let [Some(one), Some(other)] = plans {
-            same_pattern([one, other], args)?;
+/// What the manifests tell to be different.
+fn note_differences(old: &Results, new: &Results) {
+    for plan in &old.manifest.plan.sub_experiments {
+        let Some(other) = new.plan(&plan.name) else { continue };
+        for (what, one, other) in differences_of_plans(plan, other) {
+            let name = &plan.name;
+            output::say(&format!(
+                "note: '{name}' was measured with {what} {one} in the reference, {other} in the results"
+            ));
         }
     }
-    let names = |side: &Side| side.measured.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
-    let [of_reference, of_results] = [names(reference), names(results)];
-    let others = || of_results.iter().map(String::as_str);
-    let Some((name, other)) = other_kind(of_reference.iter().map(String::as_str), others) else { return Ok(()) };
-    let kind = |side: &Side, name: &str| side.folder.kind(name).map_or("latencies of no known kind", LatencyKind::name);
-    let text = format!(
-        "'{name}' cannot be compared: '{}' measured {}, '{}' only {} ('{other}')",
-        args.reference.display(),
-        kind(reference, name),
-        args.results.display(),
-        kind(results, other)
-    );
-    Err(CliError::new(exit::DATA, text))
+    for [what, one, other] in differences(&old.machine(), &new.machine()) {
+        output::say(&format!("note: {what} {one} in the reference, {other} in the results"));
+    }
 }
 
-/// Refuses latencies of different kinds, and says what else the manifests tell to be different.
-pub fn same_kind([reference, result]: [&SubExperiment; 2], args: &CompareArgs) -> Result<(), CliError> {
-    same_pattern([reference, result], args)?;
-    let name = &reference.name;
-    let [one, other] = [reference, result].map(|plan| plan.workload.topology);
-    let factors = [
-        ("transport", reference.transport.to_string(), result.transport.to_string()),
-        ("wait", reference.wait.to_string(), result.wait.to_string()),
-        ("touch", reference.touch.to_string(), result.touch.to_string()),
-        ("followers", one.followers.to_string(), other.followers.to_string()),
-        ("topics", one.topics.to_string(), other.topics.to_string()),
-        ("publishers", one.publishers.to_string(), other.publishers.to_string()),
-        ("clients", one.clients.to_string(), other.clients.to_string()),
-    ];
-    for (factor, reference, result) in factors.iter().filter(|(_, reference, result)| reference != result) {
-        output::say(&format!(
-            "note: '{name}' was measured with {factor} {reference} in the reference, {result} in the results"
-        ));
-    }
-    Ok(())
+fn nothing(args: &CompareArgs) -> CliError {
+    let [old, new] = [&args.old, &args.new].map(|folder| folder.display());
+    let text = format!("nothing to compare: '{old}' and '{new}' have no figure in common");
+    CliError::new(exit::DATA, text)
 }
 
-/// Refuses different patterns, and calls of different modes: a closed loop keeps processors awake, and a rate does not.
-fn same_pattern([reference, result]: [&SubExperiment; 2], args: &CompareArgs) -> Result<(), CliError> {
-    let name = &reference.name;
-    if reference.pattern != result.pattern {
-        let kinds = [reference, result].map(|plan| kind_of(plan).map_or("no latency", LatencyKind::name));
-        let text = format!(
-            "'{name}' cannot be compared: '{}' measured {} (pattern {}), '{}' {} (pattern {})",
-            args.reference.display(),
-            kinds[0],
-            reference.pattern,
-            args.results.display(),
-            kinds[1],
-            result.pattern
-        );
-        return Err(CliError::new(exit::DATA, text));
+fn by_threshold(args: &CompareArgs, sides: [&Results; 2], selection: &Selection) -> Result<u8, CliError> {
+    if args.margin.is_some() {
+        let text = "--margin is of method ranks, for folders with several rounds; use --threshold";
+        return Err(CliError::new(exit::USAGE, text));
     }
-    let (one, other) = (&reference.workload, &result.workload);
-    if one.is_call() && other.is_call() && one.mode() != other.mode() {
-        let text = format!(
-            "'{name}' cannot be compared: its calls were made by mode {} in '{}', {} in '{}'; measure the same (--mode)",
-            one.mode(),
-            args.reference.display(),
-            other.mode(),
-            args.results.display()
-        );
-        return Err(CliError::new(exit::DATA, text));
+    let threshold = args.threshold.unwrap_or(THRESHOLD);
+    let made = ByThreshold::new(sides, selection, threshold);
+    if made.is_empty() {
+        return Err(nothing(args));
     }
-    Ok(())
+    output::print(&match args.json {
+        true => format!("{:#}\n", threshold_json(&made, args.strict, threshold)),
+        false => output::text(&tripmeter_report::by_threshold(&made, threshold, args.all, args.strict)),
+    })?;
+    Ok(if made.passed(args.strict) { exit::GOOD } else { exit::FINDING })
 }
 
-/// Writes comparison files and pictures; returns their paths.
-fn write(
-    sides: &[Side; 2],
-    made: &ExperimentComparison,
-    folder: &Path,
-    args: &CompareArgs,
-) -> Result<Vec<String>, CliError> {
+fn by_ranks(args: &CompareArgs, sides: [&Results; 2], selection: &Selection) -> Result<u8, CliError> {
+    if args.threshold.is_some() {
+        let text = "--threshold is of --method threshold; use --margin, or name that method";
+        return Err(CliError::new(exit::USAGE, text));
+    }
+    let fewest = fewest_runs(verdicts::RATE);
+    for (folder, side) in [&args.old, &args.new].into_iter().zip(sides) {
+        let rounds = side.manifest.plan.rounds;
+        if u64::from(rounds) < fewest {
+            let text = format!(
+                "'{}' has too few rounds: {rounds}, and an interval at 95 % needs {fewest} of either side; measure more \
+                 (--rounds), or use --method threshold",
+                folder.display()
+            );
+            return Err(CliError::new(exit::DATA, text));
+        }
+    }
+    let margin = args.margin.map_or(MARGIN, |margin| margin.0);
+    let question = Question { layout: Layout::Independent, margin, control: verdicts::CONTROL, power: POWER };
+    let made = ByRuns::new(sides, selection, question)
+        .map_err(|error| CliError::new(exit::DATA, format!("the runs cannot be compared: {error}")))?;
+    if made.judgements.is_empty() {
+        return Err(nothing(args));
+    }
+    output::print(&match args.json {
+        true => format!("{:#}\n", ranks_json(&made, args.strict)),
+        false => output::text(&tripmeter_report::by_runs(&made, EFFECT.max(2.0 * margin), args.strict)),
+    })?;
+    Ok(match made.passed(args.strict) {
+        _ if !made.failures.is_empty() => exit::PARTIAL,
+        true => exit::GOOD,
+        false => exit::FINDING,
+    })
+}
+
+/// Draws each figure of both sides over payloads.
+fn draw(folder: &Path, sides: [&Results; 2], selection: &Selection, options: Options) -> Result<(), CliError> {
     create_folder(folder)?;
-    let options = args.plotting.options();
-    let mut files = Vec::new();
-    let mut jobs: Vec<PictureJob> = Vec::new();
-    for one in &made.both {
-        let Some((reference, result)) = sides[0].of(&one.name).zip(sides[1].of(&one.name)) else { continue };
-        let labels = [format!("Reference: {}", sides[0].name), format!("Result: {}", sides[1].name)];
-        let text = comparison_csv([(&labels[0], &reference.summary), (&labels[1], &result.summary)]);
-        let file = folder.join(format!("{}_comparison.csv", one.name));
-        write_whole(&file, &text)?;
-        files.push(file.display().to_string());
-        let kind = sides.iter().find_map(|side| side.folder.kind(&one.name));
-        let named = [
-            Named { name: &sides[0].name, summary: &reference.summary },
-            Named { name: &sides[1].name, summary: &result.summary },
-        ];
-        for pair in COMPARED {
-            jobs.push(Box::new(move || latency::experiment_comparison(&one.name, pair, named, kind, &options)));
+    let figures = sides.map(|side| selection.select(&side.table()));
+    let of_both = figures.iter().flatten().map(|one| one.address.clone());
+    let mut drawn: Vec<(Address, Vec<u64>)> = Vec::new();
+    for address in of_both {
+        let bytes = address.payload_bytes;
+        match drawn.iter_mut().find(|(known, _)| verdicts::is_same_line(known, &address)) {
+            Some((_, payloads)) if !payloads.contains(&bytes) => payloads.push(bytes),
+            Some(_) => {}
+            None => drawn.push((address, vec![bytes])),
         }
     }
-    let pictures = draw_all(folder, jobs)?;
-    files.extend(pictures.iter().map(|picture| picture.display().to_string()));
-    Ok(files)
-}
-
-/// The summaries of both sides, one below the other.
-fn summaries(sides: &[Side; 2], made: &ExperimentComparison) -> Document {
-    let tables = made.both.iter().filter_map(|one| {
-        let (reference, result) = sides[0].of(&one.name).zip(sides[1].of(&one.name))?;
-        let sides = [("reference", &reference.summary), ("result", &result.summary)];
-        Some(Block::Table(side_by_side(&one.name, sides)))
+    let jobs = drawn.iter_mut().map(|(address, payloads)| -> PictureJob<'_> {
+        payloads.sort_unstable();
+        let line = |(name, side): (&str, usize)| {
+            let value = |&payload_bytes: &u64| {
+                let wanted = Address { payload_bytes, ..address.clone() };
+                figures[side].iter().find(|one| one.address == wanted).map_or(f64::NAN, |one| one.value)
+            };
+            let values = payloads.iter().map(value).collect();
+            PlotLine { name: name.to_owned(), values, role: Role::Measured }
+        };
+        let lines = [("reference", 0), ("result", 1)].map(line);
+        Box::new(move || {
+            let subject = PlotSubject { address, title: "Comparison of", suffix: "comparison" };
+            subject.over_payloads(payloads, &lines, &options)
+        })
     });
-    Document { blocks: tables.collect() }
+    draw_all(folder, jobs.collect()).map(|_| ())
 }
 
-/// Everything, for programs.
-fn as_json(made: &ExperimentComparison, args: &CompareArgs, threshold: f64) -> Value {
+fn threshold_json(made: &ByThreshold, strict: bool, threshold: f64) -> Value {
     let row = |one: &Compared| {
-        // What is no time has no unit in its names, but beside them.
-        let names = if one.figure.is_latency() { ["reference_us", "result_us"] } else { ["reference", "result"] };
-        let mut value = json!({
-            "figure": one.figure.column(),
-            "payload_bytes": payload_json(&one.bytes),
-            "unit": one.figure.unit(),
-            "increase_percent": one.percent().map(thousandths),
-            "outcome": one.outcome.name(),
-        });
-        value[names[0]] = json!(one.reference);
-        value[names[1]] = json!(one.result);
+        let mut value = verdicts::address_json(&one.address);
+        value["reference"] = json!(one.reference);
+        value["result"] = json!(one.result);
+        value["increase_share"] = json!(one.increase());
+        value["outcome"] = json!(one.outcome.name());
         value
     };
     let subs = made.both.iter().map(|one| {
         json!({
             "name": one.name,
-            "passed": one.passed(args.strict),
+            "passed": one.passed(strict),
             "distrust": one.distrust,
             "comparisons": one.compared.iter().map(row).collect::<Vec<_>>(),
         })
     });
     json!({
-        "passed": made.passed(args.strict),
+        "passed": made.passed(strict),
         "method": "threshold",
-        "fail_threshold": threshold,
+        "threshold": threshold,
         "sub_experiments": subs.collect::<Vec<_>>(),
+        "missing_in_results": made.missing,
+        "only_in_results": made.new,
+    })
+}
+
+fn ranks_json(made: &ByRuns, strict: bool) -> Value {
+    json!({
+        "passed": made.passed(strict),
+        "method": "ranks",
+        "question": verdicts::question_json(&made.question),
+        "comparisons": made.judgements.iter().map(verdicts::judgement_json).collect::<Vec<_>>(),
+        "failures": made.failures,
+        "without_ratio": made.without_ratio,
         "missing_in_results": made.missing,
         "only_in_results": made.new,
     })

@@ -11,7 +11,7 @@ use tripmeter_model::file::write_named;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::{exit, printable};
 use tripmeter_report::plots::Options;
-use tripmeter_report::plots::aimrt::{NamedResults, drawings};
+use tripmeter_report::plots::aimrt::{NamedResults, charts};
 
 /// Where plots go in a results folder.
 const PLOTS: &str = "plots";
@@ -83,8 +83,8 @@ pub fn plots_of_run(manifest: &Manifest, folder: &Path, quiet: bool) -> Result<(
 
 /// Draws everything there is; returns the files.
 fn draw(results: &[NamedResults<'_>], place: &Path, options: Options) -> Result<Vec<PathBuf>, CliError> {
-    let drawings = drawings(results, &options);
-    let jobs = drawings.iter().map(|drawing| -> PictureJob<'_> { Box::new(move || drawing.draw(&options)) });
+    let document = charts(results);
+    let jobs = document.charts().map(|chart| -> PictureJob<'_> { Box::new(move || chart.picture(&options)) });
     draw_all(place, jobs.collect())
 }
 

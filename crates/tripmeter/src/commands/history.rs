@@ -1,325 +1,142 @@
-//! `tripmeter history`: how experiments developed over time, as plots, and by steps and slow drifts.
+//! `tripmeter history`: figures over time, their steps and slow drifts.
 
-use super::check::requirements;
+use super::check::limits;
 use crate::args::HistoryArgs;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::{PictureJob, draw_all};
-use crate::summaries::{ExperimentFolder, MachineFacts, differences, runs};
+use crate::results::{folders_in, note_left_out, open_finished, selection};
+use crate::verdicts::is_same_line;
 use std::path::Path;
-use tripmeter_model::bytes::Bytes;
-use tripmeter_model::check::Check;
+use tripmeter_analysis::history::{History, KnownMark, Series};
+use tripmeter_model::address::Address;
 use tripmeter_model::exit;
-use tripmeter_model::magnitude::Magnitude;
-use tripmeter_model::requirements::Requirements;
-use tripmeter_model::summary::Summary;
+use tripmeter_model::limits::Limits;
+use tripmeter_model::payload::display_size;
+use tripmeter_report::changes;
+use tripmeter_report::counted;
 use tripmeter_report::plots::Options;
-use tripmeter_report::plots::latency::{self, LatencyKind, Named};
-use tripmeter_report::{Change, changes, counted};
+use tripmeter_report::plots::addresses::{PlotLine, PlotSubject, Role};
 use tripmeter_stats::change_points::StepOptions;
-use tripmeter_stats::{median, slow_drift};
-
-/// One sub-experiment in every experiment that has it, oldest first.
-struct Past {
-    name: String,
-    kind: Option<LatencyKind>,
-    experiments: Vec<(String, Summary)>,
-    /// What each experiment was measured on, as far as it is known.
-    machines: Vec<Option<MachineFacts>>,
-}
 
 /// `tripmeter history`
 pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
-    let limits = args.requirements.as_deref().map(requirements).transpose()?;
-    let pasts = pasts(&args.experiments_results, args.allow_damage)?;
-    if let Some(folder) = &args.plots_directory {
-        output::print(&draw_all_of(&pasts, limits.as_ref(), folder, args.plotting.options())?)?;
-    }
-    if !args.fail_on_change {
-        return Ok(exit::GOOD);
-    }
-    let (found, series) = changes_of(&pasts, args)?;
-    output::print(&format!("{}{}", output::text(&changes(&found, series)), changes_of_environment(&pasts)))?;
-    Ok(if found.iter().all(|change| change.is_known) { exit::GOOD } else { exit::FINDING })
-}
-
-/// The steps and slow drifts of every figure, and in how many series they were looked for.
-fn changes_of(pasts: &[Past], args: &HistoryArgs) -> Result<(Vec<Change>, usize), CliError> {
-    let marks: Vec<KnownMark> = args.known.iter().map(|name| KnownMark::of(name, false)).collect();
-    let drift_marks: Vec<KnownMark> = args.known_drift.iter().map(|name| KnownMark::of(name, true)).collect();
-    for mark in marks.iter().chain(&drift_marks) {
-        mark.check(pasts)?;
+    let limits = args.limits.as_deref().map(limits).transpose()?;
+    let history = read(args)?;
+    let marks = |names: &[String]| names.iter().map(|name| KnownMark::of(name)).collect::<Vec<_>>();
+    let (steps, drifts) = (marks(&args.known), marks(&args.known_drift));
+    let all = [(&steps, &args.known, "--known"), (&drifts, &args.known_drift, "--known-drift")];
+    for (marks, names, flag) in all {
+        if let Some((_, name)) = marks.iter().zip(names).find(|(mark, _)| !history.has(mark)) {
+            let text =
+                format!("there is no experiment '{name}' with figures; name one as its folder is called ({flag})");
+            return Err(CliError::new(exit::USAGE, text));
+        }
     }
     let options = StepOptions { min_change: args.min_change.0, ..StepOptions::default() };
-    let (mut found, mut series) = (Vec::new(), 0);
-    for past in pasts {
-        for bytes in payloads(past) {
-            for figure in watched(past) {
-                let points = points_of(past, bytes, figure);
-                let places =
-                    |is_one: &dyn Fn(usize) -> bool| (1..points.len()).filter(|&at| is_one(at)).collect::<Vec<_>>();
-                let breaks = places(&|at| is_other(points[at - 1].machine, points[at].machine));
-                let known = places(&|at| marks.iter().any(|mark| mark.first(past, &points) == Some(at)));
-                let values: Vec<f64> = points.iter().map(|point| point.value).collect();
-                if values.is_empty() {
-                    continue;
-                }
-                let changed = slow_drift::changes(&values, &breaks, &known, &options)
-                    .map_err(|error| CliError::new(exit::DATA, format!("'{}': {error}", past.name)))?;
-                series += 1;
-                let change = |since: usize, until: Option<usize>, [before, after, p]: [f64; 3], is_known| Change {
-                    name: past.name.clone(),
-                    bytes: bytes.text().to_owned(),
-                    figure: figure.column().to_owned() + if figure.is_latency() { " [µs]" } else { "" },
-                    kind: past.kind.filter(|_| figure.is_latency()).map(LatencyKind::name),
-                    since: points[since].experiment.to_owned(),
-                    until: until.map(|at| points[at].experiment.to_owned()),
-                    before,
-                    after,
-                    p,
-                    is_known,
-                };
-                let steps = changed.steps.iter();
-                found.extend(steps.map(|one| change(one.index, None, [one.before, one.after, one.p], one.is_known)));
-                let known_up_to = drift_marks.iter().filter_map(|mark| mark.last(past, &points)).max();
-                found.extend(changed.drifts.iter().map(|one| {
-                    let is_known = known_up_to.is_some_and(|last| one.last <= last);
-                    change(one.first, Some(one.last), [one.begin, one.end, one.p], is_known)
-                }));
-            }
+    let (found, series) = history.changes(&steps, &drifts, &options).map_err(|why| CliError::new(exit::DATA, why))?;
+    if let Some(folder) = &args.plots {
+        output::print(&draw(&history, limits.as_ref(), folder, args.plotting.options())?)?;
+    }
+    output::print(&output::text(&changes(&found, series)))?;
+    for line in history.changes_of_machine() {
+        output::print(&format!("{line}\n"))?;
+    }
+    let is_changed = found.iter().any(|change| !change.is_known);
+    Ok(if args.fail_on_change && is_changed { exit::FINDING } else { exit::GOOD })
+}
+
+fn read(args: &HistoryArgs) -> Result<History, CliError> {
+    let mut all = Vec::new();
+    for folder in folders_in(std::slice::from_ref(&args.folder))? {
+        if let Some(results) = open_finished(&folder, args.allow_damage)? {
+            note_left_out(&folder.name, &results);
+            all.push((folder.name, results));
         }
     }
-    Ok((found, series))
+    let selection = selection(&args.figures.figures, &all.iter().map(|(_, results)| results).collect::<Vec<_>>())?;
+    let mut history = History::default();
+    all.iter().for_each(|(name, results)| history.add(name, results, &selection));
+    match history.series.is_empty() {
+        true => Err(CliError::new(exit::DATA, format!("there are no figures in '{}'", args.folder.display()))),
+        false => Ok(history),
+    }
 }
 
-/// What people have marked as known: an experiment, of all sub-experiments or of one.
-struct KnownMark<'a> {
-    experiment: &'a str,
-    sub_experiment: Option<&'a str>,
-    flag: &'static str,
-}
-
-impl<'a> KnownMark<'a> {
-    fn of(text: &'a str, is_drift: bool) -> Self {
-        let (experiment, sub_experiment) = text.split_once(':').map_or((text, None), |(one, sub)| (one, Some(sub)));
-        Self { experiment, sub_experiment, flag: if is_drift { "--known-drift" } else { "--known" } }
-    }
-
-    fn is_of(&self, past: &Past) -> bool {
-        self.sub_experiment.is_none_or(|name| name == past.name)
-    }
-
-    /// That there is such an experiment.
-    fn check(&self, pasts: &[Past]) -> Result<(), CliError> {
-        let Self { experiment, sub_experiment, flag } = self;
-        let mut names = pasts.iter().filter(|past| self.is_of(past)).flat_map(|past| &past.experiments);
-        if names.any(|(name, _)| is_of(name, experiment)) {
-            return Ok(());
+/// Draws every figure over experiments and over payloads; returns what was drawn, in lines.
+fn draw(history: &History, limits: Option<&Limits>, folder: &Path, options: Options) -> Result<String, CliError> {
+    let mut groups: Vec<Vec<&Series>> = Vec::new();
+    for series in &history.series {
+        match groups.iter_mut().find(|group| is_same_line(&group[0].address, &series.address)) {
+            Some(group) => group.push(series),
+            None => groups.push(vec![series]),
         }
-        let of = sub_experiment.map_or(String::new(), |name| format!(" of '{name}'"));
-        let text = format!(
-            "there is no experiment '{experiment}' with figures{of}; name one as its folder is called ({flag})"
-        );
-        Err(CliError::new(exit::USAGE, text))
     }
-
-    /// Its place among the points of a figure.
-    fn first(&self, past: &Past, points: &[HistoryPoint<'_>]) -> Option<usize> {
-        points.iter().position(|point| self.is_of(past) && is_of(point.experiment, self.experiment))
-    }
-
-    /// The place of its last round.
-    fn last(&self, past: &Past, points: &[HistoryPoint<'_>]) -> Option<usize> {
-        points.iter().rposition(|point| self.is_of(past) && is_of(point.experiment, self.experiment))
-    }
-}
-
-/// A figure of one experiment.
-struct HistoryPoint<'a> {
-    experiment: &'a str,
-    machine: Option<&'a MachineFacts>,
-    /// Of several rounds the median: what differs from one experiment to the next is the same for all rounds of one, so
-    /// that they are no runs of their own.
-    value: f64,
-}
-
-/// One figure of every experiment that has it, oldest first.
-fn points_of<'a>(past: &'a Past, bytes: &Bytes, figure: Magnitude) -> Vec<HistoryPoint<'a>> {
-    let runs: Vec<_> = past
-        .experiments
+    groups.iter_mut().for_each(|group| group.sort_by_key(|series| series.address.payload_bytes));
+    let drawing = Drawing { history, limits, options };
+    let jobs: Vec<PictureJob> = groups
         .iter()
-        .zip(&past.machines)
-        .filter_map(|((run, summary), machine)| {
-            let value = figure.of(summary.row(bytes)?);
-            (value > 0.0 && value.is_finite()).then_some((experiment_of(run), machine.as_ref(), value))
+        .flat_map(|group| -> [PictureJob; 2] {
+            let drawing = &drawing;
+            [Box::new(move || drawing.by_run(group)), Box::new(move || drawing.by_payload(group))]
         })
         .collect();
-    runs.chunk_by(|one, next| one.0 == next.0)
-        .filter_map(|rounds| {
-            let values: Vec<f64> = rounds.iter().map(|round| round.2).collect();
-            let (experiment, machine, _) = *rounds.first()?;
-            Some(HistoryPoint { experiment, machine, value: median(&values)? })
-        })
-        .collect()
+    let count = draw_all(folder, jobs)?.len();
+    let experiments = counted(history.experiments.len(), "experiment");
+    Ok(format!("{count} plots of {experiments} are in '{}'\n", folder.display()))
 }
 
-/// The experiment that a run is, or is a round of.
-fn experiment_of(run: &str) -> &str {
-    run.rsplit_once('/').map_or(run, |(experiment, _)| experiment)
-}
-
-/// Whether figures of two experiments cannot be compared: something is known to differ, or nothing is known of one.
-fn is_other(one: Option<&MachineFacts>, other: Option<&MachineFacts>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => differences(one, other).next().is_some(),
-        _ => one.is_some() != other.is_some(),
-    }
-}
-
-/// A line for each experiment from which on another environment was measured in.
-fn changes_of_environment(pasts: &[Past]) -> String {
-    let mut told: Vec<String> = Vec::new();
-    for past in pasts {
-        for (at, pair) in past.machines.windows(2).enumerate() {
-            let [one, other] = [pair[0].as_ref(), pair[1].as_ref()];
-            if !is_other(one, other) {
-                continue;
-            }
-            let what = match one.zip(other) {
-                Some((one, other)) => {
-                    let changed = differences(one, other).map(|[name, one, other]| format!("{name} {one} -> {other}"));
-                    changed.collect::<Vec<_>>().join("; ")
-                }
-                None => "of one side it is not known".to_owned(),
-            };
-            let since = past.experiments.get(at + 1).map_or("", |(run, _)| experiment_of(run));
-            told.push(format!("another environment since '{since}', across which no changes are looked for: {what}\n"));
-        }
-    }
-    told.sort();
-    told.dedup();
-    told.concat()
-}
-
-/// The figures that changes are looked for in. Losses are mostly 0, and what is 0 has no ratio.
-fn watched(past: &Past) -> Vec<Magnitude> {
-    let figures = figures(past).into_iter();
-    figures.filter(|figure| !matches!(figure, Magnitude::Min | Magnitude::Max | Magnitude::Loss)).collect()
-}
-
-/// The figures that there are.
-fn figures(past: &Past) -> Vec<Magnitude> {
-    Magnitude::of_summaries(&past.experiments.iter().map(|(_, summary)| summary).collect::<Vec<_>>())
-}
-
-/// Whether a run is that experiment, or a round of it.
-fn is_of(run: &str, experiment: &str) -> bool {
-    run.strip_prefix(experiment).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// Every payload that an experiment has, ascending.
-fn payloads(past: &Past) -> Vec<&Bytes> {
-    let rows = past.experiments.iter().flat_map(|(_, summary)| &summary.rows);
-    let mut payloads: Vec<_> = rows.map(|row| &row.bytes).collect();
-    payloads.sort();
-    payloads.dedup();
-    payloads
-}
-
-fn draw_all_of(
-    pasts: &[Past],
-    limits: Option<&Requirements>,
-    folder: &Path,
+/// What all plots have in common.
+struct Drawing<'a> {
+    history: &'a History,
+    limits: Option<&'a Limits>,
     options: Options,
-) -> Result<String, CliError> {
-    let mut told = String::new();
-    for past in pasts {
-        let jobs = jobs(past, limits, options);
-        let count = draw_all(folder, jobs)?.len();
-        let Past { name, experiments, .. } = past;
-        let without = match limits {
-            Some(limits) if limits.of(name).next().is_none() => ", without requirements",
-            _ => "",
-        };
-        let experiments = counted(experiments.len(), "experiment");
-        told += &format!("{name}: {count} plots of {experiments}{without}\n");
-    }
-    Ok(told + &format!("plots are in '{}'\n", folder.display()))
 }
 
-/// Every sub-experiment in a database, in the order of first appearance.
-fn pasts(database: &Path, allows_damage: bool) -> Result<Vec<Past>, CliError> {
-    let mut pasts: Vec<Past> = Vec::new();
-    for run in runs(database)? {
-        let mut folder = ExperimentFolder::open(&run.path)?;
-        folder.allows_damage = allows_damage;
-        if folder.is_running() {
-            output::say(&format!("note: left out of the history: '{}' is being measured, or was killed", run.name));
-            continue;
-        }
-        folder.summarise(false)?;
-        for measured in folder.measured()?.into_iter().filter(|measured| !measured.summary.rows.is_empty()) {
-            if let Some(why) = folder.distrust(&measured.name) {
-                output::say(&format!("note: left out of the history: '{}' of '{}': {why}", measured.name, run.name));
-                continue;
+type Drawn = Result<tripmeter_report::plots::Picture, tripmeter_report::plots::PlotError>;
+
+impl Drawing<'_> {
+    fn limit(&self, address: &Address) -> Option<f64> {
+        Some(self.limits?.of(address)?.limit)
+    }
+
+    /// A line for each payload over the experiments, and its limit.
+    fn by_run(&self, group: &[&Series]) -> Drawn {
+        let count = self.history.experiments.len();
+        let mut lines = Vec::new();
+        for series in group {
+            let mut values = vec![f64::NAN; count];
+            series.points.iter().for_each(|point| values[point.experiment] = point.value);
+            let name = display_size(series.address.payload_bytes);
+            if let Some(limit) = self.limit(&series.address) {
+                let name = format!("limit of {name}");
+                lines.push(PlotLine { name, values: vec![limit; count], role: Role::Limit });
             }
-            let experiment = (run.name.clone(), measured.summary);
-            match pasts.iter_mut().find(|past| past.name == measured.name) {
-                Some(past) => {
-                    same_kind(past, folder.kind(&past.name), &run.name)?;
-                    past.experiments.push(experiment);
-                    past.machines.push(folder.machine());
-                }
-                None => {
-                    let (kind, machines) = (folder.kind(&measured.name), vec![folder.machine()]);
-                    pasts.push(Past { name: measured.name, kind, experiments: vec![experiment], machines });
-                }
+            lines.push(PlotLine { name, values, role: Role::Measured });
+        }
+        let subject = PlotSubject { address: &group[0].address, title: "History of", suffix: "by_run" };
+        subject.over_experiments(&self.history.experiments, &lines, &self.options)
+    }
+
+    /// A line for each experiment over the payloads, and the limits.
+    fn by_payload(&self, group: &[&Series]) -> Drawn {
+        let of = self.history.experiments.len();
+        let mut lines: Vec<PlotLine> = Vec::new();
+        for (place, name) in self.history.experiments.iter().enumerate() {
+            let value = |series: &&Series| {
+                series.points.iter().find(|point| point.experiment == place).map_or(f64::NAN, |point| point.value)
+            };
+            let values: Vec<f64> = group.iter().map(value).collect();
+            if values.iter().any(|value| value.is_finite()) {
+                lines.push(PlotLine { name: name.clone(), values, role: Role::Experiment { place, of } });
             }
         }
-    }
-    match pasts.is_empty() {
-        true => Err(CliError::new(
-            exit::DATA,
-            format!("nothing to plot: no summary in '{}' has figures", database.display()),
-        )),
-        false => Ok(pasts),
-    }
-}
-
-/// Refuses figures of another kind under the same name.
-fn same_kind(past: &Past, kind: Option<LatencyKind>, run: &str) -> Result<(), CliError> {
-    let (Some(known), Some(kind)) = (past.kind, kind) else { return Ok(()) };
-    if known == kind {
-        return Ok(());
-    }
-    let (name, first) = (&past.name, past.experiments.first().map_or("", |(name, _)| name));
-    let text = format!(
-        "'{name}' cannot be compared over time: '{first}' measured {}, '{run}' {}; keep experiments of different \
-         patterns in different folders",
-        known.name(),
-        kind.name()
-    );
-    Err(CliError::new(exit::DATA, text))
-}
-
-fn jobs<'a>(past: &'a Past, limits: Option<&'a Requirements>, options: Options) -> Vec<PictureJob<'a>> {
-    let Past { name, kind, experiments, .. } = past;
-    let named = || -> Vec<Named> { experiments.iter().map(|(name, summary)| Named { name, summary }).collect() };
-    let mut jobs: Vec<PictureJob> = Vec::new();
-    for magnitude in figures(past) {
-        jobs.push(Box::new(move || latency::history_magnitude(name, magnitude, &named(), *kind, &options)));
-        jobs.push(Box::new(move || latency::history_by_date(name, magnitude, &named(), *kind, &options)));
-    }
-    let has = figures(past);
-    let checks = || [Check::Median, Check::Max, Check::P99].into_iter().chain(Check::MORE);
-    for bytes in payloads(past) {
-        let limit = limits.and_then(|limits| limits.of(name).find(|limit| limit.bytes == *bytes));
-        for check in checks().filter(|check| has.contains(&check.magnitude())) {
-            let magnitude = check.magnitude();
-            let limit = limit.and_then(|limit| limit.limit(check));
-            let job = move || latency::history_payload(name, bytes, magnitude, &named(), limit, *kind, &options);
-            jobs.push(Box::new(job));
+        let limits: Vec<f64> = group.iter().map(|series| self.limit(&series.address).unwrap_or(f64::NAN)).collect();
+        if limits.iter().any(|limit| limit.is_finite()) {
+            lines.push(PlotLine { name: "limit".to_owned(), values: limits, role: Role::Limit });
         }
+        let payloads: Vec<u64> = group.iter().map(|series| series.address.payload_bytes).collect();
+        let subject = PlotSubject { address: &group[0].address, title: "History of", suffix: "by_payload" };
+        subject.over_payloads(&payloads, &lines, &self.options)
     }
-    jobs
 }

@@ -107,8 +107,8 @@ fn help_is_data_and_shows_examples() {
         "selftest",
         "completions",
         "man",
+        "eprosima",
         "check",
-        "requirements",
         "compare",
         "history",
     ] {
@@ -139,6 +139,8 @@ fn wrong_words_are_usage_errors() {
     fails(&["ping", "-n", "many"], 64, &["'many'"]);
     fails(&["ping", "-n", "-5"], 64, &["-5"]);
     fails(&["ping", "--leader-cpu", "first"], 64, &["the number of a CPU, or none"]);
+    fails(&["ping", "iceperf"], 64, &["is an experiment", "`tripmeter run iceperf`"]);
+    fails(&["ping", "mine.toml"], 64, &["is an experiment", "`tripmeter run mine.toml`"]);
     fails(&["run", "icerpef"], 64, &["unknown preset 'icerpef'", "did you mean 'iceperf'?"]);
     fails(&["list", "presets", "fast"], 64, &["unknown transport 'presets'"]);
     fails(&["ping", "usd"], 64, &["unknown transport 'usd'", "did you mean 'uds'?"]);
@@ -208,7 +210,7 @@ fn presets_are_listed_and_printed_as_files_that_can_be_run() {
     let folder = tempfile::tempdir().unwrap();
     let copy = file(&folder, "mine.toml", &text);
     // As a file, it must have all it names; iceoryx is not to be found here.
-    fails(&["run", &copy], 69, &["'iceoryx' is not available: not built", "scripts/build-transports.sh iceoryx"]);
+    fails(&["run", &copy], 69, &["'iceoryx' is not available: not built", "`tripmeter install iceoryx`"]);
 }
 
 #[test]
@@ -270,7 +272,7 @@ fn iceperf_has_its_own_flags() {
 fn transports_are_listed_with_what_is_missing() {
     let text = prints(&["list", "shm", "iceoryx-cpp-api"]);
     assert!(text.starts_with("shm: ") && text.contains("shm/ring") && text.contains("zero-copy"), "{text}");
-    assert!(text.contains("MISSING: not built; packages needed: "), "{text}");
+    assert!(text.contains("MISSING: not built; `tripmeter install iceoryx` gets it (packages needed: "), "{text}");
     let json: serde_json::Value = serde_json::from_str(&prints(&["list", "--json"])).unwrap();
     let rows = json.as_array().unwrap();
     let row = |system: &str| rows.iter().find(|row| row["system"] == system).unwrap();

@@ -73,7 +73,7 @@ fn a_manifest_with_a_path_for_a_name_is_refused_and_nothing_leaves_its_folder() 
             Command::new("cp").arg("-r").args([&results, &copy]).status().unwrap();
             change(&copy, |manifest| *manifest.pointer_mut(list).unwrap() = json!(name));
             for line in
-                ["table a/b/runs/one", "compare -p a/b/p -R results -r a/b/runs/one", "history -p a/b/p -e a/b/runs"]
+                ["show a/b/runs/one", "compare -p a/b/p -R results -r a/b/runs/one", "history -p a/b/p -e a/b/runs"]
             {
                 let refused = tripmeter(&place, line).with(exit::DATA);
                 refused.says(&["manifest.json", "is no name"]);
@@ -121,7 +121,7 @@ fn an_experiment_is_read_from_standard_input() {
     let place = folder();
     fs::write(place.path().join("x.toml"), "[[sub_experiment]]\ntransport = \"uds/stream\"\n").unwrap();
     for name in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
-        let words = ["ping", "-q", name, "--no-floor", "-n", "10", "--payloads", "16", "-o", "results"];
+        let words = ["run", "-q", name, "--no-floor", "-n", "10", "--payloads", "16", "-o", "results"];
         let wrapper = ["sh", "-c", "cat x.toml | \"$@\"", "sh"];
         Tripmeter::under(&wrapper, words).at(place.path()).run().with(exit::GOOD);
         fs::remove_dir_all(place.path().join("results")).unwrap();
@@ -141,7 +141,9 @@ fn a_fifo_in_the_place_of_a_file_is_an_error() {
     }
     fs::remove_file(results.join("manifest.json")).unwrap();
     fifo(&results.join("manifest.json"));
-    for line in ["table results", "eprosima process results", "compare -R results -r results", "plot results"] {
+    for line in
+        ["show results", "eprosima process results", "compare -R results -r results", "export results --format svg"]
+    {
         tripmeter(&place, line).with(exit::NO_INPUT).one_line(&["manifest.json", "name a regular file"]);
     }
 }
@@ -253,7 +255,7 @@ fn numbers_and_texts_of_a_manifest_have_limits() {
     let results = place.path().join("results");
     let before = fs::read(results.join("manifest.json")).unwrap();
     let told = |parts: &[&str]| {
-        in_little_memory(&place, "table results").with(exit::DATA).one_line(parts);
+        in_little_memory(&place, "show results").with(exit::DATA).one_line(parts);
         fs::write(results.join("manifest.json"), &before).unwrap();
     };
     change(&results, |manifest| manifest["plan"]["rounds"] = json!(u32::MAX));

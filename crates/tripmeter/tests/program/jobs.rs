@@ -1,4 +1,4 @@
-//! Commands that measure and then judge: `job` and `requirements --runs`; and what manifests say to those that judge.
+//! `requirements --runs`; and what manifests say to commands that judge.
 
 use crate::common::{CHANNEL, LONGEST, PINGPONG, Tripmeter, alone, folder, manifest};
 use std::fs;
@@ -110,86 +110,6 @@ fn limits_from_too_few_runs_say_which_of_them_fail() {
         assert!(!told.contains("fail"), "percentile {percentile}: {told}");
     }
     assert_eq!([1, 2, 3].map(check), [Some(0); 3]);
-}
-
-#[test]
-fn a_job_fills_a_database() {
-    let _alone = alone();
-    let place = folder();
-    let job = |words: &[&str]| {
-        tripmeter(&place, &[&["eprosima", "job", "-d", "db", "-r", "limits.csv", "--svg"], words, &SMALL].concat())
-            .run()
-    };
-    job(&[]).with(66).one_line(&["limits.csv"]);
-    assert!(!place.path().join("db").exists(), "something was run without requirements");
-    limits(&place, 1e9);
-    let done = job(&[]).with(0).clean();
-    assert!(done.unwrapped().contains("Experiment check passed"), "{}", done.stdout);
-    let results = place.path().join("db/experiments_results");
-    let experiments =
-        || -> Vec<_> { fs::read_dir(&results).unwrap().map(|entry| entry.unwrap().file_name()).collect() };
-    let first = experiments();
-    assert_eq!(first.len(), 1);
-    let made = results.join(&first[0]);
-    let files = [format!("measurements_{NAME}_summary.csv"), format!("checks_{NAME}.csv"), "manifest.json".to_owned()];
-    files.iter().for_each(|file| assert!(made.join(file).is_file(), "{file}"));
-    assert!(made.join("plots/comparison_median.svg").is_file());
-    assert!(made.join(format!("plots/measurements_{NAME}/histogram_64.svg")).is_file());
-    assert!(made.join(format!("plots/measurements_{NAME}/comparison_max.svg")).is_file());
-    assert!(place.path().join(format!("db/history_plots/{NAME}/64_bytes_99.svg")).is_file());
-
-    // A run that does not count leaves no history to draw, which is no reason to hide its check.
-    let file = format!(
-        "[[sub_experiment]]\nname = \"{NAME}\"\ntransport = \"inmem?damage_body=10,30,50\"\ntouch = \"full\"\n"
-    );
-    fs::write(place.path().join("damaged.toml"), file).unwrap();
-    let words = [
-        "eprosima",
-        "job",
-        "damaged.toml",
-        "-d",
-        "other",
-        "-r",
-        "limits.csv",
-        "--attempts",
-        "1",
-        "--loss-timeout",
-        "2",
-    ];
-    let done = tripmeter(&place, &[&words, &SMALL[2..]].concat()).run().with(75).says(&["note: no history"]);
-    assert!(done.unwrapped().contains("Experiment check passed"), "{}", done.stdout);
-
-    limits(&place, 0.0);
-    job(&["--depth", "1"]).with(1).says(&["removed: ", &first[0].to_string_lossy()]).clean();
-    assert!(experiments().len() == 1 && experiments() != first);
-    job(&["--label", "v1"]).with(1);
-    job(&["--label", "v1"]).with(73).one_line(&["v1", "not empty"]);
-    job(&["--label", "../v1"]).with(64).one_line(&["label"]);
-    job(&["--rounds", "2"]).with(64).one_line(&["--rounds"]);
-}
-
-#[test]
-fn a_job_refuses_requirements_that_it_cannot_check_before_it_measures() {
-    let place = folder();
-    let file = place.path().join("limits.csv");
-    let refused = |rows: &str, more: &[&str], parts: &[&str]| {
-        fs::write(&file, format!("Experiment type,Bytes,Median,99%,Max\n{rows}\n")).unwrap();
-        let words = [&["eprosima", "job", "-d", "db", "-r", "limits.csv"], more, &SMALL].concat();
-        tripmeter(&place, &words).run().with(65).one_line(parts);
-        assert!(!place.path().join("db").exists(), "something was measured");
-    };
-    let own = format!("{NAME},16,1e9,1e9,1e9");
-    refused("other,16,1e9,1e9,1e9", &[], &["nothing to check", "limits.csv", NAME]);
-    refused(&format!("{own}\n{NAME},1024,1e9,1e9,1e9"), &[], &[NAME, "1024 bytes", "16, 64", "--payloads"]);
-    refused(
-        &format!("{NAME}@service_1000hz,16,1e9,1e9,1e9"),
-        &[],
-        &["one_way, service time", "rtt_half", "different kinds"],
-    );
-    let channel = ["--pattern", "channel", "--rate", "1000"];
-    let name = "uds_datagram_block_channel";
-    refused(&format!("{name},16,1e9,1e9,1e9"), &channel, &[name, "different kinds"]);
-    refused(&format!("{own}\nother,16,1e9,1e9,1e9"), &["--strict"], &["other", "--strict"]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use super::*;
 use crate::fixture;
+use crate::plots::{Format, Options};
 use tripmeter_model::Pattern;
 use tripmeter_model::experiment::Mode;
 use tripmeter_model::manifest::PayloadResult;
@@ -9,19 +10,27 @@ fn named<'a>(name: &'a str, manifest: &'a Manifest) -> NamedResults<'a> {
     NamedResults { name, manifest }
 }
 
-fn of(manifest: &Manifest) -> Vec<Drawing> {
-    drawings(&[named("", manifest)], &Options::default())
+fn charts_of(results: &[NamedResults<'_>]) -> Vec<Chart> {
+    charts(results).charts().cloned().collect()
 }
 
-fn names(drawings: &[Drawing]) -> Vec<&str> {
-    drawings.iter().map(|drawing| drawing.name.as_str()).collect()
+fn of(manifest: &Manifest) -> Vec<Chart> {
+    charts_of(&[named("", manifest)])
 }
 
-/// The drawings, which are left to be looked at if that is asked for.
-fn kept(manifest: &Manifest, kind: &str) -> Vec<Drawing> {
+fn chart_bytes(chart: &Chart, options: Options) -> Vec<u8> {
+    chart.picture(&options).unwrap().bytes
+}
+
+fn names(charts: &[Chart]) -> Vec<&str> {
+    charts.iter().map(|chart| chart.name.as_str()).collect()
+}
+
+/// The charts, which are left to be looked at if that is asked for.
+fn kept(manifest: &Manifest, kind: &str) -> Vec<Chart> {
     let made = of(manifest);
-    for drawing in &made {
-        super::super::tests::keep(&drawing.draw(&Options::default()).unwrap(), kind);
+    for chart in &made {
+        super::super::tests::keep(&chart.picture(&Options::default()).unwrap(), kind);
     }
     made
 }
@@ -60,24 +69,24 @@ fn averages_of_channels_are_over_sizes_and_over_topics() {
         ["channel_latency_by_size_topics-1_rate-1000", "channel_latency_by_topics_1024_rate-1000"]
     );
     let [sizes, topics] = &made[..] else { panic!("{made:?}") };
-    let X::Categories { label, names } = &sizes.chart.x else { panic!("{sizes:?}") };
+    let X::Categories { label, names } = &sizes.x else { panic!("{sizes:?}") };
     assert_eq!((label.as_str(), &names[..]), ("Payload [bytes]", &["512", "1024", "2048"].map(str::to_owned)[..]));
-    assert_eq!(sizes.chart.y.label, "Average latency, one_way, service time [us]");
-    assert_eq!(sizes.chart.title, "Average latency against payload size");
+    assert_eq!(sizes.y.label, "Average latency, one_way, service time [us]");
+    assert_eq!(sizes.title, "Average latency against payload size");
     assert_eq!(
-        sizes.chart.subtitle,
+        sizes.subtitle,
         "1 topic · at 1000 /s · wait poll, touch none · one way, from the actual sending · n = 1000 per figure"
     );
     let lines: Vec<(&str, &[(f64, f64)])> =
-        sizes.chart.lines.iter().map(|line| (line.name.as_str(), &line.points[..])).collect();
+        sizes.lines.iter().map(|line| (line.name.as_str(), &line.points[..])).collect();
     assert_eq!(lines[0], ("uds/stream", &[(0.0, 30.0), (1.0, 32.0), (2.0, 31.0)][..]));
     assert_eq!((lines.len(), lines[1].0, lines[1].1[0]), (2, "tcp/nodelay", (0.0, 50.0)));
     assert!(lines[1].1[1].1.is_nan(), "what was not measured is a gap");
-    let X::Categories { label, names } = &topics.chart.x else { panic!("{topics:?}") };
+    let X::Categories { label, names } = &topics.x else { panic!("{topics:?}") };
     assert_eq!((label.as_str(), &names[..]), ("Topics [n]", &["1", "4", "8"].map(str::to_owned)[..]));
-    assert_eq!(topics.chart.title, "Average latency against number of topics: uds/stream");
-    assert_eq!(topics.chart.lines.len(), 1);
-    assert_eq!(topics.chart.lines[0].points, [(0.0, 32.0), (1.0, 40.0), (2.0, 45.0)]);
+    assert_eq!(topics.title, "Average latency against number of topics: uds/stream");
+    assert_eq!(topics.lines.len(), 1);
+    assert_eq!(topics.lines[0].points, [(0.0, 32.0), (1.0, 40.0), (2.0, 45.0)]);
 }
 
 #[test]
@@ -97,7 +106,7 @@ fn rounds_have_intervals_and_a_missed_rate_a_ring() {
     }
     fixture::trial_of(&mut manifest, 1).rate_missed = true;
     let made = kept(&manifest, "rounds");
-    let chart = &made[0].chart;
+    let chart = &made[0];
     assert_eq!(chart.lines[0].intervals[0], (0.0, 30.0, 36.0));
     assert!(chart.subtitle.ends_with("medians over rounds, bars: intervals at 95 %"), "{}", chart.subtitle);
     let ring = chart.lines.last().unwrap();
@@ -116,15 +125,15 @@ fn several_publishers_are_pictures_of_their_own() {
         names(&made),
         ["channel_latency_by_size_topics-1_publishers-4_rate-1000", "channel_latency_by_topics_1024_rate-1000"]
     );
-    assert!(made[0].chart.subtitle.starts_with("1 topic · 4 publishers of each topic, at 1000 /s · "));
+    assert!(made[0].subtitle.starts_with("1 topic · 4 publishers of each topic, at 1000 /s · "));
 }
 
 #[test]
 fn lines_say_folder_and_wait_where_these_differ() {
     let (monday, mut tuesday) = (channels(), channels());
     tuesday.plan.sub_experiments[0].wait = tripmeter_model::Wait::Block;
-    let made = drawings(&[named("monday", &monday), named("tuesday", &tuesday)], &Options::default());
-    let lines: Vec<&str> = made[0].chart.lines.iter().map(|line| line.name.as_str()).collect();
+    let made = charts_of(&[named("monday", &monday), named("tuesday", &tuesday)]);
+    let lines: Vec<&str> = made[0].lines.iter().map(|line| line.name.as_str()).collect();
     assert_eq!(
         lines,
         [
@@ -137,7 +146,7 @@ fn lines_say_folder_and_wait_where_these_differ() {
     // One transport twice at the same place: their names tell them apart.
     let mut twice = channels();
     add(&mut twice, "uds_again", "uds/stream", 1, &[(512, 33.0)]);
-    let lines: Vec<String> = of(&twice)[0].chart.lines.iter().map(|line| line.name.clone()).collect();
+    let lines: Vec<String> = of(&twice)[0].lines.iter().map(|line| line.name.clone()).collect();
     assert_eq!(lines, ["uds_1", "tcp_1", "uds_again"]);
 }
 
@@ -164,19 +173,21 @@ fn calls_have_their_modes_apart_and_loggers_nanoseconds() {
         "log_latency_by_size",
     ];
     assert_eq!(names(&made), expected);
-    assert_eq!(made[2].chart.lines[0].points, [(0.0, 9876.5432), (1.0, 9876.5432)]);
-    assert_eq!(made[2].chart.y.label, "Calls that succeeded per second [1/s]");
-    let log = &made[3].chart;
+    assert_eq!(made[2].lines[0].points, [(0.0, 9876.5432), (1.0, 9876.5432)]);
+    assert_eq!(made[2].y.label, "Calls that succeeded per second [1/s]");
+    let log = &made[3];
     assert_eq!(
         (log.y.label.as_str(), &log.lines[0].points[..]),
         ("Average latency, call [ns]", &[(0.0, 550.0), (1.0, 1100.0)][..])
     );
-    for drawing in &made {
-        let picture = drawing.draw(&Options::default()).unwrap();
+    for chart in &made {
+        let picture = chart.picture(&Options::default()).unwrap();
         assert!(picture.bytes.starts_with(b"\x89PNG") && picture.path.ends_with(".png"), "{}", picture.path);
     }
-    let log_axis = drawings(&[named("", &manifest)], &Options { log: true, ..Options::default() });
-    assert!(log_axis.iter().all(|drawing| drawing.chart.y.log));
+    let json = crate::render::json(&charts(&[named("", &manifest)]));
+    assert_eq!(json["blocks"][3]["chart"]["lines"][0]["points"][1][1], 1100.0);
+    let as_svg = |log| chart_bytes(&made[0], Options { log, format: Format::Svg, ..Options::default() });
+    assert_ne!(as_svg(true), as_svg(false));
 }
 
 #[test]

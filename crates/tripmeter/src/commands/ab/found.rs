@@ -7,26 +7,29 @@ use crate::error::CliError;
 use crate::{output, verdicts};
 use serde_json::{Value, json};
 use std::path::Path;
+use tripmeter_analysis::comparison::Judgement;
+use tripmeter_analysis::pairs::{FailedSide, Pair, Pairs, judged};
 use tripmeter_model::exit;
+use tripmeter_model::figure::Statistic;
 use tripmeter_model::file::write_whole;
 use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_report::Ab;
-use tripmeter_stats::change::ChangeVerdict;
-use tripmeter_stats::pairs::{FailedSide, Pair, Pairs};
-use tripmeter_stats::runs::{ComparedFigure, Comparison, Question, compare, runs_needed};
+use tripmeter_stats::runs::Question;
 
 /// What there is so far.
 pub struct Found<'a> {
     pub manifest: &'a Manifest,
     pairs: Pairs<'a>,
-    pub comparisons: Vec<Comparison>,
+    pub comparisons: Vec<Judgement>,
 }
 
 impl<'a> Found<'a> {
     pub fn of(manifest: &'a Manifest, question: &Question) -> Result<Self, CliError> {
         let pairs = Pairs::of(manifest, SIDES);
-        let comparisons = compare(&pairs.runs(&manifest.plan.sub_experiments[0].payloads), question)
+        let payloads = &manifest.plan.sub_experiments[0].payloads;
+        let comparisons = pairs
+            .judged(SIDES[0], payloads, question)
             .map_err(|error| CliError::new(exit::DATA, format!("the pairs cannot be compared: {error}")))?;
         Ok(Self { manifest, pairs, comparisons })
     }
@@ -37,11 +40,11 @@ impl<'a> Found<'a> {
     }
 
     pub fn fewest_pairs(&self) -> u64 {
-        self.comparisons.iter().map(|one| one.runs[0] as u64).min().unwrap_or(0)
+        self.comparisons.iter().map(|one| one.comparison.runs[0] as u64).min().unwrap_or(0)
     }
 
     pub fn needed(&self, question: &Question, effect: f64) -> Option<u64> {
-        runs_needed(&self.comparisons, question, effect)?.1
+        Judgement::hardest(&self.comparisons, question, effect)?.1
     }
 
     pub fn write(&self, folder: &Path, made: &Value) -> Result<(), CliError> {
@@ -63,7 +66,7 @@ impl<'a> Found<'a> {
     }
 
     pub fn exit_code(&self) -> u8 {
-        let regressed = self.comparisons.iter().any(|one| one.judged.verdict == ChangeVerdict::Regressed);
+        let regressed = self.comparisons.iter().any(Judgement::is_regressed);
         match self.manifest.status {
             RunStatus::Interrupted => exit::INTERRUPTED,
             _ if !self.pairs.failures.is_empty() => exit::PARTIAL,
@@ -90,7 +93,7 @@ impl<'a> Found<'a> {
             "stopped": pace.stopped,
             "spent_s": pace.spent().as_secs_f64(),
             "resumptions": manifest.resumptions,
-            "comparisons": self.comparisons.iter().map(verdicts::comparison_json).collect::<Vec<_>>(),
+            "comparisons": self.comparisons.iter().map(comparison_json).collect::<Vec<_>>(),
             "failures": self.pairs.failures.iter().map(failure_json).collect::<Vec<_>>(),
             "pairs": self.pairs.pairs.iter().map(pair_json).collect::<Vec<_>>(),
         });
@@ -115,25 +118,32 @@ impl<'a> Found<'a> {
     }
 }
 
+/// Both sides are one sub-experiment each, so their names are not in its address.
+fn comparison_json(one: &Judgement) -> Value {
+    let mut value = verdicts::judgement_json(one);
+    value.as_object_mut().map(|object| object.remove("sub_experiment"));
+    value
+}
+
 fn pair_json(pair: &Pair<'_>) -> Value {
     let side = |side: usize| {
         let (cell, figures) = (pair.cells[side], &pair.figures[side]);
         json!({
             "samples": cell.samples,
             "lost": cell.counts().lost,
-            "median_ns": figures.median,
+            "p50_ns": figures.median,
             "p99_ns": figures.p99,
         })
     };
-    let log_ratio = |figure: ComparedFigure| (figure.of(&pair.figures[1]) / figure.of(&pair.figures[0])).ln();
+    let log_ratio = |statistic| (judged(&pair.figures[1], statistic) / judged(&pair.figures[0], statistic)).ln();
     json!({
         "round": pair.round,
         "first": SIDES[pair.first],
         "payload_bytes": pair.cells[0].payload_bytes,
         "a": side(0),
         "b": side(1),
-        "log_ratio_median": log_ratio(ComparedFigure::Median),
-        "log_ratio_p99": log_ratio(ComparedFigure::P99),
+        "log_ratio_p50": log_ratio(Statistic::P50),
+        "log_ratio_p99": log_ratio(Statistic::P99),
     })
 }
 

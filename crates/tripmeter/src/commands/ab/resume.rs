@@ -5,7 +5,7 @@ use super::{FILE, SOURCE};
 use crate::commands::show;
 use crate::error::CliError;
 use crate::lock::lock;
-use crate::summaries::has_manifest;
+use crate::results::is_results;
 use serde_json::Value;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -94,7 +94,7 @@ impl Unfinished {
 
 /// What is in a folder of an `ab` that has not come to its verdict: `ab.json` is the last that is written.
 fn unfinished(folder: &Path) -> Result<Option<(Manifest, Option<Value>)>, CliError> {
-    if !has_manifest(folder) {
+    if !is_results(folder) {
         return Ok(None);
     }
     let manifest = show::read_exact(folder)?;

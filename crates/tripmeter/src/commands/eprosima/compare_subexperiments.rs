@@ -1,16 +1,13 @@
 //! `tripmeter eprosima compare-subexperiments`: sub-experiments side by side, as plots.
 
 use crate::args::CompareSubexperimentsArgs;
-use crate::commands::show;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::{PictureJob, draw_all};
-use crate::summaries::{has_manifest, kind_of};
 use std::path::{Path, PathBuf};
+use tripmeter_eprosima::summary::{Magnitude, Summary, sub_experiment};
 use tripmeter_model::exit;
-use tripmeter_model::magnitude::Magnitude;
-use tripmeter_model::summary::{Summary, sub_experiment};
-use tripmeter_report::plots::latency::{LatencyKind, Named, subexperiment_comparison};
+use tripmeter_report::plots::eprosima::{Named, subexperiment_comparison};
 
 /// `tripmeter eprosima compare-subexperiments`
 pub fn compare_subexperiments(args: &CompareSubexperimentsArgs) -> Result<u8, CliError> {
@@ -25,10 +22,9 @@ pub fn compare_subexperiments(args: &CompareSubexperimentsArgs) -> Result<u8, Cl
     if named.is_empty() {
         return Err(CliError::new(exit::DATA, "there is nothing to plot: no summary has a row"));
     }
-    let (named, kind, options) = (&named, common_kind(files)?, args.plotting.options());
-    let jobs = Magnitude::ALL.map(|magnitude| -> PictureJob<'_> {
-        Box::new(move || subexperiment_comparison(magnitude, named, kind, &options))
-    });
+    let (named, options) = (&named, args.plotting.options());
+    let jobs = Magnitude::ALL
+        .map(|magnitude| -> PictureJob<'_> { Box::new(move || subexperiment_comparison(magnitude, named, &options)) });
     for path in draw_all(&args.plots_directory, jobs.into())? {
         output::print(&format!("{}\n", path.display()))?;
     }
@@ -49,41 +45,6 @@ fn names(files: &[PathBuf]) -> Vec<String> {
 fn short_name(file: &Path) -> String {
     let stem = || file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     sub_experiment(file).map_or_else(stem, str::to_owned)
-}
-
-/// What all latencies are the duration of; `None` if a manifest beside the files does not say it of every one.
-///
-/// # Errors
-/// If the manifests say different things: such latencies do not belong on one axis.
-fn common_kind(files: &[PathBuf]) -> Result<Option<LatencyKind>, CliError> {
-    let kinds: Vec<Option<LatencyKind>> = files.iter().map(|file| kind(file)).collect::<Result<_, _>>()?;
-    let known = || kinds.iter().zip(files).filter_map(|(kind, file)| kind.map(|kind| (kind, file)));
-    let differs = |one: LatencyKind| known().find(|(other, _)| *other != one);
-    if let Some(((one, file), (other, other_file))) = known().next().and_then(|one| Some((one, differs(one.0)?))) {
-        let text = format!(
-            "'{}' has latencies of kind {}, '{}' of kind {}; they cannot be drawn on one axis",
-            file.display(),
-            one.name(),
-            other_file.display(),
-            other.name()
-        );
-        return Err(CliError::new(exit::DATA, text));
-    }
-    Ok(kinds.iter().copied().reduce(|one, other| one.filter(|_| other.is_some())).flatten())
-}
-
-/// What the latencies of a summary are the duration of, if the manifest of its results folder says so.
-fn kind(file: &Path) -> Result<Option<LatencyKind>, CliError> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // The files of a round are in a folder of their own.
-    let folders = [folder.to_owned(), folder.join("..")];
-    let Some(folder) = folders.iter().find(|folder| has_manifest(folder)) else {
-        return Ok(None);
-    };
-    let manifest = show::read(folder)?;
-    let name = sub_experiment(file);
-    let plan = manifest.plan.sub_experiments.iter().find(|plan| name == Some(&plan.name));
-    Ok(plan.and_then(kind_of))
 }
 
 #[cfg(test)]

@@ -1,21 +1,22 @@
 //! `tripmeter eprosima job`: run, process, check and history, one after the other, in a results database.
 
+use super::folder::{ExperimentFolder, Source};
 use super::{check, history, process, prune};
-use crate::args::JobArgs;
+use crate::args::{ExperimentArgs, JobArgs, MeasuringArgs};
 use crate::commands::run::{Prepared, exit_code, signals_end_us};
 use crate::database::last_part;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::{PictureJob, draw_all, no_link};
-use crate::summaries::{ExperimentFolder, Source};
 use std::path::{Path, PathBuf};
 use tripmeter_engine::results::dated;
 use tripmeter_engine::{Followers, RunError};
+use tripmeter_eprosima::summary::Magnitude;
 use tripmeter_model::exit;
-use tripmeter_model::magnitude::Magnitude;
 use tripmeter_model::manifest::RunStatus;
-use tripmeter_report::plots::{Options, latency};
-use tripmeter_stats::timed;
+use tripmeter_model::plan::Raw;
+use tripmeter_report::eprosima::checks;
+use tripmeter_report::plots::{Options, eprosima as pictures};
 
 /// `tripmeter eprosima job`
 ///
@@ -25,11 +26,13 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     let limits = check::requirements(&args.requirements)?;
     let results = args.database.join("experiments_results");
     let place = args.label.as_deref().map(|label| named(&results, label)).transpose()?;
-    let prepared = Prepared::new(&args.experiment(), &args.plugins, args.quiet)?;
+    let measuring = MeasuringArgs { raw: Some(Raw::Csv), ..MeasuringArgs::default() };
+    let experiment = ExperimentArgs::written(&args.experiment, &measuring);
+    let prepared = Prepared::new(&experiment, &args.plugins, args.quiet)?;
     if prepared.plan.rounds > 1 {
-        return Err(CliError::new(exit::USAGE, "a job has one round, which is checked; leave out --rounds"));
+        return Err(CliError::new(exit::USAGE, "a job has one round, which is checked; leave out its rounds"));
     }
-    check::fits(&limits, &args.requirements, &prepared.plan, args.strict)?;
+    check::fits(&limits, &args.requirements, &prepared.plan)?;
     let place = match place {
         Some(place) => place,
         None => dated(&results).map_err(RunError::from)?,
@@ -47,24 +50,19 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     if code != exit::GOOD {
         return Ok(code);
     }
-    let mut experiment = ExperimentFolder::open(&place)?;
-    // The exit code of the run tells of it.
-    experiment.allows_damage = true;
-    let checked = check::checked(&limits, &args.requirements, experiment, Some((&plots, options)))?;
-    output::print(&match args.json {
-        true => serde_json::to_string_pretty(&check::as_json(&checked, args.strict)).expect("it is plain data") + "\n",
-        false => output::text(&tripmeter_report::checks(&checked, true, args.strict)),
-    })?;
+    let checked =
+        check::checked(&limits, &args.requirements, ExperimentFolder::open(&place)?, Some((&plots, options)))?;
+    output::print_document(&checks(&checked, true))?;
     if let Some(depth) = args.depth {
         // The new one is named so that a clock that went back cannot remove it.
         say(args, &prune::remove_old(&results, depth, &[last_part(&place)], false)?);
     }
-    let pictures = args.database.join("history_plots");
-    no_link(&pictures)?;
-    let drawn = history::draw(&results, Some(&limits), &pictures, options, allowed.allow_damage);
+    let history_plots = args.database.join("history_plots");
+    no_link(&history_plots)?;
+    let drawn = history::draw(&results, Some(&limits), &history_plots, options);
     drawn.iter().for_each(|text| say(args, text));
     say(args, &format!("results in '{}'\n", place.display()));
-    let code = match check::exit_code(&checked, args.strict) {
+    let code = match check::exit_code(&checked) {
         exit::GOOD => exit_code(&manifest, allowed),
         failing => failing,
     };
@@ -105,19 +103,14 @@ fn summarise(place: &Path, plots: &Path, options: Options) -> Result<u8, CliErro
         folder = ExperimentFolder::open(place)?;
     }
     let measured = folder.measured()?;
-    // Times of several kinds do not belong on one axis; `tripmeter export` draws those.
-    let whole = measured.iter().filter(|one| timed::kind(&one.name).is_none());
-    let with_rows = whole.filter(|one| !one.summary.rows.is_empty());
-    let named: Vec<_> = with_rows.map(|one| latency::Named { name: &one.name, summary: &one.summary }).collect();
+    let with_rows = measured.iter().filter(|one| !one.summary.rows.is_empty());
+    let named: Vec<_> = with_rows.map(|one| pictures::Named { name: &one.name, summary: &one.summary }).collect();
     if named.is_empty() {
         return Ok(exit::GOOD);
     }
-    let mut kinds: Vec<_> = named.iter().map(|one| folder.kind(one.name)).collect();
-    kinds.dedup();
-    let kind = if let [kind] = kinds[..] { kind } else { None };
     let named = &named;
     let jobs = Magnitude::ALL.map(|magnitude| -> PictureJob<'_> {
-        Box::new(move || latency::subexperiment_comparison(magnitude, named, kind, &options))
+        Box::new(move || pictures::subexperiment_comparison(magnitude, named, &options))
     });
     draw_all(plots, jobs.into())?;
     Ok(exit::GOOD)

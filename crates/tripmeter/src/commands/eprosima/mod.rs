@@ -4,6 +4,7 @@ mod check;
 mod compare;
 mod compare_subexperiments;
 mod determine_requirements;
+mod folder;
 mod history;
 mod job;
 mod process;
@@ -19,7 +20,7 @@ pub fn eprosima(args: &EprosimaArgs) -> Result<u8, CliError> {
         EprosimaCommand::Check(args) => check::check(args),
         EprosimaCommand::Compare(args) => compare::compare(args),
         EprosimaCommand::CompareSubexperiments(args) => compare_subexperiments::compare_subexperiments(args),
-        EprosimaCommand::DetermineRequirements(args) => determine_requirements::requirements(args),
+        EprosimaCommand::DetermineRequirements(args) => determine_requirements::determine_requirements(args),
         EprosimaCommand::History(args) => history::history(args),
         EprosimaCommand::Job(args) => job::job(args),
         EprosimaCommand::Prune(args) => prune::prune(args),

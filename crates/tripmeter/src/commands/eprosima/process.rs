@@ -1,22 +1,23 @@
 //! `tripmeter eprosima process`: samples into summaries.
 
+use super::folder::{ExperimentFolder, counts, note_unfinished, round_of, sub_experiment, threads};
 use crate::args::ProcessArgs;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::{self, create_folder, draw_all, no_link};
-use crate::summaries::{ExperimentFolder, counts, note_unfinished, round_of, threads};
 use std::cmp::Reverse;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use tripmeter_model::bytes::Bytes;
+use tripmeter_eprosima::bytes::Bytes;
+use tripmeter_eprosima::raw::Reader;
+use tripmeter_eprosima::summary::{Summary, SummaryRow};
+use tripmeter_eprosima::summary_row;
+use tripmeter_model::exit;
 use tripmeter_model::file::write_named;
-use tripmeter_model::raw::Reader;
-use tripmeter_model::summary::{Summary, SummaryRow};
-use tripmeter_model::{exit, printable};
 use tripmeter_report::plots::Options;
-use tripmeter_report::plots::latency::{LatencyKind, PlotSubject, histogram, series};
+use tripmeter_report::plots::eprosima::{PlotSubject, histogram, series};
 use tripmeter_report::plots::samples::{Histogram, SampleSeries};
 
 /// One file to process.
@@ -27,9 +28,8 @@ struct RawFile {
     is_named: bool,
     /// The sub-experiment, as the file's name says it.
     name: String,
-    kind: Option<LatencyKind>,
     /// The payloads that count; `None` if all do.
-    finished: Option<Vec<Bytes>>,
+    finished: Option<Vec<u64>>,
     /// Where its plots go.
     plots: Option<PathBuf>,
 }
@@ -53,11 +53,9 @@ pub fn process(args: &ProcessArgs) -> Result<u8, CliError> {
         let text = format!("the summary would replace the samples in '{}'; name another with -o", raw.display());
         return Err(CliError::new(exit::USAGE, text));
     }
-    let stem = raw.file_name().and_then(|name| stem_of_samples(name.to_str()?)).unwrap_or_default();
-    let name = stem.trim_start_matches(SAMPLES).to_owned();
+    let name = raw.file_name().and_then(|name| name_of_samples(name.to_str()?)).unwrap_or_default().to_owned();
     let plots = args.plots_directory.clone();
-    let job =
-        RawFile { raw: raw.clone(), summary: summary.clone(), is_named: true, name, kind: None, finished: None, plots };
+    let job = RawFile { raw: raw.clone(), summary: summary.clone(), is_named: true, name, finished: None, plots };
     let threads = threads();
     process_one(&Reader::new(threads).of_named(), threads, &job, options)?;
     Ok(exit::GOOD)
@@ -81,7 +79,7 @@ pub fn folders(folders: &[PathBuf], plots: Option<(&Path, Options)>) -> Result<u
             found => found?,
         };
         if found.is_empty() {
-            let text = format!("'{}' holds no {SAMPLES}*.csv; name the folder of an experiment", folder.display());
+            let text = format!("'{}' holds no measurements_*.csv; name the folder of an experiment", folder.display());
             return Err(CliError::new(exit::NO_INPUT, text));
         }
         jobs.extend(found);
@@ -125,7 +123,7 @@ fn process_one(reader: &Reader, threads: usize, job: &RawFile, options: Options)
     let found = reader.read(&job.raw, threads, is_counted, |bytes, samples| {
         let draw = job.plots.is_some();
         let shapes = draw.then(|| (Histogram::of(samples, options.log), SampleSeries::of(samples, options.log)));
-        (tripmeter_stats::summary_row(bytes, samples), shapes)
+        (summary_row(bytes, samples), shapes)
     })?;
     let payload = |(bytes, (row, shapes)): (Bytes, (Option<SummaryRow>, _))| {
         Some(Payload { row: SummaryRow { bytes: bytes.clone(), ..row? }, bytes, shapes })
@@ -151,7 +149,7 @@ fn process_one(reader: &Reader, threads: usize, job: &RawFile, options: Options)
 /// The histogram and the series of a payload.
 fn drawings<'a>(job: &'a RawFile, payload: &'a Payload, options: Options) -> Vec<plotting::PictureJob<'a>> {
     let Some((counts, points)) = &payload.shapes else { return Vec::new() };
-    let of = PlotSubject { sub_experiment: &job.name, bytes: &payload.bytes, kind: job.kind };
+    let of = PlotSubject { sub_experiment: &job.name, bytes: &payload.bytes };
     vec![
         Box::new(move || histogram(counts, &of, Some(&payload.row), &options)),
         Box::new(move || series(points, &of, &options)),
@@ -175,35 +173,28 @@ fn jobs_in(folder: &Path, plots: Option<&Path>) -> Result<Vec<RawFile>, CliError
             let plots = plots.map(|plots| plots.join(&file_name));
             plots.as_deref().map_or(Ok(()), no_link)?;
             jobs.extend(jobs_in(&raw, plots.as_deref())?);
-        } else if let Some(stem) = stem_of_samples(&file_name) {
-            let summary = raw.with_file_name(format!("{stem}_summary.csv"));
+        } else if let Some(name) = name_of_samples(&file_name) {
+            let summary = raw.with_file_name(format!("measurements_{name}_summary.csv"));
             // Of a file and its compressed copy, the first is taken.
             if !jobs.iter().any(|job| job.summary == summary) {
-                let name = stem.trim_start_matches(SAMPLES).to_owned();
-                let plots = plots.map(|plots| plots.join(stem));
+                let (name, plots) = (name.to_owned(), plots.map(|plots| plots.join(format!("measurements_{name}"))));
                 plots.as_deref().map_or(Ok(()), no_link)?;
-                jobs.push(RawFile { raw, summary, is_named: false, name, kind: None, finished: None, plots });
+                jobs.push(RawFile { raw, summary, is_named: false, name, finished: None, plots });
             }
         }
     }
-    let mut here = jobs.iter_mut().filter(|job| job.raw.parent() == Some(folder)).peekable();
-    if here.peek().is_some() {
+    let is_here = |job: &RawFile| job.raw.parent() == Some(folder);
+    if jobs.iter().any(is_here) {
         let experiment = ExperimentFolder::open(folder)?;
-        for job in here {
-            (job.kind, job.finished) = (experiment.kind(&job.name), experiment.finished(&job.name));
-        }
+        jobs.retain(|job| !is_here(job) || experiment.sources.iter().any(|source| source.name == job.name));
+        jobs.iter_mut().filter(|job| is_here(job)).for_each(|job| job.finished = experiment.finished(&job.name));
     }
     Ok(jobs)
 }
 
-/// How names of files of samples begin.
-const SAMPLES: &str = "measurements_";
-
-/// `measurements_x` of `measurements_x.csv` and `measurements_x.csv.gz`, unless it is a summary.
-fn stem_of_samples(name: &str) -> Option<&str> {
-    let stem = name.strip_suffix(".gz").unwrap_or(name).strip_suffix(".csv")?;
-    let is_samples = stem.starts_with(SAMPLES) && !stem.ends_with("_summary");
-    (is_samples && printable::line(stem) == stem).then_some(stem)
+/// The sub-experiment `x` of `measurements_x.csv` and `measurements_x.csv.gz`, unless it is a summary.
+fn name_of_samples(file: &str) -> Option<&str> {
+    sub_experiment(file).filter(|(_, is_summary)| !is_summary).map(|(name, _)| name)
 }
 
 #[cfg(test)]
@@ -212,10 +203,10 @@ mod tests {
 
     #[test]
     fn files_of_samples_are_told_from_others() {
-        assert_eq!(stem_of_samples("measurements_uds_stream.csv"), Some("measurements_uds_stream"));
-        assert_eq!(stem_of_samples("measurements_x.csv.gz"), Some("measurements_x"));
+        assert_eq!(name_of_samples("measurements_uds_stream.csv"), Some("uds_stream"));
+        assert_eq!(name_of_samples("measurements_x.csv.gz"), Some("x"));
         for other in ["measurements_x_summary.csv", "checks_x.csv", "measurements_x.hlog", "manifest.json"] {
-            assert_eq!(stem_of_samples(other), None);
+            assert_eq!(name_of_samples(other), None);
         }
     }
 }

@@ -1,10 +1,11 @@
 //! `tripmeter eprosima prune`: removes old results folders, and nothing else.
 
+use super::folder::has_manifest;
 use crate::args::PruneArgs;
+use crate::commands::show;
 use crate::database::{Began, Contents, last_part};
 use crate::error::CliError;
 use crate::output;
-use crate::summaries::has_manifest;
 use std::path::Path;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::RunStatus;
@@ -78,7 +79,7 @@ pub fn remove_old(database: &Path, number: usize, named: &[String], dry_run: boo
 /// Whether a folder holds results, and nobody is writing them.
 fn is_finished_experiment(folder: &Path) -> Result<(), String> {
     if has_manifest(folder) {
-        return match crate::commands::show::read(folder) {
+        return match show::read(folder) {
             Ok(manifest) if manifest.status == RunStatus::Running => Err("it is running, or was killed".to_owned()),
             Ok(manifest) if manifest.sub_experiments.iter().all(|result| result.cells.is_empty()) => {
                 Err("nothing was measured in it".to_owned())

@@ -7,12 +7,12 @@ use crate::error::CliError;
 use crate::output;
 use serde_json::{Value, json};
 use std::process::Command;
+use tripmeter_analysis::pairs::half_trips;
 use tripmeter_engine::Followers;
 use tripmeter_engine::bare::{BarePath, BareTask, follow, lead};
 use tripmeter_engine::resolve::usual_processors;
 use tripmeter_model::exit;
 use tripmeter_stats::median;
-use tripmeter_stats::pairs::half_trips;
 use tripmeter_stats::rounds::figure_over_rounds;
 
 const SAMPLES: u64 = 5000;

@@ -22,10 +22,10 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use tripmeter_analysis::pairs::half_trips;
 use tripmeter_engine::Followers;
 use tripmeter_model::{exit, file};
 use tripmeter_stats::median;
-use tripmeter_stats::pairs::half_trips;
 
 /// Round trips of a run, and those before: few, as there are thousands of runs.
 const SAMPLES: u64 = 1000;
@@ -199,15 +199,23 @@ impl Campaign {
         }
         let seconds = begin.elapsed().as_secs_f64();
         let of = |figure: &str| {
+            let statistic = if figure == "median" { "p50" } else { figure };
             let all = judged.json["comparisons"].as_array()?;
-            all.iter().find(|one| one["figure"] == figure)
+            all.iter().find(|one| one["statistic"] == statistic)
         };
         let verdicts: serde_json::Map<String, Value> = FIGURES
             .iter()
             .filter_map(|figure| {
                 let one = of(figure)?;
-                let kept = ["verdict", "ratio", "interval", "seen_from", "reference_ns", "result_ns"];
-                let kept = kept.map(|key| (key.to_owned(), one[key].clone()));
+                let kept = [
+                    ("verdict", "verdict"),
+                    ("ratio", "ratio"),
+                    ("interval", "interval"),
+                    ("seen_from", "seen_from"),
+                    ("reference_ns", "reference"),
+                    ("result_ns", "result"),
+                ];
+                let kept = kept.map(|(key, of)| (key.to_owned(), one[of].clone()));
                 Some(((*figure).to_owned(), Value::Object(kept.into_iter().collect())))
             })
             .collect();

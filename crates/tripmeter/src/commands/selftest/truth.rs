@@ -6,10 +6,10 @@ use crate::commands::run::Prepared;
 use crate::error::CliError;
 use serde_json::{Value, json};
 use std::path::Path;
+use tripmeter_analysis::pairs::half_trips;
 use tripmeter_engine::Followers;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::PayloadResult;
-use tripmeter_stats::pairs::half_trips;
 
 const SAMPLES: u64 = 1000;
 const WARMUP: u64 = 100;

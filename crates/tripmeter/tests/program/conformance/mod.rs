@@ -217,7 +217,7 @@ fn hold_to(faults: &mut Faults, system: &str, entries: &[Entry], loss_timeout_s:
     let texts: String = entries.iter().map(|entry| entry.text.as_str()).collect();
     let common = format!("floor = false\nattempts = 1\ntouch = \"full\"\nloss_timeout_s = {loss_timeout_s}.0\n");
     std::fs::write(&file, common + &texts).unwrap();
-    let mut arguments = vec!["ping".as_ref(), file.as_os_str(), "-q".as_ref(), "-o".as_ref(), results.as_os_str()];
+    let mut arguments = vec!["run".as_ref(), file.as_os_str(), "-q".as_ref(), "-o".as_ref(), results.as_os_str()];
     if entries.iter().any(waits_for_lost) && REPEATS_WHEN_OVERRUN.starts_with(system) {
         // What may be damaged of which variant is checked below.
         arguments.push("--allow-damage".as_ref());
@@ -289,9 +289,7 @@ fn refuses_what_it_does_not_declare(system: &str) {
             let can = variant.declared.patterns[0].as_str();
             refused("--pattern", pattern.as_str(), &[&format!("'{pattern}'"), can]);
         }
-        if is_logger {
-            refused("--followers", "2", &["'--followers'", "'log'"]);
-        } else if !variant.declared.fan_out {
+        if !is_logger && !variant.declared.fan_out {
             refused("--followers", "2", &[&name, "it reaches 1 follower", "2 were asked for", "--followers"]);
         }
         if variant.can(Pattern::Channel) && !variant.declared.publishers {

@@ -48,7 +48,7 @@ fn many_and_after(folder: &Path, transport: &str, wait: &str, payloads: u64) -> 
 /// attempt are in another file.
 fn run_file(file: &Path, results: &Path) -> Tripmeter {
     let flags = ["-q", "--attempts", "1", "-o"].map(AsRef::as_ref);
-    Tripmeter::new([["ping".as_ref(), file.as_os_str()].as_slice(), &flags, &[results.as_os_str()]].concat())
+    Tripmeter::new([["run".as_ref(), file.as_os_str()].as_slice(), &flags, &[results.as_os_str()]].concat())
 }
 
 /// Cells of the running sub-experiment that are in the manifest on disk.

@@ -1,0 +1,321 @@
+//! An experiment against limits.
+
+use crate::results::Results;
+use crate::selection::Selection;
+use std::collections::{BTreeSet, HashMap};
+use tripmeter_model::address::Address;
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::limits::{Limit, Limits};
+use tripmeter_stats::conformal;
+
+/// One figure against its limit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckedLimit {
+    /// Its address and the limit.
+    pub limit: Limit,
+    /// What was measured, over all rounds; `None` if it was not.
+    pub value: Option<f64>,
+}
+
+impl CheckedLimit {
+    /// Whether it was measured and is not beyond the limit.
+    pub fn passed(&self) -> bool {
+        let room = |value: f64| if self.limit.is_lower() { value - self.limit.limit } else { self.limit.limit - value };
+        self.value.is_some_and(|value| room(value) >= 0.0)
+    }
+
+    /// How far beyond the limit, as a share of it; negative within it, NaN if both are 0, `None` if it was not measured.
+    pub fn share_beyond(&self) -> Option<f64> {
+        let more = (self.value? - self.limit.limit) / self.limit.limit;
+        Some(if self.limit.is_lower() { -more } else { more })
+    }
+}
+
+/// One sub-experiment against its limits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckedSub {
+    /// Its name.
+    pub name: String,
+    /// Every limit, in the order of their file.
+    pub rows: Vec<CheckedLimit>,
+    /// Why it fails even if it is within all its limits.
+    pub distrust: Option<String>,
+}
+
+impl CheckedSub {
+    /// Whether it meets its limits.
+    pub fn passed(&self) -> bool {
+        self.distrust.is_none() && self.rows.iter().all(CheckedLimit::passed)
+    }
+
+    /// Limits that it meets.
+    pub fn passed_rows(&self) -> usize {
+        self.rows.iter().filter(|row| row.passed()).count()
+    }
+
+    /// The figure that is nearest to its limit, or farthest beyond it; one that was not measured, if there is any.
+    pub fn worst(&self) -> Option<&CheckedLimit> {
+        let badness = |row: &CheckedLimit| match row.share_beyond() {
+            None => (1, 0.0),
+            Some(share) if share.is_nan() => (0, f64::NEG_INFINITY),
+            Some(share) => (0, share),
+        };
+        let order = |a: &&CheckedLimit, b: &&CheckedLimit| {
+            let (a, b) = (badness(a), badness(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        };
+        // The first of equal ones.
+        self.rows.iter().rev().max_by(order)
+    }
+}
+
+/// An experiment against limits.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ExperimentCheck {
+    /// Sub-experiments that have limits, in the order of the plan.
+    pub checked: Vec<CheckedSub>,
+    /// Names of those that have none.
+    pub without_limits: Vec<String>,
+    /// Names that have limits and are not in the plan.
+    pub not_measured: Vec<String>,
+}
+
+impl ExperimentCheck {
+    /// Checks every figure that there is a limit of.
+    pub fn new(limits: &Limits, results: &Results) -> Self {
+        let table = results.table();
+        let measured = Selection::every(&kinds(limits), &table);
+        let measured: HashMap<&Address, f64> = measured.iter().map(|one| (&one.address, one.value)).collect();
+        let limited = limits.sub_experiments();
+        let mut check = Self::default();
+        for name in results.names() {
+            if !limited.contains(&name) {
+                check.without_limits.push(name.to_owned());
+                continue;
+            }
+            let rows = limits.rows.iter().filter(|limit| limit.address.sub_experiment == name);
+            let value = |limit: &Limit| measured.get(&limit.address).copied();
+            let rows = rows.map(|limit| CheckedLimit { limit: limit.clone(), value: value(limit) }).collect();
+            check.checked.push(CheckedSub { name: name.to_owned(), rows, distrust: results.distrust(name) });
+        }
+        let planned = results.names();
+        check.not_measured = limited.into_iter().filter(|name| !planned.contains(name)).map(str::to_owned).collect();
+        check
+    }
+
+    /// Sub-experiments that fail; if `strict` also those that are on one side only.
+    pub fn failing(&self, strict: bool) -> usize {
+        let failing = self.checked.iter().filter(|one| !one.passed()).count();
+        failing + if strict { self.without_limits.len() + self.not_measured.len() } else { 0 }
+    }
+
+    /// Limits that are met, and all.
+    pub fn counts(&self) -> (usize, usize) {
+        let passed = self.checked.iter().map(CheckedSub::passed_rows).sum();
+        (passed, self.checked.iter().map(|one| one.rows.len()).sum())
+    }
+
+    /// Whether everything that there are limits of was measured.
+    pub fn is_whole(&self) -> bool {
+        self.not_measured.is_empty() && self.checked.iter().flat_map(|one| &one.rows).all(|row| row.value.is_some())
+    }
+}
+
+/// How much limits of each kind are loosened, so that a clean run breaks one anywhere with a bounded probability.
+///
+/// Each limit is a high percentile of a figure over many runs, so one of hundreds is broken by most clean runs. Here all
+/// limits of a kind (a figure and a statistic) are loosened alike, from runs that the limits were not made of: of each run
+/// only its worst figure of that kind counts. Each kind has an equal share of the rate.
+///
+/// Limits are multiplied, and those of what is better if there is more divided, by a factor; to those of a loss, which may be
+/// 0, something is added.
+///
+/// # Source
+/// See [`conformal`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Factors(pub Vec<(Kind, f64)>);
+
+/// A figure and a statistic, whatever it is of.
+pub type Kind = (Figure, Statistic);
+
+/// The kinds that there are limits of.
+pub fn kinds(limits: &Limits) -> Vec<Kind> {
+    let kinds: BTreeSet<Kind> = limits.rows.iter().map(kind).collect();
+    kinds.into_iter().collect()
+}
+
+fn kind(limit: &Limit) -> Kind {
+    (limit.address.figure, limit.address.statistic)
+}
+
+/// True if limits of a kind are loosened by adding something to them.
+pub fn is_added(kind: Kind) -> bool {
+    kind.0 == Figure::LossShare
+}
+
+impl Factors {
+    /// The factors at which a run like these breaks a limit with a probability of `rate` at most; `None` if there are fewer
+    /// than [`conformal::fewest_runs`].
+    ///
+    /// # Panics
+    /// If `rate` is not between 0 and 1.
+    pub fn of(runs: &[ExperimentCheck], kinds: &[Kind], rate: f64) -> Option<Self> {
+        let factor = |&kind: &Kind| {
+            let worst: Vec<f64> = runs.iter().map(|run| largest_excess(run, kind)).collect();
+            let bound = conformal::upper_bound(&worst, rate, kinds.len())?;
+            Some((kind, bound.max(if is_added(kind) { 0.0 } else { 1.0 })))
+        };
+        kinds.iter().map(factor).collect::<Option<_>>().map(Self)
+    }
+
+    /// The limits, loosened.
+    pub fn applied(&self, limits: &Limits) -> Limits {
+        let loosened = |limit: &Limit| {
+            let factor = self.0.iter().find(|(known, _)| *known == kind(limit)).map(|(_, factor)| *factor);
+            let loose = match factor {
+                Some(more) if is_added(kind(limit)) => limit.limit + more,
+                Some(factor) if limit.is_lower() => limit.limit / factor,
+                Some(factor) => limit.limit * factor,
+                None => limit.limit,
+            };
+            Limit { limit: loose, ..limit.clone() }
+        };
+        Limits { rows: limits.rows.iter().map(loosened).collect() }
+    }
+}
+
+/// How much limits of a kind must be loosened for a run to pass; 0 if there are none.
+fn largest_excess(run: &ExperimentCheck, of: Kind) -> f64 {
+    let rows = run.checked.iter().flat_map(|one| &one.rows).filter(|row| kind(&row.limit) == of);
+    let excess = |row: &CheckedLimit| {
+        let (value, limit) = (row.value?, row.limit.limit);
+        let excess = match of {
+            _ if is_added(of) => value - limit,
+            _ if row.limit.is_lower() => limit / value,
+            _ => value / limit,
+        };
+        (!excess.is_nan()).then_some(excess)
+    };
+    rows.filter_map(excess).fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use tripmeter_model::address::Address;
+    use tripmeter_model::metric::Stream;
+    use tripmeter_model::pace::OfferedLoad;
+
+    pub(crate) fn limit(name: &str, bytes: u64, (figure, statistic): Kind, limit: f64) -> Limit {
+        let address = Address {
+            sub_experiment: name.to_owned(),
+            payload_bytes: bytes,
+            load: OfferedLoad::Closed,
+            stream: Stream::all(),
+            figure,
+            statistic,
+        };
+        Limit { address, limit }
+    }
+
+    const MEDIAN: Kind = (Figure::RttHalf, Statistic::P50);
+    const P99: Kind = (Figure::RttHalf, Statistic::P99);
+    const LOSS: Kind = (Figure::LossShare, Statistic::Value);
+    const RATE: Kind = (Figure::ReceivedRate, Statistic::Value);
+
+    /// A run that measured these values of limits of one sub-experiment.
+    fn run(limits: &Limits, values: &[f64]) -> ExperimentCheck {
+        let rows = limits.rows.iter().zip(values);
+        let rows = rows.map(|(limit, value)| CheckedLimit { limit: limit.clone(), value: Some(*value) }).collect();
+        let checked = vec![CheckedSub { name: "uds".to_owned(), rows, distrust: None }];
+        ExperimentCheck { checked, ..ExperimentCheck::default() }
+    }
+
+    fn limits(kinds: &[Kind], value: f64) -> Limits {
+        Limits { rows: (1..).zip(kinds).map(|(bytes, kind)| limit("uds", bytes, *kind, value)).collect() }
+    }
+
+    #[test]
+    fn the_limit_itself_passes_and_rates_have_lower_ones() {
+        let one = |kind, value| CheckedLimit { limit: limit("a", 1, kind, 2.0), value };
+        assert!(one(MEDIAN, Some(2.0)).passed() && one(RATE, Some(2.0)).passed());
+        assert!(!one(MEDIAN, Some(2.1)).passed() && !one(RATE, Some(1.9)).passed());
+        assert!(!one(MEDIAN, None).passed() && !one(MEDIAN, Some(f64::NAN)).passed());
+        assert_eq!(
+            (one(MEDIAN, Some(2.5)).share_beyond(), one(RATE, Some(1.5)).share_beyond()),
+            (Some(0.25), Some(0.25))
+        );
+    }
+
+    #[test]
+    fn the_worst_is_what_was_not_measured_or_is_farthest_beyond() {
+        let limits = limits(&[MEDIAN, P99, RATE], 2.0);
+        let worst = |values: [Option<f64>; 3]| {
+            let mut sub = run(&limits, &[0.0; 3]).checked.remove(0);
+            sub.rows.iter_mut().zip(values).for_each(|(row, value)| row.value = value);
+            sub.worst().map(|row| row.limit.address.payload_bytes)
+        };
+        assert_eq!(worst([Some(1.0), Some(1.9), Some(9.0)]), Some(2));
+        assert_eq!(worst([Some(1.0), Some(2.5), Some(1.0)]), Some(3));
+        assert_eq!(worst([None, Some(99.0), Some(1.0)]), Some(1));
+    }
+
+    #[test]
+    fn factors_are_ranks_of_the_largest_shares() {
+        let limits = limits(&[MEDIAN, MEDIAN, P99, P99, LOSS], 1.0);
+        let kinds = kinds(&limits);
+        assert_eq!(kinds, [MEDIAN, P99, LOSS]);
+        let of = |index: u32| f64::from(index) / 10.0;
+        let runs: Vec<ExperimentCheck> =
+            (1..=59).map(|index| run(&limits, &[0.5, of(index), 0.5, of(index), 0.0])).collect();
+        let factors = |runs: &[ExperimentCheck], rate| Factors::of(runs, &kinds, rate);
+        let alike = |factor: f64| Some(Factors(vec![(MEDIAN, factor), (P99, factor), (LOSS, 0.0)]));
+        assert_eq!((conformal::fewest_runs(0.05, 3), factors(&runs[..58], 0.05)), (59, None));
+        assert_eq!(
+            (factors(&runs, 0.05), factors(&runs, 0.5), factors(&runs, 0.999)),
+            (alike(5.9), alike(5.0), alike(4.1))
+        );
+        let larger = Factors(vec![(MEDIAN, 2.0), (P99, 3.0)]).applied(&limits);
+        assert_eq!(larger.rows.iter().map(|row| row.limit).collect::<Vec<_>>(), [2.0, 2.0, 3.0, 3.0, 1.0]);
+    }
+
+    #[test]
+    fn losses_are_loosened_by_a_sum_and_rates_downwards() {
+        let limits = Limits { rows: vec![limit("uds", 1, LOSS, 0.0), limit("uds", 1, RATE, 1000.0)] };
+        let runs: Vec<ExperimentCheck> =
+            (1..=99).map(|index| run(&limits, &[f64::from(index) / 1000.0, 800.0])).collect();
+        let factors = Factors::of(&runs, &kinds(&limits), 0.05).unwrap();
+        let loose: Vec<f64> = factors.applied(&limits).rows.iter().map(|row| row.limit).collect();
+        assert_eq!(loose, [0.098, 800.0]);
+    }
+
+    /// With 100 limits at the 99th percentile most clean runs break one; with factors at most 5 % of them do.
+    #[test]
+    fn a_clean_run_breaks_a_limit_as_seldom_as_asked_for() {
+        let mut random = fastrand::Rng::with_seed(11);
+        let (mut alone, mut together) = (0, 0);
+        let trials = 300;
+        for _ in 0..trials {
+            let mut figures = || {
+                let pace = 1.0 + 0.05 * random.f64();
+                (0..100).map(|_| pace * (1.0 + 0.1 * random.f64().powi(3))).collect::<Vec<f64>>()
+            };
+            let base: Vec<Vec<f64>> = (0..100).map(|_| figures()).collect();
+            let limit_of = |payload: usize| {
+                let mut values: Vec<f64> = base.iter().map(|run| run[payload]).collect();
+                values.sort_unstable_by(f64::total_cmp);
+                values[98]
+            };
+            let rows = (0..100).map(|payload| limit("uds", payload as u64 + 1, MEDIAN, limit_of(payload))).collect();
+            let limits = Limits { rows };
+            let runs: Vec<ExperimentCheck> = (0..100).map(|_| run(&limits, &figures())).collect();
+            let factors = Factors::of(&runs, &[MEDIAN], 0.05).unwrap();
+            let new = figures();
+            alone += run(&limits, &new).failing(false);
+            together += run(&factors.applied(&limits), &new).failing(false);
+        }
+        assert!(alone > trials / 3, "{alone}");
+        // 5 % of 300 and three standard deviations.
+        assert!(together <= 15 + 12, "{together}");
+    }
+}

@@ -1,0 +1,327 @@
+//! An experiment against a reference: by a threshold, or by the ranks of several runs.
+
+use crate::results::Results;
+use crate::selection::{Selected, Selection, missing};
+use std::collections::HashMap;
+use tripmeter_model::address::Address;
+use tripmeter_model::figure::{Better, Figure};
+use tripmeter_stats::Error;
+use tripmeter_stats::change::ChangeVerdict;
+use tripmeter_stats::runs::{Comparison, Question, Sides, compare, runs_needed};
+
+/// What came of a comparison by a threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Not beyond the threshold.
+    Passed,
+    /// Beyond it, or not a number.
+    Failed,
+    /// The results lack it.
+    Missing,
+    /// The reference lacks it.
+    New,
+}
+
+impl Outcome {
+    /// In tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Passed => "passed",
+            Outcome::Failed => "failed",
+            Outcome::Missing => "missing",
+            Outcome::New => "new",
+        }
+    }
+}
+
+/// One figure of both sides, over all rounds of each.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    /// What it is.
+    pub address: Address,
+    /// That of the reference, if it has it.
+    pub reference: Option<f64>,
+    /// That of the results, if they have it.
+    pub result: Option<f64>,
+    /// The verdict.
+    pub outcome: Outcome,
+}
+
+impl Compared {
+    /// How much more the result is, as a share of the reference.
+    pub fn increase(&self) -> Option<f64> {
+        let (reference, result) = (self.reference?, self.result?);
+        Some((result - reference) / reference)
+    }
+
+    /// How much worse the result is, as a share of the reference.
+    pub fn share_worse(&self) -> Option<f64> {
+        self.increase().map(|increase| if is_better_if_more(&self.address) { -increase } else { increase })
+    }
+}
+
+fn is_better_if_more(address: &Address) -> bool {
+    address.figure.better() == Better::Higher
+}
+
+/// One sub-experiment that both sides have.
+#[derive(Clone, Debug)]
+pub struct ComparedSub {
+    /// Its name.
+    pub name: String,
+    /// Every figure of either side.
+    pub compared: Vec<Compared>,
+    /// Why it fails even if all comparisons pass.
+    pub distrust: Option<String>,
+}
+
+impl ComparedSub {
+    /// How many of its comparisons came out so.
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.compared.iter().filter(|one| one.outcome == outcome).count()
+    }
+
+    /// Whether it is no worse than the reference. If `strict`, what only the results have is worse.
+    pub fn passed(&self, strict: bool) -> bool {
+        let bad = self.count(Outcome::Failed) + self.count(Outcome::Missing);
+        self.distrust.is_none() && bad == 0 && !(strict && self.count(Outcome::New) > 0)
+    }
+
+    /// The figure that became worst.
+    pub fn worst(&self) -> Option<&Compared> {
+        let order = |one: &&Compared| one.share_worse().filter(|share| !share.is_nan()).unwrap_or(f64::NEG_INFINITY);
+        let on_both = self.compared.iter().filter(|one| one.increase().is_some());
+        on_both.max_by(|a, b| order(a).total_cmp(&order(b)))
+    }
+}
+
+/// Two experiments side by side, by a threshold.
+#[derive(Clone, Debug, Default)]
+pub struct ByThreshold {
+    /// Sub-experiments of both.
+    pub both: Vec<ComparedSub>,
+    /// What the results lack: sub-experiments, payloads and loads, or figures.
+    pub missing: Vec<String>,
+    /// What only they have.
+    pub new: Vec<String>,
+}
+
+impl ByThreshold {
+    /// Compares every selected figure: it fails if result > reference * (1 + threshold); of what is better if there is more,
+    /// if result < reference / (1 + threshold).
+    pub fn new([reference, results]: [&Results; 2], selection: &Selection, threshold: f64) -> Self {
+        let [of_reference, of_results] = [reference, results].map(|side| selection.select(&side.table()));
+        let known: HashMap<&Address, f64> = of_reference.iter().map(|one| (&one.address, one.value)).collect();
+        let found: HashMap<&Address, f64> = of_results.iter().map(|one| (&one.address, one.value)).collect();
+        let is_new = |one: &&Selected| !known.contains_key(&one.address);
+        let all: Vec<&Address> =
+            of_reference.iter().chain(of_results.iter().filter(is_new)).map(|one| &one.address).collect();
+        let mut made = Self::default();
+        for name in reference.names().into_iter().filter(|name| results.plan(name).is_some()) {
+            let of_sub = all.iter().filter(|address| address.sub_experiment == name);
+            let compared = of_sub.map(|address| {
+                let (reference, result) = (known.get(address).copied(), found.get(address).copied());
+                let outcome = outcome(reference, result, is_better_if_more(address), threshold);
+                Compared { address: (*address).clone(), reference, result, outcome }
+            });
+            // What the results lack is a failure of its own.
+            let of_reference = reference.distrust(name).or_else(|| reference.unfinished(name));
+            let distrust =
+                results.distrust(name).or_else(|| of_reference.map(|why| format!("in the reference, {why}")));
+            made.both.push(ComparedSub { name: name.to_owned(), compared: compared.collect(), distrust });
+        }
+        made.missing = one_sided([reference, results], [&of_reference, &of_results]);
+        made.new = one_sided([results, reference], [&of_results, &of_reference]);
+        made
+    }
+
+    /// Whether nothing is worse, and nothing of the reference is missing. If `strict`, nothing is new either.
+    pub fn passed(&self, strict: bool) -> bool {
+        (self.new.is_empty() || !strict) && self.missing.is_empty() && self.both.iter().all(|one| one.passed(strict))
+    }
+
+    /// Whether any figure was compared.
+    pub fn is_empty(&self) -> bool {
+        let mut all = self.both.iter().flat_map(|one| &one.compared);
+        !all.any(|one| one.outcome != Outcome::New)
+    }
+}
+
+/// What one side has and the other lacks: planned sub-experiments first, then figures of those that both planned.
+fn one_sided([one, other]: [&Results; 2], figures: [&[Selected]; 2]) -> Vec<String> {
+    let planned = one.names().into_iter().filter(|name| other.plan(name).is_none()).map(str::to_owned);
+    let mut told: Vec<String> = planned.collect();
+    for what in missing(figures[0], figures[1]) {
+        if !told.contains(&what) {
+            told.push(what);
+        }
+    }
+    told
+}
+
+fn outcome(reference: Option<f64>, result: Option<f64>, is_better_if_more: bool, threshold: f64) -> Outcome {
+    match (reference, result) {
+        (None, _) => Outcome::New,
+        (_, None) => Outcome::Missing,
+        (Some(reference), Some(result)) => {
+            let [less, more] = if is_better_if_more { [result, reference] } else { [reference, result] };
+            if is_within(less, more, threshold) { Outcome::Passed } else { Outcome::Failed }
+        }
+    }
+}
+
+/// Whether a result is at most that much more. Exactly at the limit is within, although neither decimals nor 1.1 are exact
+/// in binary.
+fn is_within(reference: f64, result: f64, threshold: f64) -> bool {
+    result <= reference * (1.0 + threshold) * (1.0 + 4.0 * f64::EPSILON)
+}
+
+/// One figure of several runs of both sides, judged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    /// What it is.
+    pub address: Address,
+    /// Both sides, their ratio and the verdict.
+    pub comparison: Comparison,
+}
+
+impl Judgement {
+    /// Judges figures all together.
+    ///
+    /// # Errors
+    /// As [`compare`].
+    ///
+    /// # Panics
+    /// As [`compare`].
+    pub fn all(cells: Vec<(Address, [Vec<f64>; 2])>, question: &Question) -> Result<Vec<Self>, Error> {
+        let (addresses, sides): (Vec<Address>, Vec<Sides>) = cells
+            .into_iter()
+            .map(|(address, values)| {
+                let is_better_if_more = is_better_if_more(&address);
+                (address, Sides { values, is_better_if_more })
+            })
+            .unzip();
+        let compared = compare(&sides, question)?;
+        Ok(addresses.into_iter().zip(compared).map(|(address, comparison)| Self { address, comparison }).collect())
+    }
+
+    /// The figure that differs most from run to run, and how many runs show a change by the share `effect` even there; see
+    /// [`runs_needed`].
+    pub fn hardest<'a>(all: &'a [Self], question: &Question, effect: f64) -> Option<(&'a Self, Option<u64>)> {
+        let comparisons: Vec<Comparison> = all.iter().map(|one| one.comparison.clone()).collect();
+        let (place, needed) = runs_needed(&comparisons, question, effect)?;
+        Some((&all[place], needed))
+    }
+
+    /// Whether it is a regression.
+    pub fn is_regressed(&self) -> bool {
+        self.comparison.judged.verdict == ChangeVerdict::Regressed
+    }
+}
+
+/// Two experiments with several rounds each, run against run.
+#[derive(Clone, Debug)]
+pub struct ByRuns {
+    /// What was asked.
+    pub question: Question,
+    /// Sub-experiment by sub-experiment.
+    pub judgements: Vec<Judgement>,
+    /// Rounds that do not count, a line each.
+    pub failures: Vec<String>,
+    /// Figures that have no ratio, a line each.
+    pub without_ratio: Vec<String>,
+    /// What the results lack: sub-experiments, payloads and loads, or figures.
+    pub missing: Vec<String>,
+    /// What only they have.
+    pub new: Vec<String>,
+}
+
+impl ByRuns {
+    /// Compares the whole rounds of both sides in every selected figure that both have. In the place of a loss, which may be
+    /// 0, the share delivered is compared, where anything was lost.
+    ///
+    /// # Errors
+    /// As [`compare`].
+    pub fn new([reference, results]: [&Results; 2], selection: &Selection, question: Question) -> Result<Self, Error> {
+        let sides = [reference, results].map(|side| selection.select(&side.whole()));
+        let found: HashMap<&Address, &Selected> = sides[1].iter().map(|one| (&one.address, one)).collect();
+        let (mut cells, mut without_ratio) = (Vec::new(), Vec::new());
+        for one in &sides[0] {
+            let Some(other) = found.get(&one.address) else { continue };
+            let Some((address, values)) = with_ratio([one, other]) else { continue };
+            match values.iter().flatten().all(|value| *value > 0.0) {
+                true => cells.push((address, values)),
+                false => without_ratio.push(format!("{address}: it is 0 in a run, and has no ratio then")),
+            }
+        }
+        Ok(Self {
+            question,
+            judgements: Judgement::all(cells, &question)?,
+            failures: [reference.failures("reference"), results.failures("results")].concat(),
+            without_ratio,
+            missing: one_sided([reference, results], [&sides[0], &sides[1]]),
+            new: one_sided([results, reference], [&sides[1], &sides[0]]),
+        })
+    }
+
+    /// Whether nothing regressed, and nothing of the reference is missing. If `strict`, nothing is new either.
+    pub fn passed(&self, strict: bool) -> bool {
+        let regressed = self.judgements.iter().any(Judgement::is_regressed);
+        !regressed && self.missing.is_empty() && (self.new.is_empty() || !strict)
+    }
+}
+
+/// What is compared by its ratio; nothing where no run lost anything.
+fn with_ratio(both: [&Selected; 2]) -> Option<(Address, [Vec<f64>; 2])> {
+    let (address, values) = (both[0].address.clone(), both.map(Selected::values));
+    if address.figure != Figure::LossShare {
+        return Some((address, values));
+    }
+    let is_lost = values.iter().flatten().any(|loss| *loss > 0.0);
+    let delivered = values.map(|side| side.into_iter().map(|loss| 1.0 - loss).collect());
+    is_lost.then_some((Address { figure: Figure::DeliveredShare, ..address }, delivered))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equality_with_the_limit_passes_and_a_thousandth_more_fails() {
+        let of = |reference, result, threshold| outcome(Some(reference), Some(result), false, threshold);
+        for thousandths in (1..3_000_000_u64).step_by(101) {
+            let decimal =
+                |thousandths: u64| format!("{}.{:03}", thousandths / 1000, thousandths % 1000).parse::<f64>().unwrap();
+            let (reference, limit) = (decimal(thousandths * 10), decimal(thousandths * 11));
+            assert_eq!(of(reference, limit, 0.1), Outcome::Passed, "{reference}");
+            assert_eq!(of(reference, decimal(thousandths * 11 + 1), 0.1), Outcome::Failed, "{reference}");
+        }
+        assert_eq!((of(2.0, 2.0, 0.0), of(2.0, 2.001, 0.0)), (Outcome::Passed, Outcome::Failed));
+        assert_eq!((of(0.0, 0.0, 0.1), of(0.0, 0.001, 0.1)), (Outcome::Passed, Outcome::Failed));
+        assert_eq!((of(1.0, f64::NAN, 0.1), of(f64::NAN, 1.0, 0.1)), (Outcome::Failed, Outcome::Failed));
+    }
+
+    #[test]
+    fn less_is_worse_of_rates_and_one_side_is_named() {
+        let rate = |result| outcome(Some(1100.0), Some(result), true, 0.1);
+        assert_eq!((rate(1000.0), rate(999.0), rate(9999.0)), (Outcome::Passed, Outcome::Failed, Outcome::Passed));
+        assert_eq!(outcome(None, Some(1.0), true, 0.1), Outcome::New);
+        assert_eq!(outcome(Some(1.0), None, true, 0.1), Outcome::Missing);
+    }
+
+    #[test]
+    fn a_loss_is_compared_by_what_it_leaves() {
+        let address =
+            crate::check::tests::limit("a", 16, (Figure::LossShare, tripmeter_model::figure::Statistic::Value), 0.0)
+                .address;
+        let side = |values: [f64; 2]| Selected {
+            address: address.clone(),
+            rounds: (1..).zip(values).collect(),
+            value: values[0],
+        };
+        let (none, some) = (side([0.0, 0.0]), side([0.25, 0.0]));
+        assert_eq!(with_ratio([&none, &none]), None);
+        let (delivered, values) = with_ratio([&none, &some]).unwrap();
+        assert_eq!((delivered.figure, values), (Figure::DeliveredShare, [vec![1.0, 1.0], vec![0.75, 1.0]]));
+    }
+}

@@ -1,0 +1,162 @@
+//! Limits from many runs.
+
+use crate::check::CheckedLimit;
+use crate::selection::Selected;
+use std::collections::HashMap;
+use tripmeter_model::address::Address;
+use tripmeter_model::figure::Better;
+use tripmeter_model::limits::{Limit, Limits};
+use tripmeter_stats::quantile_of;
+
+/// The figures of one run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// For people.
+    pub name: String,
+    /// Each with the value of this run alone.
+    pub figures: Vec<Selected>,
+}
+
+/// What some runs have and others lack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// A sub-experiment, one of its payloads, or a figure, as [`crate::selection::missing`] tells it.
+    pub what: String,
+    /// Names of the runs without it.
+    pub missing_in: Vec<String>,
+}
+
+/// Limits made of runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Derived {
+    /// In the order of first appearance.
+    pub limits: Limits,
+    /// What is missing in some runs.
+    pub gaps: Vec<Gap>,
+}
+
+impl Derived {
+    /// The `p` quantile of each figure over all runs that have it; of what is better if there is more, the quantile as far
+    /// from the other end.
+    ///
+    /// # Errors
+    /// The run and address of a figure that is not a number.
+    ///
+    /// # Panics
+    /// If `p` is outside 0 to 1.
+    pub fn of(runs: &[Run], p: f64) -> Result<Self, String> {
+        let mut all: Vec<Selected> = Vec::new();
+        let mut values: HashMap<&Address, Vec<f64>> = HashMap::new();
+        for (run, one) in runs.iter().flat_map(|run| run.figures.iter().map(move |one| (run, one))) {
+            let Selected { address, value, .. } = one;
+            if !value.is_finite() {
+                return Err(format!("run '{}': {address} is {value}; leave that run out", run.name));
+            }
+            let known = values.entry(address).or_default();
+            if known.is_empty() {
+                all.push(one.clone());
+            }
+            known.push(*value);
+        }
+        let limit = |Selected { address, .. }: &Selected| {
+            let p = if address.figure.better() == Better::Higher { 1.0 - p } else { p };
+            Some(Limit { address: address.clone(), limit: quantile_of(&values[address], p)? })
+        };
+        Ok(Self { limits: Limits { rows: all.iter().filter_map(limit).collect() }, gaps: gaps(runs, &all) })
+    }
+
+    /// Every figure of the runs that is beyond its limit, with the name of the run. What a run lacks is not among them.
+    pub fn broken<'a>(&self, runs: &'a [Run]) -> Vec<(&'a str, CheckedLimit)> {
+        let limits: HashMap<&Address, &Limit> = self.limits.rows.iter().map(|limit| (&limit.address, limit)).collect();
+        let of_run = |run: &'a Run| {
+            let checked = |one: &Selected| {
+                let limit = (*limits.get(&one.address)?).clone();
+                Some(CheckedLimit { limit, value: Some(one.value) })
+            };
+            let broken = run.figures.iter().filter_map(checked).filter(|one| !one.passed());
+            broken.map(|one| (run.name.as_str(), one)).collect::<Vec<_>>()
+        };
+        runs.iter().flat_map(of_run).collect()
+    }
+}
+
+fn gaps(runs: &[Run], all: &[Selected]) -> Vec<Gap> {
+    let mut gaps: Vec<Gap> = Vec::new();
+    for run in runs {
+        for what in crate::selection::missing(all, &run.figures) {
+            match gaps.iter_mut().find(|gap| gap.what == what) {
+                Some(gap) => gap.missing_in.push(run.name.clone()),
+                None => gaps.push(Gap { what, missing_in: vec![run.name.clone()] }),
+            }
+        }
+    }
+    gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::tests::limit;
+    use tripmeter_model::figure::{Figure, Statistic};
+
+    const MEDIAN: (Figure, Statistic) = (Figure::RttHalf, Statistic::P50);
+    const RATE: (Figure, Statistic) = (Figure::ReceivedRate, Statistic::Value);
+
+    fn run(name: &str, figures: &[(&str, u64, (Figure, Statistic), f64)]) -> Run {
+        let selected = |&(sub, bytes, kind, value): &(&str, u64, (Figure, Statistic), f64)| {
+            let address = limit(sub, bytes, kind, 0.0).address;
+            Selected { address, rounds: vec![(1, value)], value }
+        };
+        Run { name: name.to_owned(), figures: figures.iter().map(selected).collect() }
+    }
+
+    #[test]
+    fn five_medians_make_a_limit_between_the_two_largest() {
+        let runs: Vec<Run> = (1..=5)
+            .map(|at: u32| {
+                let value = f64::from(at);
+                run(&at.to_string(), &[("a", 16, MEDIAN, value), ("a", 16, RATE, 100.0 * value)])
+            })
+            .collect();
+        let at = |p: f64| Derived::of(&runs, p).unwrap().limits.rows.iter().map(|row| row.limit).collect::<Vec<_>>();
+        assert_eq!((at(0.99)[0] * 1000.0).round(), 4960.0);
+        assert_eq!((at(0.0), at(1.0), at(0.75)), (vec![1.0, 500.0], vec![5.0, 100.0], vec![4.0, 200.0]));
+        let broken_at = |p: f64| {
+            let derived = Derived::of(&runs, p).unwrap();
+            derived.broken(&runs).iter().map(|(run, one)| ((*run).to_owned(), one.value)).collect::<Vec<_>>()
+        };
+        assert_eq!(broken_at(0.99), [("1".to_owned(), Some(100.0)), ("5".to_owned(), Some(5.0))]);
+        assert_eq!(broken_at(1.0), []);
+    }
+
+    #[test]
+    fn a_run_meets_limits_made_of_it_alone_whatever_its_decimals() {
+        let runs = [run("1", &[("a", 16, MEDIAN, 1000.000_4), ("a", 16, RATE, 999.999_6)])];
+        for p in [0.0, 0.5, 0.99, 1.0] {
+            assert_eq!(Derived::of(&runs, p).unwrap().broken(&runs), []);
+        }
+    }
+
+    #[test]
+    fn what_some_runs_lack_is_said() {
+        let runs = [
+            run("1", &[("a", 64, MEDIAN, 1.0), ("a", 16, MEDIAN, 1.0)]),
+            run("2", &[("a", 64, MEDIAN, 2.0)]),
+            run("3", &[("b", 16, MEDIAN, 1.0)]),
+        ];
+        let derived = Derived::of(&runs, 0.99).unwrap();
+        let told: Vec<String> = derived.limits.rows.iter().map(|row| row.address.to_string()).collect();
+        assert_eq!(told, ["a at 64: rtt_half_ns.p50", "a at 16: rtt_half_ns.p50", "b at 16: rtt_half_ns.p50"]);
+        let gap = |what: &str, missing: &[&str]| Gap {
+            what: what.to_owned(),
+            missing_in: missing.iter().map(|&run| run.to_owned()).collect(),
+        };
+        assert_eq!(derived.gaps, [gap("b", &["1", "2"]), gap("a at 16", &["2"]), gap("a", &["3"])]);
+    }
+
+    #[test]
+    fn a_figure_that_is_no_number_is_an_error() {
+        let told = Derived::of(&[run("r7", &[("a", 16, MEDIAN, f64::NAN)])], 0.99).unwrap_err();
+        assert!(told.contains("run 'r7': a at 16: rtt_half_ns.p50 is NaN"), "{told}");
+    }
+}

@@ -1,0 +1,194 @@
+//! The results of one folder, and which of them do not count.
+
+use crate::selection::LATENCIES;
+use crate::table::{MetricTable, Row};
+use std::collections::BTreeMap;
+use tripmeter_model::Pattern;
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult};
+use tripmeter_model::metric::Stream;
+use tripmeter_model::payload::display_size;
+use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::workload::Topology;
+
+/// What a machine is and how it is set, by name.
+pub type MachineFacts = BTreeMap<String, String>;
+
+/// The checks of the audit that say how a machine is set, and not what happened on it.
+const SETTINGS: [&str; 7] = [
+    "frequency-governor",
+    "turbo",
+    "isolation",
+    "hypervisor",
+    "kernel-command-line",
+    "mitigations",
+    "transparent-hugepages",
+];
+
+/// An experiment that is judged.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// What was measured.
+    pub manifest: Manifest,
+    /// Damaged messages are no reason to leave figures out.
+    pub allows_damage: bool,
+}
+
+impl Results {
+    /// Every figure that is there.
+    pub fn table(&self) -> MetricTable {
+        MetricTable::of(&self.manifest)
+    }
+
+    /// The figures that are trusted: not of sub-experiments that failed in their round, or whose messages came damaged.
+    pub fn trusted(&self) -> MetricTable {
+        MetricTable::of_those(&self.manifest, |result| result.distrust(self.allows_damage).is_none())
+    }
+
+    /// The trusted figures of sub-experiments that came to their end in their round.
+    pub fn whole(&self) -> MetricTable {
+        MetricTable::of_those(&self.manifest, |result| self.trouble(result).is_none())
+    }
+
+    /// One round by itself.
+    #[must_use]
+    pub fn of_round(&self, round: u32) -> Self {
+        let mut one = self.clone();
+        one.manifest.plan.rounds = 1;
+        one.manifest.sub_experiments.retain(|result| result.round == round);
+        one
+    }
+
+    /// Whether it is still measured; so it looks after a kill too.
+    pub fn is_running(&self) -> bool {
+        self.manifest.status == RunStatus::Running
+    }
+
+    /// The names of what was planned, in the order of the plan.
+    pub fn names(&self) -> Vec<&str> {
+        self.manifest.plan.sub_experiments.iter().map(|sub| sub.name.as_str()).collect()
+    }
+
+    /// What was planned under a name.
+    pub fn plan(&self, name: &str) -> Option<&SubExperiment> {
+        self.manifest.plan.sub_experiments.iter().find(|sub| sub.name == name)
+    }
+
+    /// Rounds of a sub-experiment that were begun.
+    fn rounds_of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a SubExperimentResult> {
+        self.manifest.sub_experiments.iter().filter(move |result| result.name == name)
+    }
+
+    fn trouble(&self, result: &SubExperimentResult) -> Option<String> {
+        result.trouble().or_else(|| result.distrust(self.allows_damage))
+    }
+
+    /// Before a reason, of which round it is if there are several.
+    fn in_round(&self, result: &SubExperimentResult, why: &str) -> String {
+        if self.manifest.plan.rounds > 1 { format!("round {}: {why}", result.round) } else { why.to_owned() }
+    }
+
+    /// Why the figures of a sub-experiment are not trusted, if so.
+    pub fn distrust(&self, name: &str) -> Option<String> {
+        let why = |result: &SubExperimentResult| Some(self.in_round(result, &result.distrust(self.allows_damage)?));
+        self.rounds_of(name).find_map(why)
+    }
+
+    /// That a sub-experiment lacks payloads because its run was killed or interrupted, if so.
+    pub fn unfinished(&self, name: &str) -> Option<String> {
+        let planned = self.plan(name)?.payloads.len();
+        let is_ended = |result: &SubExperimentResult| matches!(result.status, RunStatus::Complete | RunStatus::Failed);
+        let told = |measured: usize| format!("it did not come to its end: {measured} of {planned} payloads");
+        let mut rounds = self.rounds_of(name).peekable();
+        if rounds.peek().is_none() {
+            return Some(told(0));
+        }
+        let short = |result: &&SubExperimentResult| !is_ended(result) && result.cells.len() < planned;
+        rounds.find(short).map(|result| self.in_round(result, &told(result.cells.len())))
+    }
+
+    /// Why rounds of sub-experiments are not among the trusted figures, a line each that begins with their names.
+    pub fn left_out(&self) -> Vec<String> {
+        let why = |result: &SubExperimentResult| {
+            Some(format!("'{}': {}", result.name, self.in_round(result, &result.distrust(self.allows_damage)?)))
+        };
+        self.manifest.sub_experiments.iter().filter_map(why).collect()
+    }
+
+    /// Rounds of a side that do not count or were not run, and payloads of others that lack figures other rounds have.
+    pub fn failures(&self, side: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        let table = self.whole();
+        for round in 1..=self.manifest.plan.rounds {
+            for plan in &self.manifest.plan.sub_experiments {
+                let place = format!("round {round} of the {side}");
+                match self.rounds_of(&plan.name).find(|result| result.round == round) {
+                    None => lines.push(format!("{}, {place}: it was not run", plan.name)),
+                    Some(result) => match self.trouble(result) {
+                        Some(why) => lines.push(format!("{}, {place}: {why}", plan.name)),
+                        None => lines.extend(silent(&table, plan, round).map(|payload| {
+                            format!("{} at {payload}, {place}: no message was answered or arrived", plan.name)
+                        })),
+                    },
+                }
+            }
+        }
+        lines
+    }
+
+    /// What figures of other experiments must share to be compared over time.
+    pub fn machine(&self) -> MachineFacts {
+        let environment = &self.manifest.environment;
+        let mut machine = MachineFacts::from([
+            ("processors".to_owned(), environment.cpus.len().to_string()),
+            ("processor".to_owned(), environment.cpu_model.clone()),
+            ("kernel".to_owned(), environment.kernel.clone()),
+            ("clock".to_owned(), environment.clock.source.clone()),
+        ]);
+        let findings = environment.audit_before.iter().flat_map(|audit| &audit.findings);
+        let settings = findings.filter(|finding| SETTINGS.contains(&finding.check.as_str()));
+        machine.extend(settings.map(|finding| (finding.check.clone(), finding.value.clone())));
+        machine
+    }
+}
+
+/// Planned payloads of a sub-experiment that have no latency in a round; none under `throughput`, which has none.
+fn silent<'a>(table: &'a MetricTable, plan: &'a SubExperiment, round: u32) -> impl Iterator<Item = String> + 'a {
+    let has_latency = move |row: Row| {
+        let has = |figure: &Figure| {
+            let found = table.get(row, &Stream::all(), *figure, Statistic::P50);
+            found.is_some_and(|rounds| rounds.at(round).is_some())
+        };
+        LATENCIES.iter().any(has)
+    };
+    let is_silent = move |bytes: &&u64| {
+        let is_of = |row: &Row| row.payload_bytes == **bytes && table.sub(*row) == plan.name;
+        let mut rows = table.all_rows().filter(is_of).peekable();
+        rows.peek().is_none() || rows.any(|row| !has_latency(row))
+    };
+    let payloads = if plan.pattern == Pattern::Throughput { &[][..] } else { &plan.payloads[..] };
+    payloads.iter().filter(is_silent).map(|bytes| display_size(*bytes))
+}
+
+/// What differs between two machines, as far as it is known of both: name, one, other.
+pub fn differences<'a>(one: &'a MachineFacts, other: &'a MachineFacts) -> impl Iterator<Item = [&'a str; 3]> {
+    let pairs = one.iter().filter_map(|(name, value)| Some([name, value, other.get(name)?].map(String::as_str)));
+    pairs.filter(|[_, one, other]| one != other)
+}
+
+/// What differs in how two sub-experiments of one name were measured: what, one, other.
+pub fn differences_of_plans(one: &SubExperiment, other: &SubExperiment) -> Vec<(&'static str, String, String)> {
+    let topologies = [one, other].map(|plan| plan.workload.topology);
+    let of = |count: fn(&Topology) -> u32| topologies.each_ref().map(|of| count(of).to_string());
+    let all = [
+        ("transport", [one.transport.to_string(), other.transport.to_string()]),
+        ("wait", [one.wait.to_string(), other.wait.to_string()]),
+        ("touch", [one.touch.to_string(), other.touch.to_string()]),
+        ("followers", of(|of| of.followers)),
+        ("topics", of(|of| of.topics)),
+        ("publishers", of(|of| of.publishers)),
+        ("clients", of(|of| of.clients)),
+    ];
+    let differing = all.into_iter().filter(|(_, [one, other])| one != other);
+    differing.map(|(what, [one, other])| (what, one, other)).collect()
+}

@@ -1,0 +1,307 @@
+//! Which figures are limited, compared and watched, and their values by address.
+
+use crate::derived;
+use crate::table::{MetricTable, Row};
+use std::collections::HashSet;
+use tripmeter_model::address::{Address, FigureName};
+use tripmeter_model::figure::{Better, Figure, Fold, Statistic};
+use tripmeter_model::metric::Stream;
+use tripmeter_stats::{losses, median};
+
+/// Latencies that are judged unless others are named, by these statistics.
+pub(crate) const LATENCIES: [Figure; 7] = [
+    Figure::RttHalf,
+    Figure::OneWay,
+    Figure::Response,
+    Figure::Service,
+    Figure::ResponseRtt,
+    Figure::ServiceRtt,
+    Figure::Call,
+];
+const STATISTICS: [Statistic; 2] = [Statistic::P50, Statistic::P99];
+/// Figures of one value that are judged unless others are named.
+const VALUES: [Figure; 4] = [Figure::LossShare, Figure::AchievedRate, Figure::ReceivedRate, Figure::Completed];
+
+/// Figures to judge: those named, or the usual ones, which are p50 and p99 of each latency, the rates and the loss.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection(Vec<FigureName>);
+
+/// Why figures cannot be judged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectionError {
+    /// There is no such figure in the results.
+    #[error("there is no figure '{name}' in the results; there are {there}")]
+    Unknown {
+        /// As it was named.
+        name: String,
+        /// Those that there are.
+        there: String,
+    },
+    /// It says what was done.
+    #[error("'{name}' cannot be judged: neither less nor more of it is better; there are {there}")]
+    Neither {
+        /// As it was named.
+        name: String,
+        /// Those that there are.
+        there: String,
+    },
+}
+
+/// A figure of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Selected {
+    /// Where it is.
+    pub address: Address,
+    /// The rounds that have it, ascending, and its value in each.
+    pub rounds: Vec<(u32, f64)>,
+    /// The rounds put together, as the figure is.
+    pub value: f64,
+}
+
+impl Selected {
+    /// The value of each round.
+    pub fn values(&self) -> Vec<f64> {
+        self.rounds.iter().map(|(_, value)| *value).collect()
+    }
+}
+
+impl Selection {
+    /// The figures of these names, each `FIGURE` or `FIGURE.STATISTIC`. All tables together must have each of them.
+    ///
+    /// # Errors
+    /// If one is unknown, is in none of the tables, or is not judged; with those that there are.
+    pub fn named(names: &[String], tables: &[&MetricTable]) -> Result<Self, SelectionError> {
+        let there = || there(tables).join(", ");
+        let mut found = Vec::new();
+        for name in names {
+            let unknown = || SelectionError::Unknown { name: name.clone(), there: there() };
+            let wanted: FigureName = name.parse().map_err(|_| unknown())?;
+            if wanted.figure.better() == Better::Neither || wanted.statistic == Some(Statistic::N) {
+                return Err(SelectionError::Neither { name: name.clone(), there: there() });
+            }
+            let alone = Self(vec![wanted]);
+            if tables.iter().all(|table| alone.select(table).is_empty()) {
+                return Err(unknown());
+            }
+            found.push(wanted);
+        }
+        Ok(Self(found))
+    }
+
+    /// Every selected figure of a table: by sub-experiment, payload and load, then in the order of the selection.
+    ///
+    /// It is of all messages, and of the last of several followers; a figure that neither has is taken of each stream
+    /// that has it.
+    pub fn select(&self, table: &MetricTable) -> Vec<Selected> {
+        self.select_of(table, preferred)
+    }
+
+    /// Every figure of these kinds, of all streams.
+    pub(crate) fn every(kinds: &[(Figure, Statistic)], table: &MetricTable) -> Vec<Selected> {
+        let name = |&(figure, statistic): &(Figure, Statistic)| FigureName { figure, statistic: Some(statistic) };
+        Self(kinds.iter().map(name).collect()).select_of(table, streams)
+    }
+
+    fn select_of(&self, table: &MetricTable, streams: fn(&MetricTable, Row, Figure) -> Vec<Stream>) -> Vec<Selected> {
+        let names = if self.0.is_empty() { usual() } else { self.0.clone() };
+        let mut all = Vec::new();
+        for row in table.all_rows() {
+            for name in &names {
+                let statistics = match name.statistic {
+                    Some(statistic) => vec![statistic],
+                    None => [Statistic::Value].into_iter().chain(STATISTICS).collect(),
+                };
+                for stream in streams(table, row, name.figure) {
+                    all.extend(statistics.iter().filter_map(|of| selected(table, row, &stream, name.figure, *of)));
+                }
+            }
+        }
+        all
+    }
+}
+
+fn usual() -> Vec<FigureName> {
+    let latency = |figure| STATISTICS.map(|statistic| FigureName { figure, statistic: Some(statistic) });
+    let value = |figure| FigureName { figure, statistic: Some(Statistic::Value) };
+    LATENCIES.into_iter().flat_map(latency).chain(VALUES.map(value)).collect()
+}
+
+/// The streams that have a figure.
+fn streams(table: &MetricTable, row: Row, figure: Figure) -> Vec<Stream> {
+    let all = if figure.is_derived() { derived::streams(table, row, figure) } else { table.streams(row, figure) };
+    all.into_iter().cloned().collect()
+}
+
+/// The streams that a figure is judged of.
+fn preferred(table: &MetricTable, row: Row, figure: Figure) -> Vec<Stream> {
+    let all = streams(table, row, figure);
+    let preferred: Vec<Stream> = [Stream::all(), Stream::last()].into_iter().filter(|one| all.contains(one)).collect();
+    if preferred.is_empty() { all } else { preferred }
+}
+
+fn selected(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<Selected> {
+    let (rounds, value) = match figure.is_derived() {
+        true if statistic == Statistic::Value => {
+            let rounds = derived::by_round(table, row, stream, figure);
+            let value = folded(table, row, stream, figure, &rounds)?;
+            (rounds, value)
+        }
+        true => return None,
+        false => {
+            let found = table.get(row, stream, figure, statistic)?;
+            (found.rounds.iter().copied().zip(found.values.iter().copied()).collect(), found.folded())
+        }
+    };
+    let address = Address {
+        sub_experiment: table.sub(row).to_owned(),
+        payload_bytes: row.payload_bytes,
+        load: table.load(row),
+        stream: stream.clone(),
+        figure,
+        statistic,
+    };
+    Some(Selected { address, rounds, value })
+}
+
+/// The rounds of a derived figure put together: of a loss all messages, else the median.
+fn folded(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, rounds: &[(u32, f64)]) -> Option<f64> {
+    let values: Vec<f64> = rounds.iter().map(|(_, value)| *value).collect();
+    if !matches!(figure, Figure::LossShare | Figure::DeliveredShare) {
+        debug_assert_eq!(figure.fold(), Fold::Median, "derived figures but the loss are medians over rounds");
+        return median(&values);
+    }
+    let (lost, of) = losses::sum(&derived::loss(table, row, stream));
+    let share = (of > 0).then(|| lost as f64 / of as f64)?;
+    Some(if figure == Figure::LossShare { share } else { 1.0 - share })
+}
+
+/// The names of all figures in these tables that can be judged, in the order of the registry.
+fn there(tables: &[&MetricTable]) -> Vec<String> {
+    let is_there = |figure: Figure, statistic: Statistic| {
+        let is_in = |table: &&MetricTable| match figure.is_derived() {
+            true => {
+                let has = |row| !derived::streams(table, row, figure).is_empty();
+                statistic == Statistic::Value && table.all_rows().any(has)
+            }
+            false => table.select(|key| (key.figure, key.statistic) == (figure, statistic)).next().is_some(),
+        };
+        tables.iter().any(is_in)
+    };
+    let of_figure = |figure: Figure| {
+        let statistics = Statistic::ALL.into_iter().filter(move |statistic| *statistic != Statistic::N);
+        statistics.map(move |statistic| (figure, statistic))
+    };
+    let judged = Figure::ALL.iter().copied().filter(|figure| figure.better() != Better::Neither);
+    let all = judged.flat_map(of_figure).filter(|(figure, statistic)| is_there(*figure, *statistic));
+    all.map(|(figure, statistic)| FigureName { figure, statistic: Some(statistic) }.to_string()).collect()
+}
+
+/// What is missing of one side, each as coarsely as it can be told: whole sub-experiments, payloads and loads, or figures.
+pub fn missing(of_one: &[Selected], of_other: &[Selected]) -> Vec<String> {
+    let place = |address: &Address| format!("{} at {}", address.sub_experiment, address.place());
+    let addresses: HashSet<&Address> = of_other.iter().map(|one| &one.address).collect();
+    let places: HashSet<String> = of_other.iter().map(|one| place(&one.address)).collect();
+    let subs: HashSet<&str> = of_other.iter().map(|one| one.address.sub_experiment.as_str()).collect();
+    let mut told: Vec<String> = Vec::new();
+    for Selected { address, .. } in of_one.iter().filter(|one| !addresses.contains(&one.address)) {
+        let place = place(address);
+        let text = match (subs.contains(address.sub_experiment.as_str()), places.contains(&place)) {
+            (false, _) => address.sub_experiment.clone(),
+            (true, false) => place,
+            (true, true) => address.to_string(),
+        };
+        if !told.contains(&text) {
+            told.push(text);
+        }
+    }
+    told
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::table::Builder;
+    use tripmeter_model::manifest::Counts;
+    use tripmeter_model::metric::Process;
+    use tripmeter_model::pace::OfferedLoad;
+    use tripmeter_model::trial::Trial;
+
+    /// One trial of round trips: p50, p99 and messages lost of 100.
+    pub(crate) fn trial(p50: f64, p99: f64, lost: u64) -> Trial {
+        let mut trial = Trial::new(OfferedLoad::Closed);
+        for (statistic, value) in [(Statistic::N, 100.0), (Statistic::P50, p50), (Statistic::P99, p99)] {
+            trial.put_statistic(&Stream::all(), Figure::RttHalf, statistic, value, None);
+        }
+        trial.put_counts(&Stream::all(), &Counts { sent: 100, received: 100 - lost, lost, ..Counts::default() }, false);
+        trial
+    }
+
+    fn named(table: &MetricTable, names: &[&str]) -> Result<Vec<String>, SelectionError> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let selection = Selection::named(&names, &[table])?;
+        Ok(selection.select(table).iter().map(|one| one.address.to_string()).collect())
+    }
+
+    #[test]
+    fn the_usual_figures_are_medians_p99s_losses_and_rates() {
+        let mut builder = Builder::new(vec!["a".to_owned()]);
+        for (round, p50, lost) in [(1, 10.0, 0), (2, 30.0, 4), (3, 20.0, 0)] {
+            builder.add("a", round, 1024, trial(p50, 99.0, lost));
+            let mut timed = Trial::new(OfferedLoad::Rate { hz: 10.0 });
+            timed.put(&Stream::all(), Figure::AchievedRate, 9.0);
+            timed.put(&Stream::process(Process::Leader), Figure::CpuTime, 1.0);
+            timed.put(&Stream::process(Process::Leader), Figure::Window, 4.0);
+            builder.add("a", round, 1024, timed);
+        }
+        let table = builder.build();
+        let found = Selection::default().select(&table);
+        let told: Vec<(String, f64)> = found.iter().map(|one| (one.address.to_string(), one.value)).collect();
+        let expected = [
+            ("a at 1k: rtt_half_ns.p50", 20.0),
+            ("a at 1k: rtt_half_ns.p99", 99.0),
+            ("a at 1k: loss_share", 4.0 / 300.0),
+            ("a at 1k 10hz: achieved_rate_hz", 9.0),
+        ];
+        assert_eq!(told, expected.map(|(name, value)| (name.to_owned(), value)));
+        assert_eq!(found[0].values(), [10.0, 30.0, 20.0]);
+        assert_eq!(found[2].rounds, [(1, 0.0), (2, 0.04), (3, 0.0)]);
+        let share = "a at 1k 10hz: process=leader cpu_share".to_owned();
+        assert_eq!(
+            named(&table, &["cpu_share", "delivered_share"]),
+            Ok(vec!["a at 1k: delivered_share".to_owned(), share])
+        );
+        assert_eq!(named(&table, &["rtt_half_ns"]).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_with_what_is() {
+        let mut builder = Builder::new(vec!["a".to_owned()]);
+        builder.add("a", 1, 1024, trial(1.0, 2.0, 0));
+        let table = builder.build();
+        let told = |name: &str| named(&table, &[name]).unwrap_err().to_string();
+        for name in ["latency", "service_ns.p50", "rtt_half_ns.p999", "cpu_share"] {
+            let told = told(name);
+            assert!(told.starts_with(&format!("there is no figure '{name}'")), "{told}");
+            assert!(told.contains("there are rtt_half_ns.p50, rtt_half_ns.p99, lost, late"), "{told}");
+        }
+        assert!(told("sent").contains("neither less nor more") && told("rtt_half_ns.n").contains("neither"));
+    }
+
+    #[test]
+    fn what_one_side_lacks_is_told_coarsely() {
+        let table = |subs: &[(&str, u64)], has_loss: bool| {
+            let mut builder = Builder::new(Vec::new());
+            for (name, bytes) in subs {
+                let mut trial = trial(1.0, 2.0, 0);
+                if !has_loss {
+                    trial.remove(&Stream::all(), Figure::Sent);
+                }
+                builder.add(name, 1, *bytes, trial);
+            }
+            Selection::default().select(&builder.build())
+        };
+        let all = table(&[("a", 16), ("a", 32), ("b", 16)], true);
+        assert_eq!(missing(&all, &table(&[("a", 16)], false)), ["a at 16: loss_share", "a at 32", "b"]);
+        assert!(missing(&all, &all).is_empty());
+    }
+}

@@ -1,0 +1,144 @@
+//! One row at a time, whatever it looks like.
+
+use super::chunks::{ChunkError, Chunks};
+use super::{COLUMNS, collect::Stopped};
+use crate::bytes::Bytes;
+use crate::table;
+use std::borrow::Cow;
+use std::path::Path;
+use tripmeter_model::file::FileError;
+
+/// Where the columns are.
+#[derive(Clone, Debug)]
+pub struct RowLayout {
+    columns: usize,
+    payload: usize,
+    latency: usize,
+    /// Lines up to and with the header.
+    pub header_lines: u64,
+}
+
+/// A row, as far as it is of use.
+pub struct SampleRow {
+    /// Text of the payload.
+    pub payload: String,
+    /// Microseconds.
+    pub latency_us: f64,
+}
+
+/// What is wrong with a row.
+#[derive(Debug, PartialEq)]
+pub struct RowError {
+    /// The column, if it is about one.
+    pub column: Option<&'static str>,
+    /// The value, or the whole row.
+    pub value: String,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+impl RowLayout {
+    /// Reads the header.
+    pub fn of(file: &Path, chunks: &mut Chunks) -> Result<Self, Stopped> {
+        let mut header_lines = 0;
+        let mut line: &[u8];
+        loop {
+            header_lines += 1;
+            line = chunks.line().map_err(|error| header_failed(file, error))?;
+            if line.is_empty() {
+                return Err(FileError::wrong(file, "the file is empty; it should begin with a header").into());
+            }
+            if !line.trim_ascii().is_empty() {
+                break;
+            }
+        }
+        let fields = fields(line);
+        let header = String::from_utf8_lossy(line.trim_ascii()).into_owned();
+        let position = |name: &str| {
+            let found = fields.iter().position(|field| field.as_ref() == name.as_bytes());
+            found.ok_or_else(|| table::missing_column(file, header_lines, &header, name))
+        };
+        let (payload, latency) = (position(COLUMNS[1])?, position(COLUMNS[2])?);
+        Ok(Self { columns: fields.len(), payload, latency, header_lines })
+    }
+
+    /// Whether the columns are the usual ones in their usual order.
+    pub fn usual(&self) -> bool {
+        (self.columns, self.payload, self.latency) == (3, 1, 2)
+    }
+
+    /// Reads a row; `None` if it is blank.
+    pub fn row(&self, line: &[u8]) -> Result<Option<SampleRow>, RowError> {
+        if line.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        let fields = fields(line);
+        if fields.len() != self.columns {
+            let hint =
+                if fields.len() < self.columns { "it may be cut off" } else { "write numbers with a decimal point" };
+            let what = format!("has {} values instead of {}; {hint}", fields.len(), self.columns);
+            return Err(RowError { column: None, value: lossy(line.trim_ascii()), what });
+        }
+        let latency_us = latency(&lossy(&fields[self.latency]))?;
+        Ok(Some(SampleRow { payload: lossy(&fields[self.payload]), latency_us }))
+    }
+
+    /// Reads the last line of a file, which has no line break.
+    pub fn unended(&self, line: &[u8]) -> Result<(), RowError> {
+        if self.row(line)?.is_none() {
+            return Ok(());
+        }
+        let value = lossy(line.trim_ascii());
+        let what = "is the last line and has no line break, so its number may be cut off; add one if it is complete";
+        Err(RowError { column: None, value, what: what.to_owned() })
+    }
+}
+
+/// The payload of a line that was cut off, if at least that is whole.
+pub fn payload_of_cut(layout: &RowLayout, line: &[u8]) -> Option<Bytes> {
+    let fields = fields(line);
+    let is_whole = fields.len() > layout.payload + 1;
+    fields.get(layout.payload).filter(|_| is_whole).and_then(|text| Bytes::parse(&lossy(text)))
+}
+
+fn header_failed(file: &Path, error: ChunkError) -> FileError {
+    match error {
+        ChunkError::Io(error) => FileError::reading(file, &error),
+        ChunkError::LineTooLong => FileError::wrong(file, "there is no line break in its beginning, so it is no CSV"),
+    }
+}
+
+/// Reads a payload.
+pub fn payload(text: &str) -> Result<Bytes, RowError> {
+    Bytes::parse(text).ok_or_else(|| {
+        let what = "is no payload; write a number of bytes".to_owned();
+        RowError { column: Some(COLUMNS[1]), value: text.to_owned(), what }
+    })
+}
+
+fn latency(text: &str) -> Result<f64, RowError> {
+    let wrong = |what: &str| Err(RowError { column: Some(COLUMNS[2]), value: text.to_owned(), what: what.to_owned() });
+    match text.parse::<f64>() {
+        _ if text.is_empty() => wrong("is empty; the latency is missing"),
+        Err(_) if text.contains(',') => wrong("is no number; write it with a decimal point"),
+        Err(_) => wrong("is no number"),
+        Ok(value) if value.is_nan() => wrong("is not a number; a latency must be"),
+        Ok(value) if value.is_infinite() => wrong("is infinite or too large; a latency must be finite"),
+        Ok(_) if text.starts_with('-') => wrong("is negative; a latency must be 0 or more"),
+        Ok(value) => Ok(value),
+    }
+}
+
+/// The values of a line, without the spaces and quotes around them.
+fn fields(line: &[u8]) -> Vec<Cow<'_, [u8]>> {
+    if memchr::memchr(b'"', line).is_none() {
+        return line.split(|byte| *byte == b',').map(|field| Cow::Borrowed(field.trim_ascii())).collect();
+    }
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(line);
+    let record = reader.byte_records().next().and_then(Result::ok).unwrap_or_default();
+    record.iter().map(|field| Cow::Owned(field.trim_ascii().to_vec())).collect()
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

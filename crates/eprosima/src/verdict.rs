@@ -1,0 +1,178 @@
+//! An experiment against requirements.
+
+use crate::check::{CheckReport, CheckRow};
+use crate::requirements::{Requirement, Requirements};
+use crate::summary::{Magnitude, Summary};
+
+/// What was measured of one sub-experiment.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Its name.
+    pub name: String,
+    /// Its figures.
+    pub summary: Summary,
+    /// Why its figures are of something else than its name says, if they are, e.g. a path proof that failed.
+    pub distrust: Option<String>,
+}
+
+/// One sub-experiment against its requirements.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SubExperimentCheck {
+    /// Its name.
+    pub name: String,
+    /// Every check.
+    pub report: CheckReport,
+    /// Why it fails even if all its checks pass.
+    pub distrust: Option<String>,
+}
+
+impl SubExperimentCheck {
+    /// Whether it meets its requirements.
+    pub fn passed(&self) -> bool {
+        self.distrust.is_none() && self.report.passed()
+    }
+
+    /// Checks that passed.
+    pub fn passed_checks(&self) -> usize {
+        self.report.rows.iter().filter(|row| row.passed()).count()
+    }
+
+    /// The check that is nearest to its limit, or farthest above it; one that was not measured, if there is any.
+    pub fn worst(&self) -> Option<&CheckRow> {
+        let badness = |row: &CheckRow| match row.percentage_over_requirement() {
+            None => f64::INFINITY,
+            // Both are 0: exactly at the limit.
+            Some(percent) if percent.is_nan() => {
+                row.experiment.map_or(0.0, |value| if value.is_nan() { f64::MAX } else { 0.0 })
+            }
+            Some(percent) => percent,
+        };
+        self.report.rows.iter().max_by(|a, b| badness(a).total_cmp(&badness(b)))
+    }
+}
+
+/// An experiment against its requirements.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ExperimentCheck {
+    /// Those that were measured and have requirements, in the order given.
+    pub checked: Vec<SubExperimentCheck>,
+    /// Names of those that have no requirements.
+    pub without_requirements: Vec<String>,
+    /// Names that have requirements and were not measured, in the order of the requirements.
+    pub not_measured: Vec<String>,
+}
+
+impl ExperimentCheck {
+    /// Checks every sub-experiment.
+    pub fn new(requirements: &Requirements, measured: &[Measured]) -> Self {
+        let mut made = Self::default();
+        for Measured { name, summary, distrust } in measured {
+            let limits: Vec<_> = requirements.of(name).collect();
+            if limits.is_empty() {
+                made.without_requirements.push(name.clone());
+                continue;
+            }
+            let report = check(&limits, summary);
+            made.checked.push(SubExperimentCheck { name: name.clone(), report, distrust: distrust.clone() });
+        }
+        for Requirement { sub_experiment, .. } in &requirements.rows {
+            let is_measured = measured.iter().any(|one| one.name == *sub_experiment);
+            if !is_measured && !made.not_measured.contains(sub_experiment) {
+                made.not_measured.push(sub_experiment.clone());
+            }
+        }
+        made
+    }
+
+    /// How many sub-experiments fail.
+    pub fn failing(&self) -> usize {
+        self.checked.iter().filter(|one| !one.passed()).count()
+    }
+
+    /// Checks that passed, and all of them.
+    pub fn counts(&self) -> (usize, usize) {
+        let passed = self.checked.iter().map(SubExperimentCheck::passed_checks).sum();
+        (passed, self.checked.iter().map(|one| one.report.rows.len()).sum())
+    }
+}
+
+/// One sub-experiment against its limits: all medians, then all 99th percentiles, then all maxima, each in
+/// the order of the limits. A payload that was not measured has a row without figures; one without limits has none.
+///
+/// # Source
+/// `latency_check_experiment.py` of eProsima's benchmarking; it ends with an error at a payload that was not measured.
+pub fn check(limits: &[&Requirement], measured: &Summary) -> CheckReport {
+    let row = |check: Magnitude, limit: &&Requirement| CheckRow {
+        check,
+        bytes: limit.bytes.clone(),
+        requirement: limit.limit(check),
+        experiment: measured.row(&limit.bytes).map(|row| check.of(row)),
+    };
+    let checks = Magnitude::CHECKED.into_iter();
+    CheckReport { rows: checks.flat_map(|check| limits.iter().map(move |limit| row(check, limit))).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{limit, summary};
+
+    fn measured(name: &str, summary: Summary) -> Measured {
+        Measured { name: name.to_owned(), summary, distrust: None }
+    }
+
+    #[test]
+    fn rows_come_check_by_check_in_the_order_of_the_limits() {
+        let limits = [limit("a", 64, [1.0, 2.0, 3.0]), limit("a", 16, [1.0, 2.0, 3.0])];
+        let report =
+            check(&limits.iter().collect::<Vec<_>>(), &summary(&[(16, [1.0, 2.5, 3.0]), (99, [1.0, 1.0, 1.0])]));
+        let told: Vec<_> =
+            report.rows.iter().map(|row| (row.check.column(), row.bytes.to_string(), row.passed())).collect();
+        let row = |check, bytes: &str, passed| (check, bytes.to_owned(), passed);
+        let expected = [
+            row("Median", "64", false),
+            row("Median", "16", true),
+            row("99%", "64", false),
+            row("99%", "16", false),
+            row("Max", "64", false),
+            row("Max", "16", true),
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn what_is_on_one_side_only_is_named() {
+        let requirements = Requirements {
+            rows: vec![limit("a", 16, [1.0, 1.0, 1.0]), limit("gone", 16, [1.0; 3]), limit("gone", 32, [1.0; 3])],
+        };
+        let found = [measured("a", summary(&[(16, [1.0; 3])])), measured("new", summary(&[(16, [1.0; 3])]))];
+        let made = ExperimentCheck::new(&requirements, &found);
+        assert_eq!(
+            (made.without_requirements.clone(), made.not_measured.clone()),
+            (vec!["new".to_owned()], vec!["gone".to_owned()])
+        );
+        assert_eq!((made.failing(), made.counts()), (0, (3, 3)));
+    }
+
+    #[test]
+    fn figures_that_are_not_trusted_fail() {
+        let requirements = Requirements { rows: vec![limit("a", 16, [9.0; 3])] };
+        let mut found = measured("a", summary(&[(16, [1.0; 3])]));
+        assert_eq!(ExperimentCheck::new(&requirements, std::slice::from_ref(&found)).failing(), 0);
+        found.distrust = Some("its path proof failed".to_owned());
+        assert_eq!(ExperimentCheck::new(&requirements, &[found]).failing(), 1);
+    }
+
+    #[test]
+    fn the_worst_is_what_was_not_measured_or_is_farthest_above() {
+        let worst = |measured: &[(u64, [f64; 3])]| {
+            let limits = [limit("a", 16, [1.0, 2.0, 4.0]), limit("a", 32, [0.0, 2.0, 4.0])];
+            let report = check(&limits.iter().collect::<Vec<_>>(), &summary(measured));
+            let made = SubExperimentCheck { name: "a".to_owned(), report, distrust: None };
+            made.worst().map(|row| (row.check.column(), row.bytes.to_string())).unwrap()
+        };
+        assert_eq!(worst(&[(16, [0.5, 1.9, 1.0]), (32, [0.0, 1.0, 4.4])]), ("Max", "32".to_owned()));
+        assert_eq!(worst(&[(16, [0.5, 1.9, 1.0]), (32, [0.0, 1.0, 1.0])]), ("Median", "32".to_owned()));
+        assert_eq!(worst(&[(16, [9.5, 1.9, 1.0])]).1, "32");
+    }
+}

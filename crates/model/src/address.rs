@@ -1,0 +1,124 @@
+//! The address of a figure over the rounds of an experiment: by names, so that it is the same in every experiment.
+
+use crate::figure::{Figure, Statistic, Unit};
+use crate::metric::Stream;
+use crate::pace::OfferedLoad;
+use crate::payload::display_size;
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::str::FromStr;
+
+/// Where a figure is found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Address {
+    /// The name of the sub-experiment.
+    pub sub_experiment: String,
+    /// Bytes of every message.
+    pub payload_bytes: u64,
+    /// How messages were offered.
+    #[serde(rename = "offered_load", serialize_with = "as_text")]
+    pub load: OfferedLoad,
+    /// Which messages, or which process.
+    pub stream: Stream,
+    /// What it is.
+    pub figure: Figure,
+    /// What is said of its samples.
+    #[serde(serialize_with = "as_text")]
+    pub statistic: Statistic,
+}
+
+fn as_text<T: fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+impl Hash for Address {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // Without the load, which has fractions: few addresses differ in it alone.
+        (&self.sub_experiment, self.payload_bytes, &self.stream, self.figure, self.statistic).hash(state);
+    }
+}
+
+impl Address {
+    /// Its unit.
+    pub fn unit(&self) -> Unit {
+        self.figure.unit()
+    }
+
+    /// Figure and statistic: `rtt_half_ns.p50`, `loss_share`; before them the stream if it is not `all`.
+    pub fn name(&self) -> String {
+        let name = FigureName { figure: self.figure, statistic: Some(self.statistic) };
+        if self.stream == Stream::all() { name.to_string() } else { format!("{} {name}", self.stream) }
+    }
+
+    /// Payload and offered load: `1k`, `1k 1000hz`.
+    pub fn place(&self) -> String {
+        let size = display_size(self.payload_bytes);
+        if self.load == OfferedLoad::Closed { size } else { format!("{size} {}", self.load) }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} at {}: {}", self.sub_experiment, self.place(), self.name())
+    }
+}
+
+/// A figure as people name it: `FIGURE[.STATISTIC]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FigureName {
+    /// What it is.
+    pub figure: Figure,
+    /// What is said of its samples; `None` leaves it open.
+    pub statistic: Option<Statistic>,
+}
+
+impl fmt::Display for FigureName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.statistic.filter(|statistic| *statistic != Statistic::Value) {
+            Some(statistic) => write!(formatter, "{}.{statistic}", self.figure),
+            None => write!(formatter, "{}", self.figure),
+        }
+    }
+}
+
+impl FromStr for FigureName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (figure, statistic) = text.split_once('.').map_or((text, None), |(figure, of)| (figure, Some(of)));
+        Ok(Self { figure: figure.parse()?, statistic: statistic.map(str::parse).transpose()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for text in ["rtt_half_ns.p999", "cpu_share", "service_ns"] {
+            assert_eq!(text.parse::<FigureName>().map(|name| name.to_string()), Ok(text.to_owned()));
+        }
+        for wrong in ["rtt_half", "rtt_half_ns.p98", "rtt_half_ns."] {
+            assert!(wrong.parse::<FigureName>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_told_from_coarse_to_fine() {
+        let address = Address {
+            sub_experiment: "uds".to_owned(),
+            payload_bytes: 65536,
+            load: OfferedLoad::Rate { hz: 1000.0 },
+            stream: Stream::last(),
+            figure: Figure::OneWay,
+            statistic: Statistic::P99,
+        };
+        assert_eq!(address.to_string(), "uds at 64k 1000hz: follower=last one_way_ns.p99");
+        let closed = Address { load: OfferedLoad::Closed, stream: Stream::all(), ..address };
+        assert_eq!(closed.to_string(), "uds at 64k: one_way_ns.p99");
+        let json = serde_json::to_value(&closed).unwrap();
+        assert_eq!((&json["offered_load"], &json["stream"]), (&"closed".into(), &"all".into()));
+    }
+}

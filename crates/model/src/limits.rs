@@ -1,0 +1,206 @@
+//! Limits of figures by their addresses, as a CSV file in the units of `metrics.csv`.
+
+use crate::address::Address;
+use crate::figure::{Better, Figure};
+use crate::file::{self, FileError};
+use crate::printable;
+use std::collections::HashSet;
+use std::path::Path;
+use std::str::FromStr;
+
+/// Most bytes of a file, decompressed.
+const MOST_BYTES: u64 = 64 << 20;
+/// Its columns, in their order.
+pub const HEADER: [&str; 7] =
+    ["sub_experiment", "payload_bytes", "offered_load", "stream", "figure", "statistic", "limit"];
+
+/// The limit of one figure: an upper one where less is better, a lower one where more is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    /// What it is the limit of.
+    pub address: Address,
+    /// In the unit of the figure, finite.
+    pub limit: f64,
+}
+
+impl Limit {
+    /// True if it is the least that there must be, and not the most.
+    pub fn is_lower(&self) -> bool {
+        self.address.figure.better() == Better::Higher
+    }
+}
+
+/// Limits, in the order of their file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Limits {
+    /// One for each address.
+    pub rows: Vec<Limit>,
+}
+
+impl Limits {
+    /// Reads a file; other columns are ignored.
+    ///
+    /// # Errors
+    /// If it cannot be read, a column is missing, a value is not of its column, neither less nor more of a figure is better,
+    /// or an address is there twice.
+    pub fn read(path: &Path) -> Result<Self, FileError> {
+        let contents = file::read(path, MOST_BYTES)?;
+        let mut reader = csv::Reader::from_reader(contents.as_slice());
+        let wrong = |error: csv::Error| FileError::wrong(path, error.to_string());
+        let header = reader.headers().map_err(wrong)?.clone();
+        let place = |column: &str| {
+            let found = header.iter().position(|name| name.trim() == column);
+            found.ok_or_else(|| FileError::wrong(path, format!("there is no column '{column}'")))
+        };
+        let places = HEADER.map(place).into_iter().collect::<Result<Vec<_>, _>>()?;
+        let (mut limits, mut seen) = (Self::default(), HashSet::new());
+        for record in reader.records() {
+            let record = record.map_err(wrong)?;
+            let line = record.position().map_or(0, csv::Position::line);
+            let texts: Vec<&str> = places.iter().map(|place| record.get(*place).unwrap_or("").trim()).collect();
+            let limit = LineOfLimits { path, line, texts: &texts }.limit()?;
+            if !seen.insert(limit.address.clone()) {
+                let what = "has the address of a line before; keep one of them";
+                return Err(FileError::wrong_line(path, line, &texts.join(","), what));
+            }
+            limits.rows.push(limit);
+        }
+        match contents.last() {
+            Some(b'\n') | None => Ok(limits),
+            _ => Err(FileError::wrong(path, "the last line has no line break; it may be cut off")),
+        }
+    }
+
+    /// The limit of an address.
+    pub fn of(&self, address: &Address) -> Option<&Limit> {
+        self.rows.iter().find(|limit| limit.address == *address)
+    }
+
+    /// The names of sub-experiments that have limits, each once, in the order of the file.
+    pub fn sub_experiments(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for limit in &self.rows {
+            let name = limit.address.sub_experiment.as_str();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// The file's text.
+    pub fn to_csv(&self) -> Vec<u8> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let record = |limit: &Limit| {
+            let Limit { address, limit } = limit;
+            [
+                address.sub_experiment.clone(),
+                address.payload_bytes.to_string(),
+                address.load.to_string(),
+                address.stream.to_string(),
+                address.figure.to_string(),
+                address.statistic.to_string(),
+                limit.to_string(),
+            ]
+        };
+        let mut written = writer.write_record(HEADER);
+        for limit in &self.rows {
+            written = written.and_then(|()| writer.write_record(record(limit)));
+        }
+        written.expect("memory takes what is written");
+        writer.into_inner().expect("memory takes what is written")
+    }
+
+    /// Writes the file that the user has named, whole or not at all.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), FileError> {
+        file::write_named(path, &self.to_csv())
+    }
+}
+
+/// A line with its values in the order of [`HEADER`].
+struct LineOfLimits<'a> {
+    path: &'a Path,
+    line: u64,
+    texts: &'a [&'a str],
+}
+
+impl LineOfLimits<'_> {
+    fn limit(&self) -> Result<Limit, FileError> {
+        if self.texts[0].is_empty() {
+            return Err(self.wrong(0, "is empty; name the sub-experiment"));
+        }
+        let figure: Figure = self.value(4)?;
+        if figure.better() == Better::Neither {
+            return Err(self.wrong(4, "has no limit: neither less nor more of it is better"));
+        }
+        let address = Address {
+            sub_experiment: printable::line(self.texts[0]).into_owned(),
+            payload_bytes: self.texts[1].parse().map_err(|_| self.wrong(1, "is no number of bytes"))?,
+            load: self.value(2)?,
+            stream: self.value(3)?,
+            figure,
+            statistic: self.value(5)?,
+        };
+        let limit = self.texts[6].parse().ok().filter(|limit: &f64| limit.is_finite());
+        Ok(Limit { address, limit: limit.ok_or_else(|| self.wrong(6, "is no finite number"))? })
+    }
+
+    fn value<T: FromStr<Err = String>>(&self, column: usize) -> Result<T, FileError> {
+        self.texts[column].parse().map_err(|why: String| self.wrong(column, &why))
+    }
+
+    fn wrong(&self, column: usize, what: &str) -> FileError {
+        FileError::wrong_value(self.path, self.line, HEADER[column], self.texts[column], what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::Statistic;
+
+    const TEXT: &str = "sub_experiment,payload_bytes,offered_load,stream,figure,statistic,limit\n\
+        uds,1024,closed,all,rtt_half_ns,p99,2500.5\nuds,1024,closed,all,loss_share,value,0\n\
+        uds,64,1000hz,follower=last,service_ns,p50,0.30000000000000004\ntcp,64,max,all,received_rate_hz,value,1000\n";
+
+    fn parsed(text: &str) -> Result<Limits, FileError> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("limits.csv");
+        std::fs::write(&file, text).unwrap();
+        Limits::read(&file)
+    }
+
+    #[test]
+    fn limits_are_written_as_they_were_read() {
+        let limits = parsed(TEXT).unwrap();
+        assert_eq!(String::from_utf8(limits.to_csv()).unwrap(), TEXT);
+        assert_eq!(limits.sub_experiments(), ["uds", "tcp"]);
+        assert_eq!(limits.rows.iter().map(Limit::is_lower).collect::<Vec<_>>(), [false, false, false, true]);
+        let address = &limits.rows[0].address;
+        assert_eq!((limits.of(address).map(|limit| limit.limit), address.statistic), (Some(2500.5), Statistic::P99));
+    }
+
+    #[test]
+    fn what_is_no_limit_is_refused_with_its_place() {
+        let told = |from: &str, to: &str| parsed(&TEXT.replace(from, to)).unwrap_err().to_string();
+        for (from, to, place, what) in [
+            ("2500.5", "inf", "line 2, column 'limit'", "no finite number"),
+            ("2500.5", "", "line 2, column 'limit'", "no finite number"),
+            ("1000hz", "fast", "line 4, column 'offered_load'", "is no offered load"),
+            ("loss_share", "loss", "line 3, column 'figure'", "there is no figure 'loss'"),
+            ("loss_share", "sent", "line 3, column 'figure'", "neither less nor more"),
+            ("tcp", "", "line 5, column 'sub_experiment'", "is empty"),
+            ("uds,64", "uds,64.5", "line 4, column 'payload_bytes'", "no number of bytes"),
+        ] {
+            let told = told(from, to);
+            assert!(told.contains(place) && told.contains(what), "{told}");
+        }
+        assert!(told("limit\n", "most\n").contains("no column 'limit'"));
+        assert!(told("p99,2500.5", "p99,1\nuds,1024,closed,all,rtt_half_ns,p99,2").contains("line 3"));
+        assert!(told("value,1000\n", "value,10").contains("may be cut off"));
+        assert!(parsed("").is_err());
+    }
+}

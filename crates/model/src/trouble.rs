@@ -1,0 +1,34 @@
+//! Why results do not count.
+
+use crate::manifest::{RunStatus, SubExperimentResult, Verdict};
+
+impl SubExperimentResult {
+    /// Why what it measured in its round does not count, if so: it did not come to its end, or its path proof failed.
+    pub fn trouble(&self) -> Option<String> {
+        match self.status {
+            RunStatus::Complete => self.failed_proof(),
+            RunStatus::Failed => Some(self.error.clone().unwrap_or_else(|| "it failed".to_owned())),
+            RunStatus::Planned | RunStatus::Running | RunStatus::Interrupted => {
+                Some("it did not come to its end".to_owned())
+            }
+        }
+    }
+
+    /// Why its figures are not trusted, as far as they are there: its path proof failed, and they are of something else; it
+    /// failed itself, and what disturbed it may have begun before; or messages came damaged, unless that is allowed.
+    pub fn distrust(&self, allows_damage: bool) -> Option<String> {
+        if let Some(why) = self.failed_proof() {
+            return Some(format!("{why}; its figures are of something else"));
+        }
+        if self.status == RunStatus::Failed {
+            return Some(format!("it failed: {}", self.error.as_deref().unwrap_or("no reason was recorded")));
+        }
+        let damaged = self.damaged();
+        (damaged > 0 && !allows_damage).then(|| format!("{damaged} messages came damaged (--allow-damage)"))
+    }
+
+    fn failed_proof(&self) -> Option<String> {
+        let proof = self.path_proof.as_ref().filter(|proof| proof.verdict == Verdict::Failed)?;
+        Some(format!("its path proof failed: claimed {}, seen: {}", proof.claim, proof.evidence))
+    }
+}

@@ -1,0 +1,176 @@
+//! An experiment against a reference, by a threshold or run against run.
+
+use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
+use crate::verdicts::{self, address_cells, address_columns, change_cell, one_sided, value_cell, value_column};
+use tripmeter_analysis::comparison::{ByRuns, ByThreshold, Compared, ComparedSub, Outcome};
+
+/// How sides are called in tables.
+const SIDES: [&str; 2] = ["reference", "result"];
+
+/// A table for each sub-experiment, the verdicts, and what one side lacks. `effect` is the change of which it is said whether it
+/// would have been seen.
+pub fn by_runs(made: &ByRuns, effect: f64, strict: bool) -> Document {
+    let groups = made.judgements.chunk_by(|one, other| one.address.sub_experiment == other.address.sub_experiment);
+    let table = |title: &str, group| Block::Table(verdicts::table(title, group, &made.question, SIDES));
+    let mut blocks: Vec<Block> = groups.map(|group| table(&group[0].address.sub_experiment, group)).collect();
+    blocks.push(Block::Text(verdicts::summary(&made.judgements, &made.question, effect)));
+    let failures = made.failures.iter().map(|line| format!("FAILED: {line}; it is not in the verdicts"));
+    let failures = failures.map(|text| Note::new(Severity::Error, "failed or not run", None, text));
+    let others = made.without_ratio.iter().map(|line| format!("not compared: {line}"));
+    let others = others.map(|text| Note::new(Severity::Warning, "no ratio", None, text));
+    let notes: Vec<Note> = failures.chain(others).chain(of_one_side(&made.missing, &made.new, strict)).collect();
+    if !notes.is_empty() {
+        blocks.push(Block::Notes(notes));
+    }
+    blocks.push(Block::Text(verdicts::legend(&made.question, SIDES)));
+    Document { blocks }
+}
+
+/// A row for each sub-experiment with the figure that became worst, and the verdict; before it every figure if `detailed`.
+pub fn by_threshold(made: &ByThreshold, threshold: f64, detailed: bool, strict: bool) -> Document {
+    let details = made.both.iter().filter(|_| detailed).map(details);
+    let mut blocks: Vec<Block> = details.map(Block::Table).collect();
+    if !made.both.is_empty() {
+        let columns = vec![
+            Column::words("sub_experiment", "sub-experiment", ""),
+            Column { is_right: true, ..Column::words("passed", "passed", "") },
+            Column::words("worst", "worst figure", ""),
+            Column::numbers("increase_percent", "increase", "", Digits::Change, ""),
+            Column::words("verdict", "verdict", ""),
+        ];
+        let rows = made.both.iter().map(|one| (None, row(one, strict)));
+        blocks.push(Block::Table(Table::new(String::new(), columns, rows.collect())));
+    }
+    let distrusted = made.both.iter().filter_map(|one| {
+        let text = format!("FAILED: {}: {}", one.name, one.distrust.as_ref()?);
+        Some(Note::new(Severity::Error, "not trusted", None, text))
+    });
+    let notes: Vec<Note> = distrusted.chain(of_one_side(&made.missing, &made.new, strict)).collect();
+    if !notes.is_empty() {
+        blocks.push(Block::Notes(notes));
+    }
+    let passed = made.both.iter().filter(|one| one.passed(strict)).count();
+    let most = (threshold * 1e8).round() / 1e6;
+    let least = ((1.0 / (1.0 + threshold) - 1.0) * 1e3).round() / 10.0;
+    blocks.push(Block::Text(format!(
+        "{passed} of {} sub-experiments passed: at most {most:+} %, or at least {least:+} % of what is better if there is more",
+        made.both.len()
+    )));
+    Document { blocks }
+}
+
+fn of_one_side<'a>(missing: &'a [String], new: &'a [String], strict: bool) -> impl Iterator<Item = Note> + use<'a> {
+    one_sided(missing, "missing in the results", true).into_iter().chain(one_sided(new, "only in the results", strict))
+}
+
+fn details(one: &ComparedSub) -> Table {
+    let columns = address_columns().into_iter().chain([
+        value_column("reference", SIDES[0]),
+        value_column("result", SIDES[1]),
+        Column::numbers("increase_percent", "increase", "", Digits::Change, ""),
+        Column::words("outcome", "outcome", ""),
+    ]);
+    let row = |one: &Compared| {
+        let cells = address_cells(&one.address).into_iter().chain([
+            value_cell(one.address.figure, one.reference),
+            value_cell(one.address.figure, one.result),
+            change_cell(one.increase()),
+            Cell::text(if one.outcome == Outcome::Failed { "FAILED" } else { one.outcome.name() }),
+        ]);
+        (None, cells.collect())
+    };
+    Table::new(one.name.clone(), columns.collect(), one.compared.iter().map(row).collect())
+}
+
+fn row(one: &ComparedSub, strict: bool) -> Vec<Cell> {
+    let worst = one.worst();
+    let name = worst.map(|worst| format!("{} at {}", worst.address.name(), worst.address.place()));
+    vec![
+        Cell::text(&one.name),
+        Cell::text(format!("{}/{}", one.count(Outcome::Passed), one.compared.len() - one.count(Outcome::New))),
+        Cell::text(name.unwrap_or_default()),
+        worst.map_or(Cell::text(""), |worst| change_cell(worst.increase())),
+        Cell::text(if one.passed(strict) { "passed" } else { "FAILED" }),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tripmeter_analysis::comparison::Judgement;
+    use tripmeter_model::address::Address;
+    use tripmeter_model::figure::{Figure, Statistic};
+    use tripmeter_model::metric::Stream;
+    use tripmeter_model::pace::OfferedLoad;
+    use tripmeter_stats::change::Control;
+    use tripmeter_stats::power::Layout;
+    use tripmeter_stats::runs::Question;
+
+    fn address(name: &str, figure: Figure, statistic: Statistic) -> Address {
+        let (sub_experiment, payload_bytes) = (name.to_owned(), 1024);
+        Address { sub_experiment, payload_bytes, load: OfferedLoad::Closed, stream: Stream::all(), figure, statistic }
+    }
+
+    #[test]
+    fn a_table_for_each_and_what_one_side_lacks() {
+        let control = Control::FalseDiscoveries(0.05);
+        let question = Question { layout: Layout::Independent, margin: 0.02, control, power: 0.95 };
+        let side = |factor: f64| (0..8).map(|index| 1000.0 * factor * (1.0 + 0.002 * f64::from(index))).collect();
+        let cell = |name: &str, ratio: f64| (address(name, Figure::RttHalf, Statistic::P50), [side(1.0), side(ratio)]);
+        let mut made = ByRuns {
+            question,
+            judgements: Judgement::all(vec![cell("uds", 1.0), cell("tcp", 2.0)], &question).unwrap(),
+            failures: vec!["uds, round 3 of the results: it hangs".to_owned()],
+            without_ratio: Vec::new(),
+            missing: vec!["mq".to_owned()],
+            new: Vec::new(),
+        };
+        let text = crate::fixture::text(&by_runs(&made, 0.1, false));
+        let rows = crate::fixture::squeezed(&text);
+        let medians: Vec<&String> = rows.iter().filter(|row| row.starts_with("1k rtt_half_ns.p50")).collect();
+        let begins = ["1k rtt_half_ns.p50 8+8 1.007 1.007 1.000 0.9", "1k rtt_half_ns.p50 8+8 1.007 2.014 2.000 1.9"];
+        let ends = ["equivalent", "REGRESSED"];
+        let is_as = |index: usize| medians[index].starts_with(begins[index]) && medians[index].ends_with(ends[index]);
+        assert!(is_as(0) && is_as(1), "{text}");
+        assert!(text.contains("FAILED: uds, round 3 of the results: it hangs; it is not in the verdicts\n"), "{text}");
+        assert!(text.contains("missing in the results: mq\n"), "{text}");
+        assert!(!made.passed(false));
+        made.judgements.truncate(1);
+        made.missing.clear();
+        assert!(made.passed(true));
+        made.new.push("pipe".to_owned());
+        assert!(made.passed(false) && !made.passed(true));
+    }
+
+    #[test]
+    fn a_line_for_each_sub_experiment_by_threshold() {
+        let compared = |figure, reference, result, outcome| Compared {
+            address: address("uds", figure, if figure == Figure::RttHalf { Statistic::P50 } else { Statistic::Value }),
+            reference: Some(reference),
+            result: Some(result),
+            outcome,
+        };
+        let bad = vec![
+            compared(Figure::RttHalf, 2000.0, 3000.0, Outcome::Failed),
+            compared(Figure::ReceivedRate, 1000.0, 1100.0, Outcome::Passed),
+        ];
+        let both = vec![ComparedSub { name: "uds".to_owned(), compared: bad, distrust: None }];
+        let made = ByThreshold { both, missing: vec!["mq".to_owned()], new: Vec::new() };
+        let golden = "\
+sub-experiment passed worst figure          increase verdict
+------------------------------------------------------------
+uds               1/2 rtt_half_ns.p50 at 1k  +50.0 % FAILED
+
+FAILED: missing in the results: mq
+
+0 of 1 sub-experiments passed: at most +10 %, or at least -9.1 % of what is better if there is more
+";
+        assert_eq!(crate::fixture::text(&by_threshold(&made, 0.1, false, false)), golden);
+        let details = crate::fixture::rows_of(&crate::fixture::text(&by_threshold(&made, 0.1, true, false)), "1k");
+        assert!(
+            details.contains(&"1k received_rate_hz 1000.000 /s 1100.000 /s +10.0 % passed".to_owned()),
+            "{details:?}"
+        );
+        assert!(!made.passed(false));
+    }
+}

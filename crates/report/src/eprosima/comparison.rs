@@ -1,0 +1,235 @@
+//! An experiment against a reference, as text and as a file.
+
+use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
+use crate::number::counted;
+use tripmeter_eprosima::comparison::{Compared, Outcome};
+use tripmeter_eprosima::summary::{COLUMNS, Summary};
+
+/// One sub-experiment that both sides have.
+#[derive(Clone, Debug)]
+pub struct SubExperimentComparison {
+    /// Its name.
+    pub name: String,
+    /// Every figure of every payload.
+    pub compared: Vec<Compared>,
+    /// Why it fails even if all comparisons pass.
+    pub distrust: Option<String>,
+}
+
+/// Two experiments side by side.
+#[derive(Clone, Debug, Default)]
+pub struct ExperimentComparison {
+    /// Sub-experiments of both.
+    pub both: Vec<SubExperimentComparison>,
+    /// Names of those that the results lack.
+    pub missing: Vec<String>,
+    /// Names of those that only the results have.
+    pub new: Vec<String>,
+}
+
+impl SubExperimentComparison {
+    /// How many of its comparisons came out so.
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.compared.iter().filter(|one| one.outcome == outcome).count()
+    }
+
+    /// Whether it is no worse than the reference.
+    pub fn passed(&self) -> bool {
+        self.distrust.is_none() && self.count(Outcome::Failed) + self.count(Outcome::Missing) == 0
+    }
+}
+
+impl ExperimentComparison {
+    /// Whether nothing is worse, and nothing of the reference is missing.
+    pub fn passed(&self) -> bool {
+        self.missing.is_empty() && self.both.iter().all(SubExperimentComparison::passed)
+    }
+}
+
+/// A row for each sub-experiment with the figure that increased most, and the verdict; before it every comparison if
+/// `detailed`.
+pub fn comparison(comparison: &ExperimentComparison, threshold: f64, detailed: bool) -> Document {
+    let details = comparison.both.iter().filter(|_| detailed).map(details);
+    let mut blocks: Vec<Block> = details.map(Block::Table).collect();
+    if !comparison.both.is_empty() {
+        let columns = vec![
+            Column::words("sub_experiment", "sub-experiment", ""),
+            Column { is_right: true, ..Column::words("passed", "passed", "") },
+            Column::words("largest_increase", "largest increase", ""),
+            Column::numbers("increase_percent", "increase", "", Digits::Change, ""),
+            Column::words("verdict", "verdict", ""),
+        ];
+        let rows = comparison.both.iter().map(|one| (None, row(one)));
+        blocks.push(Block::Table(Table::new(String::new(), columns, rows.collect())));
+    }
+    let notes: Vec<Note> = comparison
+        .both
+        .iter()
+        .flat_map(notes)
+        .chain(one_sided(&comparison.missing, "missing in the results", true))
+        .chain(one_sided(&comparison.new, "only in the results", false))
+        .collect();
+    if !notes.is_empty() {
+        blocks.push(Block::Notes(notes));
+    }
+    let passed = comparison.both.iter().filter(|one| one.passed()).count();
+    let all = comparison.both.len() + comparison.missing.len();
+    let most = percent(threshold);
+    blocks.push(Block::Text(format!(
+        "{passed}/{all} comparisons passed: at most {most:+} % for Min, Median, Max and 99%"
+    )));
+    Document { blocks }
+}
+
+/// The share in percent, without the noise of binary fractions.
+fn percent(share: f64) -> f64 {
+    (share * 1e8).round() / 1e6
+}
+
+fn details(comparison: &SubExperimentComparison) -> Table {
+    let columns = vec![
+        Column::words("figure", "figure", ""),
+        bytes_column(),
+        micros_column("reference", "reference"),
+        micros_column("result", "result"),
+        Column::numbers("increase_percent", "increase", "", Digits::Change, ""),
+        Column::words("outcome", "outcome", ""),
+    ];
+    let row = |one: &Compared| {
+        let outcome = if one.outcome == Outcome::Failed { "FAILED" } else { one.outcome.name() };
+        let cells = vec![
+            Cell::text(one.figure.column()),
+            Cell::text(one.bytes.to_string()),
+            Cell::maybe(one.reference),
+            Cell::maybe(one.result),
+            increase(one),
+            Cell::text(outcome),
+        ];
+        (None, cells)
+    };
+    Table::new(comparison.name.clone(), columns, comparison.compared.iter().map(row).collect())
+}
+
+/// Of payloads as their file has them.
+pub(super) fn bytes_column() -> Column {
+    Column { unit: "bytes", is_right: true, ..Column::words("payload_bytes", "payload", "") }
+}
+
+/// Of figures of summaries, which are in microseconds.
+pub(super) fn micros_column(id: &str, title: &str) -> Column {
+    Column { divisor: 1.0, ..Column::numbers(id, title, "µs", Digits::Fixed(3), "") }
+}
+
+fn row(comparison: &SubExperimentComparison) -> Vec<Cell> {
+    let on_both = comparison.compared.iter().filter(|one| one.percent().is_some());
+    let order = |one: &&Compared| one.percent().filter(|percent| !percent.is_nan()).unwrap_or(f64::NEG_INFINITY);
+    let worst = on_both.max_by(|a, b| order(a).total_cmp(&order(b)));
+    let verdict = if comparison.passed() { "passed" } else { "FAILED" };
+    let passed = comparison.count(Outcome::Passed);
+    vec![
+        Cell::text(&comparison.name),
+        Cell::text(format!("{passed}/{}", comparison.compared.len() - comparison.count(Outcome::New))),
+        Cell::text(worst.map(|one| format!("{} of {} bytes", one.figure.column(), one.bytes)).unwrap_or_default()),
+        worst.map_or(Cell::text(""), increase),
+        Cell::text(verdict),
+    ]
+}
+
+fn increase(one: &Compared) -> Cell {
+    let percent = one.percent().filter(|percent| !percent.is_nan());
+    percent.map_or(Cell::Missing(Missing::NotMeasured), |percent| Cell::number(percent + 0.0))
+}
+
+fn notes(comparison: &SubExperimentComparison) -> Vec<Note> {
+    let payloads = |outcome: Outcome| -> Vec<&str> {
+        let first = comparison.compared.first().map(|one| one.figure);
+        let of_first = comparison.compared.iter().filter(|one| Some(one.figure) == first && one.outcome == outcome);
+        of_first.map(|one| one.bytes.text()).collect()
+    };
+    let name = &comparison.name;
+    let distrust = comparison.distrust.iter().map(|distrust| format!("FAILED: {name}: {distrust}"));
+    let mut notes: Vec<Note> = distrust.map(|text| Note::new(Severity::Error, "not trusted", None, text)).collect();
+    let kinds = [(Outcome::Missing, "missing in the results", true), (Outcome::New, "only in the results", false)];
+    for (outcome, what, fails) in kinds {
+        let payloads = payloads(outcome);
+        if !payloads.is_empty() {
+            let (count, list) = (counted(payloads.len(), "payload"), payloads.join(", "));
+            notes.push(lacking(format!("{name}: {count} {what}: {list} bytes"), fails));
+        }
+    }
+    notes
+}
+
+fn lacking(text: String, fails: bool) -> Note {
+    let (severity, verdict) = if fails { (Severity::Error, "FAILED") } else { (Severity::Info, "not compared") };
+    Note::new(severity, "of one side only", None, format!("{verdict}: {text}"))
+}
+
+/// A note of the sub-experiments that one side lacks.
+fn one_sided(names: &[String], what: &str, fails: bool) -> Option<Note> {
+    let text = || format!("{} {what}: {}", counted(names.len(), "sub-experiment"), names.join(", "));
+    (!names.is_empty()).then(|| lacking(text(), fails))
+}
+
+/// The summaries of two sides, payload by payload.
+pub fn side_by_side(title: &str, sides: [(&str, &Summary); 2]) -> Table {
+    let right = |name: &str| Column { is_right: true, ..Column::words(&name.to_lowercase(), name, "") };
+    let figure = |name: &&str| Column { digits: Digits::Fixed(3), ..right(name) };
+    let [bytes, samples, figures @ ..] = &COLUMNS;
+    let mut columns = vec![Column::words("side", "side", ""), right(bytes), right(samples)];
+    columns.extend(figures.iter().map(figure));
+    let rows = sides.into_iter().flat_map(|(side, summary)| {
+        summary.rows.iter().map(move |row| {
+            let first =
+                [Cell::text(side), Cell::text(row.bytes.to_string()), Cell::number(row.samples as f64)].into_iter();
+            (None, first.chain(row.figures().map(Cell::number)).collect())
+        })
+    });
+    Table::new(title.to_owned(), columns, rows.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use tripmeter_eprosima::bytes::Bytes;
+    use tripmeter_eprosima::summary::Magnitude;
+
+    fn compared(figure: Magnitude, bytes: u64, sides: [Option<f64>; 2], outcome: Outcome) -> Compared {
+        Compared { figure, bytes: Bytes::from(bytes), reference: sides[0], result: sides[1], outcome }
+    }
+
+    #[test]
+    fn a_line_for_each_sub_experiment_and_what_one_side_lacks() {
+        let good = vec![compared(Magnitude::Min, 16, [Some(2.0), Some(1.0)], Outcome::Passed)];
+        let bad = vec![
+            compared(Magnitude::Median, 16, [Some(2.0), Some(3.0)], Outcome::Failed),
+            compared(Magnitude::Median, 32, [Some(2.0), None], Outcome::Missing),
+            compared(Magnitude::Median, 64, [None, Some(2.0)], Outcome::New),
+        ];
+        let one = |name: &str, compared| SubExperimentComparison { name: name.to_owned(), compared, distrust: None };
+        let made = ExperimentComparison {
+            both: vec![one("uds", good), one("tcp", bad)],
+            missing: vec!["mq".to_owned()],
+            new: vec![],
+        };
+        let golden = "\
+sub-experiment passed largest increase   increase verdict
+---------------------------------------------------------
+uds               1/1 Min of 16 bytes     -50.0 % passed
+tcp               0/2 Median of 16 bytes  +50.0 % FAILED
+
+FAILED: tcp: 1 payload missing in the results: 32 bytes
+not compared: tcp: 1 payload only in the results: 64 bytes
+FAILED: 1 sub-experiment missing in the results: mq
+
+1/3 comparisons passed: at most +10 % for Min, Median, Max and 99%
+";
+        assert_eq!(crate::fixture::text(&comparison(&made, 0.1, false)), golden);
+        let machines = crate::render::json(&comparison(&made, 0.1, true));
+        let rows = &machines["blocks"][1]["table"]["rows"];
+        assert_eq!((&rows[0]["reference"], &rows[0]["increase_percent"]), (&json!(2.0), &json!(50.0)));
+        assert_eq!(rows[1]["result"], json!({ "missing": "not measured" }));
+        assert!(!made.passed());
+    }
+}

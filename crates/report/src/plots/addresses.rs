@@ -1,0 +1,165 @@
+//! Plots of one figure, over payloads or over experiments.
+
+use super::chart::{BLUE, Chart, Color, Line, Look, Marker, Stroke, VERMILLION, X, Y};
+
+use super::{Options, Picture, PlotError, picture};
+use tripmeter_model::address::Address;
+use tripmeter_model::figure::Unit;
+use tripmeter_model::metric::Stream;
+use tripmeter_model::payload::display_size;
+
+/// A line of a plot: a value for each place on the horizontal axis, NaN where there is none, in the unit of the figure.
+#[derive(Clone, Debug)]
+pub struct PlotLine {
+    /// Its name in the legend.
+    pub name: String,
+    /// As many as there are places.
+    pub values: Vec<f64>,
+    /// How it looks.
+    pub role: Role,
+}
+
+/// What a line stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// One of several of a kind, in colours of their own.
+    Measured,
+    /// An experiment of so many, oldest first: the older the paler, the newest strong.
+    Experiment {
+        /// Its place.
+        place: usize,
+        /// How many there are.
+        of: usize,
+    },
+    /// A limit.
+    Limit,
+}
+
+/// What a plot is of: an address without its payload.
+#[derive(Clone, Copy, Debug)]
+pub struct PlotSubject<'a> {
+    /// Any address of the figure.
+    pub address: &'a Address,
+    /// What is said of it in the title, e.g. `History of`.
+    pub title: &'static str,
+    /// Ends the name of the file, e.g. `by_run`.
+    pub suffix: &'static str,
+}
+
+impl PlotSubject<'_> {
+    /// `<sub-experiment>/<figure>.<statistic>[_<load>][_<stream>]_<suffix>`.
+    fn file(&self) -> String {
+        let Address { sub_experiment, load, stream, .. } = self.address;
+        let name = Address { stream: Stream::all(), ..self.address.clone() }.name();
+        let stream = if *stream == Stream::all() { String::new() } else { format!("_{stream}") };
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_.=-".contains(letter);
+        let file: String = format!("{name}{}{stream}_{}", load.suffix(), self.suffix);
+        let file: String = file.chars().map(|letter| if is_plain(letter) { letter } else { '-' }).collect();
+        format!("{sub_experiment}/{file}")
+    }
+
+    fn chart(&self, lines: &[PlotLine], x: X, options: &Options) -> Chart {
+        let Address { sub_experiment, load, .. } = self.address;
+        let (factor, unit) = match self.address.unit() {
+            Unit::Ns => (1e-3, "us"),
+            Unit::Share => (100.0, "%"),
+            unit => (1.0, unit.as_str()),
+        };
+        let lines = lines.iter().map(|line| Line {
+            name: line.name.clone(),
+            points: line.values.iter().enumerate().map(|(place, value)| (place as f64, factor * value)).collect(),
+            look: look(line.role),
+            ..Line::default()
+        });
+        let name = self.address.name();
+        Chart {
+            title: format!("{} {sub_experiment}: {name}", self.title),
+            subtitle: format!("offered load: {load}"),
+            x,
+            y: Y { label: format!("{name} [{unit}]"), log: options.log, ..Y::default() },
+            lines: lines.collect(),
+            ..Chart::default()
+        }
+    }
+
+    /// The figure over these payloads.
+    ///
+    /// # Errors
+    /// As [`Chart::draw`].
+    pub fn over_payloads(&self, payloads: &[u64], lines: &[PlotLine], options: &Options) -> Result<Picture, PlotError> {
+        let names = payloads.iter().map(|bytes| display_size(*bytes)).collect();
+        let x = X::Categories { label: "Payload [bytes]".to_owned(), names };
+        picture(&self.chart(lines, x, options), &self.file(), options)
+    }
+
+    /// The figure over these experiments.
+    ///
+    /// # Errors
+    /// As [`Chart::draw`].
+    pub fn over_experiments(
+        &self,
+        experiments: &[String],
+        lines: &[PlotLine],
+        options: &Options,
+    ) -> Result<Picture, PlotError> {
+        let x = X::Categories { label: "Experiment [date and time]".to_owned(), names: experiments.to_vec() };
+        picture(&self.chart(lines, x, options), &self.file(), options)
+    }
+}
+
+fn look(role: Role) -> Look {
+    match role {
+        Role::Measured => Look::default(),
+        Role::Experiment { place, of } if place + 1 == of => {
+            Look { color: Some(BLUE), marker: Marker::Circle, strong: true, ..Look::default() }
+        }
+        Role::Experiment { place, of } => {
+            Look { color: Some(faded(place, of)), marker: Marker::Dot, ..Look::default() }
+        }
+        Role::Limit => Look { color: Some(VERMILLION), marker: Marker::Diamond, stroke: Stroke::Dashed, strong: false },
+    }
+}
+
+/// The colour of an experiment: the older the paler.
+fn faded(place: usize, of: usize) -> Color {
+    const OLD: Color = [0xB9, 0xD6, 0xEC];
+    const NEW: Color = [0x0B, 0x3C, 0x6E];
+    let part = place as f64 / of.saturating_sub(1).max(1) as f64;
+    let mix = |old: u8, new: u8| (f64::from(old) + (f64::from(new) - f64::from(old)) * part).round() as u8;
+    [mix(OLD[0], NEW[0]), mix(OLD[1], NEW[1]), mix(OLD[2], NEW[2])]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plots::Format;
+    use tripmeter_model::figure::{Figure, Statistic};
+    use tripmeter_model::pace::OfferedLoad;
+
+    #[test]
+    fn values_have_their_unit_and_files_the_address() {
+        let address = Address {
+            sub_experiment: "uds".to_owned(),
+            payload_bytes: 1024,
+            load: OfferedLoad::Rate { hz: 1000.0 },
+            stream: Stream::topic("/a b"),
+            figure: Figure::Service,
+            statistic: Statistic::P99,
+        };
+        let subject = PlotSubject { address: &address, title: "History of", suffix: "by_run" };
+        let options = Options { format: Format::Svg, ..Options::default() };
+        let line = |name: &str, values: [f64; 2], role| PlotLine { name: name.to_owned(), values: values.into(), role };
+        let lines = [
+            line("old", [1000.0, f64::NAN], Role::Experiment { place: 0, of: 2 }),
+            line("new", [2000.0, 2500.0], Role::Experiment { place: 1, of: 2 }),
+            line("limit", [3000.0, 3000.0], Role::Limit),
+        ];
+        let picture = subject.over_payloads(&[1024, 2048], &lines, &options).unwrap();
+        assert_eq!(picture.path, "uds/service_ns.p99_1000hz_topic=-a-b_by_run.svg");
+        let svg = String::from_utf8(picture.bytes).unwrap();
+        for part in ["History of uds", "service_ns.p99 [us]", "limit", "2k", "offered load: 1000hz"] {
+            assert!(svg.contains(part), "{part}\n{svg}");
+        }
+        assert!(subject.over_experiments(&["a".to_owned(), "b".to_owned()], &lines, &options).is_ok());
+    }
+}

@@ -1,0 +1,407 @@
+//! The plots of a latency benchmark, with the file names that users of eProsima's scripts know. All values are microseconds.
+//!
+//! # Source
+//! File names and contents: eProsima's latency test specification and scripts (`eProsima/benchmarking`).
+
+use super::chart::{
+    AxisValue, BLACK, BLUE, Band, Bar, Chart, Color, Line, Look, Mark, Marker, Stroke, VERMILLION, X, Y,
+};
+use super::samples::{Histogram, SampleSeries};
+use super::scale::{count, number};
+use super::{Options, Picture, PlotError, picture, subtitle};
+use tripmeter_eprosima::bytes::Bytes;
+use tripmeter_eprosima::check::{CheckReport, CheckRow};
+use tripmeter_eprosima::summary::{Magnitude, Summary, SummaryRow};
+
+/// The label of an axis of latencies: these files hold halves of round trips.
+const LATENCY: &str = "Latency, rtt_half [us]";
+
+/// The name of a figure as a part of a file name: without `%`.
+fn word(magnitude: Magnitude) -> String {
+    magnitude.column().replace('%', "")
+}
+
+/// A summary with the name under which it is shown: a sub-experiment, or the date of an experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// The figures.
+    pub summary: &'a Summary,
+}
+
+/// What one histogram or series is of.
+#[derive(Clone, Copy, Debug)]
+pub struct PlotSubject<'a> {
+    /// The sub-experiment; empty if it is not known.
+    pub sub_experiment: &'a str,
+    /// The payload.
+    pub bytes: &'a Bytes,
+}
+
+/// `histogram_<payload>`: how often each latency was measured. With `log` the histogram must have been made so too.
+///
+/// `row` gives the lines at median and 99 %.
+///
+/// # Errors
+/// As [`Chart::draw`].
+pub fn histogram(
+    histogram: &Histogram,
+    of: &PlotSubject<'_>,
+    row: Option<&SummaryRow>,
+    options: &Options,
+) -> Result<Picture, PlotError> {
+    let bins = histogram.edges.windows(2).zip(&histogram.counts);
+    let width = match histogram.edges.as_slice() {
+        [first, second, ..] if !histogram.log => format!(" of {} us", significant(second - first)),
+        [_, ..] => " of equal ratio".to_owned(),
+        [] => String::new(),
+    };
+    let mark = |magnitude: Magnitude, color| {
+        let value = row.map_or(f64::NAN, |row| magnitude.of(row));
+        let name = format!("{} {} us", magnitude.column(), significant(value));
+        value.is_finite().then_some(Mark { name, at: AxisValue::X(value), color })
+    };
+    let chart = Chart {
+        title: format!("Latency histogram: {} bytes", of.bytes),
+        subtitle: subtitle(&[of.sub_experiment, &samples(histogram.samples), &format!("{} bins{width}", bins.len())]),
+        x: X::Numbers { label: LATENCY.to_owned(), log: histogram.log, whole: false },
+        y: Y { label: "Number of samples [n]".to_owned(), whole: true, ..Y::default() },
+        bars: bins.map(|(edges, count)| Bar { from: edges[0], to: edges[1], count: *count as f64 }).collect(),
+        marks: [mark(Magnitude::Median, VERMILLION), mark(Magnitude::P99, BLACK)].into_iter().flatten().collect(),
+        notes: left_out(histogram.left_out, histogram.log),
+        ..Chart::default()
+    };
+    picture(&chart, &format!("histogram_{}", of.bytes), options)
+}
+
+/// `series_<payload>`: the latency of each sample in its order.
+///
+/// # Errors
+/// As [`Chart::draw`].
+pub fn series(series: &SampleSeries, of: &PlotSubject<'_>, options: &Options) -> Result<Picture, PlotError> {
+    let each = format!("of each {}", count(series.group as u64));
+    let (bands, line) = if series.group == 1 {
+        let marker = if series.points.len() <= 100 { Marker::Circle } else { Marker::Dot };
+        let look = Look { marker, ..Look::default() };
+        (vec![], Line { points: medians(series), look, ..Line::default() })
+    } else {
+        let points = series.points.iter().map(|&(x, low, _, high)| (x, low, high)).collect();
+        let look = Look { marker: Marker::None, ..Look::default() };
+        let band = Band { name: format!("min to max {each}"), points };
+        (vec![band], Line { name: format!("median {each}"), points: medians(series), look, ..Line::default() })
+    };
+    let chart = Chart {
+        title: format!("Latency series: {} bytes", of.bytes),
+        subtitle: subtitle(&[of.sub_experiment, &samples(series.samples)]),
+        x: X::Numbers { label: "Sample number [n]".to_owned(), log: false, whole: true },
+        y: Y { label: LATENCY.to_owned(), log: series.log, ..Y::default() },
+        bands,
+        lines: vec![line],
+        notes: left_out(series.left_out, series.log),
+        ..Chart::default()
+    };
+    picture(&chart, &format!("series_{}", of.bytes), options)
+}
+
+fn medians(series: &SampleSeries) -> Vec<(f64, f64)> {
+    series.points.iter().map(|&(x, _, median, _)| (x, median)).collect()
+}
+
+/// `comparison_{min,median,max,99}`: one figure of several sub-experiments over their payloads.
+///
+/// # Errors
+/// As [`Chart::draw`].
+pub fn subexperiment_comparison(
+    magnitude: Magnitude,
+    sub_experiments: &[Named<'_>],
+    options: &Options,
+) -> Result<Picture, PlotError> {
+    let payloads = payloads(sub_experiments);
+    let lines = sub_experiments.iter().map(|one| over_payloads(one.name.to_owned(), one.summary, magnitude, &payloads));
+    let chart = Chart {
+        title: format!("Comparison of sub-experiments: {}", magnitude.column()),
+        subtitle: subtitle(&[&samples_of(sub_experiments)]),
+        lines: lines.collect(),
+        ..payload_chart(&payloads, options)
+    };
+    picture(&chart, &format!("comparison_{}", word(magnitude).to_lowercase()), options)
+}
+
+/// `measurements_<sub-experiment>/comparison_{median,99,max}`: what was measured, beside its limits.
+///
+/// # Errors
+/// As [`Chart::draw`].
+pub fn check(
+    measured: &Named<'_>,
+    report: &CheckReport,
+    check: Magnitude,
+    options: &Options,
+) -> Result<Picture, PlotError> {
+    let rows: Vec<&CheckRow> = report.rows.iter().filter(|row| row.check == check).collect();
+    let points = |value: &dyn Fn(&CheckRow) -> f64| -> Vec<(f64, f64)> {
+        rows.iter().enumerate().map(|(index, row)| (index as f64, value(row))).collect()
+    };
+    let line = |name: &str, points, color, marker, stroke| Line {
+        name: format!("{name} {}", check.column()),
+        points,
+        look: Look { color: Some(color), marker, stroke, strong: false },
+        ..Line::default()
+    };
+    let measured_value = |row: &CheckRow| row.experiment.unwrap_or(f64::NAN);
+    let failed = |row: &CheckRow| if row.passed() { f64::NAN } else { measured_value(row) };
+    let over: Vec<&CheckRow> = rows.iter().copied().filter(|row| row.experiment.is_some() && !row.passed()).collect();
+    let missing: Vec<&CheckRow> = rows.iter().copied().filter(|row| row.experiment.is_none()).collect();
+    let mut lines = vec![
+        line("requirement", points(&|row| row.requirement), VERMILLION, Marker::Diamond, Stroke::Dashed),
+        line("experiment", points(&measured_value), BLUE, Marker::Circle, Stroke::Solid),
+    ];
+    if !over.is_empty() {
+        lines.push(line("over the limit:", points(&failed), VERMILLION, Marker::Ring, Stroke::None));
+    }
+    let bytes: Vec<Bytes> = rows.iter().map(|row| row.bytes.clone()).collect();
+    let verdict = if over.is_empty() && missing.is_empty() { "passed".to_owned() } else { "failed".to_owned() };
+    let chart = Chart {
+        title: format!("Check of {}: {} {verdict}", measured.name, check.column()),
+        subtitle: subtitle(&[&samples_of(&[*measured])]),
+        lines,
+        notes: [note("Over the limit at", &over), note("Not measured:", &missing)].into_iter().flatten().collect(),
+        ..payload_chart(&bytes, options)
+    };
+    let word = word(check).to_lowercase();
+    picture(&chart, &format!("measurements_{}/comparison_{word}", measured.name), options)
+}
+
+fn note(what: &str, rows: &[&CheckRow]) -> Option<String> {
+    let payloads: Vec<&str> = rows.iter().map(|row| row.bytes.text()).collect();
+    (!rows.is_empty()).then(|| format!("{what} {} bytes.", payloads.join(", ")))
+}
+
+/// The two figures in one picture of [`experiment_comparison`], in the order of the original scripts.
+pub const COMPARED: [[Magnitude; 2]; 2] = [[Magnitude::Min, Magnitude::Median], [Magnitude::Max, Magnitude::P99]];
+
+/// `<sub-experiment>_min_median` or `<sub-experiment>_max_99%`: two figures of a reference and of a result.
+///
+/// The names of `reference` and `result` are those of their experiments.
+///
+/// # Errors
+/// As [`Chart::draw`].
+pub fn experiment_comparison(
+    sub_experiment: &str,
+    magnitudes: [Magnitude; 2],
+    [reference, result]: [Named<'_>; 2],
+    options: &Options,
+) -> Result<Picture, PlotError> {
+    /// Dark and light of each side.
+    const COLORS: [[Color; 2]; 2] = [[VERMILLION, [0xF2, 0xA6, 0x70]], [BLUE, [0x6F, 0xB8, 0xE6]]];
+    const MARKERS: [[Marker; 2]; 2] = [[Marker::Circle, Marker::Square], [Marker::Triangle, Marker::Diamond]];
+    let payloads = payloads(&[reference, result]);
+    let mut lines = Vec::new();
+    for (side, (role, named)) in [("Reference", reference), ("Result", result)].into_iter().enumerate() {
+        for (which, magnitude) in magnitudes.into_iter().enumerate() {
+            let name = format!("{role}: {} {}", named.name, magnitude.column());
+            let mut line = over_payloads(name, named.summary, magnitude, &payloads);
+            line.look.color = Some(COLORS[side][which]);
+            line.look.marker = MARKERS[side][which];
+            lines.push(line);
+        }
+    }
+    let [first, second] = magnitudes.map(Magnitude::column);
+    let chart = Chart {
+        title: format!("Comparison of {sub_experiment}: {first} and {second}"),
+        subtitle: subtitle(&[&samples_of(&[reference, result])]),
+        lines,
+        ..payload_chart(&payloads, options)
+    };
+    picture(&chart, &format!("{sub_experiment}_{}_{}", first.to_lowercase(), second.to_lowercase()), options)
+}
+
+/// `<sub-experiment>/history_{Min,Median,Max,99}`: one figure over the payloads, a line for each experiment, oldest first.
+///
+/// # Errors
+/// As [`Chart::draw`].
+pub fn history_magnitude(
+    sub_experiment: &str,
+    magnitude: Magnitude,
+    experiments: &[Named<'_>],
+    options: &Options,
+) -> Result<Picture, PlotError> {
+    let payloads = payloads(experiments);
+    let mut lines: Vec<Line> = experiments
+        .iter()
+        .enumerate()
+        .map(|(age, one)| {
+            let mut line = over_payloads(one.name.to_owned(), one.summary, magnitude, &payloads);
+            line.look.color = Some(faded(age, experiments.len()));
+            line.look.marker = Marker::Dot;
+            line
+        })
+        .collect();
+    if let Some(newest) = lines.last_mut() {
+        newest.look = Look { color: Some(VERMILLION), marker: Marker::Circle, strong: true, ..Look::default() };
+    }
+    let chart = Chart {
+        title: format!("History of {sub_experiment}: {}", magnitude.column()),
+        subtitle: subtitle(&[
+            &experiments_and_samples(experiments),
+            "from old (pale) to new (dark), the newest is thick",
+        ]),
+        lines,
+        ..payload_chart(&payloads, options)
+    };
+    picture(&chart, &format!("{sub_experiment}/history_{}", word(magnitude)), options)
+}
+
+/// `<sub-experiment>/history_{Min,Median,Max,99}_by_date`: the same figures over the experiments, a line for each payload.
+///
+/// # Errors
+/// As [`Chart::draw`].
+pub fn history_by_date(
+    sub_experiment: &str,
+    magnitude: Magnitude,
+    experiments: &[Named<'_>],
+    options: &Options,
+) -> Result<Picture, PlotError> {
+    let line = |bytes: &Bytes| Line {
+        name: format!("{bytes} bytes"),
+        points: over_experiments(magnitude, bytes, experiments),
+        ..Line::default()
+    };
+    let chart = Chart {
+        title: format!("History of {sub_experiment}: {} by date", magnitude.column()),
+        subtitle: subtitle(&[&experiments_and_samples(experiments)]),
+        lines: payloads(experiments).iter().map(line).collect(),
+        ..date_chart(experiments, options)
+    };
+    picture(&chart, &format!("{sub_experiment}/history_{}_by_date", word(magnitude)), options)
+}
+
+/// `<sub-experiment>/<payload>_bytes_{Median,Max,99}`: one figure of one payload over the experiments, and its limit.
+///
+/// # Errors
+/// As [`Chart::draw`].
+pub fn history_payload(
+    sub_experiment: &str,
+    bytes: &Bytes,
+    magnitude: Magnitude,
+    experiments: &[Named<'_>],
+    requirement: Option<f64>,
+    options: &Options,
+) -> Result<Picture, PlotError> {
+    let points = over_experiments(magnitude, bytes, experiments);
+    let limit = requirement.map(|limit| Mark {
+        name: format!("requirement {} us", significant(limit)),
+        at: AxisValue::Y(limit),
+        color: VERMILLION,
+    });
+    let mut lines = vec![Line {
+        name: magnitude.column().to_owned(),
+        points: points.clone(),
+        look: Look { color: Some(BLUE), ..Look::default() },
+        ..Line::default()
+    }];
+    let over: Vec<_> =
+        points.iter().copied().filter(|point| requirement.is_some_and(|limit| point.1 > limit)).collect();
+    if !over.is_empty() {
+        let look = Look { color: Some(VERMILLION), marker: Marker::Ring, stroke: Stroke::None, strong: false };
+        lines.push(Line { name: "over the limit".to_owned(), points: over, look, ..Line::default() });
+    }
+    let rows: Vec<&SummaryRow> = experiments.iter().filter_map(|one| one.summary.row(bytes)).collect();
+    let chart = Chart {
+        title: format!("History of {sub_experiment}: {} at {bytes} bytes", magnitude.column()),
+        subtitle: subtitle(&[&format!("{} experiments", experiments.len()), &samples_in(rows.into_iter())]),
+        lines,
+        marks: limit.into_iter().collect(),
+        ..date_chart(experiments, options)
+    };
+    picture(&chart, &format!("{sub_experiment}/{bytes}_bytes_{}", word(magnitude)), options)
+}
+
+/// All payloads, by size.
+fn payloads(summaries: &[Named<'_>]) -> Vec<Bytes> {
+    let mut all: Vec<Bytes> =
+        summaries.iter().flat_map(|one| one.summary.rows.iter().map(|row| row.bytes.clone())).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// One figure over these payloads; NaN where there is none.
+fn over_payloads(name: String, summary: &Summary, magnitude: Magnitude, payloads: &[Bytes]) -> Line {
+    let value = |bytes| summary.row(bytes).map_or(f64::NAN, |row| magnitude.of(row));
+    let points = payloads.iter().enumerate().map(|(index, bytes)| (index as f64, value(bytes))).collect();
+    Line { name, points, ..Line::default() }
+}
+
+/// One figure of one payload over the experiments; NaN where there is none.
+fn over_experiments(magnitude: Magnitude, bytes: &Bytes, experiments: &[Named<'_>]) -> Vec<(f64, f64)> {
+    let value = |one: &Named<'_>| one.summary.row(bytes).map_or(f64::NAN, |row| magnitude.of(row));
+    experiments.iter().enumerate().map(|(index, one)| (index as f64, value(one))).collect()
+}
+
+fn payload_chart(payloads: &[Bytes], options: &Options) -> Chart {
+    let names = payloads.iter().map(ToString::to_string).collect();
+    Chart {
+        x: X::Categories { label: "Payload [bytes]".to_owned(), names },
+        y: Y { label: LATENCY.to_owned(), log: options.log, ..Y::default() },
+        ..Chart::default()
+    }
+}
+
+fn date_chart(experiments: &[Named<'_>], options: &Options) -> Chart {
+    let names = experiments.iter().map(|one| one.name.to_owned()).collect();
+    Chart {
+        x: X::Categories { label: "Experiment [date and time]".to_owned(), names },
+        y: Y { label: LATENCY.to_owned(), log: options.log, ..Y::default() },
+        ..Chart::default()
+    }
+}
+
+fn samples(number: usize) -> String {
+    format!("n = {}", count(number as u64))
+}
+
+/// The number of samples behind each figure.
+fn samples_of(summaries: &[Named<'_>]) -> String {
+    samples_in(summaries.iter().flat_map(|one| &one.summary.rows))
+}
+
+fn samples_in<'a>(rows: impl Iterator<Item = &'a SummaryRow>) -> String {
+    let numbers: Vec<u64> = rows.map(|row| row.samples).collect();
+    match (numbers.iter().min(), numbers.iter().max()) {
+        (Some(least), Some(most)) if least == most => format!("n = {} per figure", count(*least)),
+        (Some(least), Some(most)) => format!("n = {} to {} per figure", count(*least), count(*most)),
+        _ => "n = 0".to_owned(),
+    }
+}
+
+fn experiments_and_samples(experiments: &[Named<'_>]) -> String {
+    format!("{} experiments · {}", experiments.len(), samples_of(experiments))
+}
+
+fn left_out(number: usize, log: bool) -> Vec<String> {
+    let why = if log { "not finite, or of 0 or less and not on the logarithmic axis" } else { "not finite" };
+    if number == 0 { vec![] } else { vec![format!("Left out: {} that are {why}.", samples(number))] }
+}
+
+/// The colour of an experiment in a history: the older the paler.
+fn faded(age: usize, experiments: usize) -> Color {
+    const OLD: Color = [0xB9, 0xD6, 0xEC];
+    const NEW: Color = [0x0B, 0x3C, 0x6E];
+    let part = age as f64 / experiments.saturating_sub(1).max(1) as f64;
+    let mix = |old: u8, new: u8| (f64::from(old) + (f64::from(new) - f64::from(old)) * part).round() as u8;
+    [mix(OLD[0], NEW[0]), mix(OLD[1], NEW[1]), mix(OLD[2], NEW[2])]
+}
+
+/// A value with up to four significant digits.
+fn significant(value: f64) -> String {
+    let size = value.abs();
+    if size == 0.0 || !size.is_finite() {
+        return value.to_string();
+    }
+    let text = number(value, 10_f64.powf(size.log10().floor() - 3.0).min(1.0));
+    match text.contains('.') && !text.contains('e') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}

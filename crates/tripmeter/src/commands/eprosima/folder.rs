@@ -1,0 +1,359 @@
+//! The folder of an experiment: its summaries, which are made first where there are only samples, or newer ones.
+
+use crate::commands::show;
+use crate::database::Contents;
+use crate::error::CliError;
+use crate::output;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tripmeter_engine::files::discarded::ATTEMPTS;
+use tripmeter_eprosima::bytes::Bytes;
+use tripmeter_eprosima::raw::Reader;
+use tripmeter_eprosima::summary::{Summary, SummaryRow};
+use tripmeter_eprosima::verdict::Measured;
+use tripmeter_model::folder::MANIFEST;
+use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult, Verdict};
+use tripmeter_model::{Pattern, exit, printable};
+
+/// Ends the name of a run's folder until the run is finished.
+const UNFINISHED: &str = ".unfinished";
+/// How many names a note lists.
+const NAMES_IN_A_NOTE: usize = 5;
+
+/// Where the figures of one sub-experiment are.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Its name.
+    pub name: String,
+    origin: Origin,
+    /// The payloads that the manifest lists as finished, if it plans this sub-experiment: no others count.
+    finished: Option<Vec<u64>>,
+}
+
+/// What figures come from.
+#[derive(Clone, Debug)]
+enum Origin {
+    /// A file of figures.
+    Summary(PathBuf),
+    /// A file of samples.
+    Samples(PathBuf),
+    /// Nothing: it was planned and not measured.
+    Nothing,
+}
+
+impl Source {
+    /// Whether there are only samples, or newer ones than the summary.
+    pub fn is_samples(&self) -> bool {
+        matches!(self.origin, Origin::Samples(_))
+    }
+
+    /// The file; `None` if nothing was measured.
+    pub fn file(&self) -> Option<&Path> {
+        match &self.origin {
+            Origin::Summary(file) | Origin::Samples(file) => Some(file),
+            Origin::Nothing => None,
+        }
+    }
+
+    /// Its figures: read, or made of its samples by `threads`.
+    ///
+    /// # Errors
+    /// If the file is wrong.
+    pub fn read(&self, reader: &Reader, threads: usize) -> Result<Summary, CliError> {
+        let mut summary = match &self.origin {
+            Origin::Summary(file) => Summary::read(file)?,
+            Origin::Nothing => Summary::default(),
+            Origin::Samples(file) => {
+                let is_counted = |bytes: &Bytes| counts(self.finished.as_deref(), bytes);
+                let rows = reader.read(file, threads, is_counted, tripmeter_eprosima::summary_row)?.into_iter();
+                Summary { rows: rows.filter_map(|(bytes, row)| Some(SummaryRow { bytes, ..row? })).collect() }
+            }
+        };
+        let rows = std::mem::take(&mut summary.rows).into_iter();
+        let (rows, others) = rows.partition::<Vec<_>, _>(|row| counts(self.finished.as_deref(), &row.bytes));
+        note_unfinished(&self.name, others.iter().map(|row| &row.bytes));
+        Ok(Summary { rows })
+    }
+}
+
+/// A folder with the files of one experiment, or of one round of it.
+#[derive(Debug)]
+pub struct ExperimentFolder {
+    path: PathBuf,
+    /// Sub-experiments that have files, by name; then those that were planned and have none.
+    pub sources: Vec<Source>,
+    manifest: Option<Manifest>,
+    round: u32,
+}
+
+impl ExperimentFolder {
+    /// Reads what is in a folder. Files that belong to no experiment are named in one note.
+    ///
+    /// # Errors
+    /// If it is no folder, holds rounds or no results, or has a manifest that cannot be read.
+    pub fn open(path: &Path) -> Result<Self, CliError> {
+        let contents = Contents::read(path)?;
+        let mut sources = sources(path, &contents);
+        if sources.is_empty() {
+            if let Some(round) = contents.folders.iter().find(|name| round_of(name).is_some()) {
+                let text = format!("'{0}' holds rounds; name one of them, e.g. '{0}/{round}'", path.display());
+                return Err(CliError::new(exit::USAGE, text));
+            }
+            let text = format!(
+                "'{}' holds no results: neither measurements_<name>_summary.csv nor measurements_<name>.csv; measure \
+                 round trips with `tripmeter run --raw csv`",
+                path.display()
+            );
+            return Err(CliError::new(exit::DATA, text));
+        }
+        let (manifest, round) = manifest_of(path)?;
+        for plan in manifest.iter().flat_map(|manifest| &manifest.plan.sub_experiments) {
+            if plan.pattern != Pattern::PingPong {
+                sources.retain(|source| source.name != plan.name);
+            } else if !sources.iter().any(|source| source.name == plan.name) {
+                sources.push(Source { name: plan.name.clone(), origin: Origin::Nothing, finished: None });
+            }
+        }
+        if manifest.is_none() {
+            ignored(path, contents.others.iter().filter(|name| !is_of_an_experiment(name)));
+        }
+        let mut found = Self { path: path.to_owned(), sources, manifest, round };
+        let finished: Vec<_> = found.sources.iter().map(|source| found.finished(&source.name)).collect();
+        found.sources.iter_mut().zip(finished).for_each(|(source, finished)| source.finished = finished);
+        Ok(found)
+    }
+
+    /// Makes the summaries that are not there, or older than the samples, as files beside the samples. Where something is
+    /// still measured, none is made: figures are those of the samples that are there.
+    ///
+    /// # Errors
+    /// If samples are wrong, or a file cannot be written.
+    pub fn summarise(&mut self) -> Result<(), CliError> {
+        if self.is_running() {
+            output::say(&format!(
+                "note: '{}' is being measured, or was killed: figures are of what is there, no summary is made",
+                self.path.display()
+            ));
+            return Ok(());
+        }
+        let reader = Reader::new(threads());
+        let (mut missing, mut old) = (0, 0);
+        for source in self.sources.iter_mut().filter(|source| source.is_samples()) {
+            let summary = source.read(&reader, threads())?;
+            let file = self.path.join(format!("measurements_{}_summary.csv", source.name));
+            *if file.exists() { &mut old } else { &mut missing } += 1;
+            summary.write(&file)?;
+            source.origin = Origin::Summary(file);
+        }
+        for (made, what) in [(missing, "missing"), (old, "outdated")].into_iter().filter(|(made, _)| *made > 0) {
+            let summaries = if made == 1 { "summary was" } else { "summaries were" };
+            output::say(&format!("note: {made} {what} {summaries} made of the samples in '{}'", self.path.display()));
+        }
+        Ok(())
+    }
+
+    /// Whether it is still measured; a run that was killed looks the same.
+    pub fn is_running(&self) -> bool {
+        self.manifest.as_ref().is_some_and(|manifest| manifest.status == RunStatus::Running)
+    }
+
+    /// Every summary; that of a sub-experiment of which nothing was measured is empty.
+    ///
+    /// # Errors
+    /// If a file is wrong.
+    pub fn measured(&self) -> Result<Vec<Measured>, CliError> {
+        let reader = Reader::new(threads());
+        let measured = self.sources.iter().map(|source| {
+            let summary = source.read(&reader, threads())?;
+            Ok(Measured { name: source.name.clone(), summary, distrust: self.distrust(&source.name) })
+        });
+        measured.collect()
+    }
+
+    /// The payloads of a sub-experiment that the manifest lists as finished; `None` if there is no plan of it. Of a run
+    /// that was killed, files may hold one more, or a part of it.
+    pub fn finished(&self, name: &str) -> Option<Vec<u64>> {
+        self.manifest.as_ref()?.plan.sub_experiments.iter().find(|sub| sub.name == name)?;
+        let cells = self.result(name).map_or(&[][..], |result| &result.cells);
+        Some(cells.iter().map(|cell| cell.payload_bytes).collect())
+    }
+
+    /// That a sub-experiment lacks payloads because its run was killed or interrupted, if so.
+    pub fn unfinished(&self, name: &str) -> Option<String> {
+        let plan = self.manifest.as_ref()?.plan.sub_experiments.iter().find(|sub| sub.name == name)?;
+        let result = self.result(name);
+        let is_ended = |result: &SubExperimentResult| matches!(result.status, RunStatus::Complete | RunStatus::Failed);
+        let (measured, planned) = (result.map_or(0, |result| result.cells.len()), plan.payloads.len());
+        let is_short = !result.is_some_and(is_ended) && measured < planned;
+        is_short.then(|| format!("it did not come to its end: {measured} of {planned} payloads"))
+    }
+
+    /// Why the figures of a sub-experiment do not count, if so: its path proof failed, it failed itself, or messages were
+    /// damaged.
+    pub fn distrust(&self, name: &str) -> Option<String> {
+        let result = self.result(name)?;
+        if let Some(proof) = result.path_proof.as_ref().filter(|proof| proof.verdict == Verdict::Failed) {
+            let (claim, seen) = (&proof.claim, &proof.evidence);
+            return Some(format!(
+                "its path proof failed: claimed {claim}, seen: {seen}; its figures are of something else"
+            ));
+        }
+        if result.status == RunStatus::Failed {
+            return Some(format!("it failed: {}", result.error.as_deref().unwrap_or("no reason was recorded")));
+        }
+        let damaged = result.damaged();
+        (damaged > 0).then(|| format!("{damaged} messages were damaged"))
+    }
+
+    fn result(&self, name: &str) -> Option<&SubExperimentResult> {
+        let results = &self.manifest.as_ref()?.sub_experiments;
+        results.iter().find(|result| result.name == name && result.round == self.round)
+    }
+
+    /// Its path as given.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The manifest of a folder, or of the one that it is a round of, and the number of the round.
+fn manifest_of(path: &Path) -> Result<(Option<Manifest>, u32), CliError> {
+    // However it is spelled: as `.`, or by a link.
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let last = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let (folder, round) = match (round_of(&last), real.parent()) {
+        (Some(round), Some(parent)) if !has_manifest(path) => (parent, round),
+        _ => (path, 1),
+    };
+    Ok((if has_manifest(folder) { Some(show::read(folder)?) } else { None }, round))
+}
+
+/// Whether a folder has a manifest; also one that cannot be read, or is a link.
+pub fn has_manifest(folder: &Path) -> bool {
+    folder.join(MANIFEST).symlink_metadata().is_ok()
+}
+
+/// Whether a payload counts: where a manifest lists what is finished, nothing else does.
+pub fn counts(finished: Option<&[u64]>, bytes: &Bytes) -> bool {
+    finished.is_none_or(|finished| finished.iter().any(|one| Bytes::from(*one) == *bytes))
+}
+
+/// One note of payloads that do not count; none if there are none.
+pub fn note_unfinished<'a>(name: &str, payloads: impl Iterator<Item = &'a Bytes>) {
+    let payloads: Vec<String> = payloads.map(|bytes| format!("{bytes} bytes")).collect();
+    if !payloads.is_empty() {
+        let listed = listed(&payloads);
+        output::say(&format!("note: '{name}': {listed} left out: the manifest does not list it as finished"));
+    }
+}
+
+/// CPUs that this process may use.
+pub fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Summaries, and samples of what has none or one that is older than they, by name.
+fn sources(path: &Path, contents: &Contents) -> Vec<Source> {
+    let mut found: BTreeMap<String, [Option<PathBuf>; 2]> = BTreeMap::new();
+    // A folder in the place of a file is an error when it is read. Of a file and its compressed copy, the first is taken.
+    for name in contents.others.iter().chain(&contents.folders) {
+        if let Some((sub_experiment, is_summary)) = sub_experiment(name) {
+            let files = found.entry(sub_experiment.to_owned()).or_default();
+            files[usize::from(is_summary)].get_or_insert_with(|| path.join(name));
+        }
+    }
+    let origin = |files: [Option<PathBuf>; 2]| match files {
+        [Some(samples), Some(summary)] if is_newer(&samples, &summary) => Some(Origin::Samples(samples)),
+        [_, Some(summary)] => Some(Origin::Summary(summary)),
+        [samples, None] => samples.map(Origin::Samples),
+    };
+    let source = |(name, files)| Some(Source { name, origin: origin(files)?, finished: None });
+    found.into_iter().filter_map(source).collect()
+}
+
+/// Whether a file was changed after the other.
+fn is_newer(file: &Path, other: &Path) -> bool {
+    let changed = |file: &Path| file.metadata().and_then(|metadata| metadata.modified()).ok();
+    changed(file) > changed(other)
+}
+
+/// The sub-experiment that a file belongs to, and whether it is its summary.
+pub fn sub_experiment(file: &str) -> Option<(&str, bool)> {
+    let stem = file.strip_suffix(".gz").unwrap_or(file).strip_suffix(".csv")?.strip_prefix("measurements_")?;
+    let found = stem.strip_suffix("_summary").map_or((stem, false), |name| (name, true));
+    // What would be more than a name on a terminal is none.
+    (!found.0.is_empty() && printable::line(found.0) == found.0).then_some(found)
+}
+
+/// Files that belong to an experiment or to what is made of it; hidden ones are nobody's business.
+fn is_of_an_experiment(file: &str) -> bool {
+    let is_csv = ["measurements_", "checks_"].iter().any(|beginning| file.starts_with(beginning))
+        && [".csv", ".csv.gz", ".hlog"].iter().any(|ending| file.ends_with(ending))
+        && printable::line(file) == file;
+    is_csv || [".png", ".svg"].iter().any(|ending| file.ends_with(ending)) || file.starts_with('.')
+}
+
+/// The number of a round's folder: `round-02`.
+pub fn round_of(name: &str) -> Option<u32> {
+    name.strip_prefix("round-")?.parse().ok().filter(|round| *round > 0)
+}
+
+/// One note of what is ignored in a folder; none if that is nothing.
+fn ignored<'a>(folder: &Path, names: impl Iterator<Item = &'a String>) {
+    let names: Vec<_> = names.map(|name| format!("'{name}'")).collect();
+    if !names.is_empty() {
+        output::say(&format!("note: ignored in '{}': {}", folder.display(), listed(&names)));
+    }
+}
+
+/// The first few names, and how many more there are.
+pub fn listed(names: &[String]) -> String {
+    let more = match names.len().saturating_sub(NAMES_IN_A_NOTE) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    names[..names.len().min(NAMES_IN_A_NOTE)].join(", ") + &more
+}
+
+/// One experiment, or one round of it, in a folder of many.
+#[derive(Clone, Debug)]
+pub struct RunFolder {
+    /// Its folder's name; of a round, with that of its experiment.
+    pub name: String,
+    /// Its folder.
+    pub path: PathBuf,
+}
+
+/// The experiments in a folder, oldest first; of those with rounds, each round. Folders without results and files are
+/// named in one note, but for that of attempts that do not count.
+///
+/// # Errors
+/// If it is no folder, or there is no experiment in it.
+pub fn runs(folder: &Path) -> Result<Vec<RunFolder>, CliError> {
+    let contents = Contents::read(folder)?;
+    let mut runs = Vec::new();
+    let mut strays: Vec<String> = contents.others.into_iter().filter(|name| !is_of_an_experiment(name)).collect();
+    for name in contents.folders {
+        let path = folder.join(&name);
+        let inside = Contents::read(&path)?;
+        let rounds: Vec<_> = inside.folders.iter().filter(|inner| round_of(inner).is_some()).collect();
+        let is_aside = name == ATTEMPTS && !has_manifest(&path);
+        if name.starts_with('.') || name.ends_with(UNFINISHED) || is_aside {
+            continue;
+        } else if !sources(&path, &inside).is_empty() {
+            runs.push(RunFolder { name: printable::line(&name).into_owned(), path });
+        } else if rounds.is_empty() {
+            strays.push(name);
+        } else {
+            let shown = printable::line(&name);
+            let run = |round: &&String| RunFolder { name: format!("{shown}/{round}"), path: path.join(round) };
+            runs.extend(rounds.iter().map(run));
+        }
+    }
+    if runs.is_empty() {
+        let text = format!("'{}' holds no folder with results of an experiment", folder.display());
+        return Err(CliError::new(exit::DATA, text));
+    }
+    ignored(folder, strays.iter());
+    Ok(runs)
+}

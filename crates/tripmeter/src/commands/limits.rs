@@ -1,0 +1,133 @@
+//! `tripmeter limits`: limits from many runs, which it makes itself if asked to.
+
+use super::run::Prepared;
+use crate::args::LimitsArgs;
+use crate::error::CliError;
+use crate::many_runs::{ManyRuns, RunsOutcome};
+use crate::output;
+use crate::results::{NamedFolder, folders_in, listed, note_left_out, open_finished, selection};
+use tripmeter_analysis::limits::{Derived, Gap, Run};
+use tripmeter_analysis::results::differences_of_plans;
+use tripmeter_analysis::{Results, Selected, Selection};
+use tripmeter_model::exit;
+use tripmeter_report::counted;
+use tripmeter_stats::conformal::fewest_for_percentile;
+
+/// With much fewer runs, a 99th percentile is no more than the largest.
+const ENOUGH_RUNS: usize = 100;
+
+/// `tripmeter limits`
+pub fn limits(args: &LimitsArgs) -> Result<u8, CliError> {
+    if !(0.0..=100.0).contains(&args.percentile) {
+        return Err(CliError::new(exit::USAGE, format!("percentile {} is not between 0 and 100", args.percentile)));
+    }
+    let (folders, code) = match args.runs {
+        None => (folders_in(&args.folders)?, exit::GOOD),
+        Some(number) => {
+            let prepared = Prepared::new(&args.experiment(), &args.plugins, args.quiet)?;
+            let (runs_dir, output) = (args.runs_dir.as_deref(), &args.output);
+            match (ManyRuns { prepared, number, folder: runs_dir, output, flag: "--runs-dir", quiet: args.quiet })
+                .make()?
+            {
+                RunsOutcome::All { folders, code } => (folders, code),
+                RunsOutcome::Interrupted => return Ok(exit::INTERRUPTED),
+            }
+        }
+    };
+    let runs = runs(&folders, args)?;
+    let derived = Derived::of(&runs, args.percentile / 100.0).map_err(|why| CliError::new(exit::DATA, why))?;
+    if derived.limits.rows.is_empty() {
+        return Err(CliError::new(exit::DATA, format!("no figures in any of {} runs", runs.len())));
+    }
+    if runs.len() < ENOUGH_RUNS {
+        output::say(&format!(
+            "note: from {} only; a percentile of {ENOUGH_RUNS} or more is steadier",
+            counted(runs.len(), "run")
+        ));
+    }
+    derived.gaps.iter().for_each(|gap| output::say(&missing(gap, runs.len())));
+    if let Some(note) = too_few(&derived, &runs, args.percentile) {
+        output::say(&note);
+    }
+    derived.limits.write(&args.output)?;
+    output::print(&output::text(&tripmeter_report::limits(&derived.limits)))?;
+    output::print(&format!("\nwrote '{}': percentile {} over the runs\n", args.output.display(), args.percentile))?;
+    Ok(code)
+}
+
+/// The figures of each run, which is a round of a results folder.
+fn runs(folders: &[NamedFolder], args: &LimitsArgs) -> Result<Vec<Run>, CliError> {
+    let mut all: Vec<(&NamedFolder, Results)> = Vec::new();
+    for folder in folders {
+        if let Some(results) = open_finished(folder, args.allow_damage)? {
+            note_left_out(&folder.name, &results);
+            if let Some((first, known)) = all.first() {
+                same_workloads((&first.name, known), (&folder.name, &results))?;
+            }
+            all.push((folder, results));
+        }
+    }
+    let selection = selection(&args.figures.figures, &all.iter().map(|(_, results)| results).collect::<Vec<_>>())?;
+    Ok(all.iter().flat_map(|(folder, results)| rounds(&folder.name, results, &selection)).collect())
+}
+
+/// Refuses runs in which a sub-experiment of the same name sends to others.
+fn same_workloads((first, known): (&str, &Results), (name, results): (&str, &Results)) -> Result<(), CliError> {
+    for plan in &results.manifest.plan.sub_experiments {
+        let Some(before) = known.plan(&plan.name) else { continue };
+        let differing = differences_of_plans(before, plan);
+        if let Some((what, one, other)) =
+            differing.iter().find(|(what, ..)| !["transport", "wait", "touch"].contains(what))
+        {
+            let text = format!(
+                "'{}' has no common limits: run '{first}' was measured with {what} {one}, run '{name}' with {other}; keep \
+                 them in different folders",
+                plan.name
+            );
+            return Err(CliError::new(exit::DATA, text));
+        }
+    }
+    Ok(())
+}
+
+fn rounds(name: &str, results: &Results, selection: &Selection) -> Vec<Run> {
+    let selected = selection.select(&results.trusted());
+    let rounds = results.manifest.plan.rounds;
+    let of_round = |round: u32| {
+        let figure = |one: &Selected| {
+            let value = one.rounds.iter().find(|(of, _)| *of == round)?.1;
+            Some(Selected { value, ..one.clone() })
+        };
+        let name = if rounds > 1 { format!("{name}/round-{round:02}") } else { name.to_owned() };
+        Run { name, figures: selected.iter().filter_map(figure).collect() }
+    };
+    // A round by itself keeps its number.
+    let mut numbers: Vec<u32> = results.manifest.sub_experiments.iter().map(|result| result.round).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers.into_iter().map(of_round).collect()
+}
+
+/// One line if runs fail the limits that were made from them because there are too few for the percentile.
+fn too_few(derived: &Derived, runs: &[Run], percentile: f64) -> Option<String> {
+    let fewest = fewest_for_percentile(percentile).filter(|fewest| (runs.len() as u64) < *fewest)?;
+    let broken = derived.broken(runs);
+    let (run, row) = broken.first()?;
+    let mut failing: Vec<&str> = broken.iter().map(|(run, _)| *run).collect();
+    failing.sort_unstable();
+    failing.dedup();
+    Some(format!(
+        "note: {} of the {} fail these limits, first '{run}': {} is {}, the limit {}: percentile {percentile} of fewer than \
+         {fewest} runs lies between the largest two; make {fewest} or more, or use --percentile 100",
+        failing.len(),
+        counted(runs.len(), "run"),
+        row.limit.address,
+        row.value.unwrap_or(f64::NAN),
+        row.limit.limit,
+    ))
+}
+
+/// One line about what some runs lack.
+fn missing(gap: &Gap, runs: usize) -> String {
+    format!("note: '{}' is missing in {} of {runs} runs: {}", gap.what, gap.missing_in.len(), listed(&gap.missing_in))
+}
