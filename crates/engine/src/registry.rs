@@ -290,19 +290,13 @@ impl Entry {
     }
 }
 
-/// `; packages needed: …; set up with …; build with …`, as far as it applies.
+/// The command that installs it, and what it needs of Debian.
 fn remedy(sidecar: &Sidecar) -> String {
-    let mut text = String::new();
-    if !sidecar.packages.is_empty() {
-        text += &format!("; packages needed: {}", sidecar.packages.join(", "));
-    }
-    if !sidecar.python_packages.is_empty() {
-        text += &format!("; get it by `tripmeter install {}`", sidecar.system);
-    }
-    if !sidecar.build.is_empty() {
-        text += &format!("; build with `{}`", sidecar.build);
-    }
-    text
+    let packages = match &sidecar.packages[..] {
+        [] => String::new(),
+        packages => format!(" (packages needed: {})", packages.join(", ")),
+    };
+    format!("; `tripmeter install {}` gets it{packages}", sidecar.system)
 }
 
 /// All known systems: those built in, in their order, then the others by name.

@@ -15,7 +15,7 @@ pub use error::{PlanError, Problem};
 
 pub use crate::measure::answers::MOST_FOLLOWERS;
 use crate::os::{self, ProcessIdentity};
-use crate::registry::{Entry, Registry};
+use crate::registry::{Entry, Registry, RegistryError};
 use crate::scratch::fresh_run_id;
 use error::AtTransport;
 use machine::Machine;
@@ -113,7 +113,10 @@ fn resolve_on(
         return Err(PlanError::anywhere(Problem::UnusedSetting(setting.clone())));
     }
     if planner.made.is_empty() {
-        return Err(PlanError::anywhere(Problem::NothingLeft(plan.left_out)));
+        let not_installed = plan.not_installed();
+        return Err(PlanError::anywhere(Problem::NothingLeft(
+            plan.left_out.into_iter().chain(not_installed).collect(),
+        )));
     }
     let made = std::mem::take(&mut planner.made);
     if experiment.floor.unwrap_or(true) {
@@ -161,6 +164,7 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         recording: experiment.recording.clone(),
         tables: experiment.tables.clone().unwrap_or_else(|| vec![TableKind::Screen]),
         left_out: Vec::new(),
+        not_installed: Vec::new(),
         missing: Vec::new(),
     })
 }
@@ -410,6 +414,12 @@ impl<'a> Planner<'a> {
                     let variants = transport::variants(description, selector.variant.as_deref()).unwrap_or_default();
                     let crossing = variants.into_iter().filter(|variant| !variant.same_process);
                     candidates.extend(crossing.map(|variant| Candidate { entry, description, variant }));
+                }
+                Err(RegistryError::Missing { .. }) => {
+                    let system = entry.system().to_owned();
+                    if !self.plan.not_installed.contains(&system) {
+                        self.plan.not_installed.push(system);
+                    }
                 }
                 Err(error) => self.leave_out(entry.system(), Problem::Registry(error.clone()), false)?,
             }

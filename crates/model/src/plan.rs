@@ -147,12 +147,21 @@ pub struct Plan {
     pub tables: Vec<TableKind>,
     /// Transports that were asked for but cannot run here, and why: one line each.
     pub left_out: Vec<String>,
+    /// Systems that `*` leaves out because they are not installed here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_installed: Vec<String>,
     /// Those of them that were asked for by name, and not only by `*`.
     #[serde(default)]
     pub missing: Vec<String>,
 }
 
 impl Plan {
+    /// Names the systems that are not installed, and the command that installs them; `None` if all are.
+    pub fn not_installed(&self) -> Option<String> {
+        let names = self.not_installed.join(", ");
+        (!names.is_empty()).then(|| format!("not installed: {names}; `tripmeter install --all` gets them"))
+    }
+
     /// Says so if several followers, or the leader and one of them, have one processor and so take turns.
     pub fn shared_processors(&self, plan: &SubExperiment) -> Option<String> {
         let mut cpus = plan.follower_cpus.clone();

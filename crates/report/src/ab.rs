@@ -181,7 +181,7 @@ mod tests {
     use tripmeter_stats::power::Layout;
 
     const QUESTION: Question =
-        Question { layout: Layout::Paired, margin: 0.02, control: Control::FalseDiscoveries(0.05), power: 0.95 };
+        Question { layout: Layout::Paired, margin: 0.02, control: Control::Fdr(0.05), power: 0.95 };
 
     /// Eight rounds; B is slower by a quarter at 1k, and alike at 64k.
     fn manifest() -> Manifest {

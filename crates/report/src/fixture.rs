@@ -33,6 +33,7 @@ pub fn manifest() -> Manifest {
         recording: None,
         tables: Vec::new(),
         left_out: Vec::new(),
+        not_installed: Vec::new(),
         missing: Vec::new(),
     };
     let environment = serde_json::json!({

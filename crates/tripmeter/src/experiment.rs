@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn flags_override_every_sub_experiment() {
         let (mut experiment, ..) = written(&args("run iceperf")).unwrap();
-        apply(&mut experiment, &args("-n 7 --wait block --no-floor --leader-cpu 1 --follower-cpu none"));
+        apply(&mut experiment, &args("run -n 7 --wait block --no-floor --leader-cpu 1 --follower-cpu none"));
         assert!(experiment.sub_experiments.iter().all(|entry| entry.wait == Some(tripmeter_model::Wait::Block)));
         assert_eq!((experiment.samples, experiment.floor, experiment.leader_cpu), (Some(7), Some(false), Some(1)));
     }

@@ -40,7 +40,7 @@ fn what_is_not_built_says_how_it_is() {
     let registry = registry(&[], &[]).unwrap();
     let error = registry.get("absent").unwrap().describe().unwrap_err();
     assert_eq!(error.exit_code(), 69);
-    let text = "transport 'absent' is not available: not built; packages needed: libthing; build with `make thing`";
+    let text = "transport 'absent' is not available: not built; `tripmeter install absent` gets it (packages needed: libthing)";
     assert_eq!(error.to_string(), text);
 }
 

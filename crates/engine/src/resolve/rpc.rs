@@ -133,8 +133,8 @@ mod tests {
         }
         for (flag, common) in [
             ("--followers", Common { followers: Some(2), ..at("1") }),
-            ("--mode", Common { mode: Some(Mode::FixedFreq), ..at("1") }),
-            ("--clients", Common { clients: Some("2".to_owned()), ..at("1") }),
+            ("mode", Common { mode: Some(Mode::FixedFreq), ..at("1") }),
+            ("clients", Common { clients: Some("2".to_owned()), ..at("1") }),
             ("--rate", at("max")),
             ("--rate", at("0")),
             ("--rate", at("1e7")),

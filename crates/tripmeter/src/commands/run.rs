@@ -141,6 +141,7 @@ impl Prepared {
         })?;
         if !quiet {
             plan.left_out.iter().for_each(|line| output::say(&format!("left out: {line}")));
+            plan.not_installed().iter().for_each(|line| output::say(line));
         }
         let allowed = args.allowed;
         Ok(Self {

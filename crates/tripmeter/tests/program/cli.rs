@@ -212,7 +212,7 @@ fn presets_are_listed_and_printed_as_files_that_can_be_run() {
     let folder = tempfile::tempdir().unwrap();
     let copy = file(&folder, "mine.toml", &text);
     // As a file, it must have all it names; iceoryx is not to be found here.
-    fails(&["run", &copy], 69, &["'iceoryx' is not available: not built", "scripts/build-transports.sh iceoryx"]);
+    fails(&["run", &copy], 69, &["'iceoryx' is not available: not built", "`tripmeter install iceoryx`"]);
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn iceperf_has_its_own_flags() {
 fn transports_are_listed_with_what_is_missing() {
     let text = prints(&["list", "shm", "iceoryx-cpp-api"]);
     assert!(text.starts_with("shm: ") && text.contains("shm/ring") && text.contains("zero-copy"), "{text}");
-    assert!(text.contains("MISSING: not built; packages needed: "), "{text}");
+    assert!(text.contains("MISSING: not built; `tripmeter install iceoryx` gets it (packages needed: "), "{text}");
     let json: serde_json::Value = serde_json::from_str(&prints(&["list", "--json"])).unwrap();
     let rows = json.as_array().unwrap();
     let row = |system: &str| rows.iter().find(|row| row["system"] == system).unwrap();

@@ -143,7 +143,12 @@ fn a_fifo_in_the_place_of_a_file_is_an_error() {
     }
     fs::remove_file(results.join("manifest.json")).unwrap();
     fifo(&results.join("manifest.json"));
-    for line in ["show results", "eprosima process results", "eprosima compare -R results -r results"] {
+    for line in [
+        "show results",
+        "eprosima process results",
+        "eprosima compare -R results -r results",
+        "export results --format svg",
+    ] {
         tripmeter(&place, line).with(exit::NO_INPUT).one_line(&["manifest.json", "name a regular file"]);
     }
 }

@@ -259,7 +259,7 @@ fn a_run_meets_limits_that_are_made_of_it_alone() {
     let lossy = {
         static ONCE: OnceLock<Value> = OnceLock::new();
         // After the path proof and the warm-up; one of 30 is no number with three decimals.
-        let words = "--pattern channel -t inmem?lose=530 --payloads 512 --warmup 2 -n 30";
+        let words = "--pattern channel inmem?lose=530 --payloads 512 --warmup 2 -n 30";
         ONCE.get_or_init(|| measured(&words.split(' ').collect::<Vec<_>>()))
     };
     for (kind, manifest) in [("channel", &channel()), ("rpc", &rpc()), ("log", &log()), ("lossy", lossy)] {
