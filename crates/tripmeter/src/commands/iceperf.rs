@@ -1,6 +1,6 @@
 //! `tripmeter iceperf`: iceperf's benchmark with its own flags.
 
-use super::run::{self, Asked};
+use super::run::{self, Measurement};
 use crate::args::{
     Benchmark, ExperimentArgs, FollowArgs, IceperfArgs, IceperfCommand, IceperfLeaderArgs, MeasuringArgs, OutputArgs,
     PluginArgs, Technology,
@@ -42,7 +42,7 @@ fn leader(args: &IceperfLeaderArgs) -> Result<u8, CliError> {
         transports: transports.into_iter().map(str::to_owned).collect(),
         ..ExperimentArgs::written("iceperf", &measuring)
     };
-    run::measure(&Asked {
+    run::measure(&Measurement {
         experiment: &experiment,
         output: &OutputArgs::default(),
         plugins: &PluginArgs::default(),

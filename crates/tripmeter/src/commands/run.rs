@@ -35,7 +35,7 @@ pub fn run(experiment: &ExperimentArgs, args: &RunningArgs) -> Result<u8, CliErr
         return Ok(exit::GOOD);
     }
     let (output, plugins) = (&args.output, &args.plugins);
-    measure(&Asked { experiment, output, plugins, followers, is_strict: args.strict })
+    measure(&Measurement { experiment, output, plugins, followers, is_strict: args.strict })
 }
 
 /// `tripmeter follow`
@@ -58,7 +58,7 @@ pub fn follow(args: &FollowArgs) -> Result<u8, CliError> {
 }
 
 /// What is measured, how, and where its results go.
-pub struct Asked<'a> {
+pub struct Measurement<'a> {
     pub experiment: &'a ExperimentArgs,
     pub output: &'a OutputArgs,
     pub plugins: &'a PluginArgs,
@@ -68,7 +68,7 @@ pub struct Asked<'a> {
 }
 
 /// Measures, prints tables, and returns the exit code.
-pub fn measure(asked: &Asked<'_>) -> Result<u8, CliError> {
+pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
     let (output, followers) = (asked.output, &asked.followers);
     let prepared =
         Prepared { strict: asked.is_strict, ..Prepared::new(asked.experiment, asked.plugins, output.quiet)? };
