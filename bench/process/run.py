@@ -26,7 +26,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+# Name, files, and the aim: how many times faster.
 CASES = {"one": ("one file", 1, 20), "ten": ("experiment of ten files", 10, 15)}
+# What is compared with tripmeter's whole process.
+TIMES = {"wall_s": "whole process", "inside_s": "without interpreter start"}
 
 
 def timed(command):
@@ -107,7 +110,7 @@ def print_table(document):
         inside = statistics.median(entry["baseline"]["inside_s"] for entry in rounds)
         peak = {side: max(entry[side]["peak_bytes"] for entry in rounds) / 2**20 for side in SIDES}
         cells = [f"{statistics.median(found):.1f} ({found[0]:.1f} to {found[-1]:.1f})"
-                 for found in (ratios(rounds, "wall_s"), ratios(rounds, "inside_s"))]
+                 for found in (ratios(rounds, key) for key in TIMES)]
         rows = files * document["options"]["payloads"] * document["options"]["samples"]
         print(f"| {name}, {rows / 1e6:.1f} million rows | {middle['baseline'] * 1000:.0f} ms, {inside * 1000:.0f} ms without "
               f"start | {middle['tripmeter'] * 1000:.1f} ms | {' | '.join(cells)} | {peak['baseline']:.0f} and "
@@ -119,9 +122,16 @@ def print_table(document):
 
 
 def met(document):
-    """Whether every median reaches its aim."""
-    return all(statistics.median(ratios(rounds, key)) >= CASES[case][2]
-               for case, rounds in document["rounds"].items() for key in ("wall_s", "inside_s"))
+    """Prints each median against its aim; whether all reach it."""
+    is_met = True
+    for case, rounds in document["rounds"].items():
+        name, _, aim = CASES[case]
+        for key, what in TIMES.items():
+            times = statistics.median(ratios(rounds, key))
+            is_met &= times >= aim
+            print(f"{name}, {what}: {times:.1f} times faster, aim {aim}: {'met' if times >= aim else 'NOT MET'}",
+                  file=sys.stderr)
+    return is_met
 
 
 def cpu_model():

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes runs as `tripmeter requirements` reads them, and times it on them.
+"""Makes runs as `tripmeter eprosima determine-requirements` reads them, and times it on them.
 
     bench/requirements/run.py --tripmeter target/release/tripmeter
 
 makes 200 runs of ten sub-experiments with 11 payloads and 1,000 samples of each, 22 million rows in 2,000 files, in a
-temporary folder (about 400 MB), runs `tripmeter requirements -e` on them, and prints rows, bytes, seconds and peak memory
+temporary folder (about 400 MB), runs `tripmeter eprosima determine-requirements` on them, and prints rows, bytes, seconds and peak memory
 as JSON. With --keep DIR the runs are made there and kept; runs that are there already are used again.
 """
 
@@ -77,7 +77,7 @@ def measure(tripmeter, folder):
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch) / "requirements.csv"
         begin = time.perf_counter()
-        command = [tripmeter, "requirements", "-e", folder, "-o", output]
+        command = [tripmeter, "eprosima", "determine-requirements", "-e", folder, "-o", output]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - begin

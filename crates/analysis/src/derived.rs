@@ -5,7 +5,6 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Counts, Handover, Handovers, ModeChange};
 use tripmeter_model::metric::{At, Interval, Probe, Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_stats::handover::{change, one_way_ns};
 use tripmeter_stats::losses::Losses;
 
 /// Counts of lost messages.
@@ -129,10 +128,10 @@ pub fn over_handover(table: &MetricTable, row: Row, stream: &Stream, figure: Fig
     let Some(median) = table.get(row, stream, figure, Statistic::P50) else { return Each::default() };
     let of_round = |((round, value), within): ((&u32, &f64), &Option<Interval>)| {
         let handovers = handovers(table, row, *round);
-        if change(&handovers) == Some(ModeChange::TakenAway) {
+        if handovers.change() == Some(ModeChange::TakenAway) {
             return None;
         }
-        let ns = ways * one_way_ns(&handovers)?;
+        let ns = ways * handovers.one_way_ns()?;
         Some((value - ns, within.map(|within| Interval { low: within.low - ns, high: within.high - ns })))
     };
     median.rounds.iter().zip(median.values).zip(median.within).filter_map(of_round).collect()

@@ -10,6 +10,7 @@
 //! | [`pairs`] | pairs the rounds of two sides |
 //! | [`results`] | says which results do not count, and why |
 //! | [`selection`] | picks the figures that are judged |
+//! | [`series`] | says what of the audit of samples counts |
 //! | [`table`] | keeps figures, and finds them by their address |
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,7 @@ pub mod limits;
 pub mod pairs;
 pub mod results;
 pub mod selection;
+pub mod series;
 pub mod table;
 
 pub use results::JudgedResults;

@@ -251,7 +251,7 @@ impl Recorder {
             count: self.times.histogram.len(),
             rtt_ns,
             times: self.times,
-            series: self.series.audit(self.timebase.granularity_ns()),
+            series: self.series.audit(self.timebase.granularity_ns()).map(Series::from),
         }
     }
 }

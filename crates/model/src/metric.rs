@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+pub use tripmeter_stats::Interval;
 
 /// Which of several followers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -171,15 +172,6 @@ impl Stream {
         }
         Some(())
     }
-}
-
-/// A confidence interval, in the unit of its figure; an infinite end is unbounded.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interval {
-    /// The lower end.
-    pub low: f64,
-    /// The upper end.
-    pub high: f64,
 }
 
 /// One figure of one trial in one round.

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tripmeter_stats::series as stats;
 
 /// The audit of a series of samples, in the order of their measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -83,5 +84,33 @@ impl Series {
             modes.upper_ns *= factor;
         }
         self
+    }
+}
+
+impl From<stats::SeriesAudit> for Series {
+    fn from(audit: stats::SeriesAudit) -> Self {
+        let stats::SeriesAudit { every, samples, warm_up, autocorrelation, drift, modes } = audit;
+        Self {
+            every,
+            samples,
+            warm_up: warm_up.map(|stats::WarmUp { samples, is_reliable, mean, median, p99 }| WarmUp {
+                samples,
+                is_reliable,
+                mean_ns: mean,
+                median_ns: median,
+                p99_ns: p99,
+            }),
+            autocorrelation: autocorrelation.map(|stats::Correlation { lag_1, effective_samples, is_complete }| {
+                Correlation { lag_1, effective_samples, is_complete }
+            }),
+            drift: drift.map(|stats::Trend { change, p }| Trend { change, p }),
+            modes: modes.map(|stats::Modes { dip, dip_limit, upper_share, lower, upper }| Modes {
+                dip,
+                dip_limit,
+                upper_share,
+                lower_ns: lower,
+                upper_ns: upper,
+            }),
+        }
     }
 }

@@ -13,7 +13,6 @@ use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_analysis::pairs::Pairs;
 use tripmeter_model::manifest::{Counts, Manifest, RunStatus};
 use tripmeter_model::payload::display_size;
-use tripmeter_stats::handover::change_of;
 use tripmeter_stats::runs::Question;
 
 /// How sides are called in tables.
@@ -152,7 +151,7 @@ fn messages(ab: &Ab<'_>) -> Vec<Note> {
             if !what.is_empty() {
                 note(Severity::Warning, "lost or out of order", what);
             }
-            let changed = cells.clone().filter(|cell| change_of(cell).is_some()).count();
+            let changed = cells.clone().filter(|cell| cell.mode_change().is_some()).count();
             let again = cells.clone().map(|cell| cell.earlier_attempts.len()).sum::<usize>();
             if changed + again > 0 {
                 let rounds = counted(changed, "round");
@@ -182,7 +181,7 @@ mod tests {
     use tripmeter_stats::power::Layout;
 
     const QUESTION: Question =
-        Question { layout: Layout::Paired, margin: 0.02, control: Control::FalseDiscoveries(0.05), power: 0.95 };
+        Question { layout: Layout::Paired, margin: 0.02, control: Control::Fdr(0.05), power: 0.95 };
 
     /// Eight rounds; B is slower by a quarter at 1k, and alike at 64k.
     fn manifest() -> Manifest {

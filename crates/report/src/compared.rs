@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_table_for_each_and_what_one_side_lacks() {
-        let control = Control::FalseDiscoveries(0.05);
+        let control = Control::Fdr(0.05);
         let question = Question { layout: Layout::Independent, margin: 0.02, control, power: 0.95 };
         let side = |factor: f64| (0..8).map(|index| 1000.0 * factor * (1.0 + 0.002 * f64::from(index))).collect();
         let cell = |name: &str, ratio: f64| (address(name, Figure::RttHalf, Statistic::P50), [side(1.0), side(ratio)]);

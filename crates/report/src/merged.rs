@@ -4,7 +4,6 @@ use tripmeter_model::manifest::{
     Counts, Manifest, ModeChange, PathProof, PayloadResult, RunStatus, SubExperimentResult, Verdict,
 };
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_stats::handover::change_of;
 
 /// One sub-experiment of the plan with its results, round by round.
 pub struct Merged<'a> {
@@ -113,7 +112,7 @@ pub const CHANGED: &str = "~";
 impl MergedCell<'_> {
     /// Cells whose hand-over probe changed, and what it showed.
     pub fn changed(&self) -> Vec<(&PayloadResult, ModeChange)> {
-        self.cells.iter().filter_map(|cell| Some((*cell, change_of(cell)?))).collect()
+        self.cells.iter().filter_map(|cell| Some((*cell, cell.mode_change()?))).collect()
     }
 
     /// [`CHANGED`], if it did.

@@ -1,11 +1,12 @@
 //! What the audit of samples found, said beside the row and the figure that it concerns; thresholds are those of
-//! [`tripmeter_stats::series`].
+//! [`tripmeter_analysis::series`].
 
 use crate::document::{Note, Severity};
 use crate::merged::Merged;
 use crate::number::micros;
 use crate::throughput::offered;
 use std::collections::BTreeSet;
+use tripmeter_analysis::series::{drifts, has_modes, is_correlated, warm_up_changes};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
@@ -13,7 +14,6 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::series::Series;
 use tripmeter_stats::rounds::{drift_of_rounds, modes_of_rounds};
-use tripmeter_stats::series::{drifts, has_modes, is_correlated, warm_up_changes};
 
 /// Figures that dropping a warm-up may change.
 const FIGURES: [&str; 3] = ["mean", "median", "p99"];

@@ -113,7 +113,7 @@ fn row(one: &JudgedFigure, layout: Layout) -> Vec<Cell> {
         Cell::number(judged.ratio),
         Cell::Range(bounded(judged.interval.map(|interval| [interval.low, interval.high]))),
         Cell::number(judged.p_changed),
-        Cell::maybe(comparison.detectable.map(|ratio| (ratio - 1.0) * 100.0)),
+        Cell::maybe(comparison.min_detectable_effect.map(|ratio| (ratio - 1.0) * 100.0)),
         Cell::text(verdict),
     ]);
     cells.collect()
@@ -138,19 +138,26 @@ pub fn summary(all: &[JudgedFigure], question: &Question, effect: f64) -> String
         [ChangeVerdict::Regressed, ChangeVerdict::Improved, ChangeVerdict::Equivalent, ChangeVerdict::Inconclusive];
     let counts: Vec<String> = kinds.map(|kind| format!("{} {}", count(kind), kind.name())).into();
     let wrong = match question.control {
-        Control::FalseDiscoveries(rate) => {
+        Control::Fdr(rate) => {
             format!("at most {} of changes called are expected to be wrong", percent(rate))
         }
-        Control::AnyError(rate) => format!("a single wrong verdict has a probability of at most {}", percent(rate)),
+        Control::Fwer(rate) => format!("a single wrong verdict has a probability of at most {}", percent(rate)),
     };
     let margin = percent(question.margin);
     format!("{}; margin {margin}; {wrong}\n", counts.join(", ")) + &blindness(all, question, effect)
 }
 
 /// A line if a change of that size may have been missed.
+<<<<<<< HEAD
 fn blindness(all: &[JudgedFigure], question: &Question, effect: f64) -> String {
     let is_seen =
         |one: &&JudgedFigure| one.comparison.detectable.is_some_and(|ratio| ratio.max(ratio.recip()) <= 1.0 + effect);
+=======
+fn blindness(all: &[Judgement], question: &Question, effect: f64) -> String {
+    let is_seen = |one: &&Judgement| {
+        one.comparison.min_detectable_effect.is_some_and(|ratio| ratio.max(ratio.recip()) <= 1.0 + effect)
+    };
+>>>>>>> eprosima
     let seen = all.iter().filter(is_seen).count();
     if seen == all.len() {
         return String::new();

@@ -5,11 +5,11 @@
 use crate::interval::Interval;
 use std::f64::consts::PI;
 
-/// P(B <= k) for n trials of probability p; the relative error is below 1e-11.
+/// Cumulative distribution function, P(B <= k), of n trials of probability p; the relative error is below 1e-11.
 ///
 /// # Panics
 /// If `p` is outside 0 to 1.
-pub fn at_most(k: u64, n: u64, p: f64) -> f64 {
+pub fn cdf(k: u64, n: u64, p: f64) -> f64 {
     assert!((0.0..=1.0).contains(&p), "a probability is 0 to 1");
     if k >= n {
         return 1.0;
@@ -17,19 +17,16 @@ pub fn at_most(k: u64, n: u64, p: f64) -> f64 {
     if (k as f64) < n as f64 * p { lower_tail(k, n, p) } else { 1.0 - upper_tail(k + 1, n, p) }
 }
 
-/// P(B >= k) for n trials of probability p; the relative error is below 1e-11.
+/// Survival function, P(B > k), of n trials of probability p; the relative error is below 1e-11.
 ///
 /// # Panics
 /// If `p` is outside 0 to 1.
-pub fn at_least(k: u64, n: u64, p: f64) -> f64 {
+pub fn sf(k: u64, n: u64, p: f64) -> f64 {
     assert!((0.0..=1.0).contains(&p), "a probability is 0 to 1");
-    if k == 0 {
-        return 1.0;
-    }
-    if k > n {
+    if k >= n {
         return 0.0;
     }
-    if k as f64 > n as f64 * p { upper_tail(k, n, p) } else { 1.0 - lower_tail(k - 1, n, p) }
+    if (k + 1) as f64 > n as f64 * p { upper_tail(k + 1, n, p) } else { 1.0 - lower_tail(k, n, p) }
 }
 
 /// The largest number of events among `n` that is compatible with the probability `rate` of each: one more has a
@@ -41,7 +38,7 @@ pub fn at_least(k: u64, n: u64, p: f64) -> f64 {
 /// If `rate` is outside 0 to 1 or `alpha` outside 0 to 1.
 pub fn most_compatible(n: u64, rate: f64, alpha: f64) -> u64 {
     assert!((0.0..1.0).contains(&alpha), "alpha is 0 to 1");
-    smallest(n + 1, |k| at_least(k, n, rate) <= alpha).saturating_sub(1)
+    smallest(n, |k| sf(k, n, rate) <= alpha)
 }
 
 /// The interval of a rate of which `events` were seen in `n` trials, e.g. of missed deadlines.
@@ -54,33 +51,33 @@ pub fn most_compatible(n: u64, rate: f64, alpha: f64) -> u64 {
 ///
 /// # Source
 /// Clopper and Pearson (1934), doi:10.1093/biomet/26.4.404.
-pub fn rate_interval(events: u64, n: u64, alpha: f64) -> Interval {
-    Interval { low: rate_at_least(events, n, alpha / 2.0), high: rate_at_most(events, n, alpha / 2.0) }
+pub fn clopper_pearson(events: u64, n: u64, alpha: f64) -> Interval {
+    Interval { low: clopper_pearson_lower(events, n, alpha / 2.0), high: clopper_pearson_upper(events, n, alpha / 2.0) }
 }
 
 /// The one-sided upper bound of a rate: the true one is above it with probability `alpha` at most. Without an event it is
 /// close to 3 / n for alpha = 0.05.
 ///
 /// # Panics
-/// As [`rate_interval`].
-pub fn rate_at_most(events: u64, n: u64, alpha: f64) -> f64 {
+/// As [`clopper_pearson`].
+pub fn clopper_pearson_upper(events: u64, n: u64, alpha: f64) -> f64 {
     check(events, n, alpha);
     if events == n {
         return 1.0;
     }
-    bisect(events as f64 / n as f64, 1.0, |rate| at_most(events, n, rate) > alpha)
+    bisect(events as f64 / n as f64, 1.0, |rate| cdf(events, n, rate) > alpha)
 }
 
 /// The one-sided lower bound of a rate: the true one is below it with probability `alpha` at most.
 ///
 /// # Panics
-/// As [`rate_interval`].
-pub fn rate_at_least(events: u64, n: u64, alpha: f64) -> f64 {
+/// As [`clopper_pearson`].
+pub fn clopper_pearson_lower(events: u64, n: u64, alpha: f64) -> f64 {
     check(events, n, alpha);
     if events == 0 {
         return 0.0;
     }
-    bisect(0.0, events as f64 / n as f64, |rate| at_least(events, n, rate) <= alpha)
+    bisect(0.0, events as f64 / n as f64, |rate| sf(events - 1, n, rate) <= alpha)
 }
 
 fn check(events: u64, n: u64, alpha: f64) {
@@ -192,9 +189,9 @@ mod tests {
 
     #[test]
     fn tails_at_the_ends_are_sure() {
-        assert_eq!((at_least(0, 10, 0.3), at_most(10, 10, 0.3), at_least(11, 10, 0.3)), (1.0, 1.0, 0.0));
-        assert_eq!((at_most(0, 10, 0.0), at_least(10, 10, 1.0), at_most(9, 10, 1.0)), (1.0, 1.0, 0.0));
-        assert_eq!((rate_at_least(0, 9, 0.05), rate_at_most(9, 9, 0.05)), (0.0, 1.0));
+        assert_eq!((cdf(10, 10, 0.3), sf(10, 10, 0.3)), (1.0, 0.0));
+        assert_eq!((cdf(0, 10, 0.0), sf(9, 10, 1.0), cdf(9, 10, 1.0)), (1.0, 1.0, 0.0));
+        assert_eq!((clopper_pearson_lower(0, 9, 0.05), clopper_pearson_upper(9, 9, 0.05)), (0.0, 1.0));
     }
 
     #[test]
@@ -206,7 +203,7 @@ mod tests {
 
     #[test]
     fn no_event_in_n_bounds_the_rate_by_three_over_n() {
-        let bound = rate_at_most(0, 10_000, 0.05);
+        let bound = clopper_pearson_upper(0, 10_000, 0.05);
         assert!((bound * 10_000.0 - 3.0).abs() < 0.005, "{bound}");
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! So among the verdicts `regressed` and `improved` together, and among `equivalent`, at most the share q is expected to
 //! be wrong, if the comparisons are independent or positively dependent; with a single one this is an interval at q.
-//! With [`Control::AnyError`] every interval is made at q / M instead (Bonferroni): then the probability of a single wrong
+//! With [`Control::Fwer`] every interval is made at q / M instead (Bonferroni): then the probability of a single wrong
 //! verdict among all is at most q for changes, and for equivalence, whatever the dependence.
 //!
 //! # Source
@@ -69,9 +69,9 @@ pub fn judge(interval: Option<Interval>, margin: f64) -> ChangeVerdict {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Control {
     /// The expected share of wrong ones among the verdicts (false discovery rate); usually 0.05.
-    FalseDiscoveries(f64),
+    Fdr(f64),
     /// The probability that any verdict is wrong (family-wise error rate).
-    AnyError(f64),
+    Fwer(f64),
 }
 
 /// One of many comparisons.
@@ -99,17 +99,17 @@ pub struct Judged {
 /// If `margin` is not from 0 to below 1, or the rate of `control` not between 0 and 1.
 pub fn judge_all(ratios: &[Shift], margin: f64, control: Control) -> Vec<Judged> {
     check(margin);
-    let (Control::FalseDiscoveries(rate) | Control::AnyError(rate)) = control;
+    let (Control::Fdr(rate) | Control::Fwer(rate)) = control;
     assert!(rate > 0.0 && rate < 1.0, "an error rate is between 0 and 1");
     let p_changed: Vec<f64> = ratios.iter().map(|ratio| p_changed(ratio, margin)).collect();
     let p_equivalent: Vec<f64> = ratios.iter().map(|ratio| p_equivalent(ratio, margin)).collect();
     let level = |p: &[f64]| match control {
-        Control::FalseDiscoveries(q) => level_of(discoveries(p, q), p.len(), q),
-        Control::AnyError(alpha) => alpha / p.len() as f64,
+        Control::Fdr(q) => level_of(discoveries(p, q), p.len(), q),
+        Control::Fwer(alpha) => alpha / p.len() as f64,
     };
     let adjusted = |p: &[f64]| match control {
-        Control::FalseDiscoveries(_) => benjamini_hochberg(p),
-        Control::AnyError(_) => bonferroni(p),
+        Control::Fdr(_) => benjamini_hochberg(p),
+        Control::Fwer(_) => bonferroni(p),
     };
     let (changed_at, equivalent_at) = (level(&p_changed), level(&p_equivalent));
     let (adjusted_changed, adjusted_equivalent) = (adjusted(&p_changed), adjusted(&p_equivalent));
@@ -125,7 +125,7 @@ pub fn judge_all(ratios: &[Shift], margin: f64, control: Control) -> Vec<Judged>
         let interval = ratio.interval(alpha);
         Judged {
             verdict: judge(interval, margin),
-            ratio: ratio.estimate(),
+            ratio: ratio.hodges_lehmann(),
             interval,
             alpha,
             p_changed: adjusted_changed[index],
@@ -202,7 +202,7 @@ mod tests {
                     Shift::paired_ratio(&reference, &result).unwrap()
                 })
                 .collect();
-            let control = if round % 4 == 0 { Control::AnyError(0.05) } else { Control::FalseDiscoveries(0.05) };
+            let control = if round % 4 == 0 { Control::Fwer(0.05) } else { Control::Fdr(0.05) };
             for judged in judge_all(&ratios, margin, control) {
                 assert_eq!(judged.verdict, judge(judged.interval, margin));
                 let is_changed = matches!(judged.verdict, ChangeVerdict::Regressed | ChangeVerdict::Improved);

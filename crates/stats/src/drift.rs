@@ -57,7 +57,7 @@ fn trend_p(values: &[f64]) -> f64 {
     }
     let n = values.len();
     if rising + falling == n * (n - 1) / 2 {
-        return (2.0 * inversions_at_most(rising.min(falling), n)).min(1.0);
+        return (2.0 * inversions_cdf(rising.min(falling), n)).min(1.0);
     }
     let of_ties = |t: f64| t * (t - 1.0) * (2.0 * t + 5.0);
     let variance = (of_ties(n as f64) - ties(values).into_iter().map(of_ties).sum::<f64>()) / 18.0;
@@ -74,7 +74,7 @@ fn ties(values: &[f64]) -> Vec<f64> {
 
 /// The probability that a random order of n has at most that many inversions: the last of i values has 0 to i - 1 of the
 /// others behind it, each as likely.
-fn inversions_at_most(most: usize, n: usize) -> f64 {
+fn inversions_cdf(most: usize, n: usize) -> f64 {
     let mut masses = vec![1.0];
     for count in 2..=n {
         let mut longer = vec![0.0; masses.len() + count - 1];

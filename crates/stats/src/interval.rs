@@ -1,6 +1,6 @@
-//! A closed interval of a figure.
+//! A confidence interval of a figure.
 
-/// From `low` to `high`, both included, in the unit of the figure; `low <= high`.
+/// From `low` to `high`, both included, in the unit of the figure; `low <= high`. An infinite end is unbounded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The lower end.

@@ -9,7 +9,6 @@ pub mod conformal;
 mod distribution;
 pub mod drift;
 mod error;
-pub mod handover;
 mod interval;
 pub mod losses;
 pub mod modes;

@@ -1,9 +1,9 @@
 //! Confidence intervals of the shares of lost messages and failed calls.
 
-use crate::binomial::rate_interval;
+use crate::Interval;
+use crate::binomial::clopper_pearson;
 use crate::order::median_interval;
 use crate::rounds::ALPHA;
-use tripmeter_model::metric::Interval;
 
 /// Events lost in a round, and events in all.
 pub type Losses = (u64, u64);
@@ -26,8 +26,7 @@ pub fn interval(rounds: &[Losses]) -> Option<Interval> {
         return None;
     }
     if rounds.len() == 1 || lost == 0 {
-        let found = rate_interval(lost, of, ALPHA);
-        return Some(Interval { low: found.low, high: found.high });
+        return Some(clopper_pearson(lost, of, ALPHA));
     }
     let shares: Vec<f64> = rounds.iter().map(|&(lost, of)| lost as f64 / of as f64).collect();
     if median_interval(&shares, ALPHA).is_none() {
@@ -51,8 +50,7 @@ mod tests {
         assert_eq!(interval(&[]), None);
         assert_eq!(interval(&[(0, 0)]), None);
         for (rounds, lost, of) in [(&[(3, 1000)][..], 3, 1000), (&[(0, 500); 4], 0, 2000)] {
-            let expected = rate_interval(lost, of, ALPHA);
-            assert_eq!(interval(rounds), Some(Interval { low: expected.low, high: expected.high }));
+            assert_eq!(interval(rounds), Some(clopper_pearson(lost, of, ALPHA)));
         }
     }
 

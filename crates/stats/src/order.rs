@@ -7,7 +7,7 @@
 //! # Source
 //! Hahn and Meeker (1991), "Statistical Intervals", sections 5.2 and 5.3.
 
-use crate::binomial::{at_least, at_most, smallest};
+use crate::binomial::{cdf, sf, smallest};
 use crate::interval::Interval;
 
 /// The place (from 0, of n sorted samples) of the lower bound of the `p` quantile, which is above that quantile with
@@ -18,7 +18,7 @@ use crate::interval::Interval;
 pub fn lower_place(n: u64, p: f64, alpha: f64) -> Option<u64> {
     check(p, alpha);
     // The sample at a place is above the quantile if no more than that many samples are below it.
-    smallest(n, |place| at_most(place, n, p) > alpha).checked_sub(1)
+    smallest(n, |place| cdf(place, n, p) > alpha).checked_sub(1)
 }
 
 /// The place of the upper bound of the `p` quantile, likewise: p99.99 of fewer than 29,956 samples has none at 95 %.
@@ -27,7 +27,7 @@ pub fn lower_place(n: u64, p: f64, alpha: f64) -> Option<u64> {
 /// If `p` or `alpha` is not between 0 and 1.
 pub fn upper_place(n: u64, p: f64, alpha: f64) -> Option<u64> {
     check(p, alpha);
-    let place = smallest(n, |place| at_least(place + 1, n, p) <= alpha);
+    let place = smallest(n, |place| sf(place, n, p) <= alpha);
     (place < n).then_some(place)
 }
 

@@ -50,7 +50,7 @@ pub struct Design {
     /// How runs belong together.
     pub layout: Layout,
     /// Standard deviation of logarithms, see [`Layout`]; for small ones the coefficient of variation. Above 0.
-    pub deviation: f64,
+    pub log_sd: f64,
     /// The margin of the verdict, from 0 to below 1.
     pub margin: f64,
     /// The level of one interval (0.05 for 95 %), between 0 and 1.
@@ -88,7 +88,7 @@ impl Design {
     ///
     /// # Panics
     /// If a field is outside its range.
-    pub fn detectable_ratio(&self, runs: u64) -> Option<f64> {
+    pub fn min_detectable_effect(&self, runs: u64) -> Option<f64> {
         self.check();
         (runs >= self.fewest()).then(|| (1.0 + self.margin) * self.distance(runs).exp())
     }
@@ -110,7 +110,7 @@ impl Design {
     /// The distance from the margin, in logarithms, at which `n` runs see a change.
     fn distance(&self, n: u64) -> f64 {
         if n < 2 * self.fewest() {
-            return self.deviation * self.simulated(n as usize);
+            return self.log_sd * self.simulated(n as usize);
         }
         let (freedom, sides) = match self.layout {
             Layout::Paired => (n - 1, 1.0),
@@ -118,7 +118,7 @@ impl Design {
         };
         let quantile = |p: f64| student_quantile(p, freedom as f64);
         let standard_errors = quantile(1.0 - self.level() / 2.0) + quantile(self.power);
-        standard_errors * self.deviation * (sides / (EFFICIENCY * n as f64)).sqrt()
+        standard_errors * self.log_sd * (sides / (EFFICIENCY * n as f64)).sqrt()
     }
 
     /// The wanted quantile of how far the lower end of an interval is below the truth, for values of deviation 1.
@@ -143,7 +143,7 @@ impl Design {
     }
 
     fn check(&self) {
-        assert!(self.deviation > 0.0 && self.comparisons > 0, "a design needs a deviation above 0 and a comparison");
+        assert!(self.log_sd > 0.0 && self.comparisons > 0, "a design needs a deviation above 0 and a comparison");
         assert!((0.0..1.0).contains(&self.margin), "a margin is from 0 to below 1");
         assert!(self.alpha > 0.0 && self.alpha < 1.0, "alpha is between 0 and 1");
         assert!((0.5..1.0).contains(&self.power), "power is from 0.5 to below 1");
@@ -156,8 +156,8 @@ fn normal(random: &mut Rng) -> f64 {
 }
 
 /// The standard deviation of values with n - 1; `None` below two values. Of the logarithms of run statistics or of the log
-/// ratios of pairs it is [`Design::deviation`].
-pub fn sample_deviation(values: &[f64]) -> Option<f64> {
+/// ratios of pairs it is [`Design::log_sd`].
+pub fn sample_sd(values: &[f64]) -> Option<f64> {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     const DESIGN: Design =
-        Design { layout: Layout::Paired, deviation: 0.05, margin: 0.0, alpha: 0.05, comparisons: 1, power: 0.8 };
+        Design { layout: Layout::Paired, log_sd: 0.05, margin: 0.0, alpha: 0.05, comparisons: 1, power: 0.8 };
 
     #[test]
     fn what_is_needed_suffices_and_one_less_does_not() {
@@ -177,8 +177,11 @@ mod tests {
             for (ratio, margin, comparisons) in [(1.05, 0.0, 1), (1.1, 0.05, 20), (1.02, 0.0, 300)] {
                 let design = Design { layout, margin, comparisons, ..DESIGN };
                 let n = design.runs_needed(ratio).unwrap();
-                assert!(design.detectable_ratio(n).unwrap() <= ratio * (1.0 + 1e-12), "{design:?} {n}");
-                assert!(design.detectable_ratio(n - 1).is_none_or(|detectable| detectable > ratio), "{design:?} {n}");
+                assert!(design.min_detectable_effect(n).unwrap() <= ratio * (1.0 + 1e-12), "{design:?} {n}");
+                assert!(
+                    design.min_detectable_effect(n - 1).is_none_or(|detectable| detectable > ratio),
+                    "{design:?} {n}"
+                );
             }
         }
     }
@@ -186,7 +189,7 @@ mod tests {
     /// The rule of thumb: 15.7 (CV / delta)^2 runs of either side.
     #[test]
     fn many_runs_agree_with_the_rule_of_thumb() {
-        let design = Design { layout: Layout::Independent, deviation: 0.1, ..DESIGN };
+        let design = Design { layout: Layout::Independent, log_sd: 0.1, ..DESIGN };
         let needed = design.runs_needed(0.01_f64.exp()).unwrap() as f64;
         assert!((needed * EFFICIENCY / 1570.0 - 1.0).abs() < 0.005, "{needed}");
     }
@@ -196,7 +199,7 @@ mod tests {
         assert_eq!(Design { margin: 0.05, ..DESIGN }.runs_needed(1.05), None);
         assert_eq!(DESIGN.runs_needed(1.0), None);
         assert_eq!(DESIGN.runs_needed(1.0 + 1e-9), None);
-        assert_eq!(DESIGN.detectable_ratio(5), None);
+        assert_eq!(DESIGN.min_detectable_effect(5), None);
         // Even a large change needs as many as have an interval.
         assert_eq!(DESIGN.runs_needed(3.0), Some(6));
         let margin = Design { margin: 0.05, ..DESIGN };

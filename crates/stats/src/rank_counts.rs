@@ -14,7 +14,7 @@ pub enum CountDistribution {
     /// P(count <= k) for every k.
     Exact(Vec<f64>),
     /// By mean and standard deviation.
-    Normal { mean: f64, deviation: f64 },
+    Normal { mean: f64, sd: f64 },
 }
 
 impl CountDistribution {
@@ -24,7 +24,7 @@ impl CountDistribution {
             return Self::exact(rank_sum_masses(n, m));
         }
         let (n, m) = (n as f64, m as f64);
-        Self::Normal { mean: n * m / 2.0, deviation: (n * m * (n + m + 1.0) / 12.0).sqrt() }
+        Self::Normal { mean: n * m / 2.0, sd: (n * m * (n + m + 1.0) / 12.0).sqrt() }
     }
 
     /// Of the averages of two of n values (or one with itself) that are above 0: Wilcoxon's W.
@@ -33,7 +33,7 @@ impl CountDistribution {
             return Self::exact(signed_rank_masses(n));
         }
         let n = n as f64;
-        Self::Normal { mean: n * (n + 1.0) / 4.0, deviation: (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt() }
+        Self::Normal { mean: n * (n + 1.0) / 4.0, sd: (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt() }
     }
 
     fn exact(mut masses: Vec<f64>) -> Self {
@@ -48,15 +48,15 @@ impl CountDistribution {
     /// The place, among `pairs` sorted pairs, of the lower end of an interval at 1 - `alpha`; that of the upper end is as
     /// far from the last. `None` if there is no such interval.
     pub fn place_of_low(&self, pairs: usize, alpha: f64) -> Option<usize> {
-        let outside = smallest(pairs as u64, |k| self.at_most(k as usize) > alpha / 2.0) as usize;
+        let outside = smallest(pairs as u64, |k| self.cdf(k as usize) > alpha / 2.0) as usize;
         outside.checked_sub(1)
     }
 
     /// P(count <= k).
-    pub fn at_most(&self, k: usize) -> f64 {
+    pub fn cdf(&self, k: usize) -> f64 {
         match self {
             Self::Exact(sums) => sums.get(k).map_or(1.0, |sum| sum.min(1.0)),
-            Self::Normal { mean, deviation } => normal_cdf((k as f64 + 0.5 - mean) / deviation),
+            Self::Normal { mean, sd } => normal_cdf((k as f64 + 0.5 - mean) / sd),
         }
     }
 }
@@ -112,12 +112,12 @@ mod tests {
 
     #[test]
     fn exact_and_normal_meet() {
-        let near = |counts: CountDistribution, mean: f64, deviation: f64| {
-            let normal = CountDistribution::Normal { mean, deviation };
+        let near = |counts: CountDistribution, mean: f64, sd: f64| {
+            let normal = CountDistribution::Normal { mean, sd };
             for k in (0..=(2.0 * mean) as usize).step_by(7) {
-                assert!((counts.at_most(k) - normal.at_most(k)).abs() < 2e-3, "{k}");
+                assert!((counts.cdf(k) - normal.cdf(k)).abs() < 2e-3, "{k}");
             }
-            assert!((counts.at_most((2.0 * mean) as usize) - 1.0).abs() < 1e-12);
+            assert!((counts.cdf((2.0 * mean) as usize) - 1.0).abs() < 1e-12);
         };
         near(CountDistribution::rank_sum(50, 50), 1250.0, (2500.0_f64 * 101.0 / 12.0).sqrt());
         near(CountDistribution::signed_rank(50), 637.5, (50.0_f64 * 51.0 * 101.0 / 24.0).sqrt());

@@ -4,7 +4,11 @@ use crate::drift::drift;
 use crate::median;
 use crate::modes::{Groups, dip_test, two_groups};
 use crate::order::median_interval;
-use crate::series::{DRIFT_CHANGE, MODES_RATIO};
+
+/// A drift by this share of the median or more counts.
+pub const DRIFT_CHANGE: f64 = 0.05;
+/// Modes count if their medians are apart by this ratio or more.
+pub const MODES_RATIO: f64 = 1.1;
 
 /// A figure over rounds, in its unit.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,7 +7,7 @@
 use crate::change::{ChangeVerdict, Control, Judged, judge_all};
 use crate::error::Error;
 use crate::median;
-use crate::power::{Design, Layout, sample_deviation};
+use crate::power::{Design, Layout, sample_sd};
 use crate::rounds::figure_over_rounds;
 use crate::shift::Shift;
 
@@ -38,10 +38,10 @@ pub struct Question {
 }
 
 impl Question {
-    fn design(&self, deviation: f64, comparisons: usize) -> Design {
-        let (Control::FalseDiscoveries(alpha) | Control::AnyError(alpha)) = self.control;
+    fn design(&self, log_sd: f64, comparisons: usize) -> Design {
+        let (Control::Fdr(alpha) | Control::Fwer(alpha)) = self.control;
         let (layout, margin, power) = (self.layout, self.margin, self.power);
-        Design { layout, deviation, margin, alpha, comparisons: comparisons as u64, power }
+        Design { layout, log_sd, margin, alpha, comparisons: comparisons as u64, power }
     }
 }
 
@@ -57,10 +57,10 @@ pub struct Comparison {
     /// The ratio results / reference and what it says.
     pub judged: Judged,
     /// Standard deviation of the log ratios of pairs, or of the log figures of runs; `None` below two runs.
-    pub deviation: Option<f64>,
+    pub log_sd: Option<f64>,
     /// The smallest ratio above 1 that so many runs show with the wanted power, or the largest below 1 of what is better if
     /// there is more; `None` if they are too few to show any.
-    pub detectable: Option<f64>,
+    pub min_detectable_effect: Option<f64>,
 }
 
 /// Judges every figure, in their order.
@@ -79,20 +79,21 @@ pub fn compare(cells: &[Sides], question: &Question) -> Result<Vec<Comparison>, 
     let judged = judge_all(&shifts, question.margin, question.control);
     let mut distances = Distances { question, comparisons: cells.len(), known: Vec::new() };
     let comparison = |(Sides { values, is_better_if_more }, judged): (&Sides, Judged)| {
-        let deviation = deviation(values, question.layout);
+        let log_sd = log_sd(values, question.layout);
         let count = values.each_ref().map(Vec::len);
-        let detectable = deviation.and_then(|deviation| distances.detectable(count[0].min(count[1]), deviation));
-        let (judged, detectable) = match is_better_if_more {
-            true => (turned(judged), detectable.map(f64::recip)),
-            false => (judged, detectable),
+        let min_detectable_effect =
+            log_sd.and_then(|log_sd| distances.min_detectable_effect(count[0].min(count[1]), log_sd));
+        let (judged, min_detectable_effect) = match is_better_if_more {
+            true => (turned(judged), min_detectable_effect.map(f64::recip)),
+            false => (judged, min_detectable_effect),
         };
         Comparison {
             runs: count,
             sides: values.each_ref().map(|values| median(values).expect("a shift has values on both sides")),
             side_intervals: values.each_ref().map(|values| figure_over_rounds(values)?.interval),
             judged,
-            deviation,
-            detectable,
+            log_sd,
+            min_detectable_effect,
         }
     };
     Ok(cells.iter().zip(judged).map(comparison).collect())
@@ -105,9 +106,9 @@ pub fn compare(cells: &[Sides], question: &Question) -> Result<Vec<Comparison>, 
 /// It depends on how much figures differ and not on how they differ between the sides, so that measuring on until there are
 /// as many hardly favours a verdict: only steady stretches end sooner.
 pub fn runs_needed(comparisons: &[Comparison], question: &Question, effect: f64) -> Option<(usize, Option<u64>)> {
-    let with_deviation = comparisons.iter().enumerate().filter_map(|(place, one)| Some((place, one.deviation?)));
-    let (hardest, deviation) = with_deviation.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some((hardest, question.design(deviation, comparisons.len()).runs_needed(1.0 + effect)))
+    let with_deviation = comparisons.iter().enumerate().filter_map(|(place, one)| Some((place, one.log_sd?)));
+    let (hardest, log_sd) = with_deviation.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some((hardest, question.design(log_sd, comparisons.len()).runs_needed(1.0 + effect)))
 }
 
 /// The verdict on what is better if there is more.
@@ -120,16 +121,16 @@ fn turned(judged: Judged) -> Judged {
     Judged { verdict, ..judged }
 }
 
-/// As [`Design::deviation`] wants it, from values above 0.
-fn deviation([reference, result]: &[Vec<f64>; 2], layout: Layout) -> Option<f64> {
+/// As [`Design::log_sd`] wants it, from values above 0.
+fn log_sd([reference, result]: &[Vec<f64>; 2], layout: Layout) -> Option<f64> {
     let logarithms = |values: &[f64]| -> Vec<f64> { values.iter().map(|value| value.ln()).collect() };
     let found = match layout {
         Layout::Paired => {
             let ratios = result.iter().zip(reference).map(|(result, reference)| result.ln() - reference.ln());
-            sample_deviation(&ratios.collect::<Vec<_>>())?
+            sample_sd(&ratios.collect::<Vec<_>>())?
         }
         Layout::Independent => {
-            let sides = [sample_deviation(&logarithms(reference))?, sample_deviation(&logarithms(result))?];
+            let sides = [sample_sd(&logarithms(reference))?, sample_sd(&logarithms(result))?];
             ((sides[0].powi(2) + sides[1].powi(2)) / 2.0).sqrt()
         }
     };
@@ -145,16 +146,16 @@ struct Distances<'a> {
 }
 
 impl Distances<'_> {
-    fn detectable(&mut self, runs: usize, deviation: f64) -> Option<f64> {
+    fn min_detectable_effect(&mut self, runs: usize, log_sd: f64) -> Option<f64> {
         let within = self.question.margin.ln_1p();
         let known = self.known.iter().find(|(number, _)| *number == runs).map(|(_, distance)| *distance);
         let distance = known.unwrap_or_else(|| {
-            let ratio = self.question.design(1.0, self.comparisons).detectable_ratio(runs as u64);
+            let ratio = self.question.design(1.0, self.comparisons).min_detectable_effect(runs as u64);
             let distance = ratio.map(|ratio| ratio.ln() - within);
             self.known.push((runs, distance));
             distance
         });
-        Some((within + distance? * deviation).exp())
+        Some((within + distance? * log_sd).exp())
     }
 }
 
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
 
     fn question(layout: Layout) -> Question {
-        Question { layout, margin: 0.02, control: Control::FalseDiscoveries(0.05), power: 0.95 }
+        Question { layout, margin: 0.02, control: Control::Fdr(0.05), power: 0.95 }
     }
 
     /// Two figures that wander together from run to run, and those of the results times `ratio` and a little noise.
@@ -198,14 +199,17 @@ mod tests {
         let question = question(Layout::Paired);
         let compared = compare(&cells, &question).unwrap();
         for one in &compared[..4] {
-            let direct = question.design(one.deviation.unwrap(), 6).detectable_ratio(10).unwrap();
-            assert!((one.detectable.unwrap() / direct - 1.0).abs() < 1e-12, "{one:?} {direct}");
+            let direct = question.design(one.log_sd.unwrap(), 6).min_detectable_effect(10).unwrap();
+            assert!((one.min_detectable_effect.unwrap() / direct - 1.0).abs() < 1e-12, "{one:?} {direct}");
         }
-        assert_eq!((compared[4].detectable, compared[4].runs, compared[4].judged.interval), (None, [3, 3], None));
+        assert_eq!(
+            (compared[4].min_detectable_effect, compared[4].runs, compared[4].judged.interval),
+            (None, [3, 3], None)
+        );
         let (hardest, needed) = runs_needed(&compared, &question, 0.1).unwrap();
         assert!([2, 3].contains(&hardest), "{hardest}");
-        assert_eq!(needed, question.design(compared[hardest].deviation.unwrap(), 6).runs_needed(1.1));
-        assert!(needed.unwrap() > 10 && compared[2].detectable.unwrap() > 1.1);
+        assert_eq!(needed, question.design(compared[hardest].log_sd.unwrap(), 6).runs_needed(1.1));
+        assert!(needed.unwrap() > 10 && compared[2].min_detectable_effect.unwrap() > 1.1);
         assert_eq!(runs_needed(&compared, &question, 0.01).unwrap().1, None);
     }
 
@@ -215,7 +219,7 @@ mod tests {
         let cells = [Sides { values: [side(1000.0), side(900.0)], is_better_if_more: true }];
         let compared = compare(&cells, &question(Layout::Independent)).unwrap();
         assert_eq!(compared[0].judged.verdict, ChangeVerdict::Regressed);
-        assert!(compared[0].detectable.is_some_and(|ratio| ratio < 1.0), "{compared:?}");
+        assert!(compared[0].min_detectable_effect.is_some_and(|ratio| ratio < 1.0), "{compared:?}");
         assert!((compared[0].sides[0] - 1000.0045).abs() < 1e-9, "{compared:?}");
     }
 
@@ -226,8 +230,8 @@ mod tests {
         let cells = [steady, single].concat();
         for layout in [Layout::Paired, Layout::Independent] {
             let compared = compare(&cells, &question(layout)).unwrap();
-            assert!(compared[0].detectable.is_some_and(|ratio| ratio > 1.02 - 1e-9), "{compared:?}");
-            assert_eq!((compared[2].deviation, compared[2].detectable), (None, None));
+            assert!(compared[0].min_detectable_effect.is_some_and(|ratio| ratio > 1.02 - 1e-9), "{compared:?}");
+            assert_eq!((compared[2].log_sd, compared[2].min_detectable_effect), (None, None));
             assert_eq!(compared[2].judged.verdict, ChangeVerdict::Inconclusive);
         }
         assert_eq!(runs_needed(&[], &question(Layout::Paired), 0.1), None);

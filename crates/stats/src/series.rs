@@ -5,7 +5,6 @@ use crate::drift::{MOST_POINTS, drift};
 use crate::modes::{dip_of, two_groups};
 use crate::mser::mser5;
 use crate::{median, quantile};
-use tripmeter_model::series::{Correlation, Modes, Series, Trend, WarmUp};
 
 /// Samples that are kept for the audit; of more, one of two, of four, ...
 const MOST_KEPT: usize = 16_384;
@@ -20,18 +19,72 @@ const DIP_LIMIT: f64 = 0.575;
 /// Share at either end that is not looked at when samples are parted in two: outliers are no mode.
 const TAIL: f64 = 0.025;
 
-/// A figure that a warm-up changes by this share or more is said.
-pub const WARM_UP_CHANGE: f64 = 0.05;
-/// A drift by this share of the median or more is said, if its p-value is at most [`DRIFT_P`].
-pub const DRIFT_CHANGE: f64 = 0.05;
-/// See [`DRIFT_CHANGE`].
-pub const DRIFT_P: f64 = 0.001;
-/// Modes are said if their medians are apart by this ratio or more,
-pub const MODES_RATIO: f64 = 1.1;
-/// and each has this share of the samples or more.
-pub const MODES_SHARE: f64 = 0.05;
-/// Correlation is said if samples are worth this share of their number, or less.
-pub const EFFECTIVE_SHARE: f64 = 0.1;
+/// The audit of a series of samples, in the order of their measurement. Times are in nanoseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeriesAudit {
+    /// One sample of so many was looked at.
+    pub every: u64,
+    /// Samples that were looked at.
+    pub samples: u64,
+    /// Where a warm-up ends, by MSER-5.
+    pub warm_up: Option<WarmUp>,
+    /// How much a sample is like those before it; `None` if all are equal.
+    pub autocorrelation: Option<Correlation>,
+    /// Whether samples get slower or faster.
+    pub drift: Option<Trend>,
+    /// Whether there are two groups of samples.
+    pub modes: Option<Modes>,
+}
+
+/// What MSER-5 would drop from the beginning. Figures are of all samples, and without those.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WarmUp {
+    /// Samples before the point.
+    pub samples: u64,
+    /// Whether the point lies in the first half; if not, it means nothing.
+    pub is_reliable: bool,
+    /// Mean.
+    pub mean: [f64; 2],
+    /// Median.
+    pub median: [f64; 2],
+    /// 99th percentile.
+    pub p99: [f64; 2],
+}
+
+/// Autocorrelation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Correlation {
+    /// The coefficient of a sample and the one before.
+    pub lag_1: f64,
+    /// How many independent samples all samples are worth for a mean.
+    pub effective_samples: f64,
+    /// Whether correlation dies out within 100 samples; if not, the number is too large.
+    pub is_complete: bool,
+}
+
+/// A monotonic trend of the medians of 50 pieces.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Trend {
+    /// From the median of the first tenth of the pieces to that of the last, as a share of the former.
+    pub change: f64,
+    /// Two-sided p-value of "no trend", by Mann and Kendall.
+    pub p: f64,
+}
+
+/// Two groups of samples, whether or not they are modes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Modes {
+    /// Hartigan's dip of 400 samples, spread evenly over the series.
+    pub dip: f64,
+    /// The dip from which on "one mode" is rejected at 1 %.
+    pub dip_limit: f64,
+    /// Share of the samples in the upper group.
+    pub upper_share: f64,
+    /// Median of the lower group.
+    pub lower: f64,
+    /// Median of the upper group.
+    pub upper: f64,
+}
 
 /// Samples in the order of their measurement, evenly thinned where they are many; memory is bounded.
 #[derive(Clone, Debug)]
@@ -70,12 +123,12 @@ impl Thinned {
 
     /// What there is to tell; `None` below 100 samples. `granularity_ns` is that of the clock: equal readings are spread
     /// over it, or they would look like modes.
-    pub fn audit(&self, granularity_ns: f64) -> Option<Series> {
+    pub fn audit(&self, granularity_ns: f64) -> Option<SeriesAudit> {
         if self.kept.len() < FEWEST {
             return None;
         }
         let samples: Vec<f64> = self.kept.iter().map(|&ns| ns as f64).collect();
-        Some(Series {
+        Some(SeriesAudit {
             every: self.every,
             samples: self.kept.len() as u64,
             warm_up: self.warm_up(&samples),
@@ -97,9 +150,9 @@ impl Thinned {
         Some(WarmUp {
             samples: found.samples as u64 * self.every,
             is_reliable: found.is_reliable,
-            mean_ns: [all[0], rest[0]],
-            median_ns: [all[1], rest[1]],
-            p99_ns: [all[2], rest[2]],
+            mean: [all[0], rest[0]],
+            median: [all[1], rest[1]],
+            p99: [all[2], rest[2]],
         })
     }
 }
@@ -146,104 +199,14 @@ fn modes(samples: &[f64], granularity_ns: f64) -> Option<Modes> {
         dip,
         dip_limit: DIP_LIMIT / (count as f64).sqrt(),
         upper_share: picked.iter().filter(|&&ns| ns >= upper).count() as f64 / count as f64,
-        lower_ns: groups.lower_median.exp(),
-        upper_ns: groups.upper_median.exp(),
+        lower: groups.lower_median.exp(),
+        upper: groups.upper_median.exp(),
     })
-}
-
-/// Whether dropping the warm-up would change the mean, the median or the 99th percentile, in that order.
-pub fn warm_up_changes(series: &Series) -> [bool; 3] {
-    let Some(warm_up) = series.warm_up.filter(|warm_up| warm_up.is_reliable) else { return [false; 3] };
-    let changes = |[all, rest]: [f64; 2]| (rest / all - 1.0).abs() >= WARM_UP_CHANGE;
-    [warm_up.mean_ns, warm_up.median_ns, warm_up.p99_ns].map(changes)
-}
-
-/// The drift, if it counts.
-pub fn drifts(series: &Series) -> Option<Trend> {
-    series.drift.filter(|drift| drift.p <= DRIFT_P && drift.change.abs() >= DRIFT_CHANGE)
-}
-
-/// The modes, if they are two.
-pub fn has_modes(series: &Series) -> Option<Modes> {
-    series.modes.filter(|modes| {
-        modes.dip >= modes.dip_limit
-            && modes.upper_ns >= MODES_RATIO * modes.lower_ns
-            && (MODES_SHARE..=1.0 - MODES_SHARE).contains(&modes.upper_share)
-    })
-}
-
-/// The autocorrelation, if samples are worth far less than their number.
-pub fn is_correlated(series: &Series) -> Option<Correlation> {
-    let samples = series.samples.saturating_mul(series.every);
-    series.autocorrelation.filter(|found| found.effective_samples <= EFFECTIVE_SHARE * samples as f64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// About 1 µs with noise of a bell's shape, changed by `change` of the place.
-    fn audited(n: usize, change: impl Fn(usize, f64) -> f64) -> Series {
-        let mut random = fastrand::Rng::with_seed(5);
-        let mut found = Thinned::default();
-        for index in 0..n {
-            let noise = (0..6).map(|_| random.f64()).sum::<f64>() - 3.0;
-            found.push(change(index, 1000.0 + 20.0 * noise) as u64);
-        }
-        found.audit(1.0).unwrap()
-    }
-
-    fn said(series: &Series) -> [bool; 4] {
-        let warm_up = warm_up_changes(series).contains(&true);
-        [warm_up, is_correlated(series).is_some(), drifts(series).is_some(), has_modes(series).is_some()]
-    }
-
-    #[test]
-    fn nothing_is_said_of_a_steady_series() {
-        for n in [100, 399, 1000, 20_000, 100_000] {
-            assert_eq!(said(&audited(n, |_, ns| ns)), [false; 4], "{n}");
-        }
-        assert_eq!(Thinned::default().audit(1.0), None);
-    }
-
-    #[test]
-    fn each_disturbance_is_said_and_no_other() {
-        let slow_start = audited(5000, |index, ns| if index < 300 { 3.0 * ns } else { ns });
-        assert!(said(&slow_start)[0] && !said(&slow_start)[2], "{slow_start:?}");
-        let warm_up = slow_start.warm_up.unwrap();
-        assert!((300..320).contains(&warm_up.samples) && warm_up.mean_ns[0] > 1.1 * warm_up.mean_ns[1]);
-        let rising = audited(5000, |index, ns| ns * (1.0 + 0.2 * index as f64 / 5000.0));
-        let drift = drifts(&rising).unwrap();
-        assert!((drift.change - 0.18).abs() < 0.03, "{drift:?}");
-        let two = audited(5000, |index, ns| if index % 10 < 3 { 1.5 * ns } else { ns });
-        assert_eq!(said(&two), [false, false, false, true], "{two:?}");
-        let modes = two.modes.unwrap();
-        assert!((modes.upper_share - 0.3).abs() < 0.08 && (modes.upper_ns / modes.lower_ns - 1.5).abs() < 0.05);
-        let slow_waves = audited(5000, |index, ns| ns + 40.0 * (index as f64 / 60.0).sin());
-        assert!(said(&slow_waves)[1], "{slow_waves:?}");
-    }
-
-    #[test]
-    fn a_coarse_clock_is_no_mode_and_many_samples_are_thinned() {
-        let mut coarse = Thinned::default();
-        let mut random = fastrand::Rng::with_seed(6);
-        for _ in 0..100_000 {
-            let noise = (0..6).map(|_| random.f64()).sum::<f64>();
-            coarse.push((noise * 2.0) as u64 * 10 + 60);
-        }
-        let found = coarse.audit(10.0).unwrap();
-        assert!(has_modes(&found).is_none(), "{found:?}");
-        assert_eq!((found.every, found.samples), (8, 12_500));
-        let size = found.autocorrelation.unwrap().effective_samples;
-        assert!(size > 80_000.0 && is_correlated(&found).is_none(), "{size}");
-    }
-
-    #[test]
-    fn of_many_samples_the_first_tell_their_correlation() {
-        let waves = audited(100_000, |index, ns| ns + 40.0 * (index as f64 / 60.0).sin());
-        assert_eq!(waves.every, 8);
-        assert!(is_correlated(&waves).is_some(), "{waves:?}");
-    }
 
     #[test]
     fn the_limit_of_the_dip_is_that_of_uniform_values() {

@@ -96,7 +96,7 @@ impl Shift {
     }
 
     /// The Hodges-Lehmann estimate.
-    pub fn estimate(&self) -> f64 {
+    pub fn hodges_lehmann(&self) -> f64 {
         self.estimate
     }
 
@@ -114,12 +114,12 @@ impl Shift {
 
     /// The one-sided p-value of "the shift is at most `bound`": small if it is greater.
     pub fn p_greater(&self, bound: f64) -> f64 {
-        self.counts.at_most(self.pairs.partition_point(|&pair| pair <= bound))
+        self.counts.cdf(self.pairs.partition_point(|&pair| pair <= bound))
     }
 
     /// The one-sided p-value of "the shift is at least `bound`": small if it is less.
     pub fn p_less(&self, bound: f64) -> f64 {
-        self.counts.at_most(self.pairs.len() - self.pairs.partition_point(|&pair| pair < bound))
+        self.counts.cdf(self.pairs.len() - self.pairs.partition_point(|&pair| pair < bound))
     }
 
     /// The two-sided p-value of "the shift is `bound`": twice the smaller one-sided one.
@@ -129,7 +129,7 @@ impl Shift {
 
     /// The smallest two-sided p-value that so many values can have.
     pub fn smallest_p(&self) -> f64 {
-        (2.0 * self.counts.at_most(0)).min(1.0)
+        (2.0 * self.counts.cdf(0)).min(1.0)
     }
 }
 
@@ -211,7 +211,7 @@ mod tests {
                     let interval = shift.interval(alpha);
                     assert_eq!(interval.is_some(), shift.smallest_p() <= alpha);
                     let Some(Interval { low, high }) = interval else { continue };
-                    assert!(low <= shift.estimate() && shift.estimate() <= high);
+                    assert!(low <= shift.hodges_lehmann() && shift.hodges_lehmann() <= high);
                     for bound in [0.5, 0.95, 1.0, 1.05, 2.0, low, high] {
                         assert_eq!(low > bound, shift.p_greater(bound) <= alpha / 2.0);
                         assert_eq!(high < bound, shift.p_less(bound) <= alpha / 2.0);
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn equal_values_are_no_change() {
         let shift = Shift::paired_ratio(&[3.0; 12], &[3.0; 12]).unwrap();
-        assert_eq!((shift.estimate(), shift.interval(0.05)), (1.0, Some(Interval { low: 1.0, high: 1.0 })));
+        assert_eq!((shift.hodges_lehmann(), shift.interval(0.05)), (1.0, Some(Interval { low: 1.0, high: 1.0 })));
         assert_eq!((shift.p_differs(1.0), shift.p_greater(1.0)), (1.0, 1.0));
         assert!(shift.p_less(1.05) < 0.001);
     }

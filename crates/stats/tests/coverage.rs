@@ -163,7 +163,7 @@ fn assumptions(trials: usize) -> Vec<Row> {
     }
     let outcomes = (0..trials).map(|_| {
         let events = (0..2000).filter(|_| random.f64() < 0.002).count();
-        share(binomial::rate_interval(events as u64, 2000, 0.05).contains(0.002))
+        share(binomial::clopper_pearson(events as u64, 2000, 0.05).contains(0.002))
     });
     rows.push(row("rate 0.002 of 2000 samples", Limit::AtLeast(0.95), outcomes));
     rows
@@ -203,7 +203,7 @@ fn verdicts(trials: usize) -> Vec<Row> {
     ] {
         let mut found = Vec::new();
         let wrong = (0..trials).map(|_| {
-            let judged = judge_all(&matrix(&ratios, 14, common, &mut random), margin, Control::FalseDiscoveries(0.05));
+            let judged = judge_all(&matrix(&ratios, 14, common, &mut random), margin, Control::Fdr(0.05));
             let truly = ratios.iter().filter(|&&ratio| ratio > 1.0 + margin).count();
             let all = judged.iter().filter(is_changed).count();
             let right = judged[..truly].iter().filter(|judged| judged.verdict == ChangeVerdict::Regressed).count();
@@ -216,7 +216,7 @@ fn verdicts(trials: usize) -> Vec<Row> {
     let ratios = ratios(1.0, 1.05);
     let mut found = Vec::new();
     let wrong = (0..trials).map(|_| {
-        let judged = judge_all(&matrix(&ratios, 20, 0.0, &mut random), 0.05, Control::FalseDiscoveries(0.05));
+        let judged = judge_all(&matrix(&ratios, 20, 0.0, &mut random), 0.05, Control::Fdr(0.05));
         let of =
             |range: &[Judged]| range.iter().filter(|judged| judged.verdict == ChangeVerdict::Equivalent).count() as f64;
         found.push(of(&judged[..10]) / 10.0);
@@ -225,7 +225,7 @@ fn verdicts(trials: usize) -> Vec<Row> {
     rows.push(row("wrong among equivalent: 10 of 40 equal, 30 by just the margin of 5 %", Limit::AtMost(0.05), wrong));
     rows.push(row("found: 10 of 40 equal, 30 by just the margin of 5 %, 20 pairs", Limit::None, found.into_iter()));
     let any = (0..trials).map(|_| {
-        let judged = judge_all(&matrix(&[1.0; 40], 14, 0.0, &mut random), 0.0, Control::AnyError(0.05));
+        let judged = judge_all(&matrix(&[1.0; 40], 14, 0.0, &mut random), 0.0, Control::Fwer(0.05));
         share(judged.iter().any(|judged| is_changed(&judged)))
     });
     rows.push(row("any change: nothing changed, family-wise", Limit::AtMost(0.05), any));
@@ -246,7 +246,7 @@ fn power(trials: usize) -> Vec<Row> {
         (Layout::Independent, 40, 0.0, 1.1),
     ] {
         for power in [0.8, 0.95] {
-            let design = Design { layout, deviation: 0.05, margin, alpha: 0.05, comparisons, power };
+            let design = Design { layout, log_sd: 0.05, margin, alpha: 0.05, comparisons, power };
             let n = design.runs_needed(ratio).expect("a million runs suffice") as usize;
             let outcomes = (0..trials).map(|_| {
                 let mut values =

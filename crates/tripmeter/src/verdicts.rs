@@ -9,13 +9,13 @@ use tripmeter_stats::runs::Question;
 
 /// The share of wrong ones that is expected among the changes called, at most.
 pub const RATE: f64 = 0.05;
-pub const CONTROL: Control = Control::FalseDiscoveries(RATE);
+pub const CONTROL: Control = Control::Fdr(RATE);
 
 /// What was asked, for programs.
 pub fn question_json(question: &Question) -> Value {
     let (control, rate) = match question.control {
-        Control::FalseDiscoveries(rate) => ("false-discovery-rate", rate),
-        Control::AnyError(rate) => ("family-wise", rate),
+        Control::Fdr(rate) => ("false-discovery-rate", rate),
+        Control::Fwer(rate) => ("family-wise", rate),
     };
     let layout = if question.layout == Layout::Paired { "pairs" } else { "independent" };
     json!({
@@ -50,8 +50,8 @@ pub fn judgement_json(one: &JudgedFigure) -> Value {
         ("confidence", json!(1.0 - judged.alpha)),
         ("p_changed", json!(judged.p_changed)),
         ("p_equivalent", json!(judged.p_equivalent)),
-        ("deviation", json!(comparison.deviation)),
-        ("seen_from", json!(comparison.detectable)),
+        ("deviation", json!(comparison.log_sd)),
+        ("seen_from", json!(comparison.min_detectable_effect)),
         ("verdict", json!(judged.verdict.name())),
         ("reference", json!(comparison.sides[0])),
         ("result", json!(comparison.sides[1])),

@@ -8,7 +8,6 @@ use crate::files::discarded::Discarded;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tripmeter_model::manifest::{ModeChange, PayloadResult};
-use tripmeter_stats::handover::change;
 
 /// The attempts at the payload that is measured.
 pub(super) struct Attempts {
@@ -84,7 +83,7 @@ impl Attempts {
         let probes = [cell.handover_ns.before, cell.handover_ns.after];
         let is_broken = matches!(ending, Some(Error::Failed(_)));
         let unanswered = has_handover && !is_broken && probes.iter().any(Option::is_none);
-        cell.handover_changed = if unanswered { Some(ModeChange::NoAnswer) } else { change(&cell.handover_ns) };
+        cell.handover_changed = if unanswered { Some(ModeChange::NoAnswer) } else { cell.handover_ns.change() };
         let [payload, attempt] = self.begun.map(|begun| begun.elapsed());
         let has_time = bounds.time_cap.is_none_or(|cap| payload + attempt <= cap);
         self.again = cell.handover_changed.is_some() && ending.is_none() && has_time && self.number < bounds.attempts;

@@ -62,7 +62,7 @@ pub fn page(made: &Value, folder: Option<&Path>) -> String {
 
 fn comparison(one: &Value) -> String {
     let rate = |figure: &str| {
-        let [low, high] = pair(&one["rate_interval"][figure]);
+        let [low, high] = pair(&one["clopper_pearson"][figure]);
         format!("{} ({}..{})", one["called"][figure], percent(low), percent(high))
     };
     let made = match (one["comparisons"].as_u64(), one["planned"].as_u64()) {
@@ -142,13 +142,13 @@ mod tests {
             }],
             "comparisons": [
                 { "phase": "aa-uds", "what": "uds with itself", "comparisons": 5, "planned": 5, "failed": 1,
-                  "called": { "median": 0, "p99": 1 }, "rate_interval": { "median": [0.0, 0.5], "p99": [0.01, 0.7] },
+                  "called": { "median": 0, "p99": 1 }, "clopper_pearson": { "median": [0.0, 0.5], "p99": [0.01, 0.7] },
                   "at_most": 1, "at_least": null, "rounds": 10.0, "seconds": 2.0, "seen_from": 1.12, "good": true },
                 { "phase": "uds-plus-10", "what": "uds delayed", "comparisons": 3, "planned": 5, "failed": 0,
-                  "called": { "median": 3, "p99": 0 }, "rate_interval": { "median": [0.3, 1.0], "p99": [0.0, 0.7] },
+                  "called": { "median": 3, "p99": 0 }, "clopper_pearson": { "median": [0.3, 1.0], "p99": [0.0, 0.7] },
                   "at_most": null, "at_least": 2, "injected": 0.1, "estimated": 0.11, "rounds": 20.0, "good": true },
                 { "phase": "uds-plus-5", "what": "uds delayed less", "comparisons": 1, "planned": 5, "failed": 0,
-                  "called": { "median": 0, "p99": 0 }, "rate_interval": { "median": [0.0, 0.9], "p99": [0.0, 0.9] },
+                  "called": { "median": 0, "p99": 0 }, "clopper_pearson": { "median": [0.0, 0.9], "p99": [0.0, 0.9] },
                   "at_most": null, "at_least": 0, "injected": 0.05, "estimated": 0.04, "rounds": 9.0, "good": true },
                 { "phase": "uds-plus-1", "what": "uds hardly delayed", "comparisons": 0, "planned": 5, "at_least": 0 },
             ],

@@ -3,7 +3,7 @@
 use super::FIGURES;
 use super::phase::Phase;
 use serde_json::{Value, json};
-use tripmeter_stats::binomial::{at_most, most_compatible, rate_interval};
+use tripmeter_stats::binomial::{cdf, clopper_pearson, most_compatible};
 use tripmeter_stats::median;
 
 /// Wrong verdicts that are allowed, and the certainty with which more of them are called too many.
@@ -52,7 +52,7 @@ impl PhaseOutcome {
                 (limit, called[0] >= limit)
             }
             Some(_) => {
-                let is_too_few = |called: u32| at_most(called.into(), made.into(), phase.required) <= ALPHA;
+                let is_too_few = |called: u32| cdf(called.into(), made.into(), phase.required) <= ALPHA;
                 let limit = (0..=made).find(|called| !is_too_few(*called)).unwrap_or(made);
                 (limit, called[0] >= limit)
             }
@@ -80,7 +80,7 @@ impl PhaseOutcome {
     pub fn json(&self) -> Value {
         let rate = |called: u32| {
             (self.made > 0).then(|| {
-                let interval = rate_interval(called.into(), self.made.into(), ALPHA);
+                let interval = clopper_pearson(called.into(), self.made.into(), ALPHA);
                 [interval.low, interval.high]
             })
         };
@@ -92,7 +92,7 @@ impl PhaseOutcome {
             "planned": self.phase.number,
             "failed": self.failed,
             "called": { "median": self.called[0], "p99": self.called[1] },
-            "rate_interval": { "median": rate(self.called[0]), "p99": rate(self.called[1]) },
+            "clopper_pearson": { "median": rate(self.called[0]), "p99": rate(self.called[1]) },
             "at_most": is_same.then_some(self.limit),
             "at_least": (!is_same).then_some(self.limit),
             "margin": self.phase.margin,
