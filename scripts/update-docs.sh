@@ -37,7 +37,7 @@ plots() {
         if [[ -z $check ]]; then
             mkdir -p docs/plots && cp -- "$file" docs/plots
         elif ! cmp -s -- "$file" "docs/plots/$name"; then
-            echo "update-docs: docs/plots/$name is not what \`tripmeter plot\` draws; run scripts/update-docs.sh" >&2
+            echo "update-docs: docs/plots/$name is not what \`tripmeter export\` draws; run scripts/update-docs.sh" >&2
             return 1
         fi
     done <"$scratch.plots"

@@ -1,11 +1,11 @@
 //! An experiment against limits.
 
-use crate::results::Results;
+use crate::results::JudgedResults;
 use crate::selection::Selection;
 use std::collections::{BTreeSet, HashMap};
-use tripmeter_model::address::Address;
+use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::limits::{Limit, Limits};
+use tripmeter_model::limits::{FigureLimits, Limit};
 use tripmeter_stats::conformal;
 
 /// One figure against its limit.
@@ -71,7 +71,7 @@ impl CheckedSub {
 
 /// An experiment against limits.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ExperimentCheck {
+pub struct ResultsCheck {
     /// Sub-experiments that have limits, in the order of the plan.
     pub checked: Vec<CheckedSub>,
     /// Names of those that have none.
@@ -80,12 +80,12 @@ pub struct ExperimentCheck {
     pub not_measured: Vec<String>,
 }
 
-impl ExperimentCheck {
+impl ResultsCheck {
     /// Checks every figure that there is a limit of.
-    pub fn new(limits: &Limits, results: &Results) -> Self {
+    pub fn new(limits: &FigureLimits, results: &JudgedResults) -> Self {
         let table = results.table();
         let measured = Selection::every(&kinds(limits), &table);
-        let measured: HashMap<&Address, f64> = measured.iter().map(|one| (&one.address, one.value)).collect();
+        let measured: HashMap<&FigureAddress, f64> = measured.iter().map(|one| (&one.address, one.value)).collect();
         let limited = limits.sub_experiments();
         let mut check = Self::default();
         for name in results.names() {
@@ -133,23 +133,23 @@ impl ExperimentCheck {
 /// # Source
 /// See [`conformal`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Factors(pub Vec<(Kind, f64)>);
+pub struct Factors(pub Vec<(LimitKind, f64)>);
 
 /// A figure and a statistic, whatever it is of.
-pub type Kind = (Figure, Statistic);
+pub type LimitKind = (Figure, Statistic);
 
 /// The kinds that there are limits of.
-pub fn kinds(limits: &Limits) -> Vec<Kind> {
-    let kinds: BTreeSet<Kind> = limits.rows.iter().map(kind).collect();
+pub fn kinds(limits: &FigureLimits) -> Vec<LimitKind> {
+    let kinds: BTreeSet<LimitKind> = limits.rows.iter().map(kind).collect();
     kinds.into_iter().collect()
 }
 
-fn kind(limit: &Limit) -> Kind {
+fn kind(limit: &Limit) -> LimitKind {
     (limit.address.figure, limit.address.statistic)
 }
 
 /// True if limits of a kind are loosened by adding something to them.
-pub fn is_added(kind: Kind) -> bool {
+pub fn is_added(kind: LimitKind) -> bool {
     kind.0 == Figure::LossShare
 }
 
@@ -159,8 +159,8 @@ impl Factors {
     ///
     /// # Panics
     /// If `rate` is not between 0 and 1.
-    pub fn of(runs: &[ExperimentCheck], kinds: &[Kind], rate: f64) -> Option<Self> {
-        let factor = |&kind: &Kind| {
+    pub fn of(runs: &[ResultsCheck], kinds: &[LimitKind], rate: f64) -> Option<Self> {
+        let factor = |&kind: &LimitKind| {
             let worst: Vec<f64> = runs.iter().map(|run| largest_excess(run, kind)).collect();
             let bound = conformal::upper_bound(&worst, rate, kinds.len())?;
             Some((kind, bound.max(if is_added(kind) { 0.0 } else { 1.0 })))
@@ -169,7 +169,7 @@ impl Factors {
     }
 
     /// The limits, loosened.
-    pub fn applied(&self, limits: &Limits) -> Limits {
+    pub fn applied(&self, limits: &FigureLimits) -> FigureLimits {
         let loosened = |limit: &Limit| {
             let factor = self.0.iter().find(|(known, _)| *known == kind(limit)).map(|(_, factor)| *factor);
             let loose = match factor {
@@ -180,12 +180,12 @@ impl Factors {
             };
             Limit { limit: loose, ..limit.clone() }
         };
-        Limits { rows: limits.rows.iter().map(loosened).collect() }
+        FigureLimits { rows: limits.rows.iter().map(loosened).collect() }
     }
 }
 
 /// How much limits of a kind must be loosened for a run to pass; 0 if there are none.
-fn largest_excess(run: &ExperimentCheck, of: Kind) -> f64 {
+fn largest_excess(run: &ResultsCheck, of: LimitKind) -> f64 {
     let rows = run.checked.iter().flat_map(|one| &one.rows).filter(|row| kind(&row.limit) == of);
     let excess = |row: &CheckedLimit| {
         let (value, limit) = (row.value?, row.limit.limit);
@@ -202,12 +202,12 @@ fn largest_excess(run: &ExperimentCheck, of: Kind) -> f64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use tripmeter_model::address::Address;
+    use tripmeter_model::address::FigureAddress;
     use tripmeter_model::metric::Stream;
     use tripmeter_model::pace::OfferedLoad;
 
-    pub(crate) fn limit(name: &str, bytes: u64, (figure, statistic): Kind, limit: f64) -> Limit {
-        let address = Address {
+    pub(crate) fn limit(name: &str, bytes: u64, (figure, statistic): LimitKind, limit: f64) -> Limit {
+        let address = FigureAddress {
             sub_experiment: name.to_owned(),
             payload_bytes: bytes,
             load: OfferedLoad::Closed,
@@ -218,21 +218,21 @@ pub(crate) mod tests {
         Limit { address, limit }
     }
 
-    const MEDIAN: Kind = (Figure::RttHalf, Statistic::P50);
-    const P99: Kind = (Figure::RttHalf, Statistic::P99);
-    const LOSS: Kind = (Figure::LossShare, Statistic::Value);
-    const RATE: Kind = (Figure::ReceivedRate, Statistic::Value);
+    const MEDIAN: LimitKind = (Figure::RttHalf, Statistic::P50);
+    const P99: LimitKind = (Figure::RttHalf, Statistic::P99);
+    const LOSS: LimitKind = (Figure::LossShare, Statistic::Value);
+    const RATE: LimitKind = (Figure::ReceivedRate, Statistic::Value);
 
     /// A run that measured these values of limits of one sub-experiment.
-    fn run(limits: &Limits, values: &[f64]) -> ExperimentCheck {
+    fn run(limits: &FigureLimits, values: &[f64]) -> ResultsCheck {
         let rows = limits.rows.iter().zip(values);
         let rows = rows.map(|(limit, value)| CheckedLimit { limit: limit.clone(), value: Some(*value) }).collect();
         let checked = vec![CheckedSub { name: "uds".to_owned(), rows, distrust: None }];
-        ExperimentCheck { checked, ..ExperimentCheck::default() }
+        ResultsCheck { checked, ..ResultsCheck::default() }
     }
 
-    fn limits(kinds: &[Kind], value: f64) -> Limits {
-        Limits { rows: (1..).zip(kinds).map(|(bytes, kind)| limit("uds", bytes, *kind, value)).collect() }
+    fn limits(kinds: &[LimitKind], value: f64) -> FigureLimits {
+        FigureLimits { rows: (1..).zip(kinds).map(|(bytes, kind)| limit("uds", bytes, *kind, value)).collect() }
     }
 
     #[test]
@@ -266,9 +266,9 @@ pub(crate) mod tests {
         let kinds = kinds(&limits);
         assert_eq!(kinds, [MEDIAN, P99, LOSS]);
         let of = |index: u32| f64::from(index) / 10.0;
-        let runs: Vec<ExperimentCheck> =
+        let runs: Vec<ResultsCheck> =
             (1..=59).map(|index| run(&limits, &[0.5, of(index), 0.5, of(index), 0.0])).collect();
-        let factors = |runs: &[ExperimentCheck], rate| Factors::of(runs, &kinds, rate);
+        let factors = |runs: &[ResultsCheck], rate| Factors::of(runs, &kinds, rate);
         let alike = |factor: f64| Some(Factors(vec![(MEDIAN, factor), (P99, factor), (LOSS, 0.0)]));
         assert_eq!((conformal::fewest_runs(0.05, 3), factors(&runs[..58], 0.05)), (59, None));
         assert_eq!(
@@ -281,9 +281,8 @@ pub(crate) mod tests {
 
     #[test]
     fn losses_are_loosened_by_a_sum_and_rates_downwards() {
-        let limits = Limits { rows: vec![limit("uds", 1, LOSS, 0.0), limit("uds", 1, RATE, 1000.0)] };
-        let runs: Vec<ExperimentCheck> =
-            (1..=99).map(|index| run(&limits, &[f64::from(index) / 1000.0, 800.0])).collect();
+        let limits = FigureLimits { rows: vec![limit("uds", 1, LOSS, 0.0), limit("uds", 1, RATE, 1000.0)] };
+        let runs: Vec<ResultsCheck> = (1..=99).map(|index| run(&limits, &[f64::from(index) / 1000.0, 800.0])).collect();
         let factors = Factors::of(&runs, &kinds(&limits), 0.05).unwrap();
         let loose: Vec<f64> = factors.applied(&limits).rows.iter().map(|row| row.limit).collect();
         assert_eq!(loose, [0.098, 800.0]);
@@ -307,8 +306,8 @@ pub(crate) mod tests {
                 values[98]
             };
             let rows = (0..100).map(|payload| limit("uds", payload as u64 + 1, MEDIAN, limit_of(payload))).collect();
-            let limits = Limits { rows };
-            let runs: Vec<ExperimentCheck> = (0..100).map(|_| run(&limits, &figures())).collect();
+            let limits = FigureLimits { rows };
+            let runs: Vec<ResultsCheck> = (0..100).map(|_| run(&limits, &figures())).collect();
             let factors = Factors::of(&runs, &[MEDIAN], 0.05).unwrap();
             let new = figures();
             alone += run(&limits, &new).failing(false);

@@ -1,9 +1,9 @@
 //! An experiment against a reference: by a threshold, or by the ranks of several runs.
 
-use crate::results::Results;
+use crate::results::JudgedResults;
 use crate::selection::{Selected, Selection, missing};
 use std::collections::HashMap;
-use tripmeter_model::address::Address;
+use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Better, Figure};
 use tripmeter_stats::Error;
 use tripmeter_stats::change::ChangeVerdict;
@@ -11,7 +11,7 @@ use tripmeter_stats::runs::{Comparison, Question, Sides, compare, runs_needed};
 
 /// What came of a comparison by a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ThresholdOutcome {
     /// Not beyond the threshold.
     Passed,
     /// Beyond it, or not a number.
@@ -22,32 +22,32 @@ pub enum Outcome {
     New,
 }
 
-impl Outcome {
+impl ThresholdOutcome {
     /// In tables and files.
     pub fn name(self) -> &'static str {
         match self {
-            Outcome::Passed => "passed",
-            Outcome::Failed => "failed",
-            Outcome::Missing => "missing",
-            Outcome::New => "new",
+            ThresholdOutcome::Passed => "passed",
+            ThresholdOutcome::Failed => "failed",
+            ThresholdOutcome::Missing => "missing",
+            ThresholdOutcome::New => "new",
         }
     }
 }
 
 /// One figure of both sides, over all rounds of each.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Compared {
+pub struct ComparedFigure {
     /// What it is.
-    pub address: Address,
+    pub address: FigureAddress,
     /// That of the reference, if it has it.
     pub reference: Option<f64>,
     /// That of the results, if they have it.
     pub result: Option<f64>,
     /// The verdict.
-    pub outcome: Outcome,
+    pub outcome: ThresholdOutcome,
 }
 
-impl Compared {
+impl ComparedFigure {
     /// How much more the result is, as a share of the reference.
     pub fn increase(&self) -> Option<f64> {
         let (reference, result) = (self.reference?, self.result?);
@@ -60,7 +60,7 @@ impl Compared {
     }
 }
 
-fn is_better_if_more(address: &Address) -> bool {
+fn is_better_if_more(address: &FigureAddress) -> bool {
     address.figure.better() == Better::Higher
 }
 
@@ -70,26 +70,27 @@ pub struct ComparedSub {
     /// Its name.
     pub name: String,
     /// Every figure of either side.
-    pub compared: Vec<Compared>,
+    pub compared: Vec<ComparedFigure>,
     /// Why it fails even if all comparisons pass.
     pub distrust: Option<String>,
 }
 
 impl ComparedSub {
     /// How many of its comparisons came out so.
-    pub fn count(&self, outcome: Outcome) -> usize {
+    pub fn count(&self, outcome: ThresholdOutcome) -> usize {
         self.compared.iter().filter(|one| one.outcome == outcome).count()
     }
 
     /// Whether it is no worse than the reference. If `strict`, what only the results have is worse.
     pub fn passed(&self, strict: bool) -> bool {
-        let bad = self.count(Outcome::Failed) + self.count(Outcome::Missing);
-        self.distrust.is_none() && bad == 0 && !(strict && self.count(Outcome::New) > 0)
+        let bad = self.count(ThresholdOutcome::Failed) + self.count(ThresholdOutcome::Missing);
+        self.distrust.is_none() && bad == 0 && !(strict && self.count(ThresholdOutcome::New) > 0)
     }
 
     /// The figure that became worst.
-    pub fn worst(&self) -> Option<&Compared> {
-        let order = |one: &&Compared| one.share_worse().filter(|share| !share.is_nan()).unwrap_or(f64::NEG_INFINITY);
+    pub fn worst(&self) -> Option<&ComparedFigure> {
+        let order =
+            |one: &&ComparedFigure| one.share_worse().filter(|share| !share.is_nan()).unwrap_or(f64::NEG_INFINITY);
         let on_both = self.compared.iter().filter(|one| one.increase().is_some());
         on_both.max_by(|a, b| order(a).total_cmp(&order(b)))
     }
@@ -109,12 +110,12 @@ pub struct ByThreshold {
 impl ByThreshold {
     /// Compares every selected figure: it fails if result > reference * (1 + threshold); of what is better if there is more,
     /// if result < reference / (1 + threshold).
-    pub fn new([reference, results]: [&Results; 2], selection: &Selection, threshold: f64) -> Self {
+    pub fn new([reference, results]: [&JudgedResults; 2], selection: &Selection, threshold: f64) -> Self {
         let [of_reference, of_results] = [reference, results].map(|side| selection.select(&side.table()));
-        let known: HashMap<&Address, f64> = of_reference.iter().map(|one| (&one.address, one.value)).collect();
-        let found: HashMap<&Address, f64> = of_results.iter().map(|one| (&one.address, one.value)).collect();
+        let known: HashMap<&FigureAddress, f64> = of_reference.iter().map(|one| (&one.address, one.value)).collect();
+        let found: HashMap<&FigureAddress, f64> = of_results.iter().map(|one| (&one.address, one.value)).collect();
         let is_new = |one: &&Selected| !known.contains_key(&one.address);
-        let all: Vec<&Address> =
+        let all: Vec<&FigureAddress> =
             of_reference.iter().chain(of_results.iter().filter(is_new)).map(|one| &one.address).collect();
         let mut made = Self::default();
         for name in reference.names().into_iter().filter(|name| results.plan(name).is_some()) {
@@ -122,7 +123,7 @@ impl ByThreshold {
             let compared = of_sub.map(|address| {
                 let (reference, result) = (known.get(address).copied(), found.get(address).copied());
                 let outcome = outcome(reference, result, is_better_if_more(address), threshold);
-                Compared { address: (*address).clone(), reference, result, outcome }
+                ComparedFigure { address: (*address).clone(), reference, result, outcome }
             });
             // What the results lack is a failure of its own.
             let of_reference = reference.distrust(name).or_else(|| reference.unfinished(name));
@@ -143,12 +144,12 @@ impl ByThreshold {
     /// Whether any figure was compared.
     pub fn is_empty(&self) -> bool {
         let mut all = self.both.iter().flat_map(|one| &one.compared);
-        !all.any(|one| one.outcome != Outcome::New)
+        !all.any(|one| one.outcome != ThresholdOutcome::New)
     }
 }
 
 /// What one side has and the other lacks: planned sub-experiments first, then figures of those that both planned.
-fn one_sided([one, other]: [&Results; 2], figures: [&[Selected]; 2]) -> Vec<String> {
+fn one_sided([one, other]: [&JudgedResults; 2], figures: [&[Selected]; 2]) -> Vec<String> {
     let planned = one.names().into_iter().filter(|name| other.plan(name).is_none()).map(str::to_owned);
     let mut told: Vec<String> = planned.collect();
     for what in missing(figures[0], figures[1]) {
@@ -159,13 +160,13 @@ fn one_sided([one, other]: [&Results; 2], figures: [&[Selected]; 2]) -> Vec<Stri
     told
 }
 
-fn outcome(reference: Option<f64>, result: Option<f64>, is_better_if_more: bool, threshold: f64) -> Outcome {
+fn outcome(reference: Option<f64>, result: Option<f64>, is_better_if_more: bool, threshold: f64) -> ThresholdOutcome {
     match (reference, result) {
-        (None, _) => Outcome::New,
-        (_, None) => Outcome::Missing,
+        (None, _) => ThresholdOutcome::New,
+        (_, None) => ThresholdOutcome::Missing,
         (Some(reference), Some(result)) => {
             let [less, more] = if is_better_if_more { [result, reference] } else { [reference, result] };
-            if is_within(less, more, threshold) { Outcome::Passed } else { Outcome::Failed }
+            if is_within(less, more, threshold) { ThresholdOutcome::Passed } else { ThresholdOutcome::Failed }
         }
     }
 }
@@ -178,14 +179,14 @@ fn is_within(reference: f64, result: f64, threshold: f64) -> bool {
 
 /// One figure of several runs of both sides, judged.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Judgement {
+pub struct JudgedFigure {
     /// What it is.
-    pub address: Address,
+    pub address: FigureAddress,
     /// Both sides, their ratio and the verdict.
     pub comparison: Comparison,
 }
 
-impl Judgement {
+impl JudgedFigure {
     /// Judges figures all together.
     ///
     /// # Errors
@@ -193,8 +194,8 @@ impl Judgement {
     ///
     /// # Panics
     /// As [`compare`].
-    pub fn all(cells: Vec<(Address, [Vec<f64>; 2])>, question: &Question) -> Result<Vec<Self>, Error> {
-        let (addresses, sides): (Vec<Address>, Vec<Sides>) = cells
+    pub fn all(cells: Vec<(FigureAddress, [Vec<f64>; 2])>, question: &Question) -> Result<Vec<Self>, Error> {
+        let (addresses, sides): (Vec<FigureAddress>, Vec<Sides>) = cells
             .into_iter()
             .map(|(address, values)| {
                 let is_better_if_more = is_better_if_more(&address);
@@ -225,7 +226,7 @@ pub struct ByRuns {
     /// What was asked.
     pub question: Question,
     /// Sub-experiment by sub-experiment.
-    pub judgements: Vec<Judgement>,
+    pub judgements: Vec<JudgedFigure>,
     /// Rounds that do not count, a line each.
     pub failures: Vec<String>,
     /// Figures that have no ratio, a line each.
@@ -242,9 +243,13 @@ impl ByRuns {
     ///
     /// # Errors
     /// As [`compare`].
-    pub fn new([reference, results]: [&Results; 2], selection: &Selection, question: Question) -> Result<Self, Error> {
+    pub fn new(
+        [reference, results]: [&JudgedResults; 2],
+        selection: &Selection,
+        question: Question,
+    ) -> Result<Self, Error> {
         let sides = [reference, results].map(|side| selection.select(&side.whole()));
-        let found: HashMap<&Address, &Selected> = sides[1].iter().map(|one| (&one.address, one)).collect();
+        let found: HashMap<&FigureAddress, &Selected> = sides[1].iter().map(|one| (&one.address, one)).collect();
         let (mut cells, mut without_ratio) = (Vec::new(), Vec::new());
         for one in &sides[0] {
             let Some(other) = found.get(&one.address) else { continue };
@@ -256,7 +261,7 @@ impl ByRuns {
         }
         Ok(Self {
             question,
-            judgements: Judgement::all(cells, &question)?,
+            judgements: JudgedFigure::all(cells, &question)?,
             failures: [reference.failures("reference"), results.failures("results")].concat(),
             without_ratio,
             missing: one_sided([reference, results], [&sides[0], &sides[1]]),
@@ -266,20 +271,20 @@ impl ByRuns {
 
     /// Whether nothing regressed, and nothing of the reference is missing. If `strict`, nothing is new either.
     pub fn passed(&self, strict: bool) -> bool {
-        let regressed = self.judgements.iter().any(Judgement::is_regressed);
+        let regressed = self.judgements.iter().any(JudgedFigure::is_regressed);
         !regressed && self.missing.is_empty() && (self.new.is_empty() || !strict)
     }
 }
 
 /// What is compared by its ratio; nothing where no run lost anything.
-fn with_ratio(both: [&Selected; 2]) -> Option<(Address, [Vec<f64>; 2])> {
+fn with_ratio(both: [&Selected; 2]) -> Option<(FigureAddress, [Vec<f64>; 2])> {
     let (address, values) = (both[0].address.clone(), both.map(Selected::values));
     if address.figure != Figure::LossShare {
         return Some((address, values));
     }
     let is_lost = values.iter().flatten().any(|loss| *loss > 0.0);
     let delivered = values.map(|side| side.into_iter().map(|loss| 1.0 - loss).collect());
-    is_lost.then_some((Address { figure: Figure::DeliveredShare, ..address }, delivered))
+    is_lost.then_some((FigureAddress { figure: Figure::DeliveredShare, ..address }, delivered))
 }
 
 #[cfg(test)]
@@ -293,20 +298,26 @@ mod tests {
             let decimal =
                 |thousandths: u64| format!("{}.{:03}", thousandths / 1000, thousandths % 1000).parse::<f64>().unwrap();
             let (reference, limit) = (decimal(thousandths * 10), decimal(thousandths * 11));
-            assert_eq!(of(reference, limit, 0.1), Outcome::Passed, "{reference}");
-            assert_eq!(of(reference, decimal(thousandths * 11 + 1), 0.1), Outcome::Failed, "{reference}");
+            assert_eq!(of(reference, limit, 0.1), ThresholdOutcome::Passed, "{reference}");
+            assert_eq!(of(reference, decimal(thousandths * 11 + 1), 0.1), ThresholdOutcome::Failed, "{reference}");
         }
-        assert_eq!((of(2.0, 2.0, 0.0), of(2.0, 2.001, 0.0)), (Outcome::Passed, Outcome::Failed));
-        assert_eq!((of(0.0, 0.0, 0.1), of(0.0, 0.001, 0.1)), (Outcome::Passed, Outcome::Failed));
-        assert_eq!((of(1.0, f64::NAN, 0.1), of(f64::NAN, 1.0, 0.1)), (Outcome::Failed, Outcome::Failed));
+        assert_eq!((of(2.0, 2.0, 0.0), of(2.0, 2.001, 0.0)), (ThresholdOutcome::Passed, ThresholdOutcome::Failed));
+        assert_eq!((of(0.0, 0.0, 0.1), of(0.0, 0.001, 0.1)), (ThresholdOutcome::Passed, ThresholdOutcome::Failed));
+        assert_eq!(
+            (of(1.0, f64::NAN, 0.1), of(f64::NAN, 1.0, 0.1)),
+            (ThresholdOutcome::Failed, ThresholdOutcome::Failed)
+        );
     }
 
     #[test]
     fn less_is_worse_of_rates_and_one_side_is_named() {
         let rate = |result| outcome(Some(1100.0), Some(result), true, 0.1);
-        assert_eq!((rate(1000.0), rate(999.0), rate(9999.0)), (Outcome::Passed, Outcome::Failed, Outcome::Passed));
-        assert_eq!(outcome(None, Some(1.0), true, 0.1), Outcome::New);
-        assert_eq!(outcome(Some(1.0), None, true, 0.1), Outcome::Missing);
+        assert_eq!(
+            (rate(1000.0), rate(999.0), rate(9999.0)),
+            (ThresholdOutcome::Passed, ThresholdOutcome::Failed, ThresholdOutcome::Passed)
+        );
+        assert_eq!(outcome(None, Some(1.0), true, 0.1), ThresholdOutcome::New);
+        assert_eq!(outcome(Some(1.0), None, true, 0.1), ThresholdOutcome::Missing);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Figures over time: their steps and slow drifts.
 
-use crate::results::{MachineFacts, Results, differences};
+use crate::results::{JudgedResults, MachineFacts, differences};
 use crate::selection::Selection;
 use std::collections::HashMap;
-use tripmeter_model::address::Address;
+use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::Figure;
 use tripmeter_stats::Error;
 use tripmeter_stats::change_points::StepOptions;
@@ -11,7 +11,7 @@ use tripmeter_stats::slow_drift;
 
 /// A figure of one experiment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Point {
+pub struct HistoryPoint {
     /// The place of the experiment in its [`History`].
     pub experiment: usize,
     /// Of several rounds put together: what differs from one experiment to the next is the same for all rounds of one, so
@@ -21,11 +21,11 @@ pub struct Point {
 
 /// One figure in every experiment that has it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Series {
+pub struct HistorySeries {
     /// What it is.
-    pub address: Address,
+    pub address: FigureAddress,
     /// Oldest first.
-    pub points: Vec<Point>,
+    pub points: Vec<HistoryPoint>,
 }
 
 /// Experiments over time.
@@ -36,15 +36,15 @@ pub struct History {
     /// What each was measured on.
     pub machines: Vec<MachineFacts>,
     /// Every selected figure, in the order of first appearance.
-    pub series: Vec<Series>,
-    places: HashMap<Address, usize>,
+    pub series: Vec<HistorySeries>,
+    places: HashMap<FigureAddress, usize>,
 }
 
 /// A step or a slow drift of one figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// The figure.
-    pub address: Address,
+    pub address: FigureAddress,
     /// The first experiment after a step, or of a drift.
     pub since: String,
     /// The last experiment of a drift; `None`: it is a step.
@@ -75,23 +75,23 @@ impl KnownMark {
         Self { experiment: experiment.to_owned(), sub_experiment: sub }
     }
 
-    fn is_of(&self, series: &Series) -> bool {
+    fn is_of(&self, series: &HistorySeries) -> bool {
         self.sub_experiment.as_ref().is_none_or(|name| *name == series.address.sub_experiment)
     }
 }
 
 impl History {
     /// Adds the newest experiment: its trusted figures.
-    pub fn add(&mut self, name: &str, results: &Results, selection: &Selection) {
+    pub fn add(&mut self, name: &str, results: &JudgedResults, selection: &Selection) {
         let experiment = self.experiments.len();
         self.experiments.push(name.to_owned());
         self.machines.push(results.machine());
         for one in selection.select(&results.trusted()) {
             let place = *self.places.entry(one.address.clone()).or_insert(self.series.len());
             if place == self.series.len() {
-                self.series.push(Series { address: one.address, points: Vec::new() });
+                self.series.push(HistorySeries { address: one.address, points: Vec::new() });
             }
-            self.series[place].points.push(Point { experiment, value: one.value });
+            self.series[place].points.push(HistoryPoint { experiment, value: one.value });
         }
     }
 
@@ -101,8 +101,8 @@ impl History {
     }
 
     /// The place of a mark among the points of a figure.
-    fn place(&self, mark: &KnownMark, series: &Series) -> Option<usize> {
-        let is_marked = |point: &Point| self.experiments[point.experiment] == mark.experiment;
+    fn place(&self, mark: &KnownMark, series: &HistorySeries) -> Option<usize> {
+        let is_marked = |point: &HistoryPoint| self.experiments[point.experiment] == mark.experiment;
         series.points.iter().position(is_marked).filter(|_| mark.is_of(series))
     }
 
@@ -120,7 +120,7 @@ impl History {
         let (mut found, mut count) = (Vec::new(), 0);
         for series in self.series.iter().filter(|series| series.address.figure != Figure::LossShare) {
             let points = series.points.iter().filter(|point| point.value > 0.0 && point.value.is_finite());
-            let series = Series { address: series.address.clone(), points: points.cloned().collect() };
+            let series = HistorySeries { address: series.address.clone(), points: points.cloned().collect() };
             if !series.points.is_empty() {
                 let of_one = self.changes_of(&series, steps, drifts, options);
                 found.extend(of_one.map_err(|error| format!("'{}': {error}", series.address))?);
@@ -132,7 +132,7 @@ impl History {
 
     fn changes_of(
         &self,
-        series: &Series,
+        series: &HistorySeries,
         steps: &[KnownMark],
         drifts: &[KnownMark],
         options: &StepOptions,

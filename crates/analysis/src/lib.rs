@@ -25,6 +25,6 @@ pub mod selection;
 pub mod series;
 pub mod table;
 
-pub use results::Results;
+pub use results::JudgedResults;
 pub use selection::{Selected, Selection};
 pub use table::{MetricTable, Rounds, Row};

@@ -3,14 +3,14 @@
 use crate::check::CheckedLimit;
 use crate::selection::Selected;
 use std::collections::HashMap;
-use tripmeter_model::address::Address;
+use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::Better;
-use tripmeter_model::limits::{Limit, Limits};
+use tripmeter_model::limits::{FigureLimits, Limit};
 use tripmeter_stats::quantile_of;
 
 /// The figures of one run.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct LimitRun {
     /// For people.
     pub name: String,
     /// Each with the value of this run alone.
@@ -19,7 +19,7 @@ pub struct Run {
 
 /// What some runs have and others lack.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub struct RunGap {
     /// A sub-experiment, one of its payloads, or a figure, as [`crate::selection::missing`] tells it.
     pub what: String,
     /// Names of the runs without it.
@@ -28,14 +28,14 @@ pub struct Gap {
 
 /// Limits made of runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Derived {
+pub struct DerivedLimits {
     /// In the order of first appearance.
-    pub limits: Limits,
+    pub limits: FigureLimits,
     /// What is missing in some runs.
-    pub gaps: Vec<Gap>,
+    pub gaps: Vec<RunGap>,
 }
 
-impl Derived {
+impl DerivedLimits {
     /// The `p` quantile of each figure over all runs that have it; of what is better if there is more, the quantile as far
     /// from the other end.
     ///
@@ -44,9 +44,9 @@ impl Derived {
     ///
     /// # Panics
     /// If `p` is outside 0 to 1.
-    pub fn of(runs: &[Run], p: f64) -> Result<Self, String> {
+    pub fn of(runs: &[LimitRun], p: f64) -> Result<Self, String> {
         let mut all: Vec<Selected> = Vec::new();
-        let mut values: HashMap<&Address, Vec<f64>> = HashMap::new();
+        let mut values: HashMap<&FigureAddress, Vec<f64>> = HashMap::new();
         for (run, one) in runs.iter().flat_map(|run| run.figures.iter().map(move |one| (run, one))) {
             let Selected { address, value, .. } = one;
             if !value.is_finite() {
@@ -62,13 +62,14 @@ impl Derived {
             let p = if address.figure.better() == Better::Higher { 1.0 - p } else { p };
             Some(Limit { address: address.clone(), limit: quantile_of(&values[address], p)? })
         };
-        Ok(Self { limits: Limits { rows: all.iter().filter_map(limit).collect() }, gaps: gaps(runs, &all) })
+        Ok(Self { limits: FigureLimits { rows: all.iter().filter_map(limit).collect() }, gaps: gaps(runs, &all) })
     }
 
     /// Every figure of the runs that is beyond its limit, with the name of the run. What a run lacks is not among them.
-    pub fn broken<'a>(&self, runs: &'a [Run]) -> Vec<(&'a str, CheckedLimit)> {
-        let limits: HashMap<&Address, &Limit> = self.limits.rows.iter().map(|limit| (&limit.address, limit)).collect();
-        let of_run = |run: &'a Run| {
+    pub fn broken<'a>(&self, runs: &'a [LimitRun]) -> Vec<(&'a str, CheckedLimit)> {
+        let limits: HashMap<&FigureAddress, &Limit> =
+            self.limits.rows.iter().map(|limit| (&limit.address, limit)).collect();
+        let of_run = |run: &'a LimitRun| {
             let checked = |one: &Selected| {
                 let limit = (*limits.get(&one.address)?).clone();
                 Some(CheckedLimit { limit, value: Some(one.value) })
@@ -80,13 +81,13 @@ impl Derived {
     }
 }
 
-fn gaps(runs: &[Run], all: &[Selected]) -> Vec<Gap> {
-    let mut gaps: Vec<Gap> = Vec::new();
+fn gaps(runs: &[LimitRun], all: &[Selected]) -> Vec<RunGap> {
+    let mut gaps: Vec<RunGap> = Vec::new();
     for run in runs {
         for what in crate::selection::missing(all, &run.figures) {
             match gaps.iter_mut().find(|gap| gap.what == what) {
                 Some(gap) => gap.missing_in.push(run.name.clone()),
-                None => gaps.push(Gap { what, missing_in: vec![run.name.clone()] }),
+                None => gaps.push(RunGap { what, missing_in: vec![run.name.clone()] }),
             }
         }
     }
@@ -102,27 +103,28 @@ mod tests {
     const MEDIAN: (Figure, Statistic) = (Figure::RttHalf, Statistic::P50);
     const RATE: (Figure, Statistic) = (Figure::ReceivedRate, Statistic::Value);
 
-    fn run(name: &str, figures: &[(&str, u64, (Figure, Statistic), f64)]) -> Run {
+    fn run(name: &str, figures: &[(&str, u64, (Figure, Statistic), f64)]) -> LimitRun {
         let selected = |&(sub, bytes, kind, value): &(&str, u64, (Figure, Statistic), f64)| {
             let address = limit(sub, bytes, kind, 0.0).address;
             Selected { address, rounds: vec![(1, value)], value }
         };
-        Run { name: name.to_owned(), figures: figures.iter().map(selected).collect() }
+        LimitRun { name: name.to_owned(), figures: figures.iter().map(selected).collect() }
     }
 
     #[test]
     fn five_medians_make_a_limit_between_the_two_largest() {
-        let runs: Vec<Run> = (1..=5)
+        let runs: Vec<LimitRun> = (1..=5)
             .map(|at: u32| {
                 let value = f64::from(at);
                 run(&at.to_string(), &[("a", 16, MEDIAN, value), ("a", 16, RATE, 100.0 * value)])
             })
             .collect();
-        let at = |p: f64| Derived::of(&runs, p).unwrap().limits.rows.iter().map(|row| row.limit).collect::<Vec<_>>();
+        let at =
+            |p: f64| DerivedLimits::of(&runs, p).unwrap().limits.rows.iter().map(|row| row.limit).collect::<Vec<_>>();
         assert_eq!((at(0.99)[0] * 1000.0).round(), 4960.0);
         assert_eq!((at(0.0), at(1.0), at(0.75)), (vec![1.0, 500.0], vec![5.0, 100.0], vec![4.0, 200.0]));
         let broken_at = |p: f64| {
-            let derived = Derived::of(&runs, p).unwrap();
+            let derived = DerivedLimits::of(&runs, p).unwrap();
             derived.broken(&runs).iter().map(|(run, one)| ((*run).to_owned(), one.value)).collect::<Vec<_>>()
         };
         assert_eq!(broken_at(0.99), [("1".to_owned(), Some(100.0)), ("5".to_owned(), Some(5.0))]);
@@ -131,9 +133,13 @@ mod tests {
 
     #[test]
     fn a_run_meets_limits_made_of_it_alone_whatever_its_decimals() {
+<<<<<<< HEAD
+        let runs = [run("1", &[("a", 16, MEDIAN, 999.000_4), ("a", 16, RATE, 999.999_6)])];
+=======
         let runs = [run("1", &[("a", 16, MEDIAN, 1_000.000_4), ("a", 16, RATE, 999.999_6)])];
+>>>>>>> eprosima
         for p in [0.0, 0.5, 0.99, 1.0] {
-            assert_eq!(Derived::of(&runs, p).unwrap().broken(&runs), []);
+            assert_eq!(DerivedLimits::of(&runs, p).unwrap().broken(&runs), []);
         }
     }
 
@@ -144,10 +150,10 @@ mod tests {
             run("2", &[("a", 64, MEDIAN, 2.0)]),
             run("3", &[("b", 16, MEDIAN, 1.0)]),
         ];
-        let derived = Derived::of(&runs, 0.99).unwrap();
+        let derived = DerivedLimits::of(&runs, 0.99).unwrap();
         let told: Vec<String> = derived.limits.rows.iter().map(|row| row.address.to_string()).collect();
         assert_eq!(told, ["a at 64: rtt_half_ns.p50", "a at 16: rtt_half_ns.p50", "b at 16: rtt_half_ns.p50"]);
-        let gap = |what: &str, missing: &[&str]| Gap {
+        let gap = |what: &str, missing: &[&str]| RunGap {
             what: what.to_owned(),
             missing_in: missing.iter().map(|&run| run.to_owned()).collect(),
         };
@@ -156,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_figure_that_is_no_number_is_an_error() {
-        let told = Derived::of(&[run("r7", &[("a", 16, MEDIAN, f64::NAN)])], 0.99).unwrap_err();
+        let told = DerivedLimits::of(&[run("r7", &[("a", 16, MEDIAN, f64::NAN)])], 0.99).unwrap_err();
         assert!(told.contains("run 'r7': a at 16: rtt_half_ns.p50 is NaN"), "{told}");
     }
 }

@@ -3,8 +3,8 @@
 //! A side that failed in a round has no figures of it: what it measured before it failed is not taken either, as a failure
 //! may have to do with how long things take. The failure is told instead.
 
-use crate::comparison::Judgement;
-use tripmeter_model::address::Address;
+use crate::comparison::JudgedFigure;
+use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus, SubExperimentResult};
 use tripmeter_model::metric::Stream;
@@ -105,7 +105,12 @@ impl<'a> Pairs<'a> {
     ///
     /// # Panics
     /// If the question has a number outside its range.
-    pub fn judged(&self, sub_experiment: &str, payloads: &[u64], question: &Question) -> Result<Vec<Judgement>, Error> {
+    pub fn judged(
+        &self,
+        sub_experiment: &str,
+        payloads: &[u64],
+        question: &Question,
+    ) -> Result<Vec<JudgedFigure>, Error> {
         let mut cells = Vec::new();
         for &payload_bytes in payloads {
             let of_payload = || self.pairs.iter().filter(|pair| pair.cells[0].payload_bytes == payload_bytes);
@@ -117,10 +122,10 @@ impl<'a> Pairs<'a> {
                     [0, 1].map(|side| of_payload().map(|pair| judged(&pair.figures[side], statistic)).collect());
                 let (load, stream, figure) = (OfferedLoad::Closed, Stream::all(), Figure::RttHalf);
                 let sub_experiment = sub_experiment.to_owned();
-                cells.push((Address { sub_experiment, payload_bytes, load, stream, figure, statistic }, values));
+                cells.push((FigureAddress { sub_experiment, payload_bytes, load, stream, figure, statistic }, values));
             }
         }
-        Judgement::all(cells, question)
+        JudgedFigure::all(cells, question)
     }
 }
 

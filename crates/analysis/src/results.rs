@@ -27,14 +27,14 @@ const SETTINGS: [&str; 7] = [
 
 /// An experiment that is judged.
 #[derive(Clone, Debug)]
-pub struct Results {
+pub struct JudgedResults {
     /// What was measured.
     pub manifest: Manifest,
     /// Damaged messages are no reason to leave figures out.
     pub allows_damage: bool,
 }
 
-impl Results {
+impl JudgedResults {
     /// Every figure that is there.
     pub fn table(&self) -> MetricTable {
         MetricTable::of(&self.manifest)

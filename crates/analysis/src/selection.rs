@@ -3,7 +3,7 @@
 use crate::derived;
 use crate::table::{MetricTable, Row};
 use std::collections::HashSet;
-use tripmeter_model::address::{Address, FigureName};
+use tripmeter_model::address::{FigureAddress, FigureName};
 use tripmeter_model::figure::{Better, Figure, Fold, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_stats::{losses, median};
@@ -51,7 +51,7 @@ pub enum SelectionError {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selected {
     /// Where it is.
-    pub address: Address,
+    pub address: FigureAddress,
     /// The rounds that have it, ascending, and its value in each.
     pub rounds: Vec<(u32, f64)>,
     /// The rounds put together, as the figure is.
@@ -152,7 +152,7 @@ fn selected(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, stat
             (found.rounds.iter().copied().zip(found.values.iter().copied()).collect(), found.folded())
         }
     };
-    let address = Address {
+    let address = FigureAddress {
         sub_experiment: table.sub(row).to_owned(),
         payload_bytes: row.payload_bytes,
         load: table.load(row),
@@ -198,8 +198,8 @@ fn there(tables: &[&MetricTable]) -> Vec<String> {
 
 /// What is missing of one side, each as coarsely as it can be told: whole sub-experiments, payloads and loads, or figures.
 pub fn missing(of_one: &[Selected], of_other: &[Selected]) -> Vec<String> {
-    let place = |address: &Address| format!("{} at {}", address.sub_experiment, address.place());
-    let addresses: HashSet<&Address> = of_other.iter().map(|one| &one.address).collect();
+    let place = |address: &FigureAddress| format!("{} at {}", address.sub_experiment, address.place());
+    let addresses: HashSet<&FigureAddress> = of_other.iter().map(|one| &one.address).collect();
     let places: HashSet<String> = of_other.iter().map(|one| place(&one.address)).collect();
     let subs: HashSet<&str> = of_other.iter().map(|one| one.address.sub_experiment.as_str()).collect();
     let mut told: Vec<String> = Vec::new();

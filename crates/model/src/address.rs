@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 /// Where a figure is found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Address {
+pub struct FigureAddress {
     /// The name of the sub-experiment.
     pub sub_experiment: String,
     /// Bytes of every message.
@@ -32,14 +32,14 @@ fn as_text<T: fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S
     serializer.collect_str(value)
 }
 
-impl Hash for Address {
+impl Hash for FigureAddress {
     fn hash<H: Hasher>(&self, state: &mut H) {
         // Without the load, which has fractions: few addresses differ in it alone.
         (&self.sub_experiment, self.payload_bytes, &self.stream, self.figure, self.statistic).hash(state);
     }
 }
 
-impl Address {
+impl FigureAddress {
     /// Its unit.
     pub fn unit(&self) -> Unit {
         self.figure.unit()
@@ -58,7 +58,7 @@ impl Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for FigureAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} at {}: {}", self.sub_experiment, self.place(), self.name())
     }
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn an_address_is_told_from_coarse_to_fine() {
-        let address = Address {
+        let address = FigureAddress {
             sub_experiment: "uds".to_owned(),
             payload_bytes: 65536,
             load: OfferedLoad::Rate { hz: 1000.0 },
@@ -116,7 +116,7 @@ mod tests {
             statistic: Statistic::P99,
         };
         assert_eq!(address.to_string(), "uds at 64k 1000hz: follower=last one_way_ns.p99");
-        let closed = Address { load: OfferedLoad::Closed, stream: Stream::all(), ..address };
+        let closed = FigureAddress { load: OfferedLoad::Closed, stream: Stream::all(), ..address };
         assert_eq!(closed.to_string(), "uds at 64k: one_way_ns.p99");
         let json = serde_json::to_value(&closed).unwrap();
         assert_eq!((&json["offered_load"], &json["stream"]), (&"closed".into(), &"all".into()));

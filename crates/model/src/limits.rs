@@ -1,6 +1,6 @@
 //! Limits of figures by their addresses, as a CSV file in the units of `metrics.csv`.
 
-use crate::address::Address;
+use crate::address::FigureAddress;
 use crate::figure::{Better, Figure};
 use crate::file::{self, FileError};
 use crate::printable;
@@ -18,7 +18,7 @@ pub const HEADER: [&str; 7] =
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     /// What it is the limit of.
-    pub address: Address,
+    pub address: FigureAddress,
     /// In the unit of the figure, finite.
     pub limit: f64,
 }
@@ -32,12 +32,12 @@ impl Limit {
 
 /// Limits, in the order of their file.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Limits {
+pub struct FigureLimits {
     /// One for each address.
     pub rows: Vec<Limit>,
 }
 
-impl Limits {
+impl FigureLimits {
     /// Reads a file; other columns are ignored.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl Limits {
     }
 
     /// The limit of an address.
-    pub fn of(&self, address: &Address) -> Option<&Limit> {
+    pub fn of(&self, address: &FigureAddress) -> Option<&Limit> {
         self.rows.iter().find(|limit| limit.address == *address)
     }
 
@@ -136,11 +136,11 @@ impl LineOfLimits<'_> {
         if figure.better() == Better::Neither {
             return Err(self.wrong(4, "has no limit: neither less nor more of it is better"));
         }
-        let address = Address {
+        let address = FigureAddress {
             sub_experiment: printable::line(self.texts[0]).into_owned(),
             payload_bytes: self.texts[1].parse().map_err(|_| self.wrong(1, "is no number of bytes"))?,
             load: self.value(2)?,
-            stream: self.value(3)?,
+            stream: printable::line(self.texts[3]).parse().map_err(|why: String| self.wrong(3, &why))?,
             figure,
             statistic: self.value(5)?,
         };
@@ -166,11 +166,11 @@ mod tests {
         uds,1024,closed,all,rtt_half_ns,p99,2500.5\nuds,1024,closed,all,loss_share,value,0\n\
         uds,64,1000hz,follower=last,service_ns,p50,0.30000000000000004\ntcp,64,max,all,received_rate_hz,value,1000\n";
 
-    fn parsed(text: &str) -> Result<Limits, FileError> {
+    fn parsed(text: &str) -> Result<FigureLimits, FileError> {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("limits.csv");
         std::fs::write(&file, text).unwrap();
-        Limits::read(&file)
+        FigureLimits::read(&file)
     }
 
     #[test]

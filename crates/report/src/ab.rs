@@ -9,7 +9,7 @@ use crate::series;
 use crate::verdicts;
 use std::collections::BTreeSet;
 use tripmeter_analysis::MetricTable;
-use tripmeter_analysis::comparison::Judgement;
+use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_analysis::pairs::Pairs;
 use tripmeter_model::manifest::{Counts, Manifest, RunStatus};
 use tripmeter_model::payload::display_size;
@@ -32,7 +32,7 @@ pub struct Ab<'a> {
     /// The change that was to be seen.
     pub effect: f64,
     /// What was found.
-    pub comparisons: &'a [Judgement],
+    pub comparisons: &'a [JudgedFigure],
     /// Why there are not more rounds; empty if as many are there as were asked for.
     pub stopped: &'a str,
 }

@@ -56,14 +56,14 @@ fn row(change: &Change) -> Vec<Cell> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tripmeter_model::address::Address;
+    use tripmeter_model::address::FigureAddress;
     use tripmeter_model::figure::{Figure, Statistic};
     use tripmeter_model::metric::Stream;
     use tripmeter_model::pace::OfferedLoad;
 
     #[test]
     fn a_line_for_each_change() {
-        let address = Address {
+        let address = FigureAddress {
             sub_experiment: "uds".to_owned(),
             payload_bytes: 1024,
             load: OfferedLoad::Closed,

@@ -2,7 +2,7 @@
 
 use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
 use crate::verdicts::{self, address_cells, address_columns, change_cell, one_sided, value_cell, value_column};
-use tripmeter_analysis::comparison::{ByRuns, ByThreshold, Compared, ComparedSub, Outcome};
+use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ComparedFigure, ComparedSub, ThresholdOutcome};
 
 /// How sides are called in tables.
 const SIDES: [&str; 2] = ["reference", "result"];
@@ -70,12 +70,12 @@ fn details(one: &ComparedSub) -> Table {
         Column::numbers("increase_percent", "increase", "", Digits::Change, ""),
         Column::words("outcome", "outcome", ""),
     ]);
-    let row = |one: &Compared| {
+    let row = |one: &ComparedFigure| {
         let cells = address_cells(&one.address).into_iter().chain([
             value_cell(one.address.figure, one.reference),
             value_cell(one.address.figure, one.result),
             change_cell(one.increase()),
-            Cell::text(if one.outcome == Outcome::Failed { "FAILED" } else { one.outcome.name() }),
+            Cell::text(if one.outcome == ThresholdOutcome::Failed { "FAILED" } else { one.outcome.name() }),
         ]);
         (None, cells.collect())
     };
@@ -87,7 +87,11 @@ fn row(one: &ComparedSub, strict: bool) -> Vec<Cell> {
     let name = worst.map(|worst| format!("{} at {}", worst.address.name(), worst.address.place()));
     vec![
         Cell::text(&one.name),
-        Cell::text(format!("{}/{}", one.count(Outcome::Passed), one.compared.len() - one.count(Outcome::New))),
+        Cell::text(format!(
+            "{}/{}",
+            one.count(ThresholdOutcome::Passed),
+            one.compared.len() - one.count(ThresholdOutcome::New)
+        )),
         Cell::text(name.unwrap_or_default()),
         worst.map_or(Cell::text(""), |worst| change_cell(worst.increase())),
         Cell::text(if one.passed(strict) { "passed" } else { "FAILED" }),
@@ -97,8 +101,8 @@ fn row(one: &ComparedSub, strict: bool) -> Vec<Cell> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tripmeter_analysis::comparison::Judgement;
-    use tripmeter_model::address::Address;
+    use tripmeter_analysis::comparison::JudgedFigure;
+    use tripmeter_model::address::FigureAddress;
     use tripmeter_model::figure::{Figure, Statistic};
     use tripmeter_model::metric::Stream;
     use tripmeter_model::pace::OfferedLoad;
@@ -106,9 +110,16 @@ mod tests {
     use tripmeter_stats::power::Layout;
     use tripmeter_stats::runs::Question;
 
-    fn address(name: &str, figure: Figure, statistic: Statistic) -> Address {
+    fn address(name: &str, figure: Figure, statistic: Statistic) -> FigureAddress {
         let (sub_experiment, payload_bytes) = (name.to_owned(), 1024);
-        Address { sub_experiment, payload_bytes, load: OfferedLoad::Closed, stream: Stream::all(), figure, statistic }
+        FigureAddress {
+            sub_experiment,
+            payload_bytes,
+            load: OfferedLoad::Closed,
+            stream: Stream::all(),
+            figure,
+            statistic,
+        }
     }
 
     #[test]
@@ -119,7 +130,7 @@ mod tests {
         let cell = |name: &str, ratio: f64| (address(name, Figure::RttHalf, Statistic::P50), [side(1.0), side(ratio)]);
         let mut made = ByRuns {
             question,
-            judgements: Judgement::all(vec![cell("uds", 1.0), cell("tcp", 2.0)], &question).unwrap(),
+            judgements: JudgedFigure::all(vec![cell("uds", 1.0), cell("tcp", 2.0)], &question).unwrap(),
             failures: vec!["uds, round 3 of the results: it hangs".to_owned()],
             without_ratio: Vec::new(),
             missing: vec!["mq".to_owned()],
@@ -144,15 +155,15 @@ mod tests {
 
     #[test]
     fn a_line_for_each_sub_experiment_by_threshold() {
-        let compared = |figure, reference, result, outcome| Compared {
+        let compared = |figure, reference, result, outcome| ComparedFigure {
             address: address("uds", figure, if figure == Figure::RttHalf { Statistic::P50 } else { Statistic::Value }),
             reference: Some(reference),
             result: Some(result),
             outcome,
         };
         let bad = vec![
-            compared(Figure::RttHalf, 2000.0, 3000.0, Outcome::Failed),
-            compared(Figure::ReceivedRate, 1000.0, 1100.0, Outcome::Passed),
+            compared(Figure::RttHalf, 2000.0, 3000.0, ThresholdOutcome::Failed),
+            compared(Figure::ReceivedRate, 1000.0, 1100.0, ThresholdOutcome::Passed),
         ];
         let both = vec![ComparedSub { name: "uds".to_owned(), compared: bad, distrust: None }];
         let made = ByThreshold { both, missing: vec!["mq".to_owned()], new: Vec::new() };

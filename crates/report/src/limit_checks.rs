@@ -3,15 +3,15 @@
 use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
 use crate::number::counted;
 use crate::verdicts::{address_cells, address_columns, change_cell, value_cell, value_column};
-use tripmeter_analysis::check::{CheckedLimit, CheckedSub, ExperimentCheck};
-use tripmeter_model::limits::{Limit, Limits};
+use tripmeter_analysis::check::{CheckedLimit, CheckedSub, ResultsCheck};
+use tripmeter_model::limits::{FigureLimits, Limit};
 
 /// Stands for figures that there are limits of.
 const NOT_MEASURED: &str = "not measured";
 
 /// A row for each sub-experiment with the figure that is nearest to its limit or farthest beyond it, before it every limit if
 /// `detailed`, and below it what was not checked and the verdict.
-pub fn limit_checks(check: &ExperimentCheck, detailed: bool, strict: bool) -> Document {
+pub fn limit_checks(check: &ResultsCheck, detailed: bool, strict: bool) -> Document {
     let details = check.checked.iter().filter(|_| detailed).map(details);
     let mut blocks: Vec<Block> = details.map(Block::Table).collect();
     if !check.checked.is_empty() {
@@ -41,7 +41,7 @@ pub fn limit_checks(check: &ExperimentCheck, detailed: bool, strict: bool) -> Do
 }
 
 /// A row for each limit.
-pub fn limits(limits: &Limits) -> Document {
+pub fn limits(limits: &FigureLimits) -> Document {
     let columns = [Column::words("sub_experiment", "sub-experiment", "").merged()].into_iter().chain(address_columns());
     let columns = columns.chain([Column::words("bound", "", ""), value_column("limit", "limit")]);
     let row = |limit: &Limit| {
@@ -97,7 +97,7 @@ fn one_sided(names: &[String], what: &str, strict: bool) -> Option<Note> {
     (!names.is_empty()).then(|| Note::new(severity, "of one side only", None, text()))
 }
 
-fn verdict(check: &ExperimentCheck, strict: bool) -> String {
+fn verdict(check: &ResultsCheck, strict: bool) -> String {
     let (passed, all) = check.counts();
     let one_sided = if strict { check.without_limits.len() + check.not_measured.len() } else { 0 };
     let judged = counted(check.checked.len() + one_sided, "sub-experiment");
@@ -111,13 +111,13 @@ fn verdict(check: &ExperimentCheck, strict: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tripmeter_model::address::Address;
+    use tripmeter_model::address::FigureAddress;
     use tripmeter_model::figure::{Figure, Statistic};
     use tripmeter_model::metric::Stream;
     use tripmeter_model::pace::OfferedLoad;
 
     fn limit(figure: Figure, statistic: Statistic, limit: f64) -> Limit {
-        let address = Address {
+        let address = FigureAddress {
             sub_experiment: "uds".to_owned(),
             payload_bytes: 1024,
             load: OfferedLoad::Closed,
@@ -141,16 +141,13 @@ mod tests {
         let good =
             one("uds", &[(median.clone(), Some(1500.0)), (p99.clone(), Some(2000.0)), (loss.clone(), Some(0.0))]);
         let bad = one("tcp", &[(median, Some(2500.0)), (loss, Some(0.05)), (p99, None)]);
-        let check = ExperimentCheck {
-            checked: vec![good, bad],
-            without_limits: vec!["new".to_owned()],
-            not_measured: Vec::new(),
-        };
+        let check =
+            ResultsCheck { checked: vec![good, bad], without_limits: vec!["new".to_owned()], not_measured: Vec::new() };
         let of = |detailed, strict| crate::fixture::text(&limit_checks(&check, detailed, strict));
         let golden = "\
-sub-experiment passed worst figure           from limit verdict
----------------------------------------------------------------
-uds               3/3 rtt_half_ns.p99 at 1k      +0.0 % passed
+sub-experiment passed worst figure            from limit verdict
+----------------------------------------------------------------
+uds               3/3 rtt_half_ns.p99 at 1k       +0.0 % passed
 tcp               0/3 rtt_half_ns.p99 at 1k not measured FAILED
 
 not checked: 1 sub-experiment without limits: new
@@ -175,7 +172,7 @@ not checked: 1 sub-experiment without limits: new
     fn limits_are_upper_or_lower_ones() {
         let rows =
             vec![limit(Figure::RttHalf, Statistic::P50, 2000.0), limit(Figure::ReceivedRate, Statistic::Value, 5.0)];
-        let text = crate::fixture::text(&limits(&Limits { rows }));
+        let text = crate::fixture::text(&limits(&FigureLimits { rows }));
         let rows = crate::fixture::squeezed(&text);
         assert_eq!(
             rows[rows.len() - 2..],

@@ -1,8 +1,8 @@
 //! Figures by address in tables, and comparisons of several runs with their verdicts.
 
 use crate::document::{Cell, Column, Digits, Note, Severity, Table};
-use tripmeter_analysis::comparison::Judgement;
-use tripmeter_model::address::Address;
+use tripmeter_analysis::comparison::JudgedFigure;
+use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Unit};
 use tripmeter_model::metric::Interval;
 use tripmeter_model::pace::OfferedLoad;
@@ -20,7 +20,7 @@ pub fn address_columns() -> [Column; 3] {
 }
 
 /// A cell for each of [`address_columns`].
-pub fn address_cells(address: &Address) -> [Cell; 3] {
+pub fn address_cells(address: &FigureAddress) -> [Cell; 3] {
     let load = if address.load == OfferedLoad::Closed { String::new() } else { address.load.to_string() };
     [Cell::number(address.payload_bytes as f64), Cell::text(load), Cell::text(address.name())]
 }
@@ -81,7 +81,7 @@ pub fn legend(question: &Question, sides: [&str; 2]) -> String {
 }
 
 /// A row for each figure.
-pub fn table(title: &str, all: &[Judgement], question: &Question, sides: [&str; 2]) -> Table {
+pub fn table(title: &str, all: &[JudgedFigure], question: &Question, sides: [&str; 2]) -> Table {
     let side = |side: &str| value_column(&format!("{}_ns", side.to_lowercase()), side);
     let number = |id, title, digits| Column::numbers(id, title, "", digits, "");
     let right = |id, title| Column { is_right: true, ..Column::words(id, title, "") };
@@ -100,7 +100,7 @@ pub fn table(title: &str, all: &[Judgement], question: &Question, sides: [&str; 
     Table::new(title.to_owned(), columns.collect(), rows.collect())
 }
 
-fn row(one: &Judgement, layout: Layout) -> Vec<Cell> {
+fn row(one: &JudgedFigure, layout: Layout) -> Vec<Cell> {
     let (comparison, judged) = (&one.comparison, &one.comparison.judged);
     let verdict = if one.is_regressed() { "REGRESSED" } else { judged.verdict.name() };
     let cells = address_cells(&one.address).into_iter().chain([
@@ -126,13 +126,13 @@ fn bounded(ends: Option<[f64; 2]>) -> Interval {
 }
 
 /// The figure of a side with its interval.
-fn side(one: &Judgement, side: usize) -> Cell {
+fn side(one: &JudgedFigure, side: usize) -> Cell {
     let interval = bounded(one.comparison.side_intervals[side]);
     with_interval(one.address.figure, Some(one.comparison.sides[side]), Some(interval))
 }
 
 /// Verdict counts, false discovery rate, minimum detectable effect.
-pub fn summary(all: &[Judgement], question: &Question, effect: f64) -> String {
+pub fn summary(all: &[JudgedFigure], question: &Question, effect: f64) -> String {
     let count = |verdict| all.iter().filter(|one| one.comparison.judged.verdict == verdict).count();
     let kinds =
         [ChangeVerdict::Regressed, ChangeVerdict::Improved, ChangeVerdict::Equivalent, ChangeVerdict::Inconclusive];
@@ -148,15 +148,21 @@ pub fn summary(all: &[Judgement], question: &Question, effect: f64) -> String {
 }
 
 /// A line if a change of that size may have been missed.
+<<<<<<< HEAD
+fn blindness(all: &[JudgedFigure], question: &Question, effect: f64) -> String {
+    let is_seen =
+        |one: &&JudgedFigure| one.comparison.detectable.is_some_and(|ratio| ratio.max(ratio.recip()) <= 1.0 + effect);
+=======
 fn blindness(all: &[Judgement], question: &Question, effect: f64) -> String {
     let is_seen = |one: &&Judgement| {
         one.comparison.min_detectable_effect.is_some_and(|ratio| ratio.max(ratio.recip()) <= 1.0 + effect)
     };
+>>>>>>> eprosima
     let seen = all.iter().filter(is_seen).count();
     if seen == all.len() {
         return String::new();
     }
-    let Some((hardest, needed)) = Judgement::hardest(all, question, effect) else { return String::new() };
+    let Some((hardest, needed)) = JudgedFigure::hardest(all, question, effect) else { return String::new() };
     let runs = if question.layout == Layout::Paired { "pairs" } else { "runs of either side" };
     let needed = needed.map_or("more than a million".to_owned(), |needed| needed.to_string());
     format!(

@@ -1,7 +1,7 @@
 //! How often intervals cover, and verdicts are wrong, on runs as latencies are: samples that depend on each other, in two
 //! modes, or with a heavy tail, and runs that differ from each other.
 //!
-//! With many more trials, as the table of docs/method.md:
+//! With many more trials, as the table of docs/accuracy.md:
 //! `cargo test --release -p tripmeter-stats --test coverage -- --ignored --nocapture | grep '^|' > docs/results/coverage.md`
 
 use fastrand::Rng;

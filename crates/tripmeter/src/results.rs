@@ -5,7 +5,7 @@ use crate::database::Contents;
 use crate::error::CliError;
 use crate::output;
 use std::path::{Path, PathBuf};
-use tripmeter_analysis::{MetricTable, Results, Selection};
+use tripmeter_analysis::{JudgedResults, MetricTable, Selection};
 use tripmeter_model::folder::MANIFEST;
 use tripmeter_model::{exit, printable};
 
@@ -27,20 +27,20 @@ pub struct NamedFolder {
 ///
 /// # Errors
 /// If it has no manifest, or one that is wrong.
-pub fn open(path: &Path, allows_damage: bool) -> Result<Results, CliError> {
+pub fn open(path: &Path, allows_damage: bool) -> Result<JudgedResults, CliError> {
     // However it is spelled: as `.`, or by a link.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let last = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     match (round_of(&last), real.parent()) {
         (Some(round), Some(parent)) if !is_results(path) && is_results(parent) => {
-            Ok(Results { manifest: show::read(parent)?, allows_damage }.of_round(round))
+            Ok(JudgedResults { manifest: show::read(parent)?, allows_damage }.of_round(round))
         }
-        _ => Ok(Results { manifest: show::read(path)?, allows_damage }),
+        _ => Ok(JudgedResults { manifest: show::read(path)?, allows_damage }),
     }
 }
 
 /// The same, if anything of it can be judged: it is not measured any more.
-pub fn open_finished(folder: &NamedFolder, allows_damage: bool) -> Result<Option<Results>, CliError> {
+pub fn open_finished(folder: &NamedFolder, allows_damage: bool) -> Result<Option<JudgedResults>, CliError> {
     let results = open(&folder.path, allows_damage)?;
     if results.is_running() {
         output::say(&format!("note: left out: '{}' is being measured, or was killed", folder.name));
@@ -106,14 +106,14 @@ pub fn listed(names: &[String]) -> String {
 ///
 /// # Errors
 /// If there is no such figure, or it cannot be judged.
-pub fn selection(names: &[String], results: &[&Results]) -> Result<Selection, CliError> {
+pub fn selection(names: &[String], results: &[&JudgedResults]) -> Result<Selection, CliError> {
     let tables: Vec<MetricTable> = results.iter().map(|results| results.table()).collect();
     let selection = Selection::named(names, &tables.iter().collect::<Vec<_>>());
     selection.map_err(|why| CliError::new(exit::USAGE, format!("{why} (--figures)")))
 }
 
 /// Notes of what is not trusted, and left out.
-pub fn note_left_out(name: &str, results: &Results) {
+pub fn note_left_out(name: &str, results: &JudgedResults) {
     for line in results.left_out() {
         output::say(&format!("note: left out of '{name}': {line}"));
     }

@@ -1,8 +1,8 @@
 //! What commands that compare several runs have in common.
 
 use serde_json::{Value, json};
-use tripmeter_analysis::comparison::Judgement;
-use tripmeter_model::address::Address;
+use tripmeter_analysis::comparison::JudgedFigure;
+use tripmeter_model::address::FigureAddress;
 use tripmeter_stats::change::Control;
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
@@ -28,19 +28,19 @@ pub fn question_json(question: &Question) -> Value {
 }
 
 /// An address with the unit of its figure, for programs.
-pub fn address_json(address: &Address) -> Value {
+pub fn address_json(address: &FigureAddress) -> Value {
     let mut value = json!(address);
     value["unit"] = json!(address.unit().as_str());
     value
 }
 
 /// Whether two addresses are of one line in a plot over payloads: they differ in nothing else.
-pub fn is_same_line(one: &Address, other: &Address) -> bool {
-    Address { payload_bytes: one.payload_bytes, ..other.clone() } == *one
+pub fn is_same_line(one: &FigureAddress, other: &FigureAddress) -> bool {
+    FigureAddress { payload_bytes: one.payload_bytes, ..other.clone() } == *one
 }
 
 /// A judged figure, for programs.
-pub fn judgement_json(one: &Judgement) -> Value {
+pub fn judgement_json(one: &JudgedFigure) -> Value {
     let (comparison, judged) = (&one.comparison, &one.comparison.judged);
     let mut value = address_json(&one.address);
     for (name, of_one) in [

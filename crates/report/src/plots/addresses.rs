@@ -3,7 +3,7 @@
 use super::chart::{BLUE, Chart, Color, Line, Look, Marker, Stroke, VERMILLION, X, Y};
 
 use super::{Options, Picture, PlotError, picture};
-use tripmeter_model::address::Address;
+use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::Unit;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::display_size;
@@ -16,12 +16,12 @@ pub struct PlotLine {
     /// As many as there are places.
     pub values: Vec<f64>,
     /// How it looks.
-    pub role: Role,
+    pub role: LineRole,
 }
 
 /// What a line stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum LineRole {
     /// One of several of a kind, in colours of their own.
     Measured,
     /// An experiment of so many, oldest first: the older the paler, the newest strong.
@@ -37,20 +37,20 @@ pub enum Role {
 
 /// What a plot is of: an address without its payload.
 #[derive(Clone, Copy, Debug)]
-pub struct PlotSubject<'a> {
+pub struct FigurePlot<'a> {
     /// Any address of the figure.
-    pub address: &'a Address,
+    pub address: &'a FigureAddress,
     /// What is said of it in the title, e.g. `History of`.
     pub title: &'static str,
     /// Ends the name of the file, e.g. `by_run`.
     pub suffix: &'static str,
 }
 
-impl PlotSubject<'_> {
+impl FigurePlot<'_> {
     /// `<sub-experiment>/<figure>.<statistic>[_<load>][_<stream>]_<suffix>`.
     fn file(&self) -> String {
-        let Address { sub_experiment, load, stream, .. } = self.address;
-        let name = Address { stream: Stream::all(), ..self.address.clone() }.name();
+        let FigureAddress { sub_experiment, load, stream, .. } = self.address;
+        let name = FigureAddress { stream: Stream::all(), ..self.address.clone() }.name();
         let stream = if *stream == Stream::all() { String::new() } else { format!("_{stream}") };
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_.=-".contains(letter);
         let file: String = format!("{name}{}{stream}_{}", load.suffix(), self.suffix);
@@ -59,7 +59,7 @@ impl PlotSubject<'_> {
     }
 
     fn chart(&self, lines: &[PlotLine], x: X, options: &Options) -> Chart {
-        let Address { sub_experiment, load, .. } = self.address;
+        let FigureAddress { sub_experiment, load, .. } = self.address;
         let (factor, unit) = match self.address.unit() {
             Unit::Ns => (1e-3, "us"),
             Unit::Share => (100.0, "%"),
@@ -107,16 +107,18 @@ impl PlotSubject<'_> {
     }
 }
 
-fn look(role: Role) -> Look {
+fn look(role: LineRole) -> Look {
     match role {
-        Role::Measured => Look::default(),
-        Role::Experiment { place, of } if place + 1 == of => {
+        LineRole::Measured => Look::default(),
+        LineRole::Experiment { place, of } if place + 1 == of => {
             Look { color: Some(BLUE), marker: Marker::Circle, strong: true, ..Look::default() }
         }
-        Role::Experiment { place, of } => {
+        LineRole::Experiment { place, of } => {
             Look { color: Some(faded(place, of)), marker: Marker::Dot, ..Look::default() }
         }
-        Role::Limit => Look { color: Some(VERMILLION), marker: Marker::Diamond, stroke: Stroke::Dashed, strong: false },
+        LineRole::Limit => {
+            Look { color: Some(VERMILLION), marker: Marker::Diamond, stroke: Stroke::Dashed, strong: false }
+        }
     }
 }
 
@@ -138,7 +140,7 @@ mod tests {
 
     #[test]
     fn values_have_their_unit_and_files_the_address() {
-        let address = Address {
+        let address = FigureAddress {
             sub_experiment: "uds".to_owned(),
             payload_bytes: 1024,
             load: OfferedLoad::Rate { hz: 1000.0 },
@@ -146,13 +148,13 @@ mod tests {
             figure: Figure::Service,
             statistic: Statistic::P99,
         };
-        let subject = PlotSubject { address: &address, title: "History of", suffix: "by_run" };
+        let subject = FigurePlot { address: &address, title: "History of", suffix: "by_run" };
         let options = Options { format: Format::Svg, ..Options::default() };
         let line = |name: &str, values: [f64; 2], role| PlotLine { name: name.to_owned(), values: values.into(), role };
         let lines = [
-            line("old", [1000.0, f64::NAN], Role::Experiment { place: 0, of: 2 }),
-            line("new", [2000.0, 2500.0], Role::Experiment { place: 1, of: 2 }),
-            line("limit", [3000.0, 3000.0], Role::Limit),
+            line("old", [1000.0, f64::NAN], LineRole::Experiment { place: 0, of: 2 }),
+            line("new", [2000.0, 2500.0], LineRole::Experiment { place: 1, of: 2 }),
+            line("limit", [3000.0, 3000.0], LineRole::Limit),
         ];
         let picture = subject.over_payloads(&[1024, 2048], &lines, &options).unwrap();
         assert_eq!(picture.path, "uds/service_ns.p99_1000hz_topic=-a-b_by_run.svg");

@@ -15,7 +15,7 @@ It compares `uds` and `shm` with themselves by `tripmeter ab` and counts wrong
 verdicts; compares `uds` with a `uds` whose follower spins a tenth of the
 median before each answer, and counts how often that is called; measures bare
 loops of its own beside both; and looks for stalls and losses that it injects.
-docs/method.md says what is required.
+docs/accuracy.md says what is required.
 
 Exit codes: 0 all good, 1 something is not as required, 64 wrong usage, 65 the
 folder is of another campaign, 70 our fault, 73 cannot create, 75 comparisons

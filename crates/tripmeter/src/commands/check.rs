@@ -7,11 +7,11 @@ use crate::results::{folders_in, open, open_finished};
 use crate::verdicts::{RATE, address_json};
 use serde_json::{Value, json};
 use std::path::Path;
-use tripmeter_analysis::Results;
-use tripmeter_analysis::check::{CheckedLimit, ExperimentCheck, Factors, Kind, is_added, kinds};
+use tripmeter_analysis::JudgedResults;
+use tripmeter_analysis::check::{CheckedLimit, Factors, LimitKind, ResultsCheck, is_added, kinds};
 use tripmeter_model::exit;
 use tripmeter_model::figure::Better;
-use tripmeter_model::limits::Limits;
+use tripmeter_model::limits::FigureLimits;
 use tripmeter_stats::conformal::fewest_runs;
 
 /// `tripmeter check`
@@ -25,7 +25,7 @@ pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
         let folder = args.folder.display();
         output::say(&format!("note: '{folder}' is being measured, or was killed: figures are of what is there"));
     }
-    let checked = ExperimentCheck::new(&limits, &results);
+    let checked = ResultsCheck::new(&limits, &results);
     if checked.checked.is_empty() {
         let (file, folder, names) = (args.limits.display(), args.folder.display(), checked.without_limits.join(", "));
         let text = format!("nothing to check: '{file}' has no limits for any sub-experiment in '{folder}': {names}");
@@ -39,8 +39,8 @@ pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
 }
 
 /// Reads limits, of which there must be some.
-pub fn limits(file: &Path) -> Result<Limits, CliError> {
-    let limits = Limits::read(file)?;
+pub fn limits(file: &Path) -> Result<FigureLimits, CliError> {
+    let limits = FigureLimits::read(file)?;
     match limits.rows.is_empty() {
         true => Err(CliError::new(exit::DATA, format!("'{}' holds no limits, only a header", file.display()))),
         false => Ok(limits),
@@ -48,7 +48,7 @@ pub fn limits(file: &Path) -> Result<Limits, CliError> {
 }
 
 /// The limits of which runs like those in a folder break one with a small probability; says by how much they are larger.
-fn loosened(limits: &Limits, folder: &Path, allows_damage: bool) -> Result<Limits, CliError> {
+fn loosened(limits: &FigureLimits, folder: &Path, allows_damage: bool) -> Result<FigureLimits, CliError> {
     let mut checks = Vec::new();
     for run in folders_in(&[folder.to_owned()])? {
         let Some(results) = open_finished(&run, allows_damage)? else { continue };
@@ -76,8 +76,8 @@ fn loosened(limits: &Limits, folder: &Path, allows_damage: bool) -> Result<Limit
 }
 
 /// The check of one run that has all that there are limits of.
-fn whole(limits: &Limits, results: &Results) -> Result<ExperimentCheck, String> {
-    let check = ExperimentCheck::new(limits, results);
+fn whole(limits: &FigureLimits, results: &JudgedResults) -> Result<ResultsCheck, String> {
+    let check = ResultsCheck::new(limits, results);
     let distrusted = check.checked.iter().find_map(|one| Some(format!("'{}': {}", one.name, one.distrust.as_ref()?)));
     match (distrusted, check.is_whole()) {
         (Some(why), _) => Err(why),
@@ -88,8 +88,8 @@ fn whole(limits: &Limits, results: &Results) -> Result<ExperimentCheck, String> 
 
 /// By how much limits are larger, or lower ones smaller.
 fn loosenings(factors: &Factors) -> String {
-    let is_lower = |kind: &Kind| kind.0.better() == Better::Higher;
-    let listed = |is_one: &dyn Fn(&Kind) -> bool| {
+    let is_lower = |kind: &LimitKind| kind.0.better() == Better::Higher;
+    let listed = |is_one: &dyn Fn(&LimitKind) -> bool| {
         let own = factors.0.iter().filter(|(kind, _)| is_one(kind));
         own.map(|((figure, statistic), factor)| format!("{factor:.3} ({figure}.{statistic})"))
             .collect::<Vec<_>>()
@@ -105,13 +105,13 @@ fn loosenings(factors: &Factors) -> String {
 }
 
 /// The number of sub-experiments that fail, as an exit code.
-fn exit_code(checked: &ExperimentCheck, strict: bool) -> u8 {
+fn exit_code(checked: &ResultsCheck, strict: bool) -> u8 {
     const MOST: u8 = 63;
     u8::try_from(checked.failing(strict)).unwrap_or(MOST).min(MOST)
 }
 
 /// Everything, for programs.
-fn as_json(checked: &ExperimentCheck, strict: bool) -> Value {
+fn as_json(checked: &ResultsCheck, strict: bool) -> Value {
     let row = |row: &CheckedLimit| {
         let mut value = address_json(&row.limit.address);
         value["limit"] = json!(row.limit.limit);

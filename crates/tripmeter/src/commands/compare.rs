@@ -3,17 +3,17 @@
 use crate::args::{CompareArgs, Method};
 use crate::error::CliError;
 use crate::plotting::{PictureJob, create_folder, draw_all};
-use crate::results::{open, selection};
+use crate::results::{listed, open, selection};
 use crate::{output, verdicts};
 use serde_json::{Value, json};
 use std::path::Path;
-use tripmeter_analysis::comparison::{ByRuns, ByThreshold, Compared};
+use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ComparedFigure};
 use tripmeter_analysis::results::{differences, differences_of_plans};
-use tripmeter_analysis::{Results, Selection};
-use tripmeter_model::address::Address;
+use tripmeter_analysis::{JudgedResults, Selection};
+use tripmeter_model::address::FigureAddress;
 use tripmeter_model::exit;
 use tripmeter_report::plots::Options;
-use tripmeter_report::plots::addresses::{PlotLine, PlotSubject, Role};
+use tripmeter_report::plots::addresses::{FigurePlot, LineRole, PlotLine};
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 use tripmeter_stats::shift::fewest_runs;
@@ -31,7 +31,6 @@ pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     let selection = selection(&args.figures.figures, &[&old, &new])?;
     let have_rounds = [&old, &new].iter().all(|side| side.manifest.plan.rounds > 1);
     let method = args.method.unwrap_or(if have_rounds { Method::Ranks } else { Method::Threshold });
-    note_differences(&old, &new);
     let code = match method {
         Method::Ranks => by_ranks(args, [&old, &new], &selection)?,
         Method::Threshold => by_threshold(args, [&old, &new], &selection)?,
@@ -43,7 +42,7 @@ pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
 }
 
 /// What the manifests tell to be different.
-fn note_differences(old: &Results, new: &Results) {
+fn note_differences([old, new]: [&JudgedResults; 2]) {
     for plan in &old.manifest.plan.sub_experiments {
         let Some(other) = new.plan(&plan.name) else { continue };
         for (what, one, other) in differences_of_plans(plan, other) {
@@ -58,21 +57,25 @@ fn note_differences(old: &Results, new: &Results) {
     }
 }
 
-fn nothing(args: &CompareArgs) -> CliError {
-    let [old, new] = [&args.old, &args.new].map(|folder| folder.display());
-    let text = format!("nothing to compare: '{old}' and '{new}' have no figure in common");
-    CliError::new(exit::DATA, text)
+/// With what each side has instead.
+fn nothing(args: &CompareArgs, [missing, new]: [&[String]; 2]) -> CliError {
+    let [old, new] = [(&args.old, missing), (&args.new, new)].map(|(folder, own)| {
+        let has = if own.is_empty() { "no others".to_owned() } else { listed(own) };
+        format!("'{}' has {has}", folder.display())
+    });
+    CliError::new(exit::DATA, format!("nothing to compare: there is no figure that both have; {old}, {new}"))
 }
 
-fn by_threshold(args: &CompareArgs, sides: [&Results; 2], selection: &Selection) -> Result<u8, CliError> {
+fn by_threshold(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Selection) -> Result<u8, CliError> {
     if args.margin.is_some() {
         let text = "--margin is of method ranks, for folders with several rounds; use --threshold";
         return Err(CliError::new(exit::USAGE, text));
     }
     let threshold = args.threshold.unwrap_or(THRESHOLD);
+    note_differences(sides);
     let made = ByThreshold::new(sides, selection, threshold);
     if made.is_empty() {
-        return Err(nothing(args));
+        return Err(nothing(args, [&made.missing, &made.new]));
     }
     output::print(&match args.json {
         true => format!("{:#}\n", threshold_json(&made, args.strict, threshold)),
@@ -81,7 +84,7 @@ fn by_threshold(args: &CompareArgs, sides: [&Results; 2], selection: &Selection)
     Ok(if made.passed(args.strict) { exit::GOOD } else { exit::FINDING })
 }
 
-fn by_ranks(args: &CompareArgs, sides: [&Results; 2], selection: &Selection) -> Result<u8, CliError> {
+fn by_ranks(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Selection) -> Result<u8, CliError> {
     if args.threshold.is_some() {
         let text = "--threshold is of --method threshold; use --margin, or name that method";
         return Err(CliError::new(exit::USAGE, text));
@@ -98,12 +101,13 @@ fn by_ranks(args: &CompareArgs, sides: [&Results; 2], selection: &Selection) -> 
             return Err(CliError::new(exit::DATA, text));
         }
     }
+    note_differences(sides);
     let margin = args.margin.map_or(MARGIN, |margin| margin.0);
     let question = Question { layout: Layout::Independent, margin, control: verdicts::CONTROL, power: POWER };
     let made = ByRuns::new(sides, selection, question)
         .map_err(|error| CliError::new(exit::DATA, format!("the runs cannot be compared: {error}")))?;
     if made.judgements.is_empty() {
-        return Err(nothing(args));
+        return Err(nothing(args, [&made.missing, &made.new]));
     }
     output::print(&match args.json {
         true => format!("{:#}\n", ranks_json(&made, args.strict)),
@@ -117,11 +121,11 @@ fn by_ranks(args: &CompareArgs, sides: [&Results; 2], selection: &Selection) -> 
 }
 
 /// Draws each figure of both sides over payloads.
-fn draw(folder: &Path, sides: [&Results; 2], selection: &Selection, options: Options) -> Result<(), CliError> {
+fn draw(folder: &Path, sides: [&JudgedResults; 2], selection: &Selection, options: Options) -> Result<(), CliError> {
     create_folder(folder)?;
     let figures = sides.map(|side| selection.select(&side.table()));
     let of_both = figures.iter().flatten().map(|one| one.address.clone());
-    let mut drawn: Vec<(Address, Vec<u64>)> = Vec::new();
+    let mut drawn: Vec<(FigureAddress, Vec<u64>)> = Vec::new();
     for address in of_both {
         let bytes = address.payload_bytes;
         match drawn.iter_mut().find(|(known, _)| verdicts::is_same_line(known, &address)) {
@@ -134,15 +138,15 @@ fn draw(folder: &Path, sides: [&Results; 2], selection: &Selection, options: Opt
         payloads.sort_unstable();
         let line = |(name, side): (&str, usize)| {
             let value = |&payload_bytes: &u64| {
-                let wanted = Address { payload_bytes, ..address.clone() };
+                let wanted = FigureAddress { payload_bytes, ..address.clone() };
                 figures[side].iter().find(|one| one.address == wanted).map_or(f64::NAN, |one| one.value)
             };
             let values = payloads.iter().map(value).collect();
-            PlotLine { name: name.to_owned(), values, role: Role::Measured }
+            PlotLine { name: name.to_owned(), values, role: LineRole::Measured }
         };
         let lines = [("reference", 0), ("result", 1)].map(line);
         Box::new(move || {
-            let subject = PlotSubject { address, title: "Comparison of", suffix: "comparison" };
+            let subject = FigurePlot { address, title: "Comparison of", suffix: "comparison" };
             subject.over_payloads(payloads, &lines, &options)
         })
     });
@@ -150,7 +154,7 @@ fn draw(folder: &Path, sides: [&Results; 2], selection: &Selection, options: Opt
 }
 
 fn threshold_json(made: &ByThreshold, strict: bool, threshold: f64) -> Value {
-    let row = |one: &Compared| {
+    let row = |one: &ComparedFigure| {
         let mut value = verdicts::address_json(&one.address);
         value["reference"] = json!(one.reference);
         value["result"] = json!(one.result);

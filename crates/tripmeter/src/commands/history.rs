@@ -8,15 +8,15 @@ use crate::plotting::{PictureJob, draw_all};
 use crate::results::{folders_in, note_left_out, open_finished, selection};
 use crate::verdicts::is_same_line;
 use std::path::Path;
-use tripmeter_analysis::history::{History, KnownMark, Series};
-use tripmeter_model::address::Address;
+use tripmeter_analysis::history::{History, HistorySeries, KnownMark};
+use tripmeter_model::address::FigureAddress;
 use tripmeter_model::exit;
-use tripmeter_model::limits::Limits;
+use tripmeter_model::limits::FigureLimits;
 use tripmeter_model::payload::display_size;
 use tripmeter_report::changes;
 use tripmeter_report::counted;
 use tripmeter_report::plots::Options;
-use tripmeter_report::plots::addresses::{PlotLine, PlotSubject, Role};
+use tripmeter_report::plots::addresses::{FigurePlot, LineRole, PlotLine};
 use tripmeter_stats::change_points::StepOptions;
 
 /// `tripmeter history`
@@ -64,8 +64,8 @@ fn read(args: &HistoryArgs) -> Result<History, CliError> {
 }
 
 /// Draws every figure over experiments and over payloads; returns what was drawn, in lines.
-fn draw(history: &History, limits: Option<&Limits>, folder: &Path, options: Options) -> Result<String, CliError> {
-    let mut groups: Vec<Vec<&Series>> = Vec::new();
+fn draw(history: &History, limits: Option<&FigureLimits>, folder: &Path, options: Options) -> Result<String, CliError> {
+    let mut groups: Vec<Vec<&HistorySeries>> = Vec::new();
     for series in &history.series {
         match groups.iter_mut().find(|group| is_same_line(&group[0].address, &series.address)) {
             Some(group) => group.push(series),
@@ -89,19 +89,19 @@ fn draw(history: &History, limits: Option<&Limits>, folder: &Path, options: Opti
 /// What all plots have in common.
 struct Drawing<'a> {
     history: &'a History,
-    limits: Option<&'a Limits>,
+    limits: Option<&'a FigureLimits>,
     options: Options,
 }
 
 type Drawn = Result<tripmeter_report::plots::Picture, tripmeter_report::plots::PlotError>;
 
 impl Drawing<'_> {
-    fn limit(&self, address: &Address) -> Option<f64> {
+    fn limit(&self, address: &FigureAddress) -> Option<f64> {
         Some(self.limits?.of(address)?.limit)
     }
 
     /// A line for each payload over the experiments, and its limit.
-    fn by_run(&self, group: &[&Series]) -> Drawn {
+    fn by_run(&self, group: &[&HistorySeries]) -> Drawn {
         let count = self.history.experiments.len();
         let mut lines = Vec::new();
         for series in group {
@@ -110,33 +110,33 @@ impl Drawing<'_> {
             let name = display_size(series.address.payload_bytes);
             if let Some(limit) = self.limit(&series.address) {
                 let name = format!("limit of {name}");
-                lines.push(PlotLine { name, values: vec![limit; count], role: Role::Limit });
+                lines.push(PlotLine { name, values: vec![limit; count], role: LineRole::Limit });
             }
-            lines.push(PlotLine { name, values, role: Role::Measured });
+            lines.push(PlotLine { name, values, role: LineRole::Measured });
         }
-        let subject = PlotSubject { address: &group[0].address, title: "History of", suffix: "by_run" };
+        let subject = FigurePlot { address: &group[0].address, title: "History of", suffix: "by_run" };
         subject.over_experiments(&self.history.experiments, &lines, &self.options)
     }
 
     /// A line for each experiment over the payloads, and the limits.
-    fn by_payload(&self, group: &[&Series]) -> Drawn {
+    fn by_payload(&self, group: &[&HistorySeries]) -> Drawn {
         let of = self.history.experiments.len();
         let mut lines: Vec<PlotLine> = Vec::new();
         for (place, name) in self.history.experiments.iter().enumerate() {
-            let value = |series: &&Series| {
+            let value = |series: &&HistorySeries| {
                 series.points.iter().find(|point| point.experiment == place).map_or(f64::NAN, |point| point.value)
             };
             let values: Vec<f64> = group.iter().map(value).collect();
             if values.iter().any(|value| value.is_finite()) {
-                lines.push(PlotLine { name: name.clone(), values, role: Role::Experiment { place, of } });
+                lines.push(PlotLine { name: name.clone(), values, role: LineRole::Experiment { place, of } });
             }
         }
         let limits: Vec<f64> = group.iter().map(|series| self.limit(&series.address).unwrap_or(f64::NAN)).collect();
         if limits.iter().any(|limit| limit.is_finite()) {
-            lines.push(PlotLine { name: "limit".to_owned(), values: limits, role: Role::Limit });
+            lines.push(PlotLine { name: "limit".to_owned(), values: limits, role: LineRole::Limit });
         }
         let payloads: Vec<u64> = group.iter().map(|series| series.address.payload_bytes).collect();
-        let subject = PlotSubject { address: &group[0].address, title: "History of", suffix: "by_payload" };
+        let subject = FigurePlot { address: &group[0].address, title: "History of", suffix: "by_payload" };
         subject.over_payloads(&payloads, &lines, &self.options)
     }
 }

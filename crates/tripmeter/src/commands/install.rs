@@ -6,6 +6,7 @@ use crate::args::InstallArgs;
 use crate::error::CliError;
 use crate::{embedded, experiment, output};
 use python::PythonEnvironment;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tripmeter_engine::suggest::did_you_mean;
@@ -163,17 +164,26 @@ fn install_packages(packages: &[&str]) -> Result<(), CliError> {
     let line = format!("apt-get install --no-install-recommends {}", packages.join(" "));
     let unavailable = |why: &str| CliError::new(exit::UNAVAILABLE, format!("{why}; as root: {line}"));
     let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
-    let asked = ["apt-get", "install", "-q", "-y", "--no-install-recommends"];
-    let words = [if is_root { &[][..] } else { &["sudo", "-n"] }, &asked, packages].concat();
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
-    // Data goes to standard output, and this is none.
-    command.stdout(std::io::stderr());
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(unavailable(&format!("Debian packages are not installed: `{}` failed ({status})", words[0]))),
-        Err(error) => Err(unavailable(&format!("Debian packages are not installed: `{}`: {error}", words[0]))),
-    }
+    let has_terminal = std::io::stdin().is_terminal();
+    let as_root: &[&str] = match (is_root, has_terminal) {
+        (true, _) => &[],
+        (false, true) => &["sudo"],
+        // Nobody could type a password.
+        (false, false) => &["sudo", "-n"],
+    };
+    let apt = |arguments: &[&str]| {
+        let words = [as_root, &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"], arguments].concat();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).stdin(if has_terminal { Stdio::inherit() } else { Stdio::null() });
+        // Data goes to standard output, and this is none.
+        match command.stdout(std::io::stderr()).status() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(unavailable(&format!("Debian packages are not installed: apt-get failed ({status})"))),
+            Err(error) => Err(unavailable(&format!("Debian packages are not installed: `{}`: {error}", words[0]))),
+        }
+    };
+    apt(&["update"])?;
+    apt(&[&["install", "-y", "--no-install-recommends"], packages].concat())
 }
 
 /// Builds plugins by the project's own script.

@@ -6,9 +6,9 @@ use crate::error::CliError;
 use crate::many_runs::{ManyRuns, RunsOutcome};
 use crate::output;
 use crate::results::{NamedFolder, folders_in, listed, note_left_out, open_finished, selection};
-use tripmeter_analysis::limits::{Derived, Gap, Run};
+use tripmeter_analysis::limits::{DerivedLimits, LimitRun, RunGap};
 use tripmeter_analysis::results::differences_of_plans;
-use tripmeter_analysis::{Results, Selected, Selection};
+use tripmeter_analysis::{JudgedResults, Selected, Selection};
 use tripmeter_model::exit;
 use tripmeter_report::counted;
 use tripmeter_stats::conformal::fewest_for_percentile;
@@ -35,7 +35,7 @@ pub fn limits(args: &LimitsArgs) -> Result<u8, CliError> {
         }
     };
     let runs = runs(&folders, args)?;
-    let derived = Derived::of(&runs, args.percentile / 100.0).map_err(|why| CliError::new(exit::DATA, why))?;
+    let derived = DerivedLimits::of(&runs, args.percentile / 100.0).map_err(|why| CliError::new(exit::DATA, why))?;
     if derived.limits.rows.is_empty() {
         return Err(CliError::new(exit::DATA, format!("no figures in any of {} runs", runs.len())));
     }
@@ -56,8 +56,8 @@ pub fn limits(args: &LimitsArgs) -> Result<u8, CliError> {
 }
 
 /// The figures of each run, which is a round of a results folder.
-fn runs(folders: &[NamedFolder], args: &LimitsArgs) -> Result<Vec<Run>, CliError> {
-    let mut all: Vec<(&NamedFolder, Results)> = Vec::new();
+fn runs(folders: &[NamedFolder], args: &LimitsArgs) -> Result<Vec<LimitRun>, CliError> {
+    let mut all: Vec<(&NamedFolder, JudgedResults)> = Vec::new();
     for folder in folders {
         if let Some(results) = open_finished(folder, args.allow_damage)? {
             note_left_out(&folder.name, &results);
@@ -72,7 +72,10 @@ fn runs(folders: &[NamedFolder], args: &LimitsArgs) -> Result<Vec<Run>, CliError
 }
 
 /// Refuses runs in which a sub-experiment of the same name sends to others.
-fn same_workloads((first, known): (&str, &Results), (name, results): (&str, &Results)) -> Result<(), CliError> {
+fn same_workloads(
+    (first, known): (&str, &JudgedResults),
+    (name, results): (&str, &JudgedResults),
+) -> Result<(), CliError> {
     for plan in &results.manifest.plan.sub_experiments {
         let Some(before) = known.plan(&plan.name) else { continue };
         let differing = differences_of_plans(before, plan);
@@ -90,7 +93,7 @@ fn same_workloads((first, known): (&str, &Results), (name, results): (&str, &Res
     Ok(())
 }
 
-fn rounds(name: &str, results: &Results, selection: &Selection) -> Vec<Run> {
+fn rounds(name: &str, results: &JudgedResults, selection: &Selection) -> Vec<LimitRun> {
     let selected = selection.select(&results.trusted());
     let rounds = results.manifest.plan.rounds;
     let of_round = |round: u32| {
@@ -99,7 +102,7 @@ fn rounds(name: &str, results: &Results, selection: &Selection) -> Vec<Run> {
             Some(Selected { value, ..one.clone() })
         };
         let name = if rounds > 1 { format!("{name}/round-{round:02}") } else { name.to_owned() };
-        Run { name, figures: selected.iter().filter_map(figure).collect() }
+        LimitRun { name, figures: selected.iter().filter_map(figure).collect() }
     };
     // A round by itself keeps its number.
     let mut numbers: Vec<u32> = results.manifest.sub_experiments.iter().map(|result| result.round).collect();
@@ -109,7 +112,7 @@ fn rounds(name: &str, results: &Results, selection: &Selection) -> Vec<Run> {
 }
 
 /// One line if runs fail the limits that were made from them because there are too few for the percentile.
-fn too_few(derived: &Derived, runs: &[Run], percentile: f64) -> Option<String> {
+fn too_few(derived: &DerivedLimits, runs: &[LimitRun], percentile: f64) -> Option<String> {
     let fewest = fewest_for_percentile(percentile).filter(|fewest| (runs.len() as u64) < *fewest)?;
     let broken = derived.broken(runs);
     let (run, row) = broken.first()?;
@@ -128,6 +131,6 @@ fn too_few(derived: &Derived, runs: &[Run], percentile: f64) -> Option<String> {
 }
 
 /// One line about what some runs lack.
-fn missing(gap: &Gap, runs: usize) -> String {
+fn missing(gap: &RunGap, runs: usize) -> String {
     format!("note: '{}' is missing in {} of {runs} runs: {}", gap.what, gap.missing_in.len(), listed(&gap.missing_in))
 }

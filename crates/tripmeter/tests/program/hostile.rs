@@ -74,6 +74,8 @@ fn a_manifest_with_a_path_for_a_name_is_refused_and_nothing_leaves_its_folder() 
             change(&copy, |manifest| *manifest.pointer_mut(list).unwrap() = json!(name));
             for line in [
                 "show a/b/runs/one",
+                "compare results a/b/runs/one --plots a/b/p",
+                "history a/b/runs --plots a/b/p",
                 "eprosima compare -p a/b/p -R results -r a/b/runs/one",
                 "eprosima history -p a/b/p -e a/b/runs",
             ] {
@@ -145,6 +147,10 @@ fn a_fifo_in_the_place_of_a_file_is_an_error() {
     fifo(&results.join("manifest.json"));
     for line in [
         "show results",
+<<<<<<< HEAD
+        "compare results results",
+=======
+>>>>>>> eprosima
         "eprosima process results",
         "eprosima compare -R results -r results",
         "export results --format svg",
@@ -323,14 +329,20 @@ fn text_from_outside_cannot_act_on_a_terminal() {
         manifest["sub_experiments"][0]["status"] = json!("failed");
     });
     fs::write(results.join(format!("measurements_{hostile}.csv")), "").unwrap();
-    fs::write(place.path().join("limits.csv"), format!("{LIMITS}{NAME},16,1,1,1\n\"{hostile}\",16,1,1,1\n")).unwrap();
+    let header = "sub_experiment,payload_bytes,offered_load,stream,figure,statistic,limit";
+    let row = |name: &str| format!("\"{name}\",16,closed,all,rtt_half_ns,p50,1\n");
+    fs::write(place.path().join("limits.csv"), format!("{header}\n{}{}", row(NAME), row(hostile))).unwrap();
     let path = results.to_str().unwrap();
-    let limits = place.path().join("limits.csv");
+    let [limits, requirements] = ["limits.csv", "requirements.csv"].map(|name| place.path().join(name));
+    fs::write(&requirements, format!("{LIMITS}{NAME},16,1,1,1\n\"{hostile}\",16,1,1,1\n")).unwrap();
     fs::create_dir_all(place.path().join("database").join(hostile)).unwrap();
-    let lines: [&[&str]; 8] = [
+    let lines: [&[&str]; 11] = [
         &["show", path, path],
         &["show", "--tables", "iceperf,ecal", path, path],
-        &["eprosima", "check", "-r", limits.to_str().unwrap(), "-e", path],
+        &["check", path, "--limits", limits.to_str().unwrap()],
+        &["compare", path, path],
+        &["history", "--plots", "plots", "."],
+        &["eprosima", "check", "-r", requirements.to_str().unwrap(), "-e", path],
         &["eprosima", "compare", "-R", path, "-r", path],
         &["eprosima", "history", "-p", "plots", "-e", "."],
         &["eprosima", "process", &format!("{hostile}/none")],
@@ -346,4 +358,8 @@ fn text_from_outside_cannot_act_on_a_terminal() {
         }
         assert!([stdout, stderr].concat().contains("FORGED"), "{words:?}");
     }
+    // What is for programs keeps its own way of writing it.
+    let line = ["check", "--json", path, "--limits", limits.to_str().unwrap()];
+    let json = Tripmeter::new(line).at(place.path()).run().stdout;
+    assert!(serde_json::from_str::<Value>(&json).is_ok(), "{json}");
 }

@@ -7,7 +7,7 @@ use crate::error::CliError;
 use crate::{output, verdicts};
 use serde_json::{Value, json};
 use std::path::Path;
-use tripmeter_analysis::comparison::Judgement;
+use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_analysis::pairs::{FailedSide, Pair, Pairs, judged};
 use tripmeter_model::exit;
 use tripmeter_model::figure::Statistic;
@@ -21,7 +21,7 @@ use tripmeter_stats::runs::Question;
 pub struct Found<'a> {
     pub manifest: &'a Manifest,
     pairs: Pairs<'a>,
-    pub comparisons: Vec<Judgement>,
+    pub comparisons: Vec<JudgedFigure>,
 }
 
 impl<'a> Found<'a> {
@@ -44,7 +44,7 @@ impl<'a> Found<'a> {
     }
 
     pub fn needed(&self, question: &Question, effect: f64) -> Option<u64> {
-        Judgement::hardest(&self.comparisons, question, effect)?.1
+        JudgedFigure::hardest(&self.comparisons, question, effect)?.1
     }
 
     pub fn write(&self, folder: &Path, made: &Value) -> Result<(), CliError> {
@@ -66,7 +66,7 @@ impl<'a> Found<'a> {
     }
 
     pub fn exit_code(&self) -> u8 {
-        let regressed = self.comparisons.iter().any(Judgement::is_regressed);
+        let regressed = self.comparisons.iter().any(JudgedFigure::is_regressed);
         match self.manifest.status {
             RunStatus::Interrupted => exit::INTERRUPTED,
             _ if !self.pairs.failures.is_empty() => exit::PARTIAL,
@@ -119,7 +119,7 @@ impl<'a> Found<'a> {
 }
 
 /// Both sides are one sub-experiment each, so their names are not in its address.
-fn comparison_json(one: &Judgement) -> Value {
+fn comparison_json(one: &JudgedFigure) -> Value {
     let mut value = verdicts::judgement_json(one);
     value.as_object_mut().map(|object| object.remove("sub_experiment"));
     value

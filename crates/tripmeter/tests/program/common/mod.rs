@@ -15,11 +15,6 @@ use tripmeter_abi::Description;
 use tripmeter_model::folder;
 use tripmeter_model::manifest::{Manifest, SubExperimentResult};
 
-/// How the plan of a manifest says that it is of pattern `pingpong`.
-pub const PINGPONG: &str = "\"pattern\": \"pingpong\"";
-/// The same of pattern `channel`.
-pub const CHANNEL: &str = "\"pattern\": \"channel\", \"workload\": { \"reply\": \"nothing\" }";
-
 /// Whoever takes longer hangs: no run of these tests needs a tenth of it on a quiet machine.
 pub const LONGEST: Duration = Duration::from_secs(600);
 /// Commands that look for hiccups, unless they are asked not to.

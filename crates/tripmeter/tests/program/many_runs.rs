@@ -1,21 +1,22 @@
-//! `requirements --runs`; and what manifests say to commands that judge.
+//! `limits --runs`; and what manifests say to commands that judge.
 
-use crate::common::{CHANNEL, LONGEST, PINGPONG, Tripmeter, alone, folder, manifest};
+use crate::common::{LONGEST, Tripmeter, alone, folder, manifest};
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
 /// A small experiment: two payloads of one transport.
-const SMALL: [&str; 7] = ["-t", "uds", "--no-floor", "--payloads", "16,64", "-n", "200"];
+const SMALL: [&str; 5] = ["--no-floor", "--payloads", "16,64", "-n", "200"];
 const NAME: &str = "uds_datagram_poll";
+const LIMITS: &str = "sub_experiment,payload_bytes,offered_load,stream,figure,statistic,limit\n";
 
 fn tripmeter(place: &TempDir, words: &[&str]) -> Tripmeter {
     Tripmeter::new(words).at(place.path())
 }
 
 fn limits(place: &TempDir, median_us: f64) {
-    let rows = [16, 64].map(|bytes| format!("{NAME},{bytes},{median_us},1e9,1e9\n")).concat();
-    fs::write(place.path().join("limits.csv"), format!("Experiment type,Bytes,Median,99%,Max\n{rows}")).unwrap();
+    let row = |bytes| format!("{NAME},{bytes},closed,all,rtt_half_ns,p50,{}\n", 1e3 * median_us);
+    fs::write(place.path().join("limits.csv"), format!("{LIMITS}{}", [16, 64].map(row).concat())).unwrap();
 }
 
 /// Replaces a text in a file, which must be there.
@@ -30,9 +31,11 @@ fn runs_are_continued_after_a_kill_and_an_interruption() {
     let _alone = alone();
     let place = folder();
     // Seconds more for each run, and many runs, so that it does not end before it is stopped.
-    let slow = ["-t", "inmem?stall=4200:2s", "--wait", "block", "--loss-timeout", "15", "--attempts", "1"];
-    let words = [&["requirements", "--runs", "8", "-o", "requirements.csv"][..], &slow, &SMALL[2..]].concat();
-    let runs = place.path().join("requirements_runs");
+    let slow = "floor = false\n[[sub_experiment]]\ntransport = \"inmem?stall=4200:2s\"\n";
+    fs::write(place.path().join("slow.toml"), slow).unwrap();
+    let fixed = ["limits", "--runs", "8", "--of", "slow.toml", "--wait", "block", "--loss-timeout", "15"];
+    let words = [&fixed[..], &["--attempts", "1"], &SMALL[1..]].concat();
+    let runs = place.path().join("limits_runs");
     // The number of the run that is being measured.
     let under_way =
         || (1..=8_u32).find(|run| runs.join(format!("run-{run:04}.unfinished/manifest.json")).exists()).unwrap_or(0);
@@ -46,7 +49,7 @@ fn runs_are_continued_after_a_kill_and_an_interruption() {
     tripmeter(&place, &words).run().with(73).one_line(&["another command uses"]);
     killed.signal("KILL");
     assert_eq!(killed.wait(LONGEST).code, None);
-    assert!(!place.path().join("requirements.csv").exists());
+    assert!(!place.path().join("limits.csv").exists());
     let first = fs::read(runs.join("run-0001/manifest.json")).unwrap();
 
     let mut interrupted = tripmeter(&place, &words).start();
@@ -66,47 +69,62 @@ fn runs_are_continued_after_a_kill_and_an_interruption() {
         let made = manifest(&runs.join(format!("run-{run:04}")));
         assert!(made.sub_experiments[0].cells.iter().all(|cell| cell.samples == 200), "run {run}");
     }
-    let requirements = fs::read_to_string(place.path().join("requirements.csv")).unwrap();
-    assert_eq!(requirements.lines().count(), 3, "{requirements}");
+    let limits = fs::read_to_string(place.path().join("limits.csv")).unwrap();
+    // A header, and of two payloads p50, p99 and loss.
+    assert_eq!(limits.lines().count(), 7, "{limits}");
 
-    let from_files = ["requirements", "-e", "requirements_runs", "-o", "again.csv"];
-    tripmeter(&place, &from_files).run().with(0);
-    assert_eq!(fs::read_to_string(place.path().join("again.csv")).unwrap(), requirements);
+    tripmeter(&place, &["limits", "limits_runs", "-o", "again.csv"]).run().with(0);
+    assert_eq!(fs::read_to_string(place.path().join("again.csv")).unwrap(), limits);
     let other = [&words[..], &["-n", "100"]].concat();
     let other: Vec<_> = other.into_iter().filter(|word| *word != "200").collect();
     let position = other.iter().position(|word| *word == "-n").unwrap();
     let other = [&other[..position], &other[position + 1..]].concat();
-    tripmeter(&place, &other).run().with(65).says(&["run-0001", "other settings", "-r"]);
-    let useless = ["requirements", "-e", "requirements_runs", "--preset", "quick"];
-    tripmeter(&place, &useless).run().with(64).one_line(&["add --runs"]);
+    tripmeter(&place, &other).run().with(65).says(&["run-0001", "other settings", "--runs-dir"]);
+    tripmeter(&place, &["limits", "limits_runs", "--of", "quick"]).run().with(64).one_line(&["--of"]);
+    tripmeter(&place, &["limits"]).run().with(64);
+    tripmeter(&place, &["limits", "limits_runs", "--percentile", "101"]).run().with(64).one_line(&["101"]);
 }
 
 #[test]
 fn limits_from_too_few_runs_say_which_of_them_fail() {
+    let _alone = alone();
     let place = folder();
-    let run = |number: u32| {
-        let folder = place.path().join(format!("runs/run-{number}"));
-        fs::create_dir_all(&folder).unwrap();
-        let text = format!(
-            "Bytes,Samples,Max,Min,Mean,Median,Stdev,Mean jitter,Max jitter,90%,99%,99.99%\n\
-             16,9,9.500,1.000,2.000,{number}.250,1.000,1.000,1.000,3.000,3.000,9.000\n"
-        );
-        fs::write(folder.join(format!("measurements_{NAME}_summary.csv")), text).unwrap();
-    };
-    (1..=3).for_each(run);
-    let requirements = |percentile: &str| {
-        let words = ["requirements", "-e", "runs", "-o", "limits.csv", "--percentile", percentile];
+    let measure = [&["ping", "uds", "-q", "-o", "runs/run-1", "--raw", "none"][..], &SMALL].concat();
+    tripmeter(&place, &measure).run().with(0);
+    let trials = |number: u32| place.path().join(format!("runs/run-{number}/trials.jsonl"));
+    for number in [2, 3] {
+        fs::create_dir(trials(number).parent().unwrap()).unwrap();
+        for name in ["manifest.json", "trials.jsonl"] {
+            fs::copy(trials(1).with_file_name(name), trials(number).with_file_name(name)).unwrap();
+        }
+    }
+    for number in 1..=3 {
+        let text = fs::read_to_string(trials(number)).unwrap();
+        let changed = text.lines().map(|line| {
+            let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+            let text = line.to_string();
+            let begin = text.find("\"rtt_half_ns\":{").unwrap();
+            let p50 = begin + text[begin..].find("\"p50\":").unwrap() + 6;
+            let end = p50 + text[p50..].find([',', '}']).unwrap();
+            line = serde_json::from_str(&format!("{}{}{}", &text[..p50], number * 1000, &text[end..])).unwrap();
+            format!("{line}\n")
+        });
+        let changed: String = changed.collect();
+        fs::write(trials(number), changed).unwrap();
+    }
+    let limits = |percentile: &str| {
+        let words = ["limits", "runs", "--percentile", percentile, "--figures", "rtt_half_ns.p50"];
         tripmeter(&place, &words).run().with(0)
     };
     let check = |number: u32| {
         let folder = format!("runs/run-{number}");
-        tripmeter(&place, &["check", "-r", "limits.csv", "-e", &folder]).run().code
+        tripmeter(&place, &["check", &folder, "--limits", "limits.csv"]).run().code
     };
-    let figure = format!("Median of '{NAME}' at 16 bytes is 3.250, the limit 3.230");
-    requirements("99").says(&["1 of the 3 runs fail", "'run-3'", &figure, "100", "--percentile 100"]);
+    let figure = format!("{NAME} at 16: rtt_half_ns.p50 is 3000, the limit 2980");
+    limits("99").says(&["1 of the 3 runs fail", "'run-3'", &figure, "100", "--percentile 100"]);
     assert_eq!([1, 2, 3].map(check), [Some(0), Some(0), Some(1)]);
     for percentile in ["50", "100"] {
-        let told = requirements(percentile).stderr;
+        let told = limits(percentile).stderr;
         assert!(!told.contains("fail"), "percentile {percentile}: {told}");
     }
     assert_eq!([1, 2, 3].map(check), [Some(0); 3]);
@@ -118,23 +136,19 @@ fn what_a_manifest_says_counts() {
     let place = folder();
     limits(&place, 1e9);
     let run = |output: &str, more: &[&str]| {
-        tripmeter(&place, &[&["run", "-o", output], &SMALL[..], more].concat()).run().with(0);
+        tripmeter(&place, &[&["ping", "uds", "-o", output], &SMALL[..], more].concat()).run().with(0);
     };
-    let check = |results: &str| tripmeter(&place, &["check", "-r", "limits.csv", "-e", results]).run();
+    let check = |results: &str| tripmeter(&place, &["check", results, "--limits", "limits.csv"]).run();
     let compare = |reference: &str, results: &str| {
-        tripmeter(&place, &["compare", "-R", reference, "-r", results, "-t", "1e9"]).run()
+        tripmeter(&place, &["compare", reference, results, "--threshold", "1e9"]).run()
     };
     run("a", &[]);
-    check("a").with(0).says(&["1 missing summary was made"]);
-    // Without raw samples, the figures of the manifest count.
+    check("a").with(0);
     run("b", &["--raw", "none"]);
     check("b").with(0);
     compare("a", "b").with(0);
 
     let manifest = place.path().join("b/manifest.json");
-    replace(&manifest, PINGPONG, CHANNEL);
-    compare("a", "b").with(65).one_line(&["rtt_half (pattern pingpong)", "one_way (pattern channel)"]);
-    replace(&manifest, CHANNEL, PINGPONG);
     replace(&manifest, "\"wait\": \"poll\"", "\"wait\": \"block\"");
     compare("a", "b").with(0).says(&["note: ", "wait poll in the reference, block in the results"]);
 
@@ -147,31 +161,38 @@ fn what_a_manifest_says_counts() {
         "{}",
         done.stdout
     );
-    allowing(&["check", "-r", "limits.csv", "-e", "b"]).with(0);
+    allowing(&["check", "b", "--limits", "limits.csv"]).with(0);
     let done = compare("a", "b").with(1);
     assert!(done.unwrapped().contains("6 messages came damaged"), "{}", done.stdout);
     compare("b", "a").with(1);
-    allowing(&["compare", "-R", "a", "-r", "b", "-t", "1e9"]).with(0);
+    allowing(&["compare", "a", "b", "--threshold", "1e9", "--figures", "rtt_half_ns"]).with(0);
     // Both lie in one folder, with other files in it.
-    let history = ["history", "-e", ".", "-p", "plots"];
-    tripmeter(&place, &history).run().with(0).says(&["left out of the history", "of 'b'", "6 messages came damaged"]);
-    assert!(!allowing(&history).with(0).stderr.contains("left out of the history: 'uds_datagram_poll' of 'b'"));
-    let requirements = ["requirements", "-e", ".", "-o", "damaged.csv"];
-    tripmeter(&place, &requirements).run().with(0).says(&["left out", "run 'b'", "6 messages came damaged"]);
-    assert!(!allowing(&requirements).with(0).stderr.contains("left out"));
+    for words in [&["history", "."][..], &["limits", ".", "-o", "damaged.csv"]] {
+        tripmeter(&place, words).run().with(0).says(&["left out of 'b'", "6 messages came damaged"]);
+        assert!(!allowing(words).with(0).stderr.contains("left out"));
+    }
     replace(&trials, "\"damaged\":3", "\"damaged\":0");
 
     // Damage in the path proof counts in the same way, by either method of comparison.
     let proven = "\"verdict\": \"proven\"";
     replace(&manifest, proven, &format!("\"damaged\": 4, {proven}"));
-    for words in [&["check", "-r", "limits.csv", "-e", "b"][..], &["compare", "-R", "a", "-r", "b", "-t", "1e9"]] {
+    for words in [
+        &["check", "b", "--limits", "limits.csv"][..],
+        &["compare", "a", "b", "--threshold", "1e9", "--figures", "rtt_half_ns"],
+    ] {
         let done = tripmeter(&place, words).run().with(1);
         assert!(done.unwrapped().contains("4 messages came damaged"), "{}", done.stdout);
         allowing(words).with(0);
     }
-    run("c", &["--rounds", "4", "--raw", "none"]);
+    run("c", &["--rounds", "5", "--raw", "none"]);
     replace(&place.path().join("c/manifest.json"), proven, &format!("\"damaged\": 4, {proven}"));
-    let by_runs = ["compare", "-R", "c", "-r", "c", "--method", "runs"];
+    let by_runs = ["compare", "c", "c", "--method", "ranks"];
+    let all_left_out = tripmeter(&place, &by_runs).run().with(65);
+    all_left_out.one_line(&["nothing to compare"]);
+    let part = place.path().join("c/manifest.json");
+    replace(&part, &format!("\"damaged\": 4, {proven}"), proven);
+    let text = fs::read_to_string(&part).unwrap();
+    fs::write(&part, text.replacen(proven, &format!("\"damaged\": 4, {proven}"), 1)).unwrap();
     let done = tripmeter(&place, &by_runs).run().with(75);
     assert!(done.unwrapped().contains("4 messages came damaged"), "{}", done.stdout);
     assert!(!allowing(&by_runs).with(0).stdout.contains("damaged"));
@@ -186,15 +207,15 @@ fn what_a_manifest_says_counts() {
         let done = done.with(1);
         assert!(done.unwrapped().contains("it failed: its daemon ended"), "{}", done.stdout);
     }
-    allowing(&["check", "-r", "limits.csv", "-e", "b"]).with(1);
-    let loosened = ["check", "-r", "limits.csv", "-e", "a", "--family-wise", "."];
-    tripmeter(&place, &loosened).run().with(65).says(&["left out: run 'b'", "it failed: its daemon ended"]);
+    allowing(&["check", "b", "--limits", "limits.csv"]).with(1);
+    let loosened = ["check", "a", "--limits", "limits.csv", "--family-wise", "."];
+    tripmeter(&place, &loosened).run().with(65).says(&["left out: run 'b', round 1", "it failed: its daemon ended"]);
     replace(&manifest, &failed, &complete);
     // A round finds the manifest above it, however its folder is spelled.
     run("c", &["--rounds", "2"]);
     replace(&place.path().join("c/manifest.json"), &complete, &failed);
     check("c/round-01").with(1);
-    let words = ["check", "-r", "../../limits.csv", "-e", "."];
+    let words = ["check", ".", "--limits", "../../limits.csv"];
     Tripmeter::new(words).at(&place.path().join("c/round-01")).run().with(1);
     fs::remove_dir_all(place.path().join("c")).unwrap();
 
@@ -205,27 +226,22 @@ fn what_a_manifest_says_counts() {
     let runs = place.path().join("runs");
     fs::create_dir(&runs).unwrap();
     ["a", "b"].iter().for_each(|name| fs::rename(place.path().join(name), runs.join(name)).unwrap());
-    let done = tripmeter(&place, &["requirements", "-e", "runs", "-o", "r.csv"]).run().with(0);
-    done.says(&["left out", "run 'b'", "path proof"]).says(&["missing in 1 of 2 runs: b"]);
+    let done = tripmeter(&place, &["limits", "runs", "-o", "r.csv"]).run().with(0);
+    done.says(&["left out of 'b'", "path proof"]).says(&["missing in 1 of 2 runs: b"]);
 }
 
 #[test]
-fn a_folder_that_is_measured_gets_no_summary() {
+fn what_is_being_measured_is_no_run_of_many() {
     let _alone = alone();
     let place = folder();
     limits(&place, 1e9);
-    tripmeter(&place, &[&["run", "-o", "runs/a"], &SMALL[..]].concat()).run().with(0);
-    let results = place.path().join("runs/a");
-    let summary = results.join(format!("measurements_{NAME}_summary.csv"));
-    replace(&results.join("manifest.json"), "\"status\": \"complete\"", "\"status\": \"running\"");
-    let check = || tripmeter(&place, &["check", "-r", "limits.csv", "-e", "runs/a"]).run();
+    tripmeter(&place, &[&["ping", "uds", "-o", "runs/a"], &SMALL[..]].concat()).run().with(0);
+    let file = place.path().join("runs/a/manifest.json");
+    replace(&file, "\"status\": \"complete\"", "\"status\": \"running\"");
+    let check = || tripmeter(&place, &["check", "runs/a", "--limits", "limits.csv"]).run();
     check().with(0).says(&["note: 'runs/a' is being measured, or was killed"]);
-    let history = tripmeter(&place, &["history", "-e", "runs", "-p", "plots"]).run().with(65);
-    history.says(&["left out", "'a' is being measured, or was killed"]).says(&["nothing to plot"]);
-    let requirements = tripmeter(&place, &["requirements", "-e", "runs", "-o", "r.csv"]).run().with(65);
-    requirements.says(&["left out", "'a' is being measured, or was killed"]);
-    assert!(!summary.exists());
-    replace(&results.join("manifest.json"), "\"status\": \"running\"", "\"status\": \"complete\"");
-    check().with(0).says(&["1 missing summary was made"]);
-    assert!(summary.exists());
+    for words in [&["history", "runs"][..], &["limits", "runs", "-o", "r.csv"]] {
+        let done = tripmeter(&place, words).run().with(65);
+        done.says(&["left out: 'a' is being measured, or was killed"]).says(&["no figures"]);
+    }
 }
