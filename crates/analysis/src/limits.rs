@@ -133,11 +133,7 @@ mod tests {
 
     #[test]
     fn a_run_meets_limits_made_of_it_alone_whatever_its_decimals() {
-<<<<<<< HEAD
         let runs = [run("1", &[("a", 16, MEDIAN, 999.000_4), ("a", 16, RATE, 999.999_6)])];
-=======
-        let runs = [run("1", &[("a", 16, MEDIAN, 1_000.000_4), ("a", 16, RATE, 999.999_6)])];
->>>>>>> eprosima
         for p in [0.0, 0.5, 0.99, 1.0] {
             assert_eq!(DerivedLimits::of(&runs, p).unwrap().broken(&runs), []);
         }
