@@ -148,16 +148,10 @@ pub fn summary(all: &[JudgedFigure], question: &Question, effect: f64) -> String
 }
 
 /// A line if a change of that size may have been missed.
-<<<<<<< HEAD
 fn blindness(all: &[JudgedFigure], question: &Question, effect: f64) -> String {
-    let is_seen =
-        |one: &&JudgedFigure| one.comparison.detectable.is_some_and(|ratio| ratio.max(ratio.recip()) <= 1.0 + effect);
-=======
-fn blindness(all: &[Judgement], question: &Question, effect: f64) -> String {
-    let is_seen = |one: &&Judgement| {
+    let is_seen = |one: &&JudgedFigure| {
         one.comparison.min_detectable_effect.is_some_and(|ratio| ratio.max(ratio.recip()) <= 1.0 + effect)
     };
->>>>>>> eprosima
     let seen = all.iter().filter(is_seen).count();
     if seen == all.len() {
         return String::new();

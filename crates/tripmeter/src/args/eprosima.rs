@@ -7,7 +7,10 @@ use std::path::PathBuf;
 
 /// Do what eProsima's latency scripts do, on the same files
 #[derive(Args)]
-#[command(arg_required_else_help = true)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(after_help = "Examples:
+  tripmeter eprosima process results/2026-01-31_12-00-00
+  tripmeter eprosima check -r requirements.csv -e results/2026-01-31_12-00-00")]
 pub struct EprosimaArgs {
     #[command(subcommand)]
     pub command: EprosimaCommand,
@@ -60,6 +63,7 @@ pub struct ProcessArgs {
 /// Writes checks_<name>.csv into the experiment's folder, and makes summaries that are missing there first. A check passes
 /// if the figure is not above its limit; one of a payload that was not measured fails.
 #[derive(Args)]
+#[command(override_usage = "tripmeter eprosima check [OPTIONS] -r FILE -e DIR")]
 #[command(after_help = "Examples:
   tripmeter eprosima check -r requirements.csv -e results/2026-01-31_12-00-00
   tripmeter eprosima check -r requirements.csv -e results -p plots -P
@@ -130,6 +134,7 @@ pub struct EprosimaCompareArgs {
 /// Writes comparison_min, comparison_median, comparison_max and comparison_99. The name of a sub-experiment is its file's:
 /// measurements_<name>_summary.csv.
 #[derive(Args)]
+#[command(override_usage = "tripmeter eprosima compare-subexperiments [OPTIONS] -p DIR -e SUMMARY...")]
 #[command(after_help = "Examples:
   tripmeter eprosima compare-subexperiments -p plots -e results/*_summary.csv
   tripmeter eprosima compare-subexperiments -p plots --log -e a.csv b.csv
@@ -152,6 +157,7 @@ pub struct CompareSubexperimentsArgs {
 /// The limit is the 99th percentile over the runs of each run's Median, 99% and Max. A run is a results folder with
 /// summaries, or else samples; each round of one counts as a run.
 #[derive(Args)]
+#[command(override_usage = "tripmeter eprosima determine-requirements [OPTIONS] -e DIR")]
 #[command(after_help = "Examples:
   tripmeter eprosima determine-requirements -e runs -o requirements.csv
 
@@ -172,6 +178,7 @@ pub struct DetermineRequirementsArgs {
 /// <name>/history_{Min,Median,Max,99} over payloads, a line for each experiment, the same over experiments as
 /// history_{Min,Median,Max,99}_by_date, and <name>/<payload>_bytes_{Median,Max,99} over experiments, with the requirement.
 #[derive(Args)]
+#[command(override_usage = "tripmeter eprosima history [OPTIONS] -e DIR -p DIR")]
 #[command(after_help = "Examples:
   tripmeter eprosima history -r requirements.csv -e results -p history_plots
 
@@ -227,7 +234,7 @@ pub struct JobArgs {
     pub plotting: PlottingArgs,
 }
 
-/// Remove old experiments from a folder of results folders
+/// Remove old experiments from a database
 ///
 /// Keeps the N newest experiments, by date and time in their names, and those named by -s besides. Only folders named by
 /// date and time are counted and removed, with finished results in them; all else is left alone and named.

@@ -147,10 +147,7 @@ fn a_fifo_in_the_place_of_a_file_is_an_error() {
     fifo(&results.join("manifest.json"));
     for line in [
         "show results",
-<<<<<<< HEAD
         "compare results results",
-=======
->>>>>>> eprosima
         "eprosima process results",
         "eprosima compare -R results -r results",
         "export results --format svg",
