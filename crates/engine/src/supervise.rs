@@ -306,6 +306,7 @@ fn new_manifest(plan: &Plan, calibration: &Calibration, audit: Audit) -> Manifes
         status: RunStatus::Running,
         plan: plan.clone(),
         environment: Environment { audit_before: Some(audit), ..environment::environment(calibration) },
+        results: 0,
         sub_experiments: Vec::new(),
         resumptions: Vec::new(),
     }
@@ -323,6 +324,12 @@ fn now() -> String {
 impl<'a> Run<'a> {
     fn save(&self) -> Result<(), RunError> {
         Ok(self.results.write(&self.manifest)?)
+    }
+
+    /// Writes the state of the running sub-experiment.
+    fn save_state(&self) -> Result<(), RunError> {
+        let result = self.manifest.sub_experiments.last();
+        Ok(result.map_or(Ok(()), |result| self.results.append_state(result))?)
     }
 
     fn stopped(&self) -> bool {
@@ -400,7 +407,7 @@ impl<'a> Run<'a> {
             cells: Vec::new(),
             processes: Vec::new(),
         });
-        self.save()?;
+        self.save_state()?;
         let outcome = sub_experiment::run(self, plan, round);
         let (status, error) = match outcome {
             Ok(status) => (status, None),
@@ -409,8 +416,7 @@ impl<'a> Run<'a> {
         let result = self.current();
         (result.status, result.error) = (status, error.clone());
         result.payloads = result.cells.len() as u32;
-        self.results.write_audits(&self.manifest)?;
-        self.save()?;
+        self.save_state()?;
         (self.watch)(&Event::SubExperimentFinished { status, error });
         Ok(())
     }
@@ -454,6 +460,7 @@ impl<'a> Run<'a> {
             (false, false) => RunStatus::Failed,
         };
         self.manifest.ended = Some(now());
+        self.manifest.results = self.manifest.sub_experiments.len() as u32;
         self.manifest.environment.after = Some(environment::load());
         self.manifest.environment.clock.drift_ppm = self.calibration.drift_ppm();
         self.manifest.environment.audit_after = Some(self.audit());

@@ -49,6 +49,7 @@ pub fn manifest() -> Manifest {
         status: RunStatus::Complete,
         plan,
         environment: serde_json::from_value(environment).unwrap(),
+        results: 0,
         sub_experiments: Vec::new(),
         resumptions: Vec::new(),
     }

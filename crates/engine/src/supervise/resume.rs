@@ -54,7 +54,7 @@ impl Begun {
             return Err(RunError::OtherMachine { what, before: before.clone(), now: now.clone() });
         }
         let mut manifest = self.manifest.clone();
-        (manifest.status, manifest.ended) = (RunStatus::Running, None);
+        (manifest.status, manifest.ended, manifest.results) = (RunStatus::Running, None, 0);
         (manifest.environment.after, manifest.environment.audit_after) = (None, None);
         manifest.resumptions.push(Resumption { at: now(), after_round: self.rounds });
         Ok((manifest, Results::reopen(&self.folder, self.rounds)?))

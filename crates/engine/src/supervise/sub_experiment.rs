@@ -386,7 +386,6 @@ impl ProcessGroup {
                 let result = run.current();
                 (result.transport_version, result.system_version) = (transport_version, system_version);
                 (result.same_process, result.memory_lock) = (same_process, Some(memory_lock));
-                return failed(run.save());
             }
             FromLeader::Broken(why) => self.broken = Some(why),
             FromLeader::AttemptAccess(_) if std::mem::replace(&mut self.has_attempted_access, true) => {
@@ -406,7 +405,7 @@ impl ProcessGroup {
             FromLeader::Proof(proof) => {
                 self.part.close();
                 run.current().path_proof = Some(proof);
-                return failed(run.save());
+                return failed(run.save_state());
             }
             FromLeader::CellStarted { payload_bytes } => {
                 self.part.close();
@@ -487,17 +486,7 @@ impl ProcessGroup {
             return Ok(());
         };
         self.trials_bytes = run.results.trials_bytes()?;
-        run.results.append_trials(result, cell)?;
-        if again { Ok(()) } else { self.append_metrics(run) }
-    }
-
-    /// Writes the figures of the last payload.
-    fn append_metrics(&self, run: &mut Run<'_>) -> Result<(), RunError> {
-        let result = run.manifest.sub_experiments.last();
-        let Some((result, cell)) = result.and_then(|result| Some((result, result.cells.last()?))) else {
-            return Ok(());
-        };
-        Ok(run.results.append_metrics(result, cell)?)
+        Ok(run.results.append_payload(result, cell, !again)?)
     }
 
     /// Adds to the cell of a logger what was seen from here, and writes its row.

@@ -229,26 +229,26 @@ fn what_a_manifest_says_counts() {
     replace(&trials, "\"damaged\":3", "\"damaged\":0");
 
     // Damage in the path proof counts in the same way, by either method of comparison.
-    let proven = "\"verdict\": \"proven\"";
-    replace(&manifest, proven, &format!("\"damaged\": 4, {proven}"));
+    let proven = "\"verdict\":\"proven\"";
+    replace(&trials, proven, &format!("\"damaged\":4,{proven}"));
     for words in [&["check", "-r", "limits.csv", "-e", "b"][..], &["compare", "-R", "a", "-r", "b", "-t", "1e9"]] {
         let done = tripmeter(&place, words).run().with(1);
         assert!(done.unwrapped().contains("4 messages came damaged"), "{}", done.stdout);
         allowing(words).with(0);
     }
     run("c", &["--rounds", "4", "--raw", "none"]);
-    replace(&place.path().join("c/manifest.json"), proven, &format!("\"damaged\": 4, {proven}"));
+    replace(&place.path().join("c/trials.jsonl"), proven, &format!("\"damaged\":4,{proven}"));
     let by_runs = ["compare", "-R", "c", "-r", "c", "--method", "runs"];
     let done = tripmeter(&place, &by_runs).run().with(75);
     assert!(done.unwrapped().contains("4 messages came damaged"), "{}", done.stdout);
     assert!(!allowing(&by_runs).with(0).stdout.contains("damaged"));
     fs::remove_dir_all(place.path().join("c")).unwrap();
-    replace(&manifest, &format!("\"damaged\": 4, {proven}"), proven);
+    replace(&trials, &format!("\"damaged\":4,{proven}"), proven);
 
     // A sub-experiment that failed after its last payload has all its figures.
-    let status = |status: &str, error: &str| format!("\"status\": \"{status}\",\n      \"error\": {error}");
+    let status = |status: &str, error: &str| format!("\"status\":\"{status}\",\"error\":{error}");
     let [complete, failed] = [status("complete", "null"), status("failed", "\"its daemon ended\"")];
-    replace(&manifest, &complete, &failed);
+    replace(&trials, &complete, &failed);
     for done in [check("b"), compare("a", "b"), compare("b", "a")] {
         let done = done.with(1);
         assert!(done.unwrapped().contains("it failed: its daemon ended"), "{}", done.stdout);
@@ -256,16 +256,16 @@ fn what_a_manifest_says_counts() {
     allowing(&["check", "-r", "limits.csv", "-e", "b"]).with(1);
     let loosened = ["check", "-r", "limits.csv", "-e", "a", "--family-wise", "."];
     tripmeter(&place, &loosened).run().with(65).says(&["left out: run 'b'", "it failed: its daemon ended"]);
-    replace(&manifest, &failed, &complete);
+    replace(&trials, &failed, &complete);
     // A round finds the manifest above it, however its folder is spelled.
     run("c", &["--rounds", "2"]);
-    replace(&place.path().join("c/manifest.json"), &complete, &failed);
+    replace(&place.path().join("c/trials.jsonl"), &complete, &failed);
     check("c/round-01").with(1);
     let words = ["check", "-r", "../../limits.csv", "-e", "."];
     Tripmeter::new(words).at(&place.path().join("c/round-01")).run().with(1);
     fs::remove_dir_all(place.path().join("c")).unwrap();
 
-    replace(&manifest, "\"verdict\": \"proven\"", "\"verdict\": \"failed\"");
+    replace(&trials, "\"verdict\":\"proven\"", "\"verdict\":\"failed\"");
     let done = check("b").with(1);
     assert!(done.unwrapped().contains(&format!("FAILED: {NAME}: its path proof failed: claimed")), "{}", done.stdout);
     compare("a", "b").with(1);
