@@ -321,7 +321,7 @@ mod tests {
         let mut manifest: Manifest = serde_json::from_value(serde_json::json!({
             "schema_version": "2.0", "tripmeter_version": "", "started": "first", "ended": null, "status": "running",
             "environment": environment, "plan": {
-                "source": "", "sub_experiments": [], "rounds": 1, "seed": 1, "raw": "csv", "daemons": "start",
+                "source": "", "sub_experiments": [], "rounds": 1, "seed": 1, "raw": ["samples"], "daemons": "start",
                 "loss_timeout_ns": 1, "leader_cpu": null, "follower_cpu": null, "left_out": [],
             },
         }))
@@ -334,6 +334,35 @@ mod tests {
         let second: Manifest = serde_json::from_slice(&fs::read(parent.path().join(MANIFEST)).unwrap()).unwrap();
         assert_eq!((first.started.as_str(), second.started.as_str()), ("first", "second"));
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "a temporary file was left");
+    }
+
+    #[test]
+    fn what_is_written_grows_with_what_is_measured() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tripmeter/tests/golden/results-2.0");
+        let read = tripmeter_model::folder::read(&golden, |text| text.into()).unwrap();
+        let written = |sub_experiments: usize| {
+            let parent = tempfile::tempdir().unwrap();
+            let results = Results::create(Some(parent.path()), false).unwrap();
+            let mut manifest = Manifest { sub_experiments: Vec::new(), ..read.clone() };
+            results.write(&manifest).unwrap();
+            results.begin_trials(&manifest).unwrap();
+            for number in 0..sub_experiments {
+                let cells = std::mem::take(&mut read.sub_experiments[0].clone().cells);
+                let name = format!("sub-experiment-{number:04}");
+                let result = SubExperimentResult { name, cells: Vec::new(), ..read.sub_experiments[0].clone() };
+                manifest.sub_experiments.push(result.clone());
+                (0..3).for_each(|_| results.append_state(&result).unwrap());
+                (0..13).for_each(|_| results.append_payload(&result, &cells[0], true).unwrap());
+            }
+            results.write(&manifest).unwrap();
+            let length = |name: &str| fs::metadata(parent.path().join(name)).unwrap().len();
+            // The manifest was written twice.
+            let bytes = 2 * length(MANIFEST) + length(TRIALS) + length(METRICS);
+            println!("{sub_experiments} sub-experiments with 13 payloads: {bytes} bytes");
+            bytes
+        };
+        let (few, many) = (written(4), written(40));
+        assert!(many < 10 * few, "{few} {many}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::clock::Calibration;
 use crate::daemon::{self, DaemonLeases};
 use crate::environment;
 use crate::os;
+use crate::parquet;
 use crate::registry::Registry;
 use crate::results::{Results, ResultsError};
 use crate::scratch::{self, ScratchFolder};
@@ -33,6 +34,7 @@ use tripmeter_model::audit::{Audit, Finding, ProcessActivity};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Environment, Manifest, PayloadResult, RunStatus, SCHEMA_VERSION, SubExperimentResult};
 use tripmeter_model::plan::{Plan, SubExperiment};
+use tripmeter_model::samples::SAMPLES;
 
 /// Length of the hiccup spin before a run; `tripmeter doctor` takes longer.
 const HICCUP_SPIN: Duration = Duration::from_millis(200);
@@ -70,6 +72,8 @@ pub struct RunOptions {
     pub strict: bool,
     /// Whether the audits look for hiccups, with all processors busy.
     pub spin: bool,
+    /// What makes Parquet of samples, if it is asked for.
+    pub parquet: Option<PathBuf>,
 }
 
 /// What happens, for progress bars.
@@ -417,8 +421,18 @@ impl<'a> Run<'a> {
         (result.status, result.error) = (status, error.clone());
         result.payloads = result.cells.len() as u32;
         self.save_state()?;
+        self.make_parquet(plan, round);
         (self.watch)(&Event::SubExperimentFinished { status, error });
         Ok(())
+    }
+
+    /// Makes Parquet of the samples of a sub-experiment that has ended, if it is asked for. If that fails, they stay CSV.
+    fn make_parquet(&mut self, plan: &SubExperiment, round: u32) {
+        let Some(program) = self.options.parquet.as_ref().filter(|_| self.plan.raw.parquet) else { return };
+        let csv = self.results.round(round).join(SAMPLES).join(format!("{}.csv", plan.name));
+        if let Err(error) = parquet::convert(program, &csv, self.plan.raw.samples) {
+            (self.watch)(&Event::Warning(format!("samples of '{}' stay CSV: {error}", plan.name)));
+        }
     }
 
     /// What happened on the machine since the first sub-experiment began.

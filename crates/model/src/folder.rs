@@ -352,7 +352,7 @@ mod tests {
             "schema_version": version, "tripmeter_version": "", "started": "", "ended": null, "status": "running",
             "from_the_future": 1,
             "plan": {
-                "source": "", "sub_experiments": [], "rounds": 1, "seed": 1, "raw": "csv", "daemons": "start",
+                "source": "", "sub_experiments": [], "rounds": 1, "seed": 1, "raw": ["samples"], "daemons": "start",
                 "loss_timeout_ns": 1, "leader_cpu": null, "follower_cpu": null, "left_out": [],
             },
             "environment": {

@@ -7,10 +7,11 @@
 //! | [`experiment`] | an experiment as written in TOML, a preset or flags |
 //! | [`plan`] | an experiment resolved: what will be run, exactly |
 //! | [`workload`] | what is sent at each payload, and what comes back |
-//! | [`manifest`] | `manifest.json`: plan, environment and states; results in memory |
+//! | [`manifest`] | `manifest.json`: plan and environment; results in memory |
 //! | [`audit`] | what of a machine disturbs measuring |
 //! | [`series`] | how samples went on in time |
-//! | [`raw`] | `measurements_<name>.csv`: every sample |
+//! | [`samples`] | `samples/<name>.csv`: every sample |
+//! | [`raw`] | `measurements_<name>.csv`: round trips as eProsima's tests write them |
 //! | [`summary`] | `…_summary.csv`: the figures of a sub-experiment |
 //! | [`magnitude`] | figures of it that are compared and drawn |
 //! | [`recording`] | a recording whose messages are published again, and its schedule |
@@ -35,6 +36,7 @@ pub mod figure;
 pub mod file;
 pub mod folder;
 mod handover;
+mod kept;
 pub mod log;
 pub mod magnitude;
 pub mod manifest;
@@ -48,6 +50,7 @@ pub mod printable;
 pub mod raw;
 pub mod recording;
 pub mod requirements;
+pub mod samples;
 pub mod search;
 pub mod series;
 pub mod sidecar;

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use tripmeter_model::experiment::Mode;
 use tripmeter_model::experiment::TableKind;
-use tripmeter_model::plan::{Daemons, Raw};
+use tripmeter_model::plan::{Daemons, Raw, Streams};
 use tripmeter_model::{Pattern, Touch, Wait};
 
 /// Measures message paths: how long a message takes from one program to another, over every way there is here.
@@ -287,9 +287,12 @@ pub struct MeasuringArgs {
     /// Seed of the random order
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub seed: Option<u64>,
-    /// What is kept of every sample, besides histograms
-    #[arg(long, value_parser = words_of(&[("csv", Raw::Csv), ("none", Raw::None)]))]
+    /// Files of every sample, besides histograms: samples, eprosima, parquet, several by comma; or none [default: samples]
+    #[arg(long, value_name = "LIST")]
     pub raw: Option<Raw>,
+    /// Keep figures of all topics or clients, not of the first 16 and the slowest
+    #[arg(long, value_parser = words_of(&[("few", Streams::Few), ("all", Streams::All)]))]
+    pub streams: Option<Streams>,
     /// Start daemons that are not running (and stop them), or require that they run
     #[arg(long, value_parser = words_of(&[("start", Daemons::Start), ("require", Daemons::Require)]))]
     pub daemons: Option<Daemons>,

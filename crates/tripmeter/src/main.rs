@@ -13,6 +13,7 @@ mod output;
 mod plotting;
 mod progress;
 mod recording;
+mod sample_plots;
 mod summaries;
 mod verdicts;
 

@@ -461,10 +461,8 @@ fn sub_experiment(file: &str) -> Option<(&str, bool)> {
 
 /// Files that belong to an experiment or to what is made of it; hidden ones are nobody's business.
 fn is_ours(file: &str) -> bool {
-    let begins = ["measurements_", "checks_", "channel_", "log_", "rpc_", "throughput_"]
-        .iter()
-        .any(|beginning| file.starts_with(beginning));
-    let ends = [".csv", ".csv.gz", ".hlog"].iter().any(|ending| file.ends_with(ending));
+    let begins = ["measurements_", "checks_"].iter().any(|beginning| file.starts_with(beginning));
+    let ends = [".csv", ".csv.gz"].iter().any(|ending| file.ends_with(ending));
     let is_picture = [".png", ".svg"].iter().any(|ending| file.ends_with(ending));
     let is_plain = printable::line(file) == file;
     begins && ends && is_plain

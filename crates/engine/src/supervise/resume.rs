@@ -82,7 +82,7 @@ mod tests {
             })
         };
         let plan = serde_json::json!({
-            "source": "ab", "sub_experiments": [side("a"), side("b")], "rounds": 9, "seed": 1, "raw": "csv",
+            "source": "ab", "sub_experiments": [side("a"), side("b")], "rounds": 9, "seed": 1, "raw": ["samples"],
             "daemons": "start", "loss_timeout_ns": 1, "leader_cpu": null, "follower_cpu": null, "left_out": [],
         });
         let plan: Plan = serde_json::from_value(plan).unwrap();

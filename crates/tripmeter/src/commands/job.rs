@@ -25,7 +25,10 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     let limits = check::requirements(&args.requirements)?;
     let results = args.database.join("experiments_results");
     let place = args.label.as_deref().map(|label| named(&results, label)).transpose()?;
-    let prepared = Prepared::new(&args.experiment, &args.plugins, args.quiet)?;
+    let mut prepared = Prepared::new(&args.experiment, &args.plugins, args.quiet)?;
+    // What is processed.
+    let has_round_trips = prepared.plan.sub_experiments.iter().any(|plan| plan.workload.is_round_trips());
+    prepared.plan.raw.eprosima |= has_round_trips && !prepared.plan.raw.is_none();
     if prepared.plan.rounds > 1 {
         return Err(CliError::new(exit::USAGE, "a job has one round, which is checked; leave out --rounds"));
     }

@@ -1,11 +1,11 @@
-//! `tripmeter plot`: the plots that AimRT publishes, of results folders.
+//! `tripmeter plot`: the plots that AimRT publishes, and those of samples, of results folders.
 
 use super::table;
 use crate::args::plotting::PlotArgs;
 use crate::database::last_part;
 use crate::error::CliError;
-use crate::output;
 use crate::plotting::{PictureJob, draw_all, no_link};
+use crate::{output, sample_plots};
 use std::path::{Path, PathBuf};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Manifest;
@@ -32,11 +32,15 @@ pub fn plot(args: &PlotArgs) -> Result<u8, CliError> {
     let names = names(&args.folders);
     let results: Vec<_> =
         names.iter().zip(&manifests).map(|(name, manifest)| NamedResults { name, manifest }).collect();
-    let drawn = draw(&results, &place, args.plotting.options())?;
+    let mut drawn = draw(&results, &place, args.plotting.options())?;
+    for (folder, NamedResults { name, manifest }) in args.folders.iter().zip(&results) {
+        let place = if results.len() == 1 { place.clone() } else { place.join(name) };
+        drawn.extend(sample_plots::draw(folder, manifest, &place, args.plotting.options())?);
+    }
     if drawn.is_empty() {
         let text = format!(
-            "nothing to plot: {} no results of patterns channel, rpc or log at two payloads, or with two numbers of \
-             topics or clients",
+            "nothing to plot: {} no samples of round trips or calls of a logger, and no results of patterns channel, rpc or \
+             log at two payloads, or with two numbers of topics or clients",
             if names.len() == 1 {
                 format!("'{}' has", args.folders[0].display())
             } else {

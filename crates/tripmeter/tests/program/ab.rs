@@ -83,7 +83,7 @@ fn one_transport_against_itself_has_pairs_in_random_order_and_intervals() {
     }
     for round in 1..=8 {
         let folder = results.join(format!("round-{round:02}"));
-        assert!(["a", "b"].iter().all(|side| folder.join(format!("measurements_{side}.csv")).is_file()));
+        assert!(["a", "b"].iter().all(|side| folder.join(format!("samples/{side}.csv")).is_file()));
     }
     ab(&place, &["inmem", "--rounds", "9", "-o", "r"]).run().with(73).one_line(&["not empty"]);
 }
@@ -463,7 +463,8 @@ fn experiments_with_several_rounds_are_compared_run_by_run() {
     let run = |transport: &str, payloads: &str, rounds: &str, output: &str| {
         let file = place.path().join("experiment.toml");
         fs::write(&file, format!("[[sub_experiment]]\nname = \"it\"\ntransport = \"{transport}\"\n")).unwrap();
-        let words = ["run", "experiment.toml", "-q", "--no-floor", "-n", "3", "--payloads", payloads];
+        let words =
+            ["run", "experiment.toml", "-q", "--raw", "eprosima", "--no-floor", "-n", "3", "--payloads", payloads];
         let rest = ["--wait", "block", "--attempts", "1", "--loss-timeout", "15", "--rounds", rounds, "-o", output];
         Tripmeter::new(words.iter().chain(&rest)).at(place.path()).run().with(0);
     };

@@ -17,7 +17,7 @@ const LIMITS: &str = "Experiment type,Bytes,Median,99%,Max\n";
 /// A folder with the results of a small experiment of payloads 16 and 32 in `results`.
 fn measured() -> TempDir {
     let place = folder();
-    let words = "run -q -t uds/stream --wait block -n 20 --payloads 16,32 --no-floor -o results";
+    let words = "run -q -t uds/stream --raw eprosima --wait block -n 20 --payloads 16,32 --no-floor -o results";
     Tripmeter::new(words.split(' ')).at(place.path()).run().with(exit::GOOD);
     place
 }

@@ -185,7 +185,8 @@ fn what_a_manifest_says_counts() {
     let place = folder();
     limits(&place, 1e9);
     let run = |output: &str, more: &[&str]| {
-        tripmeter(&place, &[&["run", "-o", output], &SMALL[..], more].concat()).run().with(0);
+        let raw: &[&str] = if more.contains(&"--raw") { &[] } else { &["--raw", "eprosima"] };
+        tripmeter(&place, &[&["run", "-o", output], &SMALL[..], more, raw].concat()).run().with(0);
     };
     let check = |results: &str| tripmeter(&place, &["check", "-r", "limits.csv", "-e", results]).run();
     let compare = |reference: &str, results: &str| {
@@ -281,7 +282,7 @@ fn a_folder_that_is_measured_gets_no_summary() {
     let _alone = alone();
     let place = folder();
     limits(&place, 1e9);
-    tripmeter(&place, &[&["run", "-o", "runs/a"], &SMALL[..]].concat()).run().with(0);
+    tripmeter(&place, &[&["run", "-o", "runs/a", "--raw", "eprosima"], &SMALL[..]].concat()).run().with(0);
     let results = place.path().join("runs/a");
     let summary = results.join(format!("measurements_{NAME}_summary.csv"));
     replace(&results.join("manifest.json"), "\"status\": \"complete\"", "\"status\": \"running\"");

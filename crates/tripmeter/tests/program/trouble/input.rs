@@ -93,6 +93,10 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("run -t uds --pattern rpc --duration 2", &["'--duration'", "'throughput'", "'rpc'"]);
     wrong("run -t uds --pattern rpc --clients 200 -n 600000", &["600000 samples", "500000", "--raw none"]);
     wrong("run -t shm --followers 2 --raw none", &["2 followers", "--raw none"]);
+    wrong(
+        "run -t uds --pattern rpc --raw samples,eprosima",
+        &["`--raw eprosima`", "none are measured", "--raw samples"],
+    );
     wrong("run -t inmem?damage=3 --followers 2", &["one follower, or side=follower"]);
     wrong("run -t inmem?damage=3 --followers 2 --pattern channel", &["take one follower"]);
     wrong("run -t inmem?at=7&lose=3 --followers 3 --pattern channel", &["'at=7'", "has index 2"]);
