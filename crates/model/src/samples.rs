@@ -74,7 +74,7 @@ impl<R: Read> SampleReader<R> {
     /// # Errors
     /// If the first line is another.
     pub fn new(source: R, name: &str) -> Result<Self, FileError> {
-        let mut rows = csv::Reader::from_reader(Bounded { source, line_bytes: 0 });
+        let mut rows = csv::Reader::from_reader(Bounded { source, line_bytes: 0, is_at_end: false });
         let wrong = |what: String| FileError::wrong(Path::new(name), what);
         let header = rows.headers().map_err(|error| wrong(error.to_string()))?;
         if header != HEADER.as_slice() {
@@ -86,12 +86,16 @@ impl<R: Read> SampleReader<R> {
     fn next_row(&mut self) -> Result<Option<SampleRow>, FileError> {
         let line = self.rows.position().line();
         let file = Path::new(&self.name);
-        match self.rows.read_record(&mut self.row) {
-            // Only a row without a line break ends with the file: a kill has cut it off.
-            Ok(true) if !self.rows.is_done() => self.row().map(Some).map_err(|(column, what)| {
+        let read = self.rows.read_record(&mut self.row);
+        // Only a row without a line break ends with the file: a kill has cut it off.
+        let is_cut_off = self.rows.get_ref().is_cut_off();
+        match read {
+            Err(error) if !is_cut_off || error.is_io_error() => {
+                Err(FileError::wrong_line(file, line, "", error.to_string()))
+            }
+            Ok(true) if !is_cut_off => self.row().map(Some).map_err(|(column, what)| {
                 FileError::wrong_value(file, line, HEADER[column], self.row.get(column).unwrap_or_default(), what)
             }),
-            Err(error) if !self.rows.is_done() => Err(FileError::wrong_line(file, line, "", error.to_string())),
             _ => Ok(None),
         }
     }
@@ -128,15 +132,25 @@ impl<R: Read> Iterator for SampleReader<R> {
 /// Fails at a line without end, which would be held in memory.
 struct Bounded<R> {
     source: R,
+    /// Of the line that has not ended.
     line_bytes: u64,
+    is_at_end: bool,
+}
+
+impl<R> Bounded<R> {
+    /// All was read, and the last line has no end.
+    fn is_cut_off(&self) -> bool {
+        self.is_at_end && self.line_bytes > 0
+    }
 }
 
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = buffer.len().min(MOST_LINE_BYTES as usize);
         let count = self.source.read(&mut buffer[..most])?;
+        self.is_at_end = count == 0 && most > 0;
         match memchr::memrchr(b'\n', &buffer[..count]) {
-            Some(end) => self.line_bytes = (count - end) as u64,
+            Some(end) => self.line_bytes = (count - end - 1) as u64,
             None => self.line_bytes += count as u64,
         }
         if self.line_bytes > MOST_LINE_BYTES {
@@ -149,6 +163,15 @@ impl<R: Read> Read for Bounded<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A file on a disk that goes away.
+    struct Broken;
+
+    impl Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("gone"))
+        }
+    }
 
     fn read(rows: &str) -> Result<Vec<SampleRow>, FileError> {
         let text = format!("{}\n{rows}", HEADER.join(","));
@@ -181,6 +204,11 @@ mod tests {
         for cut in ["1,1,64", "1,1,64,all,2,ok,,0,,5"] {
             assert_eq!(read(&format!("{good}{cut}")).unwrap().len(), 1, "a kill has cut it off: {cut}");
         }
+        let broken = HEADER.join(",") + "\n" + good;
+        let broken = broken.as_bytes().chain(Broken);
+        let mut rows = SampleReader::new(broken, "x.csv").unwrap();
+        assert!(rows.next().unwrap().is_ok());
+        assert!(rows.next().unwrap().is_err_and(|error| error.to_string().contains("gone")), "no end of the file");
         assert!(told(&"x".repeat(1 << 20)).contains("a line of more than"));
         assert!(SampleReader::new("a,b\n".as_bytes(), "x").is_err_and(|error| error.to_string().contains("columns")));
     }

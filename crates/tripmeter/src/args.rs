@@ -291,7 +291,7 @@ pub struct MeasuringArgs {
     #[arg(long, value_name = "LIST")]
     pub raw: Option<Raw>,
     /// Keep figures of all topics or clients, not of the first 16 and the slowest
-    #[arg(long, value_parser = words_of(&[("few", Streams::Few), ("all", Streams::All)]))]
+    #[arg(long, hide_short_help = true, value_parser = words_of(&[("few", Streams::Few), ("all", Streams::All)]))]
     pub streams: Option<Streams>,
     /// Start daemons that are not running (and stop them), or require that they run
     #[arg(long, value_parser = words_of(&[("start", Daemons::Start), ("require", Daemons::Require)]))]
