@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Builds the transports that are plugins: scripts/build-transports.sh [--lies] [SYSTEM...], all of them without a name.
+# With --parquet it builds tools/parquet, the program for `--raw parquet`, and nothing else.
 #
 # A plugin is a folder transports/SYSTEM with a Makefile, which makes $OUT/tripmeter_SYSTEM.so, or with a Cargo.toml
 # that says `plugin = true` under [package.metadata.tripmeter]; programs of that crate whose names begin with
@@ -36,6 +37,13 @@ case ${1:-} in
     --lint)
         lint=1
         shift
+        ;;
+    --parquet)
+        CARGO_TARGET_DIR=$target cargo build --profile "$profile" --locked --manifest-path tools/parquet/Cargo.toml
+        [[ $profile == dev ]] && profile=debug
+        install -t "$out" "$target/$profile/tripmeter_parquet"
+        echo "build-transports: tripmeter_parquet in $out"
+        exit 0
         ;;
 esac
 
@@ -157,7 +165,7 @@ lint_crate() {
 if [[ $lint -eq 1 ]]; then
     while IFS= read -r manifest; do
         lint_crate "${manifest%/Cargo.toml}"
-    done < <(grep -l '^\[workspace\]' transports/*/Cargo.toml transports/common/*/Cargo.toml bench/native/*/Cargo.toml)
+    done < <(grep -l '^\[workspace\]' transports/*/Cargo.toml transports/common/*/Cargo.toml bench/native/*/Cargo.toml tools/*/Cargo.toml)
     exit 0
 fi
 

@@ -140,7 +140,7 @@ lints() {
     local manifest
     while IFS= read -r manifest; do
         cargo fmt --check --manifest-path "$manifest"
-    done < <(grep -l '^\[workspace\]' transports/*/Cargo.toml transports/common/*/Cargo.toml bench/native/*/Cargo.toml)
+    done < <(grep -l '^\[workspace\]' transports/*/Cargo.toml transports/common/*/Cargo.toml bench/native/*/Cargo.toml tools/*/Cargo.toml)
     environment shellcheck scripts/shellcheck.txt
     "$tools/shellcheck/bin/shellcheck" .ci/run scripts/*.sh
     python3 scripts/circles.py
@@ -186,6 +186,7 @@ everything() {
     step transports that are plugins
     export PROFILE=dev
     OUT=$TRIPMETER_TRANSPORTS scripts/build-transports.sh
+    OUT=$TRIPMETER_TRANSPORTS scripts/build-transports.sh --parquet
     OUT=$TRIPMETER_LIES scripts/build-transports.sh --lies
     if [[ $stage == ci ]]; then
         step clippy of plugins
@@ -210,7 +211,7 @@ presets() {
     "${isolated[@]}" "$python" tests/foreign_recording.py "$tripmeter"
     for name in iceperf quick; do
         step "preset $name"
-        "${isolated[@]}" "$tripmeter" run "$name" -n 100 -o "$scratch/results/$name"
+        "${isolated[@]}" "$tripmeter" run "$name" -n 100 --raw samples,eprosima,parquet -o "$scratch/results/$name"
         "$python" tests/check_results.py "$scratch/results/$name"
     done
     step benchmark against bare loops

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Checks a results folder with tools that are not ours: check_results.py DIR...
 
-manifest.json, audit.json and each line of trials.jsonl are validated against their schemas in schema/; every histogram log is read by the library HdrHistogram, and
-its count, minimum, median and maximum are compared with the CSV and with the manifest, to three digits. Prints a line per
-finding; exit code 1 if there is one. Needs tests/requirements.txt.
+manifest.json, audit.json and each line of trials.jsonl are validated against their schemas in schema/. Figures of every
+trial are computed again from samples/<name>.csv, and of round trips from measurements_<name>.csv; every histogram log is
+read by the library HdrHistogram, and its count, minimum, median and maximum are compared with the figures, to three digits.
+Rows of Parquet are read by DuckDB, and must be those of the CSV. Prints a line per finding; exit code 1 if there is one. Needs tests/requirements.txt.
 """
 
 import csv
@@ -12,12 +13,21 @@ import pathlib
 import statistics
 import sys
 
+import duckdb
 import jsonschema
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
 SCHEMAS = pathlib.Path(__file__).resolve().parent.parent / "schema"
 CSV_HEADER = ["Sample", "Payload [Bytes]", "Latency [us]"]
+SAMPLES_HEADER = ["round", "trial", "payload_bytes", "stream", "sequence", "status", "intended_ns", "sent_ns",
+                  "received_ns", "answered_ns"]
+# From which time to which a figure is the time, by the stream of the figure.
+TIMES = {"rtt_half_ns": ("sent_ns", "answered_ns"), "call_ns": ("sent_ns", "answered_ns"),
+         "response_ns": ("intended_ns", "received_ns"), "service_ns": ("sent_ns", "received_ns"),
+         "response_rtt_ns": ("intended_ns", "answered_ns"), "service_rtt_ns": ("sent_ns", "answered_ns"),
+         "one_way_ns": ("sent_ns", "received_ns")}
+CAME = ("ok", "reordered", "duplicated")
 HOUR_NS = 3_600_000_000_000
 
 
@@ -32,10 +42,11 @@ def figures_of_histogram(histogram):
     return histogram.get_total_count(), histogram.get_min_value(), median, histogram.get_max_value()
 
 
-def figures_of_cell(cell):
-    """The same of a cell of round trips, which has half of each."""
-    half_ns = cell["trials"][0]["streams"]["all"]["rtt_half_ns"]
-    return half_ns["n"], *(2 * half_ns[statistic] for statistic in ("min", "p50", "max"))
+def figures_of_trial(trial, stream, figure):
+    """The same of a figure of a trial, of round trips of the whole of them; None if it has none."""
+    of = trial["streams"].get(stream, {}).get(figure)
+    factor = 2 if figure == "rtt_half_ns" else 1
+    return None if of is None else (of["n"], *(factor * of[statistic] for statistic in ("min", "p50", "max")))
 
 
 def histograms(path):
@@ -51,8 +62,8 @@ def histograms(path):
     return found, findings
 
 
-def samples(path):
-    """Round trips in nanoseconds by payload, as the CSV has them, and findings."""
+def measurements(path):
+    """Round trips in nanoseconds by payload, as eProsima's CSV has them, and findings."""
     found, findings = {}, []
     with path.open(newline="", encoding="utf-8") as file:
         rows = csv.reader(file)
@@ -64,6 +75,57 @@ def samples(path):
                 break
             found.setdefault(int(row[1]), []).append(2000 * float(row[2]))
     return found, findings
+
+
+def samples(path):
+    """Rows of samples by trial, and findings."""
+    found, findings = {}, []
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = csv.DictReader(file)
+        if rows.fieldnames != SAMPLES_HEADER:
+            findings.append(f"{path}: header {rows.fieldnames}, not {SAMPLES_HEADER}")
+        for row in rows:
+            found.setdefault(int(row["trial"]), []).append(row)
+    return found, findings
+
+
+def parquet(table):
+    """Whether Parquet has other rows, or in another order."""
+    path = table.with_suffix(".parquet")
+    if not path.exists():
+        return [f"{path}: is not there"]
+    types = {name: "VARCHAR" if name in ("stream", "status") else "BIGINT" for name in SAMPLES_HEADER}
+    found = duckdb.read_parquet(str(path))
+    if dict(zip(found.columns, map(str, found.types))) != types:
+        return [f"{path}: columns {found.columns} of types {found.types}"]
+    wanted = duckdb.read_csv(str(table), header=True, dtype=types, all_varchar=False).fetchall()
+    return [] if found.fetchall() == wanted else [f"{path}: not the rows of {table}"]
+
+
+def check_trial(place, line, rows):
+    """Findings of one trial by its rows."""
+    findings = []
+    if any((int(row["round"]), int(row["payload_bytes"]) <= line["payload_bytes"]) != (line["round"], True) for row in rows):
+        findings.append(f"{place}: rows of another round or payload")
+    numbers = {}
+    for row in rows:
+        before = numbers.get(row["stream"], 0)
+        numbers[row["stream"]] = int(row["sequence"])
+        if int(row["sequence"]) <= before or (row["answered_ns"] and int(row["answered_ns"]) < int(row["sent_ns"])):
+            findings.append(f"{place}: row {row} is out of order")
+            break
+    for stream, figures in line["streams"].items():
+        # What came to one of several followers has no rows of its own.
+        if stream.startswith("follower=") and stream != "follower=last":
+            continue
+        of = [row for row in rows if stream in ("all", "follower=last", row["stream"])]
+        for figure in figures.keys() & TIMES.keys():
+            begin, end = TIMES[figure]
+            times = [int(row[end]) - int(row[begin]) for row in of if row["status"] in CAME and row[begin] and row[end]]
+            wanted, kept = figures_of_trial(line, stream, figure), figures_of_samples(times) if times else None
+            if kept is None or differ(kept, wanted, to_rounding):
+                findings.append(f"{place}: {figure} of {stream}: samples {kept}, figures {wanted}")
+    return findings
 
 
 def differ(one, other, is_near):
@@ -85,15 +147,18 @@ def middle_pair(rtt_ns):
     return ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
 
 
-def compare(place, cell, histogram, rtt_ns):
-    """Findings of one payload; `rtt_ns` is None where raw samples were not kept."""
-    wanted, logged = figures_of_cell(cell), figures_of_histogram(histogram)
+def compare(place, trial, histogram, rtt_ns):
+    """Findings of the histogram of round trips or calls; `rtt_ns` has the round trips, if eProsima's CSV was kept."""
+    figure = "call_ns" if "call_ns" in trial["streams"]["all"] else "rtt_half_ns"
+    wanted, logged = figures_of_trial(trial, "all", figure), figures_of_histogram(histogram)
     if rtt_ns is None:
-        return [f"{place}: histogram {logged}, manifest {wanted}"] if differ(logged, wanted, to_three_digits) else []
+        # Of an even number, a histogram has one of the two in the middle.
+        exact, logged = (wanted[0], wanted[1], wanted[3]), (logged[0], logged[1], logged[3])
+        return [f"{place}: histogram {logged}, figures {exact}"] if differ(logged, exact, to_three_digits) else []
     findings = []
     kept = figures_of_samples(rtt_ns)
     if differ(kept, wanted, to_rounding):
-        findings.append(f"{place}: CSV {kept}, manifest {wanted}")
+        findings.append(f"{place}: CSV {kept}, figures {wanted}")
     low, high = middle_pair(rtt_ns)
     is_median = any(to_three_digits(logged[2], near) for near in (low, high, kept[2]))
     if not is_median or differ((logged[0], logged[1], logged[3]), (kept[0], kept[1], kept[3]), to_three_digits):
@@ -101,29 +166,37 @@ def compare(place, cell, histogram, rtt_ns):
     return findings
 
 
-def check_result(folder, result, has_raw):
-    """Findings of one sub-experiment."""
-    stem = folder / f"measurements_{result['name']}"
-    log, table = stem.with_name(stem.name + ".hlog"), stem.with_name(stem.name + ".csv")
-    if not result["cells"] and not log.exists():
-        return []
-    if missing := [path for path in [log] + ([table] if has_raw else []) if not path.exists()]:
-        return [f"{path}: is not there" for path in missing]
-    by_tag, findings = histograms(log)
-    by_payload, more = samples(table) if has_raw else ({}, [])
-    findings += more
-    for cell in result["cells"]:
-        payload = cell["payload_bytes"]
+def check_result(folder, state, trials, raw):
+    """Findings of one sub-experiment; `trials` are those that count, and those that were set aside."""
+    log, findings = folder / "histograms" / f"{state['name']}.hlog", []
+    counting, every = trials
+    closed = [trial for trial in counting if trial["load"]["kind"] == "closed"
+              and trial["streams"].get("all", {}).keys() & {"rtt_half_ns", "call_ns"}]
+    by_payload = None
+    if "eprosima" in raw and closed and "rtt_half_ns" in closed[0]["streams"]["all"]:
+        by_payload, findings = measurements(folder / f"measurements_{state['name']}.csv")
+    by_tag = {}
+    if closed:
+        by_tag, more = histograms(log)
+        findings += more
+    for trial in closed:
+        payload = trial["payload_bytes"]
         place = f"{log}, {payload} bytes"
-        rtt_ns = by_payload.get(payload) if has_raw else None
-        if cell["samples"] == 0:
-            continue
         if f"payload_{payload}" not in by_tag:
             findings.append(f"{place}: no histogram")
-        elif has_raw and rtt_ns is None:
-            findings.append(f"{place}: no rows in {table}")
+        elif by_payload is not None and payload not in by_payload:
+            findings.append(f"{place}: no rows of eProsima's")
         else:
-            findings += compare(place, cell, by_tag[f"payload_{payload}"], rtt_ns)
+            findings += compare(place, trial, by_tag[f"payload_{payload}"], by_payload and by_payload[payload])
+    table = folder / "samples" / f"{state['name']}.csv"
+    if "samples" in raw and any(set(of) & TIMES.keys() for trial in every for of in trial["streams"].values()):
+        if not table.exists():
+            return findings + [f"{table}: is not there"]
+        by_trial, more = samples(table)
+        findings += more + (parquet(table) if "parquet" in raw else [])
+        # A search keeps no rows.
+        for trial in (trial for trial in every if trial["load"]["kind"] != "search"):
+            findings += check_trial(f"{table}, trial {trial['trial']}", trial, by_trial.get(trial["trial"], []))
     return findings
 
 
@@ -146,18 +219,32 @@ def check(folder):
     findings = invalid("manifest", [manifest]) + invalid("trials", lines) + invalid("audit", [audit])
     if findings:
         return [f"{folder}: {finding}" for finding in findings]
-    for result in manifest["sub_experiments"]:
-        of = [line for line in lines if (line["sub_experiment"], line["round"]) == (result["name"], result["round"])]
-        # A later line of the same payload takes the place of an earlier one.
-        result["cells"] = list({line["payload_bytes"]: line for line in of}.values())
-    has_raw, rounds = manifest["plan"]["raw"] == "csv", manifest["plan"]["rounds"]
+    states, attempts, trials = {}, {}, {}
+    for line in lines:
+        if line["kind"] == "sub-experiment":
+            states[line["name"], line["round"]] = line
+            continue
+        address = line["sub_experiment"], line["round"], line["payload_bytes"], line["attempt"]
+        if line["kind"] == "payload":
+            # The trials before it count, in the place of those of an earlier line of the same attempt.
+            attempts[address] = trials.pop(address, [])
+        else:
+            trials.setdefault(address, []).append(line)
+    if manifest["results"] > len(states):
+        findings.append(f"{folder}: {len(states)} states of sub-experiments, not {manifest['results']}")
+    raw, rounds = manifest["plan"]["raw"], manifest["plan"]["rounds"]
     known = set()
-    for result in manifest["sub_experiments"]:
-        place = folder if rounds == 1 else folder / f"round-{result['round']:02}"
-        known.add(place / f"measurements_{result['name']}.hlog")
-        for attempt in range(1, 1 + max((len(cell.get("earlier_attempts", [])) for cell in result["cells"]), default=0)):
-            known.add(place / "attempts" / f"measurements_{result['name']}_attempt-{attempt}.hlog")
-        findings += check_result(place, result, has_raw)
+    for (name, number), state in states.items():
+        place = folder if rounds == 1 else folder / f"round-{number:02}"
+        known.add(place / "histograms" / f"{name}.hlog")
+        of = {address[2:]: found for address, found in attempts.items() if address[:2] == (name, number)}
+        known |= {place / "histograms" / "attempts" / f"{name}_attempt-{attempt}.hlog" for _, attempt in of}
+        last = {payload: attempt for payload, attempt in sorted(of)}
+        counting = [trial for payload, attempt in last.items() for trial in of[payload, attempt]]
+        every = [trial for found in of.values() for trial in found]
+        if len(last) < state["payloads"]:
+            findings.append(f"{folder}: {len(last)} payloads of {name}, not {state['payloads']}")
+        findings += check_result(place, state, (counting, every), raw)
     return findings + [f"{path}: is of no sub-experiment" for path in sorted(folder.rglob("*.hlog")) if path not in known]
 
 

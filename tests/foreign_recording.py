@@ -69,10 +69,10 @@ def published(folder):
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     names = [topic["name"] for topic in manifest["plan"]["recording"]["topics"]]
     topics, astray = {name: [] for name in names}, 0
-    (table,) = folder.glob("channel_*.csv")
+    (table,) = folder.glob("samples/*.csv")
     with table.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            topics[names[int(row["topic"])]].append((int(row["intended_send_ns"]), int(row["payload_bytes"])))
+            topics[row["stream"].removeprefix("topic=")].append((int(row["intended_ns"]), int(row["payload_bytes"])))
             astray += row["status"] != "ok"
     return manifest["plan"]["recording"], topics, astray
 

@@ -97,15 +97,14 @@ def run_bare(options, cell):
 
 
 def raw_round_trips_ns(folder):
-    """All samples that count, of those that Tripmeter wrote into its results folder, as round trips, by payload in bytes."""
-    files = [file for file in folder.rglob("measurements_*.csv")
-             if not file.stem.endswith("_summary") and file.parent.name != "attempts"]
+    """All samples that Tripmeter wrote into its results folder, as round trips, by trial."""
+    files = list(folder.glob("samples/*.csv"))
     if len(files) != 1:
-        raise RunFailed(f"tripmeter wrote {len(files)} files measurements_*.csv, not 1")
+        raise RunFailed(f"tripmeter wrote {len(files)} files samples/*.csv, not 1")
     samples = {}
     with files[0].open(newline="") as lines:
         for row in csv.DictReader(lines):
-            samples.setdefault(int(row["Payload [Bytes]"]), []).append(2000.0 * float(row["Latency [us]"]))
+            samples.setdefault(int(row["trial"]), []).append(float(int(row["answered_ns"]) - int(row["sent_ns"])))
     return samples
 
 
@@ -141,7 +140,8 @@ def run_tripmeter(options, system, wait, payloads):
     try:
         cells = {cell["payload_bytes"]: cell
                  for cell in document.get("manifest", document)["sub_experiments"][0]["cells"]}
-        return [figures_of(options, cells[payload], samples.get(payload, [])) for payload in payloads]
+        return [figures_of(options, cells[payload], samples.get(cells[payload]["trials"][0]["trial"], []))
+                for payload in payloads]
     except (KeyError, IndexError, TypeError) as error:
         raise RunFailed(f"tripmeter's JSON has no such cell ({error!r})") from None
 

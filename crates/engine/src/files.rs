@@ -1,22 +1,25 @@
-//! The files of one sub-experiment, written payload by payload.
+//! The files of one sub-experiment, written trial by trial.
 
 pub mod discarded;
-mod log;
-mod stamps;
-mod trials;
+mod histograms;
+mod samples;
 
-pub use log::{LOG_HEADER, append_log_row};
-pub use stamps::{StampFiles, StampKind};
-pub use trials::{TRIALS_HEADER, TrialFile};
+pub use histograms::HISTOGRAMS;
+pub(crate) use samples::{Rows, Stamps, field};
 
-use crate::record::RecordedSamples;
+use crate::clock::Timebase;
+use crate::delivery::Tally;
+use crate::wire::Job;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
-use std::fs::File;
+use histograms::HistogramLog;
+use samples::SamplesFile;
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::plan::Raw;
+use tripmeter_model::workload::Reply;
 
 /// First line of `measurements_<name>.csv`.
 ///
@@ -27,213 +30,190 @@ pub const CSV_HEADER: &str = "Sample,Payload [Bytes],Latency [us]";
 /// Rows written by one system call.
 const ROWS_AT_ONCE: usize = 1 << 20;
 
-/// `measurements_<name>.csv` and `measurements_<name>.hlog` of a running sub-experiment.
+/// What a leader writes of a sub-experiment.
 pub struct Files {
-    csv: Option<File>,
-    samples: u64,
-    /// Of the latest payload.
-    latest: u64,
-    /// A latency is the time measured divided by that.
-    parts: u64,
-    histograms: HistogramLog,
+    samples: Option<SamplesFile>,
+    measurements: Option<Measurements>,
+    histograms: Option<HistogramLog>,
+    /// Trials that are whole.
+    trials: u32,
 }
 
+/// `measurements_<name>.csv`: half of each round trip.
+struct Measurements {
+    csv: File,
+    rows: u64,
+    /// Of the latest payload.
+    latest: u64,
+}
+
+/// How long the files were, for [`Files::cut`].
+#[derive(Clone, Copy)]
+pub(crate) struct Lengths([u64; 3]);
+
 impl Files {
-    /// Creates both; the CSV only where raw samples are kept.
+    /// Creates those that the job asks for.
     ///
     /// # Errors
     /// If a file cannot be created or written; one that exists is not overwritten.
-    pub fn create(folder: &Path, name: &str, raw: bool) -> io::Result<Self> {
-        Self::of(folder, name, raw, 2, "Round trips")
+    pub(crate) fn of(job: &Job) -> io::Result<Self> {
+        let workload = &job.sub_experiment.workload;
+        let has_rows = !workload.is_saturating() || job.sub_experiment.one_way;
+        let kind = match workload.reply {
+            _ if workload.is_saturating() => None,
+            Reply::Lines => Some("Calls"),
+            Reply::Call => Some("Round trips (rtt) of the calls"),
+            Reply::Nothing => Some("Latencies one way"),
+            Reply::Answer => Some("Round trips"),
+        };
+        let raw = Raw {
+            samples: job.raw.has_rows() && has_rows,
+            eprosima: job.raw.eprosima && workload.is_round_trips(),
+            parquet: false,
+        };
+        Self::create(&job.results_dir, &job.sub_experiment.name, job.round, raw, kind)
     }
 
-    /// The same for calls of a logger, whose latency is not half of what was measured.
+    /// Creates the files of `raw`, and the log of histograms of `what`, if there are any.
     ///
     /// # Errors
-    /// As [`Files::create`].
-    pub fn of_calls(folder: &Path, name: &str, raw: bool) -> io::Result<Self> {
-        Self::of(folder, name, raw, 1, "Calls")
-    }
-
-    fn of(folder: &Path, name: &str, raw: bool, parts: u64, what: &str) -> io::Result<Self> {
-        let create = |ending: &str| discarded::create(&folder.join(format!("measurements_{name}.{ending}")));
-        let mut csv = if raw { Some(create("csv")?) } else { None };
-        if let Some(csv) = &mut csv {
+    /// As [`Files::of`].
+    pub fn create(folder: &Path, name: &str, round: u32, raw: Raw, what: Option<&str>) -> io::Result<Self> {
+        let measurements = || {
+            let mut csv = discarded::create(&folder.join(format!("measurements_{name}.csv")))?;
             writeln!(csv, "{CSV_HEADER}")?;
-        }
-        let comment = format!("{what} of {name} in ns; one line per payload, tagged payload_<bytes>");
-        let histograms = HistogramLog::begin(create("hlog")?, &comment)?;
-        Ok(Self { csv, samples: 0, latest: 0, parts, histograms })
+            Ok::<_, io::Error>(Measurements { csv, rows: 0, latest: 0 })
+        };
+        let log = |what| {
+            let comment = format!("{what} of {name} in ns; tagged by payload, and by the kind of time and the load");
+            HistogramLog::create(folder, name, &comment)
+        };
+        Ok(Self {
+            samples: raw.has_rows().then(|| SamplesFile::create(folder, name, round)).transpose()?,
+            measurements: raw.eprosima.then(measurements).transpose()?,
+            histograms: what.map(log).transpose()?,
+            trials: 0,
+        })
     }
 
-    /// Appends a finished payload, with the histograms of `others` under their tags. When it returns, a killed process loses nothing of it.
+    /// The number of a trial whose rows, if it has any, are written.
+    pub fn next_trial(&mut self) -> u32 {
+        self.trials += 1;
+        self.trials
+    }
+
+    /// For the rows of the next trial, which began at that tick.
+    pub(crate) fn rows(&mut self, timebase: Timebase, payload_bytes: u64, begin: u64) -> Rows<'_> {
+        let (file, trial, text) = (self.samples.as_mut(), self.trials + 1, Vec::new());
+        Rows { file, trial, timebase, payload_bytes, begin, text, count: 0, written: Ok(()) }
+    }
+
+    fn files(&self) -> [Option<&File>; 3] {
+        [
+            self.samples.as_ref().map(|samples| &samples.file),
+            self.measurements.as_ref().map(|measurements| &measurements.csv),
+            self.histograms.as_ref().map(|histograms| &histograms.file),
+        ]
+    }
+
+    /// How long all files are.
+    ///
+    /// # Errors
+    /// If that cannot be found out.
+    pub(crate) fn lengths(&self) -> io::Result<Lengths> {
+        let mut lengths = [0; 3];
+        for (length, file) in lengths.iter_mut().zip(self.files()) {
+            *length = file.map_or(Ok(0), |file| file.metadata().map(|metadata| metadata.len()))?;
+        }
+        Ok(Lengths(lengths))
+    }
+
+    /// Takes back what was written since: half a trial is worse than none.
+    pub(crate) fn cut(&self, lengths: Lengths) {
+        for (length, file) in lengths.0.into_iter().zip(self.files()) {
+            // That it cannot be cut off is the lesser error.
+            let _ = file.map_or(Ok(()), |file| file.set_len(length));
+        }
+    }
+
+    /// Appends the histograms of a payload under their tags, and to eProsima's file the round trips, in nanoseconds. When it
+    /// returns, a killed process loses nothing of them.
     ///
     /// # Errors
     /// If a file cannot be written, e.g. on a full disk.
-    pub fn append(
+    pub(crate) fn append_payload<'a>(
         &mut self,
         payload_bytes: u64,
-        recorded: &RecordedSamples,
-        others: &[(String, Histogram<u64>)],
+        rtt_ns: impl Iterator<Item = u64>,
+        histograms: impl IntoIterator<Item = (String, &'a Histogram<u64>)>,
         duration: Duration,
     ) -> io::Result<()> {
-        let lengths = [self.csv.as_ref().map_or(Ok(0), length)?, length(&self.histograms.file)?];
-        let appended = self
-            .append_rows(payload_bytes, recorded)
-            .and_then(|()| {
-                self.histograms.append(&format!("payload_{payload_bytes}"), &recorded.times.histogram, duration)
-            })
-            .and_then(|()| others.iter().try_for_each(|(tag, other)| self.histograms.append(tag, other, duration)));
-        if appended.is_err() {
-            // Half a payload is worse than none; that it cannot be cut off is the lesser error.
-            let _ = self.csv.as_ref().map_or(Ok(()), |csv| csv.set_len(lengths[0]));
-            let _ = self.histograms.file.set_len(lengths[1]);
+        if let Some(measurements) = &mut self.measurements {
+            measurements.append(payload_bytes, rtt_ns)?;
         }
-        appended
+        histograms.into_iter().try_for_each(|(tag, histogram)| self.append_histogram(&tag, histogram, duration))
     }
 
-    /// The rows of the latest payload have been set aside; those that follow have their numbers.
+    fn append_histogram(&mut self, tag: &str, histogram: &Histogram<u64>, duration: Duration) -> io::Result<()> {
+        self.histograms.as_mut().map_or(Ok(()), |log| log.append(tag, histogram, duration))
+    }
+
+    /// Appends the histograms of a trial, or of a part of a recording.
+    ///
+    /// # Errors
+    /// As [`Files::append_payload`].
+    pub(crate) fn append_times(&mut self, has_response: bool, name: &str, tally: &Tally, ns: u64) -> io::Result<()> {
+        let of = [
+            ("response", Some(&tally.response.histogram).filter(|_| has_response)),
+            ("service", Some(&tally.service.histogram)),
+            ("one_way", tally.one_way.histogram()),
+        ];
+        of.into_iter().filter_map(|(time, histogram)| Some((time, histogram?))).try_for_each(|(time, histogram)| {
+            self.append_histogram(&format!("{time}_{name}"), histogram, Duration::from_nanos(ns))
+        })
+    }
+
+    /// The rows of the latest payload in eProsima's file have been set aside; those that follow have their numbers.
     pub fn forget_latest(&mut self) {
-        self.samples -= std::mem::take(&mut self.latest);
+        if let Some(measurements) = &mut self.measurements {
+            measurements.rows -= std::mem::take(&mut measurements.latest);
+        }
     }
+}
 
-    fn append_rows(&mut self, payload_bytes: u64, recorded: &RecordedSamples) -> io::Result<()> {
+/// What stands for a load in tags of histograms.
+pub(crate) fn tag(payload_bytes: u64, load: OfferedLoad) -> String {
+    format!("{payload_bytes}{}", load.suffix().trim_end_matches("hz"))
+}
+
+impl Measurements {
+    fn append(&mut self, payload_bytes: u64, rtt_ns: impl Iterator<Item = u64>) -> io::Result<()> {
         self.latest = 0;
-        let Some(csv) = &mut self.csv else { return Ok(()) };
+        let (mut text, mut rtt_ns) = (Vec::new(), rtt_ns.peekable());
         // Whole rows in one system call, so that a killed process leaves no row cut off.
-        for rows in recorded.rtt_ns.chunks(ROWS_AT_ONCE) {
-            let mut text = Vec::with_capacity(rows.len() * 24);
-            for rtt_ns in rows {
-                (self.samples, self.latest) = (self.samples + 1, self.latest + 1);
-                // In whole nanoseconds, halves rounded up.
-                let ns = rtt_ns.div_ceil(self.parts);
-                writeln!(text, "{},{payload_bytes},{}.{:03}", self.samples, ns / 1000, ns % 1000)?;
+        while rtt_ns.peek().is_some() {
+            for rtt_ns in rtt_ns.by_ref().take(ROWS_AT_ONCE) {
+                (self.rows, self.latest) = (self.rows + 1, self.latest + 1);
+                // Half of it in whole nanoseconds, halves rounded up.
+                let ns = rtt_ns.div_ceil(2);
+                writeln!(text, "{},{payload_bytes},{}.{:03}", self.rows, ns / 1000, ns % 1000)?;
             }
-            csv.write_all(&text)?;
+            self.csv.write_all(&text)?;
+            text.clear();
         }
         Ok(())
     }
 }
 
-/// A histogram log.
-struct HistogramLog {
-    file: File,
-    started: SystemTime,
-}
-
-impl HistogramLog {
-    /// Begins it in an empty file.
-    fn begin(mut file: File, comment: &str) -> io::Result<Self> {
-        let (mut text, started) = (Vec::new(), SystemTime::now());
-        let mut serializer = V2DeflateSerializer::new();
-        IntervalLogWriterBuilder::new()
-            .add_comment(comment)
-            .with_start_time(started)
-            .with_base_time(started)
-            .begin_log_with(&mut text, &mut serializer)?;
-        let mut text = [b"#[Histogram log format version 1.3]\n".as_slice(), &text].concat();
-        let legend = "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
-        text.extend_from_slice(legend.as_bytes());
-        file.write_all(&text)?;
-        Ok(Self { file, started })
+/// A folder in another one, which is created if it is not there; no link to one.
+fn folder_in(folder: &Path, name: &str) -> io::Result<PathBuf> {
+    let inside = folder.join(name);
+    match fs::create_dir(&inside) {
+        // What a link leads to is none of ours.
+        Err(_) if fs::symlink_metadata(&inside).is_ok_and(|there| there.is_dir()) => Ok(inside),
+        made => made.map(|()| inside),
     }
-
-    /// Adds a line of what was measured in the time that is just over.
-    fn append(&mut self, tag: &str, histogram: &Histogram<u64>, duration: Duration) -> io::Result<()> {
-        let begin = self.started.elapsed().unwrap_or_default().saturating_sub(duration);
-        let mut text = Vec::new();
-        let mut serializer = V2DeflateSerializer::new();
-        let mut log = IntervalLogWriterBuilder::new().begin_log_with(&mut text, &mut serializer)?;
-        log.write_histogram(histogram, begin, duration, Tag::new(tag)).map_err(io::Error::other)?;
-        self.file.write_all(&text)
-    }
-}
-
-fn length(file: &File) -> io::Result<u64> {
-    Ok(file.metadata()?.len())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::Timebase;
-    use crate::record::Recorder;
-    use tripmeter_model::plan::Raw;
-
-    fn recorded(samples: &[u64]) -> RecordedSamples {
-        let mut recorder = Recorder::new(Timebase::NANOSECONDS, Raw::Csv, samples.len() as u64).unwrap();
-        recorder.free().copy_from_slice(samples);
-        recorder.advance(samples.len());
-        recorder.finish()
-    }
-
-    #[test]
-    fn samples_count_over_the_whole_file_and_latency_is_half_the_round_trip() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut files = Files::create(folder.path(), "uds_stream", true).unwrap();
-        files.append(16, &recorded(&[2000, 4001]), &[], Duration::from_millis(1)).unwrap();
-        files.append(32, &recorded(&[24_690_000]), &[], Duration::from_millis(1)).unwrap();
-        let text = std::fs::read_to_string(folder.path().join("measurements_uds_stream.csv")).unwrap();
-        assert_eq!(text, format!("{CSV_HEADER}\n1,16,1.000\n2,16,2.001\n3,32,12345.000\n"));
-        assert!(Files::create(folder.path(), "uds_stream", true).is_err());
-    }
-
-    #[test]
-    fn a_full_disk_is_an_error_and_leaves_nothing_of_the_payload() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut files = Files::create(folder.path(), "x", true).unwrap();
-        let before = length(&files.histograms.file).unwrap();
-        files.csv = Some(File::options().append(true).open("/dev/full").unwrap());
-        let error = files.append(16, &recorded(&[2000]), &[], Duration::from_millis(1)).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-        assert_eq!(length(&files.histograms.file).unwrap(), before);
-    }
-
-    #[test]
-    fn calls_are_written_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut files = Files::of_calls(folder.path(), "x", true).unwrap();
-        files.append(32, &recorded(&[2000, 4001]), &[], Duration::from_millis(1)).unwrap();
-        let text = std::fs::read_to_string(folder.path().join("measurements_x.csv")).unwrap();
-        assert_eq!(text, format!("{CSV_HEADER}\n1,32,2.000\n2,32,4.001\n"));
-    }
-
-    #[test]
-    fn the_histogram_log_is_read_back_by_its_own_library() {
-        use hdrhistogram::serialization::Deserializer;
-        use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
-        let folder = tempfile::tempdir().unwrap();
-        let mut files = Files::create(folder.path(), "x", false).unwrap();
-        files.append(16, &recorded(&[2000, 4001]), &[], Duration::from_millis(1)).unwrap();
-        files.append(32, &recorded(&[5000]), &[], Duration::from_millis(1)).unwrap();
-        let text = std::fs::read(folder.path().join("measurements_x.hlog")).unwrap();
-        let entries: Vec<_> = IntervalLogIterator::new(&text).map(Result::unwrap).collect();
-        let mut found = Vec::new();
-        for entry in &entries {
-            if let LogEntry::Interval(interval) = entry {
-                let bytes = base64_decode(interval.encoded_histogram());
-                let histogram: hdrhistogram::Histogram<u64> =
-                    Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
-                found.push((interval.tag().unwrap().as_str().to_owned(), histogram.len()));
-            }
-        }
-        assert_eq!(found, [("payload_16".to_owned(), 2), ("payload_32".to_owned(), 1)]);
-        assert_eq!(String::from_utf8(text).unwrap().matches("Histogram log format version").count(), 1);
-    }
-
-    fn base64_decode(text: &str) -> Vec<u8> {
-        const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        let mut bits = text.bytes().filter(|byte| *byte != b'=').flat_map(|byte| {
-            let value = LETTERS.iter().position(|letter| *letter == byte).unwrap();
-            (0..6).rev().map(move |bit| (value >> bit) & 1)
-        });
-        let mut bytes = Vec::new();
-        while let Some(first) = bits.next() {
-            let rest: Vec<usize> = bits.by_ref().take(7).collect();
-            if rest.len() == 7 {
-                bytes.push(rest.iter().fold(first, |byte, bit| byte << 1 | bit) as u8);
-            }
-        }
-        bytes
-    }
-}
+mod tests;

@@ -20,6 +20,7 @@ pub mod memory;
 pub mod message;
 pub mod numbers;
 pub mod os;
+pub mod parquet;
 mod private;
 pub mod proof;
 pub mod record;

@@ -33,8 +33,8 @@ pub struct Recorder {
 
 /// A finished cell's samples.
 pub struct RecordedSamples {
-    /// Round trips in nanoseconds, in order; empty without raw samples.
-    pub rtt_ns: Vec<u64>,
+    /// Round trips in ticks, in order; empty without raw samples.
+    pub ticks: Vec<u64>,
     /// Number of samples.
     pub count: u64,
     /// All of them.
@@ -58,7 +58,7 @@ impl Distribution {
     /// Nothing yet, and no room.
     pub fn new(raw: Raw) -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are constants in range");
-        let ns = (raw == Raw::Csv).then(Vec::new);
+        let ns = (!raw.is_none()).then(Vec::new);
         Self { ns, sum_ns: 0, min_ns: u64::MAX, max_ns: 0, histogram }
     }
 
@@ -67,7 +67,7 @@ impl Distribution {
     /// # Errors
     /// If there is too little memory.
     fn with_room(raw: Raw, samples: u64) -> Result<Self, OutOfMemory> {
-        let ns = (raw == Raw::Csv).then(|| reserved(samples, "samples to be sorted")).transpose()?;
+        let ns = (!raw.is_none()).then(|| reserved(samples, "samples to be sorted")).transpose()?;
         Ok(Self { ns, ..Self::new(raw) })
     }
 
@@ -189,7 +189,7 @@ impl Recorder {
     /// # Errors
     /// If there is too little memory.
     pub fn new(timebase: Timebase, raw: Raw, planned: u64) -> Result<Self, OutOfMemory> {
-        let room = if raw == Raw::None { planned.min(CHUNK as u64) } else { planned };
+        let room = if raw.is_none() { planned.min(CHUNK as u64) } else { planned };
         let ticks = filled(u64::MAX, room, "samples")?;
         let times = Distribution::with_room(raw, planned)?;
         Ok(Self { timebase, raw, ticks, filled: 0, planned, drained: 0, times, series: Thinned::default() })
@@ -205,7 +205,7 @@ impl Recorder {
     /// `count` more samples were stored in [`Recorder::free`].
     pub fn advance(&mut self, count: usize) {
         self.filled += count;
-        if self.raw == Raw::None && self.filled == self.ticks.len() {
+        if self.raw.is_none() && self.filled == self.ticks.len() {
             self.drain();
         }
     }
@@ -236,20 +236,19 @@ impl Recorder {
 
     /// The samples, and what is said of them.
     pub fn finish(mut self) -> RecordedSamples {
-        let mut rtt_ns = Vec::new();
-        if self.raw == Raw::None {
+        let mut ticks = Vec::new();
+        if self.raw.is_none() {
             self.drain();
         } else {
-            rtt_ns = std::mem::take(&mut self.ticks);
-            rtt_ns.truncate(self.filled);
-            for ticks in &mut rtt_ns {
-                *ticks = self.timebase.to_ns(*ticks);
-                self.count_one(*ticks);
+            ticks = std::mem::take(&mut self.ticks);
+            ticks.truncate(self.filled);
+            for ticks in &ticks {
+                self.count_one(self.timebase.to_ns(*ticks));
             }
         }
         RecordedSamples {
             count: self.times.histogram.len(),
-            rtt_ns,
+            ticks,
             times: self.times,
             series: self.series.audit(self.timebase.granularity_ns()).map(Series::from),
         }
@@ -276,17 +275,17 @@ mod tests {
 
     #[test]
     fn the_buffer_shows_what_was_stored() {
-        let mut recorder = Recorder::new(Timebase::NANOSECONDS, Raw::Csv, 5).unwrap();
+        let mut recorder = Recorder::new(Timebase::NANOSECONDS, Raw::SAMPLES, 5).unwrap();
         recorder.free()[..3].copy_from_slice(&[7, 8, 9]);
         recorder.advance(3);
         assert_eq!((recorder.free().len(), recorder.count(), recorder.ticks()), (2, 3, &[7, 8, 9][..]));
         let recorded = recorder.finish();
-        assert_eq!((recorded.rtt_ns, recorded.count), (vec![7, 8, 9], 3));
+        assert_eq!((recorded.ticks, recorded.count), (vec![7, 8, 9], 3));
     }
 
     #[test]
     fn a_full_buffer_makes_room_where_samples_are_not_kept() {
-        let mut recorder = Recorder::new(Timebase::NANOSECONDS, Raw::None, CHUNK as u64 + 10).unwrap();
+        let mut recorder = Recorder::new(Timebase::NANOSECONDS, Raw::NONE, CHUNK as u64 + 10).unwrap();
         recorder.free().fill(5);
         recorder.advance(CHUNK);
         assert_eq!((recorder.free().len(), recorder.count()), (10, CHUNK as u64));
@@ -294,7 +293,7 @@ mod tests {
 
     #[test]
     fn without_a_sample_there_are_no_figures() {
-        for raw in [Raw::Csv, Raw::None] {
+        for raw in [Raw::SAMPLES, Raw::NONE] {
             let mut recorded = record(raw, &[]);
             assert!(recorded.times.figures().is_none() && recorded.count == 0);
         }
@@ -303,7 +302,7 @@ mod tests {
     #[test]
     fn a_sample_of_no_time_is_the_smallest_wherever_it_stands() {
         for samples in [[0, 5, 3], [5, 0, 3]] {
-            for raw in [Raw::Csv, Raw::None] {
+            for raw in [Raw::SAMPLES, Raw::NONE] {
                 let figures = record(raw, &samples).times.figures().unwrap();
                 assert_eq!((figures.min, figures.max), (0.0, 5.0), "{samples:?}");
             }
@@ -312,7 +311,7 @@ mod tests {
 
     #[test]
     fn latencies_have_figures_and_intervals_in_any_order() {
-        let mut times = Distribution::new(Raw::Csv);
+        let mut times = Distribution::new(Raw::SAMPLES);
         (1..=1001).rev().for_each(|ns| times.record(ns));
         let (mut trial, all) = (Trial::new(tripmeter_model::pace::OfferedLoad::Closed), Stream::all());
         times.put_scaled(&mut trial, &all, Figure::RttHalf, 0.5);
@@ -331,9 +330,9 @@ mod tests {
     #[test]
     fn raw_samples_and_histogram_tell_the_same_to_three_digits() {
         let samples: Vec<u64> = (0..200_001).map(|index| 1000 + (index * 7919) % 100_003).collect();
-        let (mut raw, mut folded) = (record(Raw::Csv, &samples), record(Raw::None, &samples));
-        assert_eq!(raw.rtt_ns, samples);
-        assert!(folded.rtt_ns.is_empty());
+        let (mut raw, mut folded) = (record(Raw::SAMPLES, &samples), record(Raw::NONE, &samples));
+        assert_eq!(raw.ticks, samples);
+        assert!(folded.ticks.is_empty());
         assert_eq!((raw.count, folded.count), (200_001, 200_001));
         let (exact, near) = (raw.times.figures().unwrap(), folded.times.figures().unwrap());
         assert_eq!((exact.min, exact.max, exact.mean), (near.min, near.max, near.mean));

@@ -123,6 +123,9 @@ fn resolve_on(
         floor::add(&mut planner, &made);
     }
     plan.sub_experiments.splice(0..0, made.into_iter().map(|made| made.sub_experiment));
+    if plan.raw.eprosima && !plan.sub_experiments.iter().any(|sub| sub.workload.is_round_trips()) {
+        return Err(PlanError::anywhere(Problem::NoRoundTrips));
+    }
     check_names(&plan.sub_experiments)?;
     Ok(plan)
 }
@@ -155,6 +158,7 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         rounds,
         seed: experiment.seed.unwrap_or_else(from_clock),
         raw: experiment.raw.unwrap_or_default(),
+        streams: experiment.streams.unwrap_or_default(),
         daemons: experiment.daemons.unwrap_or_default(),
         attempts,
         loss_timeout_ns: (loss_timeout_s * 1e9).round() as u64,
@@ -226,7 +230,7 @@ impl PlannedTask {
                     return Err(Problem::TooManySamples { samples: samples.max(warmup), most: MOST_SAMPLES });
                 }
                 _ if samples.saturating_mul(each.into()) > MOST_RAW_SAMPLES
-                    && raw == Raw::Csv
+                    && !raw.is_none()
                     && !workload.is_saturating() =>
                 {
                     return Err(Problem::TooManyRawSamples { samples, most: MOST_RAW_SAMPLES / u64::from(each) });
@@ -245,7 +249,7 @@ impl PlannedTask {
             return Err(Problem::OneWayAlready);
         }
         // Calls are joined batch by batch, and of a stream some messages are sampled.
-        if one_way && workload.is_round_trips() && raw == Raw::None {
+        if one_way && workload.is_round_trips() && raw.is_none() {
             return Err(Problem::OneWayWithoutRaw);
         }
         if let Some(cap) = common.time_cap_s.filter(|cap| !(*cap > 0.0 && *cap <= 1e6)) {
@@ -284,7 +288,7 @@ fn followers(common: &Common, pattern: Pattern, raw: Raw) -> Result<u32, Problem
             1 => Ok(followers),
             publishers => Err(Problem::FollowersAndPublishers { followers, publishers }),
         },
-        followers if raw == Raw::None => Err(Problem::FollowersWithoutRaw(followers)),
+        followers if raw.is_none() => Err(Problem::FollowersWithoutRaw(followers)),
         followers => Ok(followers),
     }
 }

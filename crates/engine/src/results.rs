@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tripmeter_model::file;
-use tripmeter_model::folder::{AUDIT, Audits, MANIFEST, TRIALS, TrialsLine};
+use tripmeter_model::folder::{AUDIT, Audits, Line, MANIFEST, TRIALS, payload_lines};
 use tripmeter_model::manifest::{Manifest, PayloadResult, SubExperimentResult};
 use tripmeter_model::metrics_file::{self, METRICS};
 
@@ -102,7 +102,8 @@ impl Results {
     /// # Errors
     /// If they cannot be written.
     pub fn write_audits(&self, manifest: &Manifest) -> Result<(), ResultsError> {
-        self.replace(AUDIT, &pretty(&Audits::of(manifest)))
+        let (before, after) = (&manifest.environment.audit_before, &manifest.environment.audit_after);
+        self.replace(AUDIT, &pretty(&Audits { before: before.clone(), after: after.clone() }))
     }
 
     fn replace(&self, name: &str, text: &[u8]) -> Result<(), ResultsError> {
@@ -118,30 +119,40 @@ impl Results {
         let failed = |error| ResultsError::NotWritable(self.folder.clone(), error);
         let (mut lines, mut rows) = (Vec::new(), metrics_file::header().map_err(failed)?);
         for result in &manifest.sub_experiments {
+            lines.extend(line(&Line::SubExperiment(result.clone())));
             for cell in &result.cells {
-                lines.extend(line(result, cell));
                 rows.extend(metrics_file::rows(result, cell).map_err(failed)?);
+                lines.extend(payload_lines(result, cell, rows.len() as u64).iter().flat_map(line));
             }
         }
-        self.replace(TRIALS, &lines)?;
-        self.replace(METRICS, &rows)
+        self.replace(METRICS, &rows)?;
+        self.replace(TRIALS, &lines)
     }
 
-    /// Adds what was measured at a payload; it takes the place of an earlier line of the same payload.
+    /// Adds the state of a sub-experiment, in the place of an earlier one.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn append_trials(&self, of: &SubExperimentResult, cell: &PayloadResult) -> Result<(), ResultsError> {
-        self.append(TRIALS, &line(of, cell))
+    pub fn append_state(&self, of: &SubExperimentResult) -> Result<(), ResultsError> {
+        self.append(TRIALS, &line(&Line::SubExperiment(of.clone())))
     }
 
-    /// Adds the figures of a payload that will not be measured again.
+    /// Adds what was measured at a payload; before it its figures, if it `is_final` and will not be measured again.
     ///
     /// # Errors
-    /// If they cannot be written.
-    pub fn append_metrics(&self, of: &SubExperimentResult, cell: &PayloadResult) -> Result<(), ResultsError> {
-        let rows = metrics_file::rows(of, cell);
-        self.append(METRICS, &rows.map_err(|error| ResultsError::NotWritable(self.folder.join(METRICS), error))?)
+    /// If it cannot be written.
+    pub fn append_payload(
+        &self,
+        of: &SubExperimentResult,
+        cell: &PayloadResult,
+        is_final: bool,
+    ) -> Result<(), ResultsError> {
+        if is_final {
+            let rows = metrics_file::rows(of, cell);
+            self.append(METRICS, &rows.map_err(|error| ResultsError::NotWritable(self.folder.join(METRICS), error))?)?;
+        }
+        let lines = payload_lines(of, cell, self.length(METRICS)?);
+        self.append(TRIALS, &lines.iter().flat_map(line).collect::<Vec<u8>>())
     }
 
     fn append(&self, name: &str, lines: &[u8]) -> Result<(), ResultsError> {
@@ -154,7 +165,11 @@ impl Results {
     /// # Errors
     /// If the file is not there.
     pub fn trials_bytes(&self) -> Result<u64, ResultsError> {
-        let path = self.folder.join(TRIALS);
+        self.length(TRIALS)
+    }
+
+    fn length(&self, name: &str) -> Result<u64, ResultsError> {
+        let path = self.folder.join(name);
         let length = fs::symlink_metadata(&path).map(|there| there.len());
         length.map_err(|error| ResultsError::NotWritable(path, error))
     }
@@ -205,9 +220,8 @@ fn pretty(what: &impl serde::Serialize) -> Vec<u8> {
 }
 
 /// A line of `trials.jsonl`, with its end.
-fn line(of: &SubExperimentResult, cell: &PayloadResult) -> Vec<u8> {
-    let line = TrialsLine { sub_experiment: of.name.clone(), round: of.round, cell };
-    let mut text = serde_json::to_vec(&line).expect("results are plain data");
+fn line(line: &Line) -> Vec<u8> {
+    let mut text = serde_json::to_vec(line).expect("results are plain data");
     text.push(b'\n');
     text
 }
@@ -306,8 +320,8 @@ mod tests {
         let environment = crate::environment::environment(&crate::clock::Calibration::new());
         let mut manifest: Manifest = serde_json::from_value(serde_json::json!({
             "schema_version": "2.0", "tripmeter_version": "", "started": "first", "ended": null, "status": "running",
-            "environment": environment, "sub_experiments": [], "plan": {
-                "source": "", "sub_experiments": [], "rounds": 1, "seed": 1, "raw": "csv", "daemons": "start",
+            "environment": environment, "plan": {
+                "source": "", "sub_experiments": [], "rounds": 1, "seed": 1, "raw": ["samples"], "daemons": "start",
                 "loss_timeout_ns": 1, "leader_cpu": null, "follower_cpu": null, "left_out": [],
             },
         }))
@@ -320,6 +334,35 @@ mod tests {
         let second: Manifest = serde_json::from_slice(&fs::read(parent.path().join(MANIFEST)).unwrap()).unwrap();
         assert_eq!((first.started.as_str(), second.started.as_str()), ("first", "second"));
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "a temporary file was left");
+    }
+
+    #[test]
+    fn what_is_written_grows_with_what_is_measured() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tripmeter/tests/golden/results-2.0");
+        let read = tripmeter_model::folder::read(&golden, |text| text.into()).unwrap();
+        let written = |sub_experiments: usize| {
+            let parent = tempfile::tempdir().unwrap();
+            let results = Results::create(Some(parent.path()), false).unwrap();
+            let mut manifest = Manifest { sub_experiments: Vec::new(), ..read.clone() };
+            results.write(&manifest).unwrap();
+            results.begin_trials(&manifest).unwrap();
+            for number in 0..sub_experiments {
+                let cells = std::mem::take(&mut read.sub_experiments[0].clone().cells);
+                let name = format!("sub-experiment-{number:04}");
+                let result = SubExperimentResult { name, cells: Vec::new(), ..read.sub_experiments[0].clone() };
+                manifest.sub_experiments.push(result.clone());
+                (0..3).for_each(|_| results.append_state(&result).unwrap());
+                (0..13).for_each(|_| results.append_payload(&result, &cells[0], true).unwrap());
+            }
+            results.write(&manifest).unwrap();
+            let length = |name: &str| fs::metadata(parent.path().join(name)).unwrap().len();
+            // The manifest was written twice.
+            let bytes = 2 * length(MANIFEST) + length(TRIALS) + length(METRICS);
+            println!("{sub_experiments} sub-experiments with 13 payloads: {bytes} bytes");
+            bytes
+        };
+        let (few, many) = (written(4), written(40));
+        assert!(many < 10 * few, "{few} {many}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::clock::Calibration;
 use crate::daemon::{self, DaemonLeases};
 use crate::environment;
 use crate::os;
+use crate::parquet;
 use crate::registry::Registry;
 use crate::results::{Results, ResultsError};
 use crate::scratch::{self, ScratchFolder};
@@ -33,6 +34,7 @@ use tripmeter_model::audit::{Audit, Finding, ProcessActivity};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Environment, Manifest, PayloadResult, RunStatus, SCHEMA_VERSION, SubExperimentResult};
 use tripmeter_model::plan::{Plan, SubExperiment};
+use tripmeter_model::samples::SAMPLES;
 
 /// Length of the hiccup spin before a run; `tripmeter doctor` takes longer.
 const HICCUP_SPIN: Duration = Duration::from_millis(200);
@@ -70,6 +72,8 @@ pub struct RunOptions {
     pub strict: bool,
     /// Whether the audits look for hiccups, with all processors busy.
     pub spin: bool,
+    /// What makes Parquet of samples, if it is asked for.
+    pub parquet: Option<PathBuf>,
 }
 
 /// What happens, for progress bars.
@@ -306,6 +310,7 @@ fn new_manifest(plan: &Plan, calibration: &Calibration, audit: Audit) -> Manifes
         status: RunStatus::Running,
         plan: plan.clone(),
         environment: Environment { audit_before: Some(audit), ..environment::environment(calibration) },
+        results: 0,
         sub_experiments: Vec::new(),
         resumptions: Vec::new(),
     }
@@ -323,6 +328,12 @@ fn now() -> String {
 impl<'a> Run<'a> {
     fn save(&self) -> Result<(), RunError> {
         Ok(self.results.write(&self.manifest)?)
+    }
+
+    /// Writes the state of the running sub-experiment.
+    fn save_state(&self) -> Result<(), RunError> {
+        let result = self.manifest.sub_experiments.last();
+        Ok(result.map_or(Ok(()), |result| self.results.append_state(result))?)
     }
 
     fn stopped(&self) -> bool {
@@ -400,7 +411,7 @@ impl<'a> Run<'a> {
             cells: Vec::new(),
             processes: Vec::new(),
         });
-        self.save()?;
+        self.save_state()?;
         let outcome = sub_experiment::run(self, plan, round);
         let (status, error) = match outcome {
             Ok(status) => (status, None),
@@ -409,10 +420,19 @@ impl<'a> Run<'a> {
         let result = self.current();
         (result.status, result.error) = (status, error.clone());
         result.payloads = result.cells.len() as u32;
-        self.results.write_audits(&self.manifest)?;
-        self.save()?;
+        self.save_state()?;
+        self.make_parquet(plan, round);
         (self.watch)(&Event::SubExperimentFinished { status, error });
         Ok(())
+    }
+
+    /// Makes Parquet of the samples of a sub-experiment that has ended, if it is asked for. If that fails, they stay CSV.
+    fn make_parquet(&mut self, plan: &SubExperiment, round: u32) {
+        let Some(program) = self.options.parquet.as_ref().filter(|_| self.plan.raw.parquet) else { return };
+        let csv = self.results.round(round).join(SAMPLES).join(format!("{}.csv", plan.name));
+        if let Err(error) = parquet::convert(program, &csv, self.plan.raw.samples) {
+            (self.watch)(&Event::Warning(format!("samples of '{}' stay CSV: {error}", plan.name)));
+        }
     }
 
     /// What happened on the machine since the first sub-experiment began.
@@ -454,6 +474,7 @@ impl<'a> Run<'a> {
             (false, false) => RunStatus::Failed,
         };
         self.manifest.ended = Some(now());
+        self.manifest.results = self.manifest.sub_experiments.len() as u32;
         self.manifest.environment.after = Some(environment::load());
         self.manifest.environment.clock.drift_ppm = self.calibration.drift_ppm();
         self.manifest.environment.audit_after = Some(self.audit());

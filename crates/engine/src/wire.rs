@@ -13,7 +13,7 @@ use tripmeter_model::Touch;
 use tripmeter_model::audit::ProcessActivity;
 use tripmeter_model::log::Lines;
 use tripmeter_model::manifest::{Counts, PathProof, PayloadResult, RefusalTrial};
-use tripmeter_model::plan::{Raw, SubExperiment};
+use tripmeter_model::plan::{Raw, Streams, SubExperiment};
 use tripmeter_model::used::Used;
 
 /// Version of these messages; leader and follower must have the same.
@@ -39,6 +39,8 @@ pub struct Job {
     pub scratch_dir: PathBuf,
     /// Where results go.
     pub results_dir: PathBuf,
+    /// 1-based.
+    pub round: u32,
     /// Where each follower comes to, by its index.
     pub controls: Vec<PathBuf>,
     /// The folder of the recording's schedule, if one is played.
@@ -47,6 +49,8 @@ pub struct Job {
     pub timebase: Timebase,
     /// What is kept.
     pub raw: Raw,
+    /// See the plan.
+    pub streams: Streams,
     /// See the plan.
     pub attempts: u32,
     /// See the plan.

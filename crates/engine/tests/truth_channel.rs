@@ -136,7 +136,7 @@ fn a_stalled_sender_shows_in_the_response_of_every_message_that_waited_and_in_no
         (1..50).map(|behind| (STALLED - 1 + behind, STALL_NS - behind as u64 * PERIOD_NS + SERVICE_NS)).collect();
     assert_eq!(waited, expected);
 
-    let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::Csv, 1_000_000_000, 1, PERIOD_NS as f64, 1);
+    let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::SAMPLES, 1_000_000_000, 1, PERIOD_NS as f64, 1);
     tally.add(&[outcome.topic], &[Arrived { received: COUNT as u64, ..Arrived::default() }], |_, _, _| ());
     let (response, service) = (tally.response.figures().unwrap(), tally.service.figures().unwrap());
     assert_eq!((service.min, service.max), (SERVICE_NS as f64, SERVICE_NS as f64));

@@ -132,7 +132,7 @@ impl Outcome {
     /// All that is said of them.
     fn tally(self) -> (Tally, Counts) {
         let period = self.topic.schedule.map_or(PERIOD_NS as f64, |times| times.period());
-        let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::Csv, TIMEOUT_NS, 1, period, 1);
+        let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::SAMPLES, TIMEOUT_NS, 1, period, 1);
         tally.gap = self.topic.schedule.map_or(period, |times| times.gap());
         let received = self.topic.arrived.iter().filter(|arrived| **arrived != NEVER).count() as u64;
         let damaged = self.topic.marks.iter().filter(|marks| **marks == DAMAGED).count() as u64;

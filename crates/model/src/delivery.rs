@@ -1,6 +1,6 @@
 //! What happened to one message or call.
 
-/// Status of a message in `channel_<name>.csv`, or of a call in `rpc_<name>.csv`.
+/// Status of a message or call in a file of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryStatus {
     /// Came in time and intact.

@@ -1,6 +1,6 @@
 //! An experiment as written: in a TOML file, in a preset, or by flags, which override the file.
 
-use crate::plan::{Daemons, Raw};
+use crate::plan::{Daemons, Raw, Streams};
 use crate::recording::Recording;
 use crate::{Pattern, Touch, Wait};
 use serde::{Deserialize, Serialize};
@@ -96,8 +96,10 @@ macro_rules! with_common_fields {
             pub rounds: Option<u32>,
             /// Seed of the random order; default from the clock.
             pub seed: Option<u64>,
-            /// What is kept of every sample; default `csv`.
+            /// What is kept of every sample, e.g. `["samples", "eprosima"]` or `["none"]`; default `["samples"]`.
             pub raw: Option<Raw>,
+            /// Which streams have figures of their own where topics or clients are many; default `few`.
+            pub streams: Option<Streams>,
             /// Whether the floor is measured beside each; default true.
             pub floor: Option<bool>,
             /// Whether daemons may be started; default `start`.

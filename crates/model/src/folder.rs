@@ -1,12 +1,13 @@
-//! A results folder: `manifest.json` says what was asked for and how it went, `trials.jsonl` what was measured, a line for
-//! each payload, and `audit.json` what disturbs measuring on this machine.
+//! A results folder: `manifest.json` says what was asked for, `trials.jsonl` what came of it, line by line, and
+//! `audit.json` what disturbs measuring on this machine.
 
-use crate::audit::{Audit, ProcessActivity};
+use crate::audit::Audit;
 use crate::file::{self, FileError};
 use crate::manifest::{
     MOST_BYTES, MOST_ELEMENTS, MOST_MEMBERS, MOST_TEXT_BYTES, Manifest, PayloadResult, RunStatus, SCHEMA_VERSION,
     SubExperimentResult,
 };
+use crate::trial::Trial;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
@@ -14,27 +15,76 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// The plan, the environment, and the state of every sub-experiment.
+/// The plan, the environment and the state of the whole.
 pub const MANIFEST: &str = "manifest.json";
 /// Most bytes of `trials.jsonl`: about 200,000 payloads.
 const MOST_TRIALS_BYTES: u64 = 512 << 20;
-/// What was measured: a [`TrialsLine`] for each payload.
+/// What was measured: a [`Line`] for each trial, for each payload that is finished, and for the states of sub-experiments.
 pub const TRIALS: &str = "trials.jsonl";
 /// The audits of the machine: [`Audits`].
 pub const AUDIT: &str = "audit.json";
 
-/// A line of `trials.jsonl`: one payload of one sub-experiment in one round. A later line of the same takes its place: the
-/// payload was measured again.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// A line of `trials.jsonl`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(title = "A line of trials.jsonl")]
-pub struct TrialsLine<C = PayloadResult> {
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Line {
+    /// A trial.
+    Trial(TrialLine),
+    /// A payload is finished: the trials before it count.
+    Payload(PayloadLine),
+    /// The state of a sub-experiment, in the place of an earlier one.
+    SubExperiment(SubExperimentResult),
+}
+
+/// A trial and its address. It counts once the line of its payload is there.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TrialLine {
     /// The name of the sub-experiment.
     pub sub_experiment: String,
     /// 1-based.
     pub round: u32,
+    /// Bytes of every message.
+    pub payload_bytes: u64,
+    /// From 1: how often the payload has been measured. The last attempt counts, others were set aside.
+    pub attempt: u32,
     /// What was measured.
     #[serde(flatten)]
-    pub cell: C,
+    pub trial: Trial,
+}
+
+/// What holds for all trials of an attempt at a payload; it follows them. A later line of the same attempt takes its place.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct PayloadLine {
+    /// The name of the sub-experiment.
+    pub sub_experiment: String,
+    /// 1-based.
+    pub round: u32,
+    /// See [`TrialLine::attempt`].
+    pub attempt: u32,
+    /// Bytes of `metrics.csv` that are of finished payloads; what is behind them was cut off by a kill.
+    pub metrics_bytes: u64,
+    /// The payload, without its trials.
+    #[serde(flatten)]
+    pub payload: PayloadResult,
+}
+
+/// The lines of all attempts at a payload.
+pub fn payload_lines(of: &SubExperimentResult, cell: &PayloadResult, metrics_bytes: u64) -> Vec<Line> {
+    let attempts = cell.earlier_attempts.iter().chain([cell]);
+    let lines = (1..).zip(attempts).flat_map(|(attempt, one)| {
+        let (sub_experiment, round, payload_bytes) = (of.name.clone(), of.round, one.payload_bytes);
+        let mut payload = one.clone();
+        payload.earlier_attempts.clear();
+        let trials = std::mem::take(&mut payload.trials).into_iter().map({
+            let sub_experiment = sub_experiment.clone();
+            move |trial| {
+                Line::Trial(TrialLine { sub_experiment: sub_experiment.clone(), round, payload_bytes, attempt, trial })
+            }
+        });
+        trials.chain([Line::Payload(PayloadLine { sub_experiment, round, attempt, metrics_bytes, payload })])
+    });
+    lines.collect()
 }
 
 /// The whole of `audit.json`.
@@ -47,48 +97,6 @@ pub struct Audits {
     /// After the last, with what happened in between.
     #[serde(default)]
     pub after: Option<Audit>,
-    /// Of each sub-experiment that has ended.
-    #[serde(default)]
-    pub processes: Vec<ProcessesOf>,
-}
-
-/// What the processes of a sub-experiment in one round were allowed and did.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct ProcessesOf {
-    /// The name of the sub-experiment.
-    pub sub_experiment: String,
-    /// 1-based.
-    pub round: u32,
-    /// Leader and followers.
-    pub processes: Vec<ProcessActivity>,
-}
-
-impl Audits {
-    /// Every audit that a manifest holds.
-    pub fn of(manifest: &Manifest) -> Self {
-        let (before, after) = (&manifest.environment.audit_before, &manifest.environment.audit_after);
-        let ended = manifest.sub_experiments.iter().filter(|result| !result.processes.is_empty());
-        let processes = ended.map(|result| ProcessesOf {
-            sub_experiment: result.name.clone(),
-            round: result.round,
-            processes: result.processes.clone(),
-        });
-        Self { before: before.clone(), after: after.clone(), processes: processes.collect() }
-    }
-
-    /// Puts each in its place.
-    fn put_into(self, manifest: &mut Manifest) {
-        (manifest.environment.audit_before, manifest.environment.audit_after) = (self.before, self.after);
-        for one in self.processes {
-            let is_of =
-                |result: &&mut SubExperimentResult| result.round == one.round && result.name == one.sub_experiment;
-            manifest
-                .sub_experiments
-                .iter_mut()
-                .filter(is_of)
-                .for_each(|result| result.processes = one.processes.clone());
-        }
-    }
 }
 
 /// Why results cannot be read.
@@ -145,14 +153,15 @@ pub fn read(folder: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<Mani
     let wrong = |what| FolderError::Wrong { file: folder.join(TRIALS), what };
     if is_there(TRIALS) {
         let trials = read_text(&folder.join(TRIALS), MOST_TRIALS_BYTES)?;
-        add_trials(&mut manifest, &escape(&trials)).map_err(wrong)?;
+        add_lines(&mut manifest, &escape(&trials)).map_err(wrong)?;
+        manifest.check().map_err(wrong)?;
     }
     check_whole(&manifest).map_err(wrong)?;
     if is_there(AUDIT) {
         let what = |error| format!("cannot be read: {error}; figures do not need this file: remove it to see them");
         let wrong = |error| FolderError::Wrong { file: folder.join(AUDIT), what: what(error) };
         let audits: Audits = serde_json::from_str(&text(AUDIT)?).map_err(wrong)?;
-        audits.put_into(&mut manifest);
+        (manifest.environment.audit_before, manifest.environment.audit_after) = (audits.before, audits.after);
     }
     Ok(manifest)
 }
@@ -185,37 +194,106 @@ fn parse_manifest(text: &str) -> Result<Manifest, String> {
     serde_json::from_str(text).map_err(|error| format!("cannot be read: {error}"))
 }
 
-/// Puts every whole line in its place. Lines of rounds that the manifest does not have are left out: the run was killed
-/// while it was resumed.
-fn add_trials(manifest: &mut Manifest, text: &str) -> Result<(), String> {
-    let results = manifest.sub_experiments.iter().enumerate();
-    let places: HashMap<(u32, String), usize> =
-        results.map(|(place, result)| ((result.round, result.name.clone()), place)).collect();
-    let mut payloads: HashMap<(usize, u64), usize> = HashMap::new();
+/// Where the results and payloads are that lines are added to.
+#[derive(Default)]
+struct Places {
+    results: HashMap<(u32, String), usize>,
+    /// By result and payload, indices of cells.
+    cells: HashMap<(usize, u64), usize>,
+    /// Of each result, trials whose payload is not finished so far.
+    pending: HashMap<usize, Vec<TrialLine>>,
+}
+
+/// Puts every whole line in its place.
+fn add_lines(manifest: &mut Manifest, text: &str) -> Result<(), String> {
+    let mut places = Places::default();
+    for (place, result) in manifest.sub_experiments.iter().enumerate() {
+        places.results.insert((result.round, result.name.clone()), place);
+    }
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     for (number, line) in (1..).zip(whole.split('\n').filter(|line| !line.is_empty())) {
         if let Some(what) = too_long(line) {
             return Err(format!("holds {what} in line {number}; it is damaged, or not ours"));
         }
-        let TrialsLine { sub_experiment, round, cell }: TrialsLine =
-            serde_json::from_str(line).map_err(|error| format!("cannot be read: line {number}: {error}"))?;
-        let Some(&place) = places.get(&(round, sub_experiment)) else { continue };
-        let cells = &mut manifest.sub_experiments[place].cells;
-        let index = *payloads.entry((place, cell.payload_bytes)).or_insert(cells.len());
-        match cells.get_mut(index) {
-            Some(before) => *before = cell,
-            None => cells.push(cell),
-        }
+        let added = places.add(manifest, line);
+        added.map_err(|error| format!("cannot be read: line {number}: {error}"))?;
     }
     Ok(())
 }
 
-/// Fails if a sub-experiment that has ended lacks payloads that it had then.
+impl Places {
+    /// Adds a line. One of a kind that is not known, or of a sub-experiment that has no state, is left out.
+    fn add(&mut self, manifest: &mut Manifest, line: &str) -> serde_json::Result<()> {
+        /// What every line has.
+        #[derive(Deserialize)]
+        struct Kind<'a> {
+            #[serde(borrow)]
+            kind: Cow<'a, str>,
+        }
+        match &*serde_json::from_str::<Kind<'_>>(line)?.kind {
+            "trial" => {
+                let line: TrialLine = serde_json::from_str(line)?;
+                if let Some(place) = self.results.get(&(line.round, line.sub_experiment.clone())) {
+                    self.pending.entry(*place).or_default().push(line);
+                }
+            }
+            "payload" => self.add_payload(manifest, serde_json::from_str(line)?),
+            "sub-experiment" => {
+                let result: SubExperimentResult = serde_json::from_str(line)?;
+                let results = &mut manifest.sub_experiments;
+                match self.results.get(&(result.round, result.name.clone())).and_then(|place| results.get_mut(*place)) {
+                    Some(before) => {
+                        let cells = std::mem::take(&mut before.cells);
+                        *before = SubExperimentResult { cells, ..result };
+                    }
+                    None => {
+                        self.results.insert((result.round, result.name.clone()), results.len());
+                        results.push(result);
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn add_payload(&mut self, manifest: &mut Manifest, line: PayloadLine) {
+        let PayloadLine { sub_experiment, round, attempt, mut payload, .. } = line;
+        let Some(&place) = self.results.get(&(round, sub_experiment)) else { return };
+        let is_of = |one: &TrialLine| one.attempt == attempt && one.payload_bytes == payload.payload_bytes;
+        let trials = self.pending.remove(&place).unwrap_or_default().into_iter().filter(is_of);
+        payload.trials = trials.map(|one| one.trial).collect();
+        let cells = &mut manifest.sub_experiments[place].cells;
+        let index = *self.cells.entry((place, payload.payload_bytes)).or_insert(cells.len());
+        let Some(before) = cells.get_mut(index) else { return cells.push(payload) };
+        let mut earlier = std::mem::take(&mut before.earlier_attempts);
+        earlier.push(std::mem::take(before));
+        earlier.truncate(attempt.saturating_sub(1) as usize);
+        payload.earlier_attempts = earlier;
+        *before = payload;
+    }
+}
+
+/// Fails if results are missing that were there when the run, or a sub-experiment, had ended.
 fn check_whole(manifest: &Manifest) -> Result<(), String> {
+    let results = &manifest.sub_experiments;
+    if results.len() < manifest.results as usize {
+        let (there, all) = (results.len(), manifest.results);
+        return Err(format!(
+            "has {there} sub-experiments, and {all} were measured: it is damaged, or was not copied with the manifest"
+        ));
+    }
+    let has_ended = manifest.ended.is_some() && manifest.results > 0;
+    if let Some(result) = results.iter().find(|result| has_ended && result.status == RunStatus::Running) {
+        let (name, round) = (&result.name, result.round);
+        return Err(format!(
+            "does not say how '{name}' ended in round {round}: it is damaged, or was not copied whole"
+        ));
+    }
     let is_short = |result: &&SubExperimentResult| {
         result.status != RunStatus::Running && result.cells.len() < result.payloads as usize
     };
-    manifest.sub_experiments.iter().find(is_short).map_or(Ok(()), |result| {
+    results.iter().find(is_short).map_or(Ok(()), |result| {
         let (name, round, there, all) = (&result.name, result.round, result.cells.len(), result.payloads);
         Err(format!(
             "has {there} payloads of '{name}', round {round}, and {all} were measured: it is damaged, or was not copied \
@@ -263,15 +341,18 @@ fn too_long(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figure::Figure;
+    use crate::metric::Stream;
+    use crate::pace::OfferedLoad;
 
-    /// Writes a folder with a sub-experiment `a` in round 1.
+    /// Writes a folder with a sub-experiment `a` in round 1 that runs.
     fn folder(version: &str, trials: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let manifest = serde_json::json!({
             "schema_version": version, "tripmeter_version": "", "started": "", "ended": null, "status": "running",
             "from_the_future": 1,
             "plan": {
-                "source": "", "sub_experiments": [], "rounds": 1, "seed": 1, "raw": "csv", "daemons": "start",
+                "source": "", "sub_experiments": [], "rounds": 1, "seed": 1, "raw": ["samples"], "daemons": "start",
                 "loss_timeout_ns": 1, "leader_cpu": null, "follower_cpu": null, "left_out": [],
             },
             "environment": {
@@ -280,25 +361,40 @@ mod tests {
                     "granularity_ns": 1.0, "drift_ppm": null },
                 "before": { "load_1min": 0.0, "steal_ns": 0 }, "after": null,
             },
-            "sub_experiments": [{
-                "name": "a", "round": 1, "status": "running", "error": null, "transport_version": "",
-                "system_version": "", "same_process": false, "path_proof": null, "memory_lock": null, "payloads": 2,
-            }],
         });
         std::fs::write(folder.path().join(MANIFEST), manifest.to_string()).unwrap();
-        std::fs::write(folder.path().join(TRIALS), trials).unwrap();
+        let begun = serde_json::to_string(&Line::SubExperiment(state("running", 0))).unwrap();
+        std::fs::write(folder.path().join(TRIALS), begun + "\n" + trials).unwrap();
         folder
     }
 
     fn line(round: u32, payload_bytes: u64, samples: u64) -> String {
-        let cell = PayloadResult { payload_bytes, samples, ..PayloadResult::default() };
-        serde_json::to_string(&TrialsLine { sub_experiment: "a".to_owned(), round, cell }).unwrap() + "\n"
+        lines_of(round, PayloadResult { payload_bytes, samples, ..PayloadResult::default() })
+    }
+
+    /// The lines of a payload with one trial.
+    fn lines_of(round: u32, cell: PayloadResult) -> String {
+        let mut trial = Trial::new(OfferedLoad::Closed);
+        trial.put(&Stream::all(), Figure::Sent, cell.samples as f64);
+        let mut cell = PayloadResult { trials: vec![trial.clone()], ..cell };
+        cell.earlier_attempts.iter_mut().for_each(|earlier| earlier.trials = vec![trial.clone()]);
+        let of = SubExperimentResult { round, ..state("running", 0) };
+        let lines = payload_lines(&of, &cell, 7);
+        lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect()
+    }
+
+    fn state(status: &str, payloads: u32) -> SubExperimentResult {
+        let state = serde_json::json!({
+            "name": "a", "round": 1, "status": status, "error": null, "transport_version": "", "system_version": "",
+            "same_process": false, "path_proof": null, "memory_lock": null, "payloads": payloads,
+        });
+        serde_json::from_value(state).unwrap()
     }
 
     #[test]
     fn the_last_line_of_a_payload_counts_and_one_that_is_cut_off_does_not() {
         let text =
-            [line(1, 64, 1), line(1, 128, 2), line(2, 64, 9), line(1, 64, 3)].concat() + "{\"sub_experiment\": \"a\", ";
+            [line(1, 64, 1), line(1, 128, 2), line(2, 64, 9), line(1, 64, 3)].concat() + "{\"kind\": \"trial\", ";
         let there = folder("2.7", &text);
         let read = read(there.path(), |text| text.into()).unwrap();
         let cells: Vec<_> =
@@ -312,11 +408,39 @@ mod tests {
     fn payloads_that_an_ended_sub_experiment_lacks_are_missed() {
         let there = folder("2.0", &line(1, 64, 1));
         assert!(read(there.path(), |text| text.into()).is_ok(), "it was killed");
+        let ended = serde_json::to_string(&Line::SubExperiment(state("complete", 2))).unwrap() + "\n";
+        let trials = std::fs::read_to_string(there.path().join(TRIALS)).unwrap() + &ended;
+        std::fs::write(there.path().join(TRIALS), trials).unwrap();
+        let refused = || read(there.path(), |text| text.into()).unwrap_err().to_string();
+        assert!(
+            refused().contains("trials.jsonl' has 1 payloads of 'a', round 1, and 2 were measured"),
+            "{}",
+            refused()
+        );
         let manifest = std::fs::read_to_string(there.path().join(MANIFEST)).unwrap();
-        let ended = manifest.replace("\"status\":\"running\"", "\"status\":\"complete\"");
-        std::fs::write(there.path().join(MANIFEST), ended).unwrap();
-        let refused = read(there.path(), |text| text.into()).unwrap_err().to_string();
-        assert!(refused.contains("trials.jsonl' has 1 payloads of 'a', round 1, and 2 were measured"), "{refused}");
+        let of_an_end = manifest.replace("\"from_the_future\":1", "\"results\":2");
+        std::fs::write(there.path().join(MANIFEST), of_an_end).unwrap();
+        assert!(refused().contains("has 1 sub-experiments, and 2 were measured"), "{}", refused());
+        std::fs::remove_file(there.path().join(TRIALS)).unwrap();
+        assert!(refused().contains("has 0 sub-experiments, and 2 were measured"), "{}", refused());
+    }
+
+    #[test]
+    fn the_highest_attempt_counts_and_trials_without_a_payload_do_not() {
+        let cell = |samples| PayloadResult { payload_bytes: 64, samples, ..PayloadResult::default() };
+        let thrice = PayloadResult { earlier_attempts: vec![cell(1), cell(2)], ..cell(3) };
+        let whole = lines_of(1, thrice.clone());
+        let unknown = "{\"kind\":\"new\"}\n";
+        // A trial of the next payload, whose line the kill came before.
+        let pending = line(1, 128, 9).lines().next().unwrap().to_owned() + "\n";
+        for text in [&whole, &(line(1, 64, 1) + &whole), &[&whole, unknown, &whole, &pending].concat()] {
+            let read = read(folder("2.0", text).path(), |text| text.into()).unwrap();
+            let cells = &read.sub_experiments[0].cells;
+            let earlier: Vec<u64> = cells[0].earlier_attempts.iter().map(|earlier| earlier.samples).collect();
+            assert_eq!((cells.len(), cells[0].samples, earlier), (1, 3, vec![1, 2]));
+            let attempts = cells[0].earlier_attempts.iter().chain(cells);
+            assert!(attempts.into_iter().all(|one| one.trials.len() == 1), "{cells:?}");
+        }
     }
 
     #[test]
@@ -327,7 +451,7 @@ mod tests {
         };
         assert!(refused("3.0", "").contains("manifest.json' has schema version 3.0, this tripmeter reads 2.0"));
         let text = line(1, 64, 1) + "{}\n";
-        assert!(refused("2.0", &text).contains("trials.jsonl' cannot be read: line 2: missing field"));
+        assert!(refused("2.0", &text).contains("trials.jsonl' cannot be read: line 4: missing field"));
         let nowhere = read(Path::new("/nowhere"), |text| text.into()).unwrap_err();
         assert!(matches!(nowhere, FolderError::NotThere { .. }), "{nowhere}");
     }

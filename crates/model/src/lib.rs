@@ -7,11 +7,12 @@
 //! | [`experiment`] | an experiment as written in TOML, a preset or flags |
 //! | [`plan`] | an experiment resolved: what will be run, exactly |
 //! | [`workload`] | what is sent at each payload, and what comes back |
-//! | [`manifest`] | `manifest.json`: plan, environment and states; results in memory |
+//! | [`manifest`] | `manifest.json`: plan and environment; results in memory |
 //! | [`audit`] | what of a machine disturbs measuring |
 //! | [`series`] | how samples went on in time |
 //! | [`address`] | where a figure of an experiment is found, in any other experiment too |
 //! | [`limits`] | limits of figures by their addresses |
+//! | [`samples`] | `samples/<name>.csv`: every sample |
 //! | [`recording`] | a recording whose messages are published again, and its schedule |
 //! | [`delivery`], [`used`] | what happened to a message or call, and what a process used |
 //! | [`log`] | calls of a logger, and the lines that came of them |
@@ -30,6 +31,7 @@ pub mod figure;
 pub mod file;
 pub mod folder;
 mod handover;
+mod kept;
 pub mod limits;
 pub mod log;
 pub mod manifest;
@@ -41,6 +43,7 @@ pub mod payload;
 pub mod plan;
 pub mod printable;
 pub mod recording;
+pub mod samples;
 pub mod search;
 pub mod series;
 pub mod sidecar;

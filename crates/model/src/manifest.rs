@@ -1,4 +1,4 @@
-//! A run: `manifest.json` has the plan, the environment, and the state of every sub-experiment; other files have the rest.
+//! A run: `manifest.json` has the plan, the environment and the state of the whole; other files have the rest.
 
 use crate::audit::{Audit, ProcessActivity};
 use crate::figure::{Figure, Statistic};
@@ -34,7 +34,12 @@ pub struct Manifest {
     pub plan: Plan,
     /// The machine.
     pub environment: Environment,
-    /// What was measured, in the order of the plan, round by round.
+    /// Results of sub-experiments that `trials.jsonl` had when the run ended; 0 before.
+    #[serde(default)]
+    pub results: u32,
+    /// What was measured, in the order of the plan, round by round; lines of `trials.jsonl`.
+    #[serde(default, skip_serializing)]
+    #[schemars(skip)]
     pub sub_experiments: Vec<SubExperimentResult>,
     /// When it went on after it had been killed or interrupted, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -51,8 +56,8 @@ pub const MOST_MEMBERS: usize = 4_000_000;
 pub const MOST_TEXT_BYTES: usize = 64 << 10;
 
 impl Manifest {
-    /// Everything as one JSON value: with the cells and processes of each sub-experiment and the audits of the
-    /// environment, which have files of their own in a results folder.
+    /// Everything as one JSON value: with the sub-experiments, their cells and the audits of the environment, which have
+    /// files of their own in a results folder.
     pub fn whole(&self) -> serde_json::Value {
         let json = |value: serde_json::Result<serde_json::Value>| value.unwrap_or_default();
         let mut whole = json(serde_json::to_value(self));
@@ -60,10 +65,9 @@ impl Manifest {
         for (name, audit) in audits.into_iter().filter(|(_, audit)| audit.is_some()) {
             whole["environment"][name] = json(serde_json::to_value(audit));
         }
+        whole["sub_experiments"] = json(serde_json::to_value(&self.sub_experiments));
         for (index, result) in self.sub_experiments.iter().enumerate() {
-            let whole = &mut whole["sub_experiments"][index];
-            whole["cells"] = json(serde_json::to_value(&result.cells));
-            whole["processes"] = json(serde_json::to_value(&result.processes));
+            whole["sub_experiments"][index]["cells"] = json(serde_json::to_value(&result.cells));
         }
         whole
     }
@@ -211,14 +215,12 @@ pub struct SubExperimentResult {
     /// Payloads that were finished when it ended; 0 before.
     #[serde(default)]
     pub payloads: u32,
-    /// Payloads finished so far, in order; each is a line of `trials.jsonl`.
+    /// Payloads finished so far, in order; lines of their own in `trials.jsonl`.
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub cells: Vec<PayloadResult>,
-    /// What its processes were allowed and did, if they came to their end; a follower started by hand is not among them. It
-    /// stands in `audit.json`.
-    #[serde(default, skip_serializing)]
-    #[schemars(skip)]
+    /// What its processes were allowed and did, if they came to their end; a follower started by hand is not among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<ProcessActivity>,
 }
 
@@ -308,10 +310,13 @@ pub struct PayloadResult {
     /// What was measured of this payload before, in order, and set aside because the hand-over probe changed. The figures
     /// of the cell itself are always those of the last attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
     pub earlier_attempts: Vec<PayloadResult>,
     /// How long all trials took.
     pub duration_ns: u64,
     /// A trial for each offered load, in the order of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
     pub trials: Vec<Trial>,
 }
 

@@ -1,6 +1,7 @@
 //! An experiment resolved: what will be run, exactly. Nothing starts before a whole plan stands.
 
 use crate::experiment::TableKind;
+pub use crate::kept::{Raw, RawFormat, Streams};
 use crate::recording::Recording;
 use crate::transport::Transport;
 use crate::workload::Workload;
@@ -11,17 +12,6 @@ use std::collections::BTreeMap;
 
 /// Most rounds of an experiment.
 pub const MOST_ROUNDS: u32 = 1000;
-
-/// What is kept of every sample, besides histograms.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Raw {
-    /// One row per sample.
-    #[default]
-    Csv,
-    /// Nothing; memory is bounded whatever the number of samples.
-    None,
-}
 
 /// Whether daemons may be started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -121,8 +111,11 @@ pub struct Plan {
     pub rounds: u32,
     /// Seed of the random order of sub-experiments, used where there is more than one round.
     pub seed: u64,
-    /// What is kept of every sample.
+    /// What is kept of every sample, besides histograms.
     pub raw: Raw,
+    /// Which streams have figures of their own.
+    #[serde(default)]
+    pub streams: Streams,
     /// Whether daemons may be started.
     pub daemons: Daemons,
     /// Most times that a payload is measured whose hand-over probe changes.

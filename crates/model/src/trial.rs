@@ -32,6 +32,9 @@ pub struct TrialFigure<'a> {
 /// Figures of one offered load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
+    /// Its number in its sub-experiment and round, from 1, attempts that were set aside counted: that of its samples.
+    #[serde(rename = "trial", default, skip_serializing_if = "is_unnumbered")]
+    pub number: u32,
     /// How messages were offered.
     pub load: OfferedLoad,
     /// A stream took more than 1 % and one period, of bursts one gap, longer for its messages than its rate allows: figures
@@ -57,6 +60,10 @@ pub struct Trial {
     /// Every rate that a search tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
+}
+
+fn is_unnumbered(number: &u32) -> bool {
+    *number == 0
 }
 
 fn is_false(is: &bool) -> bool {
@@ -164,6 +171,7 @@ impl Trial {
     /// Creates a trial without figures.
     pub fn new(load: OfferedLoad) -> Self {
         Self {
+            number: 0,
             load,
             rate_missed: false,
             missed: BTreeSet::new(),

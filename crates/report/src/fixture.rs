@@ -23,7 +23,8 @@ pub fn manifest() -> Manifest {
         sub_experiments: Vec::new(),
         rounds: 1,
         seed: 1,
-        raw: Raw::Csv,
+        raw: Raw::SAMPLES,
+        streams: Default::default(),
         daemons: Daemons::Start,
         attempts: 3,
         loss_timeout_ns: 1_000_000_000,
@@ -50,6 +51,7 @@ pub fn manifest() -> Manifest {
         status: RunStatus::Complete,
         plan,
         environment: serde_json::from_value(environment).unwrap(),
+        results: 0,
         sub_experiments: Vec::new(),
         resumptions: Vec::new(),
     }

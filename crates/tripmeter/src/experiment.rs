@@ -6,6 +6,7 @@ use crate::{builtin, embedded, output};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 use tripmeter_engine::os::stranger_at;
+use tripmeter_engine::parquet;
 use tripmeter_engine::registry::{Prober, Registry};
 use tripmeter_engine::resolve::{Unavailable, fits_recording, resolve};
 use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile};
@@ -29,6 +30,28 @@ pub fn registry_with(first: &[PathBuf], plugins: &[PathBuf], prober: Prober) -> 
 pub fn program() -> Result<PathBuf, CliError> {
     std::env::current_exe()
         .map_err(|error| CliError::new(exit::SOFTWARE, format!("cannot tell the path of this program: {error}")))
+}
+
+/// What makes Parquet of samples, if the plan asks for it.
+///
+/// # Errors
+/// If it is not where plugins are.
+pub fn parquet(plan: &Plan, program: &Path) -> Result<Option<PathBuf>, CliError> {
+    if !plan.raw.parquet {
+        return Ok(None);
+    }
+    let mut found = search_folders(program).into_iter().map(|folder| folder.join(parquet::PROGRAM));
+    match found.find(|file| file.is_file()) {
+        Some(file) => Ok(Some(file)),
+        None => {
+            let text = format!(
+                "`--raw parquet` needs {}, which is in no folder of plugins; build it with `scripts/build-transports.sh \
+                 --parquet`, or ask for `--raw samples`",
+                parquet::PROGRAM
+            );
+            Err(CliError::new(exit::UNAVAILABLE, text))
+        }
+    }
 }
 
 fn search_folders(program: &Path) -> Vec<PathBuf> {
@@ -290,6 +313,7 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
     put(&mut experiment.cpus, &args.cpus);
     put(&mut experiment.seed, &measuring.seed);
     put(&mut experiment.raw, &measuring.raw);
+    put(&mut experiment.streams, &measuring.streams);
     put(&mut experiment.daemons, &measuring.daemons);
     put(&mut experiment.attempts, &measuring.attempts);
     put(&mut experiment.loss_timeout_s, &measuring.loss_timeout);

@@ -14,6 +14,7 @@ mod plotting;
 mod progress;
 mod recording;
 mod results;
+mod sample_plots;
 mod verdicts;
 
 use args::{Cli, Command};

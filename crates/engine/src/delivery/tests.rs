@@ -22,7 +22,7 @@ fn every_message_has_one_fate_and_both_times() {
     let arrived = [10_100, 11_600, 64_000, NEVER, NEVER, 15_200];
     let topic = topic(&sent, &arrived, &[0, OVERTAKEN | AGAIN, 0, 0, DAMAGED, AGAIN]);
     let counted = Arrived { received: 4, duplicated: 2, reordered: 1, damaged: 1, ..Arrived::default() };
-    let (mut tally, mut rows) = (tally(Raw::Csv), Vec::new());
+    let (mut tally, mut rows) = (tally(Raw::SAMPLES), Vec::new());
     tally.add(&[topic], &[counted], |topic, index, delivery| rows.push((topic, index, delivery.status)));
     let statuses = [
         DeliveryStatus::Ok,
@@ -53,7 +53,7 @@ fn the_last_of_several_followers_has_what_all_have_when_the_last_has_it() {
     let each = each.map(|(topic, arrived)| Delivered { topics: vec![topic], arrived: vec![arrived] });
     let last = Delivered::at_last(&each);
     assert_eq!(last.topics[0].arrived, [10_200, NEVER, NEVER, 13_100]);
-    let mut tally = tally(Raw::Csv);
+    let mut tally = tally(Raw::SAMPLES);
     tally.add(&last.topics, &last.arrived, |_, _, _| ());
     let counts = Counts { sent: 4, received: 2, lost: 0, duplicated: 1, reordered: 1, damaged: 2, late: 0 };
     assert_eq!((tally.counts(), tally.service.figures().unwrap().max), (counts, 200.0));
@@ -64,7 +64,7 @@ fn each_publisher_has_counts_of_its_own_and_what_is_nobodys_is_in_the_sum() {
     let sent = [10_000, 11_000];
     let late = topic(&sent, &[10_100, 11_001 + PATIENCE], &[0, 0]);
     let lost = topic(&sent, &[NEVER, 11_100], &[0, AGAIN]);
-    let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::Csv, PATIENCE, 2, PERIOD, 0);
+    let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::SAMPLES, PATIENCE, 2, PERIOD, 0);
     let counted = |received, duplicated, damaged| Arrived { received, duplicated, damaged, ..Arrived::default() };
     tally.add(&[late, lost], &[counted(2, 0, 0), counted(1, 1, 0), counted(0, 0, 1)], |_, _, _| ());
     let mut trial = Trial::new(OfferedLoad::Rate { hz: 1e6 });
@@ -81,7 +81,7 @@ fn each_publisher_has_counts_of_its_own_and_what_is_nobodys_is_in_the_sum() {
 
 #[test]
 fn what_came_before_it_was_sent_is_in_no_figure() {
-    let mut tally = tally(Raw::Csv);
+    let mut tally = tally(Raw::SAMPLES);
     let counted = Arrived { received: 2, ..Arrived::default() };
     tally.add(&[topic(&[10_000, 11_000], &[9_999, 11_001], &[0, 0])], &[counted], |_, _, _| ());
     assert_eq!((tally.before_sent, tally.counts().received, tally.service.figures().unwrap().min), (1, 2, 1.0));
@@ -89,7 +89,7 @@ fn what_came_before_it_was_sent_is_in_no_figure() {
 
 #[test]
 fn what_came_at_the_tick_of_its_sending_took_no_time() {
-    let mut tally = tally(Raw::Csv);
+    let mut tally = tally(Raw::SAMPLES);
     let counted = Arrived { received: 1, ..Arrived::default() };
     tally.add(&[topic(&[10_500], &[10_500], &[0])], &[counted], |_, _, _| ());
     let (response, service) = (tally.response.figures().unwrap(), tally.service.figures().unwrap());
@@ -98,7 +98,7 @@ fn what_came_at_the_tick_of_its_sending_took_no_time() {
 
 #[test]
 fn more_than_a_period_late_is_behind_and_the_patience_is_still_in_time() {
-    let mut tally = tally(Raw::None);
+    let mut tally = tally(Raw::NONE);
     let sent = [11_000, 12_001, 13_001];
     tally.add(&[topic(&sent, &sent.map(|sent| sent + 1 + PATIENCE), &[0; 3])], &[], |_, _, _| ());
     assert_eq!((tally.behind, tally.late[0]), (2, 3));
@@ -115,7 +115,7 @@ fn rates(tally: &Tally, publishers: u32) -> Vec<f64> {
 
 #[test]
 fn pieces_add_up_and_a_topic_that_sent_nothing_has_no_rate() {
-    let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::None, PATIENCE, 2, PERIOD, 0);
+    let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::NONE, PATIENCE, 2, PERIOD, 0);
     let piece = |sent: &[u64]| topic(sent, &vec![NEVER; sent.len()], &vec![0; sent.len()]);
     for _ in 0..2 {
         let counted = Arrived { damaged: 1, ..Arrived::default() };
@@ -128,7 +128,7 @@ fn pieces_add_up_and_a_topic_that_sent_nothing_has_no_rate() {
 
 #[test]
 fn the_rate_is_the_mean_of_all_topics_and_missed_by_the_slowest() {
-    let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::None, PATIENCE, 2, PERIOD, 0);
+    let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::NONE, PATIENCE, 2, PERIOD, 0);
     let until = |last: u64| topic(&[10_000, 11_000, 12_000, last], &[NEVER; 4], &[0; 4]);
     // Four messages in 4 periods, and in 8.
     tally.add(&[until(13_000), until(17_000)], &[], |_, _, _| ());
@@ -140,7 +140,7 @@ fn the_rate_is_the_mean_of_all_topics_and_missed_by_the_slowest() {
 #[test]
 fn ticks_that_are_no_nanoseconds_become_times_and_rates() {
     let timebase = Timebase { source: crate::clock::ClockSource::Tsc, frequency_hz: 2e9 };
-    let mut tally = Tally::new(timebase, Raw::Csv, PATIENCE / 2, 1, PERIOD, 0);
+    let mut tally = Tally::new(timebase, Raw::SAMPLES, PATIENCE / 2, 1, PERIOD, 0);
     let calls = topic(&[10_000, 11_000], &[10_300, 11_000 + PATIENCE], &[0, 0]);
     tally.add(&[calls], &[Arrived { received: 2, ..Arrived::default() }], |_, _, _| ());
     let service = tally.service.figures().unwrap();
@@ -150,7 +150,7 @@ fn ticks_that_are_no_nanoseconds_become_times_and_rates() {
 
 #[test]
 fn a_call_that_was_answered_too_late_timed_out() {
-    let mut tally = tally(Raw::Csv);
+    let mut tally = tally(Raw::SAMPLES);
     let calls = topic(&[10_000, 11_000, 12_000, 13_000], &[10_001, 11_001 + PATIENCE, NEVER, NEVER], &[0; 4]);
     let counted = Arrived { received: 2, duplicated: 3, damaged: 1, ..Arrived::default() };
     tally.add(&[calls], &[counted], |_, _, _| ());
@@ -160,7 +160,7 @@ fn a_call_that_was_answered_too_late_timed_out() {
 
 #[test]
 fn requests_are_joined_by_number_with_the_calls_that_succeeded() {
-    for raw in [Raw::Csv, Raw::None] {
+    for raw in [Raw::SAMPLES, Raw::NONE] {
         // Of the second the answer was lost, the third was answered too late, and the fourth came damaged.
         let mut calls = topic(
             &[10_000, 11_000, 12_000, 13_000, 14_000, 15_000, 16_000],
@@ -177,11 +177,11 @@ fn requests_are_joined_by_number_with_the_calls_that_succeeded() {
         let found = [Statistic::N, Statistic::Min, Statistic::Mean, Statistic::Max].map(of);
         assert_eq!(found, [2.0, 300.0, 350.0, 400.0]);
         let median = trial.get(&Stream::all(), Figure::OneWay, Statistic::P50).unwrap();
-        assert_eq!((tally.one_way.missing, median.within.is_some()), (2, raw == Raw::Csv));
+        assert_eq!((tally.one_way.missing, median.within.is_some()), (2, raw == Raw::SAMPLES));
         assert_eq!(tally.service.histogram.len(), 4);
         assert_eq!((rows[1], rows[4]), ((1, Some(11_900)), (4, None)));
     }
-    let mut nothing = tally(Raw::Csv);
+    let mut nothing = tally(Raw::SAMPLES);
     nothing.add(&[topic(&[10_000], &[10_500], &[0])], &[], |_, _, _| ());
     let mut trial = Trial::new(OfferedLoad::Closed);
     nothing.one_way.put(&mut trial, &Stream::all());
@@ -190,7 +190,7 @@ fn requests_are_joined_by_number_with_the_calls_that_succeeded() {
 
 #[test]
 fn a_mean_is_that_of_all_and_exact() {
-    for raw in [Raw::Csv, Raw::None] {
+    for raw in [Raw::SAMPLES, Raw::NONE] {
         let mut distribution = Distribution::new(raw);
         [10_000_001, 10_000_002, 10_000_006].into_iter().for_each(|ns| distribution.record(ns));
         let found = distribution.figures().unwrap();
@@ -201,7 +201,7 @@ fn a_mean_is_that_of_all_and_exact() {
 
 #[test]
 fn each_client_has_an_audit_of_its_own() {
-    let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::None, PATIENCE, 3, PERIOD, 2);
+    let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::NONE, PATIENCE, 3, PERIOD, 2);
     let calls = |slower: u64| {
         let sent: Vec<u64> = (0..200).map(|index| 10_000 + index * 1000).collect();
         let arrived: Vec<u64> = sent.iter().map(|sent| sent + 300 + slower + sent % 7).collect();
@@ -223,7 +223,7 @@ fn each_client_has_an_audit_of_its_own() {
 fn a_rate_is_missed_by_more_than_a_period_and_a_hundredth() {
     let kept = |last: u64| {
         let sent: Vec<u64> = (0..99).map(|index| 10_000 + index * 1000).chain([last]).collect();
-        let mut tally = tally(Raw::None);
+        let mut tally = tally(Raw::NONE);
         tally.add(&[topic(&sent, &[NEVER; 100], &[0; 100])], &[], |_, _, _| ());
         tally.kept()
     };
@@ -232,14 +232,14 @@ fn a_rate_is_missed_by_more_than_a_period_and_a_hundredth() {
     assert!((kept(209_000).slowest_hz - 5e5).abs() < 1.0);
     // Of two pieces each may be so late.
     let sent: Vec<u64> = (0..99).map(|index| 10_000 + index * 1000).chain([111_000]).collect();
-    let mut tally = tally(Raw::None);
+    let mut tally = tally(Raw::NONE);
     (0..2).for_each(|_| tally.add(&[topic(&sent, &[NEVER; 100], &[0; 100])], &[], |_, _, _| ()));
     assert!(!tally.kept().rate_missed);
 }
 
 #[test]
 fn histograms_tell_the_same_as_samples_to_three_digits() {
-    let mut figures = [Raw::Csv, Raw::None].map(|raw| {
+    let mut figures = [Raw::SAMPLES, Raw::NONE].map(|raw| {
         let mut distribution = Distribution::new(raw);
         (0..100_000_u64).for_each(|index| distribution.record(1000 + index * 7919 % 100_003));
         distribution.figures().unwrap()
@@ -249,5 +249,5 @@ fn histograms_tell_the_same_as_samples_to_three_digits() {
     for (exact, near) in [(exact.median, near.median), (exact.p99, near.p99), (exact.p999, near.p999)] {
         assert!((near / exact - 1.0).abs() < 2e-3, "{exact} {near}");
     }
-    assert_eq!(Distribution::new(Raw::Csv).figures(), None);
+    assert_eq!(Distribution::new(Raw::SAMPLES).figures(), None);
 }

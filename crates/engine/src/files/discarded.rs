@@ -1,5 +1,5 @@
-//! Files of attempts that do not count: a payload that is measured again has its rows moved out of the files that others
-//! read, into `attempts/`.
+//! Files of attempts that do not count: a payload that is measured again has its rows moved out of the files that do not
+//! tell attempts apart, into `attempts/` beside them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -8,10 +8,6 @@ use tripmeter_model::file::append;
 
 /// Folder of such files, beside those that count.
 pub const ATTEMPTS: &str = "attempts";
-
-/// What the names of files of samples begin and end with.
-const KINDS: [&str; 5] = ["measurements", "throughput", "channel", "rpc", "log"];
-const ENDINGS: [&str; 2] = ["csv", "hlog"];
 
 /// Creates a file that is only ever appended to, so that its end can be cut off or moved away.
 ///
@@ -41,7 +37,8 @@ impl Discarded {
     /// # Errors
     /// If their lengths cannot be found out.
     pub fn of(folder: &Path, name: &str) -> io::Result<Self> {
-        let all = KINDS.iter().flat_map(|kind| ENDINGS.map(|ending| folder.join(format!("{kind}_{name}.{ending}"))));
+        let histograms = folder.join(super::HISTOGRAMS).join(format!("{name}.hlog"));
+        let all = [folder.join(format!("measurements_{name}.csv")), histograms].into_iter();
         let growing = |file: PathBuf| {
             let head = fs::metadata(&file)?.len();
             Ok(Growing { file, head, begin: head })

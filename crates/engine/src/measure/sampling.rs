@@ -150,10 +150,15 @@ impl SampledTimes {
     ///
     /// A message that arrived before it was sent, which one clock cannot show, is left out.
     pub fn one_way<'a>(&'a self, arrived: &'a [u64], sent: u64) -> impl Iterator<Item = u64> + 'a {
+        self.stamps(arrived, sent).filter_map(|(_, began, arrival)| arrival?.checked_sub(began))
+    }
+
+    /// Of the samples of `sent` messages index, clock when it was sent, and when it arrived, if it did.
+    pub fn stamps<'a>(&'a self, arrived: &'a [u64], sent: u64) -> impl Iterator<Item = (u64, u64, Option<u64>)> + 'a {
         samples(sent).filter_map(|index| {
             let place = place_of_block(index, level(index));
-            let arrival = arrived.get(place).filter(|arrival| **arrival != NEVER)?;
-            arrival.checked_sub(*self.ticks.get(place)?)
+            let arrival = arrived.get(place).copied().filter(|arrival| *arrival != NEVER);
+            Some((index, *self.ticks.get(place)?, arrival))
         })
     }
 }

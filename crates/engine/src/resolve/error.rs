@@ -81,6 +81,11 @@ pub enum Problem {
     NoFanOut(u32),
     #[error("latency one way needs all samples in memory; leave out `--raw none` or --one-way")]
     OneWayWithoutRaw,
+    #[error(
+        "`--raw eprosima` writes round trips one after the other, and none are measured; ask for `--raw samples`, or for \
+         pattern 'pingpong' without a rate"
+    )]
+    NoRoundTrips,
     #[error("0 samples were asked for; ask for 1 or more (-n)")]
     NoSamples,
     #[error("{samples} round trips per payload were asked for, the limit is {most}; ask for fewer (-n, --warmup)")]

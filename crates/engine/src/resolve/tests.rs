@@ -157,7 +157,7 @@ fn large_payloads_may_have_other_numbers_of_samples() {
     let one = &plan.sub_experiments[0];
     assert_eq!([1024, 1025, 4096, 4097].map(|payload| one.samples_of(payload)), [100, 10, 10, 1]);
     refuses(&format!("samples_above = [{{ payload = '1k', samples = 0 }}]\n{}", of(&["uds"])), 64, &["0 samples"]);
-    refuses(&format!("one_way = true\nraw = 'none'\n{}", of(&["uds"])), 64, &["one way", "--raw none"]);
+    refuses(&format!("one_way = true\nraw = ['none']\n{}", of(&["uds"])), 64, &["one way", "--raw none"]);
 }
 
 #[test]
@@ -170,13 +170,13 @@ fn one_way_is_for_every_pattern_with_a_follower() {
         plan_of(text, Unavailable::Refuse, systems)
     };
     for (keys, raw) in [
-        ("pattern = 'pingpong'", "csv"),
+        ("pattern = 'pingpong'", "samples"),
         ("pattern = 'pingpong'\nrate = '1000'", "none"),
         ("pattern = 'rpc'\nclients = '3'", "none"),
-        ("pattern = 'rpc'\nmode = 'fixed-freq'", "csv"),
+        ("pattern = 'rpc'\nmode = 'fixed-freq'", "samples"),
         ("pattern = 'throughput'", "none"),
     ] {
-        let plan = plan(&format!("one_way = true\nraw = '{raw}'\n{keys}\n{}", of(&["uds"]))).unwrap();
+        let plan = plan(&format!("one_way = true\nraw = ['{raw}']\n{keys}\n{}", of(&["uds"]))).unwrap();
         // The floor is measured alike.
         assert!(plan.sub_experiments.len() == 2 && plan.sub_experiments.iter().all(|one| one.one_way), "{keys}");
     }
@@ -254,7 +254,7 @@ fn counts_and_times_out_of_bounds_are_refused() {
     for (line, part) in [
         ("samples = 0", "0 samples"),
         ("samples = 100000001", "--raw none"),
-        ("raw = 'none'\nsamples = 1000000000001", "the limit is 1000000000000"),
+        ("raw = ['none']\nsamples = 1000000000001", "the limit is 1000000000000"),
         ("rounds = 0", "1 to 1000"),
         ("rounds = 1001", "1001 rounds"),
         ("time_cap_s = 0.0", "time cap of 0 s"),
@@ -267,7 +267,7 @@ fn counts_and_times_out_of_bounds_are_refused() {
     ] {
         refuses(&format!("{line}\n{}", of(&["uds"])), 64, &[part]);
     }
-    assert!(plan(&format!("raw = 'none'\nsamples = 100000001\n{}", of(&["uds"]))).is_ok());
+    assert!(plan(&format!("raw = ['none']\nsamples = 100000001\n{}", of(&["uds"]))).is_ok());
 }
 
 #[test]
@@ -421,7 +421,7 @@ fn too_many_followers_or_those_that_cannot_be_reached_are_refused() {
     refuses(&several(513, "pattern = 'channel'\n"), 64, &["513 followers", "1 to 512", "--followers"]);
     let both = "pattern = 'channel'\npublishers = 2\n";
     refuses(&several(2, both), 64, &["2 followers and 2 publishers", "--followers or --publishers"]);
-    refuses(&several(2, "raw = 'none'\n"), 64, &["2 followers", "--raw none"]);
+    refuses(&several(2, "raw = ['none']\n"), 64, &["2 followers", "--raw none"]);
     refuses(&several(2, "samples = 60_000_000\n"), 64, &["60000000 samples", "50000000"]);
     assert!(plan(&several(1, "")).is_ok());
     let by_star = plan_of(&format!("followers = 2\n{}", of(&["*"])), Unavailable::Refuse, reaching()).unwrap();

@@ -35,12 +35,14 @@ pub(super) fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Par
         run_id: part.run_id.clone(),
         scratch_dir: part.folder.clone(),
         results_dir: run.results.round(round),
+        round,
         controls: (0..plan.workload.followers())
             .map(|follower| part.folder.join(format!("control-{follower}")))
             .collect(),
         schedule: run.plan.recording.as_ref().map(|recording| recording.schedule.clone()),
         timebase: run.calibration.timebase,
         raw: run.plan.raw,
+        streams: run.plan.streams,
         attempts: run.plan.attempts,
         loss_timeout_ns: run.plan.loss_timeout_ns_of(plan),
         leader_cpu: run.plan.leader_cpu,

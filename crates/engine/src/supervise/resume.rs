@@ -53,7 +53,7 @@ impl Begun {
             return Err(RunError::OtherMachine { what, before: before.clone(), now: now.clone() });
         }
         let mut manifest = self.manifest.clone();
-        (manifest.status, manifest.ended) = (RunStatus::Running, None);
+        (manifest.status, manifest.ended, manifest.results) = (RunStatus::Running, None, 0);
         (manifest.environment.after, manifest.environment.audit_after) = (None, None);
         manifest.resumptions.push(Resumption { at: now(), after_round: self.rounds });
         Ok((manifest, Results::reopen(&self.folder, self.rounds)?))
@@ -81,7 +81,7 @@ mod tests {
             })
         };
         let plan = serde_json::json!({
-            "source": "ab", "sub_experiments": [side("a"), side("b")], "rounds": 9, "seed": 1, "raw": "csv",
+            "source": "ab", "sub_experiments": [side("a"), side("b")], "rounds": 9, "seed": 1, "raw": ["samples"],
             "daemons": "start", "loss_timeout_ns": 1, "leader_cpu": null, "follower_cpu": null, "left_out": [],
         });
         let plan: Plan = serde_json::from_value(plan).unwrap();

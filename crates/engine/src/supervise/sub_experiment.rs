@@ -6,7 +6,6 @@ use super::planned_job::{job, planned_cpus};
 use super::processor_time::ProcessorTime;
 use super::{Event, Run, RunError, access};
 use crate::channel::{Heard, Incoming};
-use crate::files::append_log_row;
 use crate::last_line::last_line;
 use crate::registry::Entry;
 use crate::scratch::Part;
@@ -386,7 +385,6 @@ impl ProcessGroup {
                 let result = run.current();
                 (result.transport_version, result.system_version) = (transport_version, system_version);
                 (result.same_process, result.memory_lock) = (same_process, Some(memory_lock));
-                return failed(run.save());
             }
             FromLeader::Broken(why) => self.broken = Some(why),
             FromLeader::AttemptAccess(_) if std::mem::replace(&mut self.has_attempted_access, true) => {
@@ -406,7 +404,7 @@ impl ProcessGroup {
             FromLeader::Proof(proof) => {
                 self.part.close();
                 run.current().path_proof = Some(proof);
-                return failed(run.save());
+                return failed(run.save_state());
             }
             FromLeader::CellStarted { payload_bytes } => {
                 self.part.close();
@@ -450,9 +448,7 @@ impl ProcessGroup {
     fn note(&mut self, run: &mut Run<'_>, mut cell: Box<PayloadResult>, again: bool) -> Option<LeaderOutcome> {
         // A payload may have no progress to tell.
         self.part.close();
-        if let Err(error) = self.note_log(run, &mut cell) {
-            return Some(LeaderOutcome::Killed(format!("results cannot be written: {error}")));
-        }
+        self.note_log(&mut cell);
         let attempts = run.plan.attempts.max(1) as usize;
         let (cells, planned) = (&mut run.current().cells, self.plan.payloads.len());
         let replaced = if std::mem::replace(&mut self.again, again) { cells.pop() } else { self.replaced.take() };
@@ -487,24 +483,12 @@ impl ProcessGroup {
             return Ok(());
         };
         self.trials_bytes = run.results.trials_bytes()?;
-        run.results.append_trials(result, cell)?;
-        if again { Ok(()) } else { self.append_metrics(run) }
+        Ok(run.results.append_payload(result, cell, !again)?)
     }
 
-    /// Writes the figures of the last payload.
-    fn append_metrics(&self, run: &mut Run<'_>) -> Result<(), RunError> {
-        let result = run.manifest.sub_experiments.last();
-        let Some((result, cell)) = result.and_then(|result| Some((result, result.cells.last()?))) else {
-            return Ok(());
-        };
-        Ok(run.results.append_metrics(result, cell)?)
-    }
-
-    /// Adds to the cell of a logger what was seen from here, and writes its row.
-    fn note_log(&self, run: &mut Run<'_>, cell: &mut PayloadResult) -> std::io::Result<()> {
-        let Some(trial) = cell.trials.first_mut().filter(|_| self.plan.workload.reply == Reply::Lines) else {
-            return Ok(());
-        };
+    /// Adds to the cell of a logger what was seen from here.
+    fn note_log(&self, cell: &mut PayloadResult) {
+        let Some(trial) = cell.trials.first_mut().filter(|_| self.plan.workload.reply == Reply::Lines) else { return };
         let ((begin_ns, end_ns), leader) = (self.logged, Stream::process(Process::Leader));
         let used = |figure| trial.value(&leader, figure).unwrap_or(0.0);
         let all = used(Figure::CpuTime) / used(Figure::Window).max(1.0);
@@ -513,8 +497,6 @@ impl ProcessGroup {
         if let Some(most) = most {
             trial.put(&leader, Figure::CpuPeak, most.unwrap_or(all).max(all));
         }
-        let round = run.current().round;
-        append_log_row(&run.results.round(round), &self.plan.name, cell)
     }
 
     /// Ends both processes and says how it went.

@@ -2,8 +2,8 @@
 //!
 //! What decides is the probe alone, never a figure, and the last attempt counts, so that nothing is chosen by its result.
 
-use super::output::Output;
 use super::{Error, Result};
+use crate::files::Files;
 use crate::files::discarded::Discarded;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -61,12 +61,10 @@ impl Attempts {
     }
 
     /// Moves what was written of the attempt before out of the way; to be called before anything is written of this one.
-    pub(super) fn make_room(&mut self, output: &mut Output) -> Result<()> {
+    pub(super) fn make_room(&mut self, output: &mut Files) -> Result<()> {
         if std::mem::take(&mut self.is_written) {
             self.files.discard(self.number - 1).map_err(not_written)?;
-            if let Output::Samples(files) = output {
-                files.forget_latest();
-            }
+            output.forget_latest();
         }
         Ok(())
     }

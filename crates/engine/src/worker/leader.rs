@@ -2,8 +2,8 @@
 
 use super::attempts::Attempts;
 use super::controls::Controls;
-use super::output::Output;
 use super::{Error, Result};
+use crate::files::Files;
 use crate::handover::Page;
 use crate::lanes::{Lane, LoopSetting};
 use crate::measure::Shared;
@@ -21,7 +21,7 @@ use tripmeter_model::manifest::Handover;
 pub struct Leader {
     pub(super) job: Job,
     pub(super) shared: Arc<Shared>,
-    pub(super) files: Output,
+    pub(super) files: Files,
     pub(super) attempts: Attempts,
     pub(super) controls: Controls,
     pub(super) interrupter: Interrupter,

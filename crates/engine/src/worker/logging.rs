@@ -157,17 +157,24 @@ impl Leader {
         trial.put_series(&all, Figure::Call, recorded.series.take());
         // The supervisor adds the peak.
         put_process(&mut trial, Process::Leader, &used);
-        let measured = MeasuredPayload {
+        let mut measured = MeasuredPayload {
             samples: recorded.count,
             samples_planned: self.job.sub_experiment.samples_of(payload_bytes),
             warmup,
             cut_short: trial.cut_short.clone(),
             duration_ns,
             trials: vec![trial],
-            unwritten: Some(Samples { recorded, others: Vec::new() }),
+            unwritten: Some(Samples {
+                recorded,
+                others: Vec::new(),
+                rows: Vec::new(),
+                one_way: None,
+                begin: 0,
+                first: 1,
+            }),
             ..MeasuredPayload::default()
         };
-        self.write(payload_bytes, &measured)?;
+        self.write(payload_bytes, &mut measured)?;
         let cell = self.cell(payload_bytes, packet_bytes, Handovers::default(), measured);
         self.controls.report(&FromLeader::Logged { begin_ns, end_ns });
         self.controls.report(&FromLeader::CellFinished(Box::new(cell)));
@@ -240,7 +247,7 @@ impl Leader {
         let plan = &self.job.sub_experiment;
         let (base, cap_ns, shared) = (self.job.timebase, plan.time_cap_ns, self.shared.clone());
         let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes))?;
-        let mut warm = Recorder::new(base, Raw::None, plan.warmup)?;
+        let mut warm = Recorder::new(base, Raw::NONE, plan.warmup)?;
         let text = LogText::new(payload_bytes as usize);
         let setting = self.setting(inbox, &shared);
         let mut log = Logging { text: &text, length: payload_bytes as usize, sequence: 0, refused: 0 };

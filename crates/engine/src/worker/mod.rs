@@ -8,7 +8,6 @@ mod lead;
 mod leader;
 pub(crate) mod logging;
 mod outcome;
-mod output;
 mod parallel;
 mod patience;
 mod payload;

@@ -5,6 +5,7 @@ use crate::delivery::{KeptRate, Tally};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::plan::Streams;
 use tripmeter_model::recording::RecordedTopic;
 use tripmeter_model::trial::Trial;
 use tripmeter_model::used::Used;
@@ -39,11 +40,11 @@ pub(super) struct PlayedTopic {
     pub late: u64,
 }
 
-/// So many topics or clients have streams of their own, and the slowest.
+/// So many topics or clients have streams of their own, and the slowest, unless all are asked for.
 const SHOWN_LINKS: usize = 16;
 
 /// The trial of an offered load; of a recording without its rates.
-pub(super) fn trial(tallied: Tallied, load: OfferedLoad) -> Trial {
+pub(super) fn trial(tallied: Tallied, load: OfferedLoad, streams: Streams) -> Trial {
     let Tallied { mut tally, are_calls, publishers, followers, late, refused, mut duration_ns, .. } = tallied;
     let (mut trial, all) = (Trial::new(load), Stream::all());
     trial.cut_short = tallied.cut_short;
@@ -72,13 +73,14 @@ pub(super) fn trial(tallied: Tallied, load: OfferedLoad) -> Trial {
         let stream = if are_calls { Stream::client(link as u32) } else { all.clone() };
         put_series(&mut trial, &stream, &tally, link, are_calls);
     }
+    let shown = if streams == Streams::All { usize::MAX } else { SHOWN_LINKS };
     match tally.links() {
         1 => {}
         // Topics of a recording have names.
         _ if load == OfferedLoad::Recorded => {}
-        _ if are_calls => tally.put_links(&mut trial, Stream::client, SHOWN_LINKS, Some(&late)),
+        _ if are_calls => tally.put_links(&mut trial, Stream::client, shown, Some(&late)),
         _ if publishers > 1 => tally.put_links(&mut trial, Stream::publisher, usize::MAX, None),
-        _ => tally.put_links(&mut trial, |topic| Stream::topic(&topic.to_string()), SHOWN_LINKS, None),
+        _ => tally.put_links(&mut trial, |topic| Stream::topic(&topic.to_string()), shown, None),
     }
     for (follower, mut tally) in (0..).zip(followers) {
         tally.put_follower(&mut trial, follower);
@@ -92,9 +94,9 @@ pub(super) fn trial(tallied: Tallied, load: OfferedLoad) -> Trial {
 
 /// The trial of a recording. Its topics are counted one after the other, not in the order of time; each has an audit of its
 /// own. Rates of all are means over the topics, and of the slowest.
-pub(super) fn recorded(all: Tallied, topics: Vec<PlayedTopic>) -> Trial {
+pub(super) fn recorded(all: Tallied, topics: Vec<PlayedTopic>, streams: Streams) -> Trial {
     let (are_calls, count) = (all.are_calls, topics.len().max(1) as f64);
-    let mut trial = trial(all, OfferedLoad::Recorded);
+    let mut trial = trial(all, OfferedLoad::Recorded, streams);
     let (mut offered_hz, mut behind) = (0.0, 0);
     let mut over_topics = KeptRate { achieved_hz: 0.0, slowest_hz: f64::INFINITY, rate_missed: false };
     for PlayedTopic { recorded, offered_hz: hz, mut tally, late } in topics {

@@ -2,8 +2,9 @@
 
 use super::attempts::Bounds;
 use super::leader::{Leader, Session};
-use super::output::Output;
 use super::{Error, Result};
+use crate::files::Stamps;
+use crate::measure::stamps::TripRow;
 use crate::record::RecordedSamples;
 use crate::replay::Replay;
 use crate::wire::FromLeader;
@@ -14,7 +15,6 @@ use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Handovers, PayloadResult};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::plan::Raw;
 use tripmeter_model::trial::Trial;
 
 /// So many take seconds to sort and to write.
@@ -41,10 +41,18 @@ pub(super) struct MeasuredPayload {
     pub broken: Option<Error>,
 }
 
-/// Samples, and histograms of other times with their tags.
+/// Round trips or calls of a logger, and histograms of other times with their tags.
 pub(super) struct Samples {
     pub recorded: RecordedSamples,
     pub others: Vec<(String, Histogram<u64>)>,
+    /// Where round trips follow each other; none of calls, which are timed one by one.
+    pub rows: Vec<TripRow>,
+    /// Latencies one way, to the last of several followers, in ticks.
+    pub one_way: Option<Vec<u64>>,
+    /// When the trial began, in ticks.
+    pub begin: u64,
+    /// Number of its first message.
+    pub first: u64,
 }
 
 impl MeasuredPayload {
@@ -107,7 +115,7 @@ impl Leader {
             *why = ending.to_string();
         }
         self.make_room()?;
-        self.write(payload_bytes, &measured)?;
+        self.write(payload_bytes, &mut measured)?;
         let cell = self.cell(payload_bytes, session.packet_bytes, Handovers { before, after }, measured);
         self.finish_cell(cell, ending)
     }
@@ -151,16 +159,31 @@ impl Leader {
     }
 
     /// Writes what is not yet in a file.
-    pub(super) fn write(&mut self, payload_bytes: u64, measured: &MeasuredPayload) -> Result<()> {
-        let duration = Duration::from_nanos(measured.duration_ns);
-        let written = match (&mut self.files, &measured.unwritten) {
-            (Output::Samples(files), Some(Samples { recorded, others })) => {
-                files.append(payload_bytes, recorded, others, duration)
+    pub(super) fn write(&mut self, payload_bytes: u64, measured: &mut MeasuredPayload) -> Result<()> {
+        let Some(samples) = measured.unwritten.take() else { return Ok(()) };
+        let (base, duration) = (self.job.timebase, Duration::from_nanos(measured.duration_ns));
+        let mut write = || {
+            let lengths = self.files.lengths()?;
+            let Samples { recorded, others, rows, one_way, begin, first } = &samples;
+            let mut written = self.files.rows(base, payload_bytes, *begin);
+            written.add_trips(rows, &recorded.ticks, one_way.as_deref(), *first);
+            if rows.is_empty() {
+                // When a call began was not kept.
+                for (index, ticks) in (0..).zip(&recorded.ticks) {
+                    let stamps = Stamps { sent: *begin, answered: Some(begin + ticks), ..Stamps::default() };
+                    written.add("all", index, "ok", stamps);
+                }
             }
-            (Output::Trials(file), _) => file.append(payload_bytes, &measured.trials),
-            (Output::Samples(_) | Output::Stamps(_), _) => Ok(()),
+            written.finish().inspect_err(|_| self.files.cut(lengths))?;
+            let own = (format!("payload_{payload_bytes}"), &recorded.times.histogram);
+            let histograms = [own].into_iter().chain(others.iter().map(|(tag, other)| (tag.clone(), other)));
+            let rtt_ns = recorded.ticks.iter().map(|ticks| base.to_ns(*ticks));
+            let appended = self.files.append_payload(payload_bytes, rtt_ns, histograms, duration);
+            appended.inspect_err(|_| self.files.cut(lengths))
         };
-        written.map_err(|error| Error::of("results cannot be written", error))
+        write().map_err(|error| Error::of("results cannot be written", error))?;
+        measured.trials.iter_mut().for_each(|trial| trial.number = self.files.next_trial());
+        Ok(())
     }
 
     pub(super) fn cell(
@@ -182,7 +205,7 @@ impl Leader {
             cut_short,
             packet_bytes,
             // Messages of a stream are sampled, and the samples kept.
-            from_histogram: self.job.raw == Raw::None && !self.job.sub_experiment.workload.is_saturating(),
+            from_histogram: self.job.raw.is_none() && !self.job.sub_experiment.workload.is_saturating(),
             handover_ns,
             handover_changed: None,
             earlier_attempts: Vec::new(),

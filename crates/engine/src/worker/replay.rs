@@ -3,17 +3,18 @@
 use super::leader::{Leader, Session};
 use super::outcome::{self, PlayedTopic, Tallied};
 use super::payload::MeasuredPayload;
-use super::timed::{cut_short, damaged_of};
+use super::timed::{cut_short, damaged_of, not_written};
 use super::workload::{Batch, LinkPlan, Sent};
 use super::{Error, Result};
 use crate::delivery::{Delivered, Tally};
+use crate::files::field;
 use crate::measure::publish::{Schedule, Timetable};
 use crate::replay::{Replay, Times};
 use crate::wire::WRITING;
 use std::slice::from_ref;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::metric::Stream;
 use tripmeter_model::recording::RecordedTopic;
 
 /// Messages per second on each topic during the warm-up.
@@ -70,7 +71,9 @@ impl Leader {
             self.controls.set_phase(WRITING);
             let (mut all, topics) = self.write_topics(replay, sent, payload_bytes)?;
             broken = all.broken.take();
-            trials.push(outcome::recorded(all, topics));
+            let mut trial = outcome::recorded(all, topics, self.job.streams);
+            trial.number = self.files.next_trial();
+            trials.push(trial);
             self.controls.set_phase("play the recording");
         }
         let samples_planned = recorded.iter().map(|topic| topic.messages).sum();
@@ -98,27 +101,30 @@ impl Leader {
         };
         let followers = sent.followers.iter().map(at_follower).collect();
         let (mut topics, duration_ns) = (Vec::new(), base.to_ns(sent.until.saturating_sub(sent.begin)));
-        self.stamp_files(|files| {
-            let lengths = files.lengths()?;
+        let (lengths, is_call) =
+            (self.files.lengths().map_err(not_written)?, self.job.sub_experiment.workload.is_call());
+        let mut write = || {
             for (index, (topic, arrived)) in sent.delivered.topics.iter().zip(&sent.delivered.arrived).enumerate() {
                 let recorded = replay.recording.topics[index].clone();
                 let schedule = &replay.times(index, sent.begin);
                 let mut one = tally(schedule.period(), 1);
                 let offered_hz = 1e9 / replay.recording.period_ns(&recorded);
-                let mut rows = files.rows(base, payload_bytes, OfferedLoad::Rate { hz: offered_hz }, sent.begin);
+                let stream = field(&Stream::topic(&recorded.name));
+                let mut rows = self.files.rows(base, payload_bytes, sent.begin);
                 one.add(from_ref(topic), from_ref(arrived), |_, at, delivery| {
                     rows.payload_bytes = schedule.length(at, 0) as u64;
-                    rows.add(index, at, delivery);
+                    rows.add_delivery(&stream, at, delivery, is_call, true);
                 });
-                rows.finish().inspect_err(|_| files.cut(lengths))?;
-                let tag = format!("topic_{index}");
-                files.append_as(&tag, &one, duration_ns).inspect_err(|_| files.cut(lengths))?;
+                rows.finish()?;
+                self.files.append_times(true, &format!("topic_{index}"), &one, duration_ns)?;
                 all.add(from_ref(topic), from_ref(arrived), |_, _, _| ());
                 let late = sent.late.get(index).copied().unwrap_or(0);
                 topics.push(PlayedTopic { recorded, offered_hz, tally: one, late });
             }
-            files.append_as("recording", &all, duration_ns).inspect_err(|_| files.cut(lengths))
-        })?;
+            self.files.append_times(true, "recording", &all, duration_ns)
+        };
+        let written = write();
+        written.inspect_err(|_| self.files.cut(lengths)).map_err(not_written)?;
         let all = Tallied {
             tally: all,
             are_calls: self.job.sub_experiment.workload.is_call(),

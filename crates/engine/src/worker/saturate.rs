@@ -5,8 +5,10 @@ use super::leader::{Leader, Session};
 use super::patience::{FollowerPatience, SIGN_OF_LIFE};
 use super::payload::MeasuredPayload;
 use super::search::search;
+use super::timed::not_written;
 use crate::clock::Timebase;
 use crate::delivery::is_missed;
+use crate::files::Stamps;
 use crate::lanes::{Flow, Spaced};
 use crate::measure::notes::ArrivalMemory;
 use crate::measure::sampling::{self, SampledTimes};
@@ -16,6 +18,7 @@ use crate::record::Distribution;
 use crate::wire::{Arrived, Begin, FromLeader, Task, ToFollower};
 use std::time::Instant;
 use tripmeter_abi::Wait;
+use tripmeter_model::delivery::DeliveryStatus;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::Stream;
@@ -43,6 +46,8 @@ const NAP_NS: u64 = 300_000;
 struct TrialBounds {
     messages: Option<u64>,
     duration_ns: Option<u64>,
+    /// Timed messages are samples; those of warm-ups and of steps of a search are not.
+    has_rows: bool,
 }
 
 impl TrialBounds {
@@ -74,7 +79,7 @@ impl Leader {
             return Ok((0, 0));
         }
         let duration_ns = load.duration_ns.map_or(LONGEST_WARMUP_NS, |ns| (ns / WARMUP_SHARE).min(LONGEST_WARMUP_NS));
-        let bounds = TrialBounds { messages: Some(messages), duration_ns: Some(duration_ns) };
+        let bounds = TrialBounds { messages: Some(messages), duration_ns: Some(duration_ns), has_rows: false };
         let offer = OfferedLoad::Rate { hz: WARMUP_HZ };
         let trial = self.trial(session, payload_bytes, offer, bounds, u64::MAX)?;
         let counts = trial.counts(&Stream::all());
@@ -89,19 +94,22 @@ impl Leader {
         offer: OfferedLoad,
         capped: u64,
     ) -> Result<Trial> {
-        let bounds = TrialBounds { messages: load.most_messages, duration_ns: load.duration_ns };
+        let bounds = TrialBounds { messages: load.most_messages, duration_ns: load.duration_ns, has_rows: true };
         let OfferedLoad::Search { loss_bound } = offer else {
-            return self.trial(session, payload_bytes, offer, bounds, capped);
+            let mut trial = self.trial(session, payload_bytes, offer, bounds, capped)?;
+            trial.number = self.files.next_trial();
+            return Ok(trial);
         };
         let full_ns = load.duration_ns.unwrap_or(LONGEST_WARMUP_NS);
         let mut run = |rate_hz: Option<f64>, ns: u64| {
             let offer = rate_hz.map_or(OfferedLoad::Max, |hz| OfferedLoad::Rate { hz });
-            let bounds = TrialBounds { duration_ns: Some(ns), ..bounds };
+            let bounds = TrialBounds { duration_ns: Some(ns), has_rows: false, ..bounds };
             self.trial(session, payload_bytes, offer, bounds, capped)
         };
         let found = search(loss_bound, full_ns, &mut run)?;
         let mut trial = found.trial;
         (trial.load, trial.rate_missed) = (offer, false);
+        trial.number = self.files.next_trial();
         if !found.passed && trial.cut_short.is_none() {
             let (percent, trials) = (loss_bound * 100.0, trial.steps.len());
             let why = format!("no rate with a loss of at most {percent} % was found in {trials} trials");
@@ -153,7 +161,7 @@ impl Leader {
         let ended = ended.map_err(|failure| self.controls.diagnose(failure))?;
         let arrived = self.count(sequence)?;
         let sent = sequence + 1 - first;
-        let publication_ns = base.to_ns(end.saturating_sub(begin));
+        let (began, publication_ns) = (begin, base.to_ns(end.saturating_sub(begin)));
         let cut_short = match ended {
             LoopEnd::Stopped => Some("interrupted".to_owned()),
             LoopEnd::Deadline if capped < timed => Some("time cap".to_owned()),
@@ -186,7 +194,15 @@ impl Leader {
             trial.rate_missed = is_missed(publication_ns as f64, sent as f64, 1e9 / hz, 1e9 / hz);
         }
         if let (Some(times), Some(memory)) = (flow.times, arrivals) {
-            put_one_way(&mut trial, base, &times, memory, self.controls.followers());
+            let last = put_one_way(&mut trial, base, &times, memory, self.controls.followers());
+            if bounds.has_rows {
+                let mut rows = self.files.rows(base, payload_bytes, began);
+                for (index, sent, received) in times.stamps(&last, sent) {
+                    let status = if received.is_some() { DeliveryStatus::Ok } else { DeliveryStatus::Lost };
+                    rows.add("all", index, status.as_str(), Stamps { sent, received, ..Stamps::default() });
+                }
+                rows.finish().map_err(not_written)?;
+            }
         }
         Ok(trial)
     }
@@ -267,12 +283,18 @@ fn put_arrived(trial: &mut Trial, stream: &Stream, sent: u64, payload_bytes: u64
 }
 
 /// Puts latencies one way into a trial, by what both sides have noted: to each of several followers, and to the last that a
-/// message came to. Messages that wait in one queue are not independent.
-fn put_one_way(trial: &mut Trial, base: Timebase, times: &SampledTimes, mut memory: ArrivalMemory, followers: u32) {
+/// message came to. Messages that wait in one queue are not independent. Returns arrivals at the last, by place.
+fn put_one_way(
+    trial: &mut Trial,
+    base: Timebase,
+    times: &SampledTimes,
+    mut memory: ArrivalMemory,
+    followers: u32,
+) -> Vec<u64> {
     let sent = trial.count(&Stream::all(), Figure::Sent);
     trial.put(&Stream::all(), Figure::OneWayTimed, sampling::samples(sent).count() as f64);
     let mut put = |stream: &Stream, arrived: &[u64]| {
-        let mut latencies = Distribution::new(Raw::Csv);
+        let mut latencies = Distribution::new(Raw::SAMPLES);
         times.one_way(arrived, sent).for_each(|ticks| latencies.record(base.to_ns(ticks)));
         latencies.put_without_intervals(trial, stream, Figure::OneWay);
     };
@@ -289,6 +311,7 @@ fn put_one_way(trial: &mut Trial, base: Timebase, times: &SampledTimes, mut memo
         last.iter_mut().zip(log.ticks.iter()).for_each(|(last, ticks)| *last = (*last).max(*ticks));
     }
     put(&Stream::all(), &last);
+    last
 }
 
 #[cfg(test)]

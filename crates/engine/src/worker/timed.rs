@@ -2,19 +2,18 @@
 
 use super::leader::{Leader, Session};
 use super::outcome::{self, Tallied};
-use super::output::Output;
 use super::payload::{MANY_SAMPLES, MeasuredPayload};
 use super::workload::{Batch, LinkPlan, Send, Sent};
 use super::{Error, Result};
 use crate::delivery::Tally;
-use crate::files::StampFiles;
+use crate::files::{field, tag};
 use crate::measure::LoopEnd;
 use crate::measure::publish::Timetable;
 use crate::replay::Times;
 use crate::wire::{Arrived, WRITING};
 use std::time::Instant;
+use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::plan::Raw;
 use tripmeter_model::used::Used;
 
 /// Without raw samples, stamps of so many messages are kept at a time; more are sent in batches.
@@ -58,7 +57,9 @@ impl Leader {
             let batch = LoadBatch { payload_bytes, messages, load, capped };
             let mut tallied = leader.warmed_up_trial(session, batch, &mut warmup_damaged)?;
             let broken = tallied.broken.take();
-            Ok((outcome::trial(tallied, load), broken))
+            let mut trial = outcome::trial(tallied, load, leader.job.streams);
+            trial.number = leader.files.next_trial();
+            Ok((trial, broken))
         })?;
         let measured = MeasuredPayload::of(trials, loads.len(), begun, broken);
         let samples_planned = messages * links * loads.len() as u64;
@@ -94,7 +95,7 @@ impl Leader {
         let links = session.lanes.len();
         let streams = links as u64 * u64::from(self.job.sub_experiment.workload.followers());
         let (base, raw, payload_bytes, load) = (self.job.timebase, self.job.raw, batch.payload_bytes, batch.load);
-        let most = if raw == Raw::None { (MOST_STAMPS / streams).max(1) } else { u64::MAX };
+        let most = if raw.is_none() { (MOST_STAMPS / streams).max(1) } else { u64::MAX };
         // A burst is sent in one batch, if one has room for it.
         let burst = load.burst().map_or(1, |burst| burst.size);
         let most = if most > burst { most - most % burst } else { most };
@@ -111,7 +112,8 @@ impl Leader {
         let (mut left, mut refused, mut duration_ns, mut end) = (batch.messages, 0, 0, LoopEnd::Full);
         let mut late = vec![0; links];
         let mut broken = None;
-        let lengths = self.stamp_files(|files| files.lengths())?;
+        let (streams_of_links, is_call) = (self.streams_of_links(), self.job.sub_experiment.workload.is_call());
+        let lengths = self.files.lengths().map_err(not_written)?;
         while left > 0 && end == LoopEnd::Full && broken.is_none() {
             self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
             let messages = left.min(most);
@@ -129,21 +131,18 @@ impl Leader {
             if messages * streams > MANY_SAMPLES || broken.is_some() {
                 self.controls.set_phase(WRITING);
             }
-            self.stamp_files(|files| {
-                let mut rows = files.rows(base, payload_bytes, load, sent.begin);
-                tally.add(&sent.delivered.topics, &sent.delivered.arrived, |link, index, delivery| {
-                    rows.add(link, index, delivery)
-                });
-                rows.finish().inspect_err(|_| files.cut(lengths))
-            })?;
+            let mut rows = self.files.rows(base, payload_bytes, sent.begin);
+            tally.add(&sent.delivered.topics, &sent.delivered.arrived, |link, index, delivery| {
+                rows.add_delivery(&streams_of_links[link], index, delivery, is_call, load != OfferedLoad::Closed);
+            });
+            rows.finish().inspect_err(|_| self.files.cut(lengths)).map_err(not_written)?;
             followers.resize_with(sent.followers.len(), || new(0));
             let each = followers.iter_mut().zip(&sent.followers);
             each.for_each(|(tally, to)| tally.add(&to.topics, &to.arrived, |_, _, _| ()));
         }
-        self.stamp_files(|files| {
-            let appended = files.append(payload_bytes, load, &tally, duration_ns);
-            appended.inspect_err(|_| files.cut(lengths))
-        })?;
+        let has_response = load != OfferedLoad::Closed;
+        let appended = self.files.append_times(has_response, &tag(payload_bytes, load), &tally, duration_ns);
+        appended.inspect_err(|_| self.files.cut(lengths)).map_err(not_written)?;
         let cut_short = cut_short(end, broken.as_ref());
         let others = (!self.is_same_process()).then_some(others);
         let publishers = self.job.sub_experiment.workload.publishers();
@@ -163,10 +162,20 @@ impl Leader {
         })
     }
 
-    pub(super) fn stamp_files<R>(&mut self, work: impl FnOnce(&mut StampFiles) -> std::io::Result<R>) -> Result<R> {
-        let Output::Stamps(files) = &mut self.files else {
-            return Err(Error::Failed("the files of another pattern were created".to_owned()));
+    /// The stream of each topic, publisher or client, as rows of samples have it.
+    fn streams_of_links(&self) -> Vec<String> {
+        let workload = &self.job.sub_experiment.workload;
+        let stream = |link: u32| match workload.links() {
+            1 => Stream::all(),
+            _ if workload.is_call() => Stream::client(link),
+            _ if workload.publishers() > 1 => Stream::publisher(link),
+            _ => Stream::topic(&link.to_string()),
         };
-        work(files).map_err(|error| Error::of("results cannot be written", error))
+        (0..workload.links()).map(|link| field(&stream(link))).collect()
     }
+}
+
+/// The error of a file.
+pub(super) fn not_written(error: std::io::Error) -> Error {
+    Error::of("results cannot be written", error)
 }

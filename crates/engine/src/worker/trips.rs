@@ -35,18 +35,12 @@ struct TripsOutcome {
     end: LoopEnd,
     /// What ended it, if something failed.
     broken: Option<Error>,
-    stamped: Option<Stamped>,
-}
-
-/// When the messages of a cell were sent, for latency one way.
-struct Stamped {
+    /// When the messages of a cell were sent.
     rows: Vec<TripRow>,
-    /// Of the round trips.
-    ticks: Vec<u64>,
-    /// Number of the first message whose arrival is noted.
-    first: u64,
-    /// Has the arrivals, also those at a follower that was killed.
-    memory: ArrivalMemory,
+    /// When the samples began, in ticks, and the number of the first message from then on.
+    begun: (u64, u64),
+    /// The arrivals, also those at a follower that was killed, and the number of the first message whose arrival is noted.
+    arrivals: Option<(ArrivalMemory, u64)>,
 }
 
 /// Whose latency one way.
@@ -87,7 +81,7 @@ impl Leader {
         let (warmup, cap_ns) = (plan.warmup, self.attempts.left_of(plan.time_cap_ns));
         let (base, shared) = (self.job.timebase, self.shared.clone());
         let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes))?;
-        let mut warm = Recorder::new(base, Raw::None, warmup)?;
+        let mut warm = Recorder::new(base, Raw::NONE, warmup)?;
         if plan.one_way {
             // What latencies one way are made in at the end: found to be too little now, and not then.
             let values = plan.samples_of(payload_bytes).saturating_mul(2 + 4 * u64::from(plan.workload.followers()));
@@ -143,10 +137,7 @@ impl Leader {
         if recorder.count() > MANY_SAMPLES || broken.is_some() {
             self.controls.set_phase(WRITING);
         }
-        let stamped = memory.map(|memory| {
-            let ticks = recorder.ticks().to_vec();
-            Stamped { rows, ticks, first: first + 1, memory }
-        });
+        let (arrivals, begun) = (memory.map(|memory| (memory, first + 1)), (begin, warmed + 1));
         let (recorded, warmup) = (recorder.finish(), warm.count());
         let mut counts = Counts { sent, received: warmup + recorded.count, ..tracked };
         if broken.is_some() {
@@ -156,7 +147,8 @@ impl Leader {
             let totals = at_followers.iter().map(|at| at.lost);
             counts.lost = if totals.len() > 0 { totals.sum() } else { lost(&counts) };
         }
-        let outcome = TripsOutcome { recorded, counts, at_followers, warmup, duration_ns, end, broken, stamped };
+        let outcome =
+            TripsOutcome { recorded, counts, at_followers, warmup, duration_ns, end, broken, rows, begun, arrivals };
         self.end_trips(payload_bytes, outcome)
     }
 
@@ -188,7 +180,8 @@ impl Leader {
             outcome.broken.take().map_or(Ok(()), Err)?;
             self.check_stop()?;
         }
-        let mut one_way = self.one_way(outcome.stamped.take());
+        let latencies = latencies(&mut outcome);
+        let mut one_way = self.one_way(&latencies);
         let trial = trial(&mut outcome, &mut one_way, cut_short.clone());
         let others = one_way.into_iter().map(|one| (one.of.tag(payload_bytes), one.times.histogram)).collect();
         Ok(MeasuredPayload {
@@ -198,31 +191,35 @@ impl Leader {
             warmup: outcome.warmup,
             cut_short,
             duration_ns: outcome.duration_ns,
-            unwritten: Some(Samples { recorded: outcome.recorded, others }),
+            unwritten: Some(Samples {
+                recorded: outcome.recorded,
+                others,
+                rows: outcome.rows,
+                one_way: (!latencies.is_empty()).then(|| stamps::last(&latencies)),
+                begin: outcome.begun.0,
+                first: outcome.begun.1,
+            }),
             broken: outcome.broken,
             ..MeasuredPayload::default()
         })
     }
 
-    /// Latencies one way, from our stamps and the followers', of messages that were answered.
-    fn one_way(&self, stamped: Option<Stamped>) -> Vec<OneWayLatencies> {
-        let Some(Stamped { rows, ticks, first, mut memory }) = stamped else { return Vec::new() };
-        let mut each = Vec::new();
-        for follower in 0..self.controls.followers() {
-            let logs = memory.logs(follower);
-            each.extend(logs.iter().map(|log| stamps::one_way(&rows, &ticks, first, log.ticks)));
+    /// Latencies one way of messages that were answered, from those to each follower.
+    fn one_way(&self, each: &[Vec<u64>]) -> Vec<OneWayLatencies> {
+        if each.is_empty() {
+            return Vec::new();
         }
         let one_way = |of, ticks: &[u64]| {
-            let mut times = Distribution::new(Raw::Csv);
+            let mut times = Distribution::new(Raw::SAMPLES);
             let known = ticks.iter().filter(|ticks| **ticks != MISSING);
             known.for_each(|ticks| times.record(self.job.timebase.to_ns(*ticks)));
             OneWayLatencies { of, missing: ticks.len() as u64 - times.histogram.len(), times }
         };
-        if let [only] = &each[..] {
+        if let [only] = each {
             return vec![one_way(Latency::Only, only)];
         }
-        let last = one_way(Latency::Last, &stamps::last(&each));
-        let each = (0..).zip(&each).map(|(follower, latencies)| one_way(Latency::At(follower), latencies));
+        let last = one_way(Latency::Last, &stamps::last(each));
+        let each = (0..).zip(each).map(|(follower, latencies)| one_way(Latency::At(follower), latencies));
         each.chain([last]).collect()
     }
 
@@ -238,6 +235,18 @@ impl Leader {
             }
         }
     }
+}
+
+/// Latencies one way to each follower, in ticks, from our stamps and theirs; none if arrivals were not noted.
+fn latencies(outcome: &mut TripsOutcome) -> Vec<Vec<u64>> {
+    let Some((mut memory, first)) = outcome.arrivals.take() else { return Vec::new() };
+    let followers = outcome.at_followers.len().max(1) as u32;
+    let mut each = Vec::new();
+    for follower in 0..followers {
+        let logs = memory.logs(follower);
+        each.extend(logs.iter().map(|log| stamps::one_way(&outcome.rows, &outcome.recorded.ticks, first, log.ticks)));
+    }
+    each
 }
 
 /// The trial of these round trips.

@@ -5,7 +5,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::str::FromStr;
 use tripmeter_model::experiment::{Common, Mode};
-use tripmeter_model::plan::{Daemons, Raw};
+use tripmeter_model::plan::{Daemons, Raw, Streams};
 use tripmeter_model::{Pattern, Touch, Wait};
 
 /// Exit codes of all commands that measure.
@@ -347,9 +347,12 @@ pub struct MeasuringArgs {
     /// Seed of the random order
     #[arg(long, value_name = "N", allow_negative_numbers = true, hide_short_help = true)]
     pub seed: Option<u64>,
-    /// What is kept of every sample, besides histograms
-    #[arg(long, value_parser = words_of(&[("csv", Raw::Csv), ("none", Raw::None)]), hide_short_help = true)]
+    /// Files of every sample: samples, eprosima, parquet, several by comma; or none [default: samples]
+    #[arg(long, value_name = "LIST", hide_short_help = true)]
     pub raw: Option<Raw>,
+    /// Topics and clients with figures of their own: the first 16 and the slowest, or all [default: few]
+    #[arg(long, value_parser = words_of(&[("few", Streams::Few), ("all", Streams::All)]), hide_short_help = true)]
+    pub streams: Option<Streams>,
     /// Start daemons that are not running (and stop them), or require that they run
     #[arg(long, value_parser = words_of(&[("start", Daemons::Start), ("require", Daemons::Require)]), hide_short_help = true)]
     pub daemons: Option<Daemons>,

@@ -76,6 +76,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     let asked = Asked::new(args, question, [plugin(0)?, plugin(1)?])?;
     let begun = unfinished.as_ref().map(|unfinished| unfinished.begun(&plan, &asked)).transpose()?;
     let mut pace = Pace::new(args, plan.rounds, unfinished.as_ref().map_or(Duration::ZERO, Unfinished::spent));
+    let parquet = experiment::parquet(&plan, &program)?;
     let options = RunOptions {
         output: args.output.clone(),
         begun,
@@ -85,6 +86,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
         watchdog: WATCHDOG,
         strict: false,
         spin: !args.measuring.no_spin,
+        parquet,
     };
     let (manifest, folder) = measure(&plan, &registries, &options, &asked, &mut pace)?;
     let found = Found::of(&manifest, &asked.question)?;

@@ -4,8 +4,8 @@ use super::show;
 use crate::args::{ExportArgs, ExportFormat};
 use crate::database::last_part;
 use crate::error::CliError;
-use crate::output;
 use crate::plotting::{PictureJob, draw_all, no_link};
+use crate::{output, sample_plots};
 use std::path::{Path, PathBuf};
 use tripmeter_model::file::write_named;
 use tripmeter_model::manifest::Manifest;
@@ -53,11 +53,15 @@ fn plots(args: &ExportArgs, options: Options) -> Result<u8, CliError> {
     let names = names(&args.folders);
     let results: Vec<_> =
         names.iter().zip(&manifests).map(|(name, manifest)| NamedResults { name, manifest }).collect();
-    let drawn = draw(&results, &place, options)?;
+    let mut drawn = draw(&results, &place, options)?;
+    for (folder, NamedResults { name, manifest }) in args.folders.iter().zip(&results) {
+        let place = if results.len() == 1 { place.clone() } else { place.join(name) };
+        drawn.extend(sample_plots::draw(folder, manifest, &place, options)?);
+    }
     if drawn.is_empty() {
         let text = format!(
-            "nothing to plot: {} no results of patterns channel, rpc or log at two payloads, or with two numbers of \
-             topics or clients",
+            "nothing to plot: {} no samples of round trips or calls of a logger, and no results of patterns channel, rpc or \
+             log at two payloads, or with two numbers of topics or clients",
             if names.len() == 1 {
                 format!("'{}' has", args.folders[0].display())
             } else {

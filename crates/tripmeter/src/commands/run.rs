@@ -121,6 +121,7 @@ pub struct Prepared {
     strict: bool,
     /// Whether its audits look for hiccups.
     spin: bool,
+    parquet: Option<PathBuf>,
     /// What the exit code says nothing of.
     pub allowed: AllowedArgs,
     /// Keeps the schedule that the plan names.
@@ -144,10 +145,12 @@ impl Prepared {
             plan.not_installed().iter().for_each(|line| output::say(line));
         }
         let allowed = args.allowed;
+        let parquet = experiment::parquet(&plan, &program)?;
         Ok(Self {
             plan,
             registry,
             program,
+            parquet,
             stop,
             strict: false,
             spin: !args.measuring.no_spin,
@@ -177,6 +180,7 @@ impl Prepared {
             watchdog: WATCHDOG,
             strict: self.strict,
             spin: self.spin,
+            parquet: self.parquet.clone(),
         };
         let mut progress = Progress::new(&self.plan, quiet);
         let mut folder = PathBuf::new();

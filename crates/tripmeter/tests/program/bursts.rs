@@ -1,45 +1,40 @@
 //! Messages, calls and round trips in bursts, beside a rate: how many there are, when each was due, and what stands where.
 
+use crate::common::samples::sample_rows;
 use crate::common::{Tripmeter, alone, folder, manifest};
 use std::path::Path;
 use tripmeter_model::exit;
 use tripmeter_model::pace::{Burst, OfferedLoad};
+use tripmeter_model::samples::SampleRow;
 
 const SAMPLES: usize = 22;
 const SIZES: [u64; 2] = [4, 7];
 const GAP_NS: u64 = 5_000_000;
 const LINKS: usize = 2;
 
-/// A row of `channel_<name>.csv` or `rpc_<name>.csv`.
+/// A row of samples.
 struct Row {
+    trial: u32,
     link: usize,
     sequence: usize,
     status: String,
     intended_ns: u64,
     actual_ns: u64,
     received_ns: u64,
-    demand: u64,
-    recovery_ms: f64,
 }
 
-fn rows(file: &Path) -> Vec<Row> {
-    let text = std::fs::read_to_string(file).unwrap();
-    assert!(text.lines().next().unwrap().ends_with(",recv_ns,demand,recovery_ms"), "{text}");
-    let row = |line: &str| {
-        let fields: Vec<&str> = line.split(',').collect();
-        let number = |at: usize| fields[at].parse::<u64>().unwrap();
-        Row {
-            link: number(2) as usize,
-            sequence: number(3) as usize,
-            status: fields[4].to_owned(),
-            intended_ns: number(5),
-            actual_ns: number(6),
-            received_ns: number(7),
-            demand: number(8),
-            recovery_ms: fields[9].parse().unwrap(),
-        }
+fn rows(results: &Path, name: &str, is_call: bool) -> Vec<Row> {
+    let link = |stream: &str| stream.split_once('=').map_or(0, |(_, link)| link.parse().unwrap());
+    let row = |row: SampleRow| Row {
+        trial: row.trial,
+        link: link(&row.stream),
+        sequence: row.sequence as usize,
+        status: row.status,
+        intended_ns: row.intended_ns.unwrap(),
+        actual_ns: row.sent_ns.unwrap(),
+        received_ns: if is_call { row.answered_ns } else { row.received_ns }.unwrap(),
     };
-    text.lines().skip(1).map(row).collect()
+    sample_rows(results, name).into_iter().map(row).collect()
 }
 
 /// Loads of the trials, and the rows of all, of a good run at 500 Hz and in both bursts.
@@ -56,12 +51,11 @@ fn measured(pattern: &str, links: &[&str], name: &str) -> (Vec<OfferedLoad>, Vec
     let result = &manifest.sub_experiments[0];
     assert_eq!(result.name, name);
     let loads = result.cells[0].trials.iter().map(|trial| trial.load).collect();
-    let kind = if pattern == "channel" { "channel" } else { "rpc" };
-    let histograms = std::fs::read_to_string(output.path().join(format!("{kind}_{name}.hlog"))).unwrap();
+    let histograms = std::fs::read_to_string(output.path().join(format!("histograms/{name}.hlog"))).unwrap();
     for tag in ["response_64_500,", "service_64_burst-4-5ms,", "response_64_burst-7-5ms,"] {
         assert!(histograms.contains(tag), "{tag} {histograms}");
     }
-    (loads, rows(&output.path().join(format!("{kind}_{name}.csv"))))
+    (loads, rows(output.path(), name, pattern != "channel"))
 }
 
 /// Checks that all messages came, each due with its burst, and that `kept` holds for the rows of a link in each trial.
@@ -74,14 +68,14 @@ fn check(loads: &[OfferedLoad], rows: &[Row], links: usize, kept: impl Fn(&[Row]
             for (index, row) in rows.iter().enumerate() {
                 assert_eq!((row.link, row.sequence, row.status.as_str()), (link, index + 1, "ok"));
                 assert!(row.intended_ns <= row.actual_ns && row.actual_ns <= row.received_ns);
-                let (intended, load) = match trial {
-                    0 => (2_000_000 * index as u64 + 2_000_000 / links as u64 * link as u64, (1, 2.0)),
-                    _ => (index as u64 / SIZES[trial - 1] * GAP_NS, (SIZES[trial - 1], 5.0)),
+                let intended = match trial {
+                    0 => 2_000_000 * index as u64 + 2_000_000 / links as u64 * link as u64,
+                    _ => index as u64 / SIZES[trial - 1] * GAP_NS,
                 };
                 // The schedule is in ticks of the clock.
                 let is_due = row.intended_ns.abs_diff(intended) <= 1;
                 assert!(is_due, "{trial} {link} {index}: {} {intended}", row.intended_ns);
-                assert_eq!((row.demand, row.recovery_ms), load);
+                assert_eq!(row.trial as usize, trial + 1);
             }
             kept(rows);
         }

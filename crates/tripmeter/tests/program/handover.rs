@@ -1,5 +1,6 @@
 //! A payload whose hand-over probe changes is measured again, and every attempt is kept.
 
+use crate::common::samples::{all_samples, sample_payloads};
 use crate::common::traces::{Workers, workers};
 use crate::common::{Finished, LONGEST, Tripmeter, aloud, folder, manifest, manifest_so_far};
 use crate::metrics;
@@ -9,13 +10,6 @@ use tripmeter_model::manifest::{Manifest, ModeChange, PayloadResult};
 
 /// At 500 per second, five seconds for each attempt: as long a test has to move the workers.
 const MESSAGES: usize = 2500;
-
-/// Rows of that payload.
-fn rows(file: &Path, payload: &str) -> usize {
-    let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    assert!(text.starts_with("payload_bytes,") && text.ends_with('\n'), "{}", file.display());
-    text.lines().filter(|line| line.starts_with(payload)).count()
-}
 
 /// How many payloads are finished by the manifest, and are not measured again.
 fn cells(results: &Path) -> usize {
@@ -62,13 +56,17 @@ fn a_migration_is_noticed_and_no_attempt_is_lost() {
     assert!(matches!(cell.handover_changed, Some(ModeChange::TakenAway | ModeChange::NoAnswer)), "{cell:?}");
     assert_eq!((cell.earlier_attempts.len(), cell.counts().sent), (2, MESSAGES as u64));
     assert!(cell.earlier_attempts.iter().all(|cell| cell.handover_changed.is_some() && cell.trials.len() == 1));
-    let name = "channel_uds_stream_block_channel";
-    assert_eq!(rows(&results.join(format!("{name}.csv")), "1024,"), MESSAGES);
-    assert_eq!(rows(&results.join(format!("{name}.csv")), "16,"), MESSAGES);
+    let (name, numbers) = ("uds_stream_block_channel", |cell: &PayloadResult| cell.trials[0].number);
+    let all = all_samples(&results, name);
+    let rows_of = |cell: &PayloadResult| all.iter().filter(|row| row.trial == numbers(cell)).count();
+    let attempts: Vec<&PayloadResult> = cell.earlier_attempts.iter().chain([cell]).collect();
+    assert!(attempts.iter().all(|attempt| rows_of(attempt) == MESSAGES), "{attempts:?}");
+    let first = numbers(attempts[0]);
+    assert_eq!(attempts.iter().map(|attempt| numbers(attempt)).collect::<Vec<_>>(), [first, first + 1, first + 2]);
+    let counted = sample_payloads(&results, name);
+    assert!([16, 1024].iter().all(|bytes| counted.iter().filter(|one| *one == bytes).count() == MESSAGES));
     for attempt in 1..=2 {
-        let set_aside = results.join(format!("attempts/{name}_attempt-{attempt}.csv"));
-        assert_eq!(rows(&set_aside, "1024,"), MESSAGES);
-        assert!(set_aside.with_extension("hlog").exists());
+        assert!(results.join(format!("histograms/attempts/{name}_attempt-{attempt}.hlog")).exists());
     }
     metrics::check(&results);
     let text = finished.unwrapped();

@@ -17,7 +17,7 @@ const LIMITS: &str = "Experiment type,Bytes,Median,99%,Max\n";
 /// A folder with the results of a small experiment of payloads 16 and 32 in `results`.
 fn measured() -> TempDir {
     let place = folder();
-    let words = "ping uds/stream -q --wait block -n 20 --payloads 16,32 --no-floor -o results";
+    let words = "ping uds/stream -q --raw eprosima --wait block -n 20 --payloads 16,32 --no-floor -o results";
     Tripmeter::new(words.split(' ')).at(place.path()).run().with(exit::GOOD);
     place
 }
@@ -30,15 +30,29 @@ fn change(results: &Path, change: impl FnOnce(&mut Value)) {
     fs::write(file, manifest.to_string()).unwrap();
 }
 
+/// Changes the states of the sub-experiment in a folder of results.
+fn change_states(results: &Path, change: impl Fn(&mut Value)) {
+    let file = results.join("trials.jsonl");
+    let changed = |line: &str| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        if line["kind"] == "sub-experiment" {
+            change(&mut line);
+        }
+        format!("{line}\n")
+    };
+    let lines: String = fs::read_to_string(&file).unwrap().lines().map(changed).collect();
+    fs::write(file, lines).unwrap();
+}
+
 /// Leaves what a kill leaves while the second payload is written to `trials.jsonl`.
 fn killed_after_one_payload(results: &Path) {
     change(results, |manifest| {
-        manifest["status"] = json!("running");
-        manifest["sub_experiments"][0]["status"] = json!("running");
+        (manifest["status"], manifest["ended"], manifest["results"]) = (json!("running"), json!(null), json!(0));
     });
     let trials = results.join("trials.jsonl");
     let text = fs::read_to_string(&trials).unwrap();
-    let first = text.find('\n').unwrap();
+    let payload = text.find("{\"kind\":\"payload\"").unwrap();
+    let first = payload + text[payload..].find('\n').unwrap();
     fs::write(trials, &text[..first + 100]).unwrap();
 }
 
@@ -67,11 +81,16 @@ fn a_manifest_with_a_path_for_a_name_is_refused_and_nothing_leaves_its_folder() 
     let results = place.path().join("results");
     let outside = place.path().join("outside");
     for name in ["../../outside", &outside.display().to_string(), "..", "-p"] {
-        for list in ["/sub_experiments/0/name", "/plan/sub_experiments/0/name"] {
+        for file in ["trials.jsonl", "manifest.json"] {
             fs::create_dir_all(place.path().join("a/b/runs")).unwrap();
             let copy = place.path().join("a/b/runs/one");
             Command::new("cp").arg("-r").args([&results, &copy]).status().unwrap();
-            change(&copy, |manifest| *manifest.pointer_mut(list).unwrap() = json!(name));
+            match file {
+                "manifest.json" => {
+                    change(&copy, |manifest| manifest["plan"]["sub_experiments"][0]["name"] = json!(name))
+                }
+                _ => change_states(&copy, |state| state["name"] = json!(name)),
+            }
             for line in [
                 "show a/b/runs/one",
                 "compare results a/b/runs/one --plots a/b/p",
@@ -80,7 +99,7 @@ fn a_manifest_with_a_path_for_a_name_is_refused_and_nothing_leaves_its_folder() 
                 "eprosima history -p a/b/p -e a/b/runs",
             ] {
                 let refused = tripmeter(&place, line).with(exit::DATA);
-                refused.says(&["manifest.json", "is no name"]);
+                refused.says(&[file, "is no name"]);
             }
             fs::remove_dir_all(place.path().join("a")).unwrap();
         }
@@ -267,8 +286,11 @@ fn numbers_and_texts_of_a_manifest_have_limits() {
     };
     change(&results, |manifest| manifest["plan"]["rounds"] = json!(u32::MAX));
     told(&["4294967295 rounds", "1000"]);
-    change(&results, |manifest| manifest["sub_experiments"][0]["round"] = json!(u32::MAX));
-    told(&["round 4294967295", "1000"]);
+    let trials = results.join("trials.jsonl");
+    let measured = fs::read_to_string(&trials).unwrap();
+    fs::write(&trials, measured.replacen("\"round\":1", "\"round\":4294967295", 1)).unwrap();
+    told(&["trials.jsonl", "round 4294967295", "1000"]);
+    fs::write(&trials, measured).unwrap();
     change(&results, |manifest| manifest["plan"]["sub_experiments"][0]["title"] = json!("x".repeat(20 << 20)));
     told(&["a text of 20971520 bytes", "65536"]);
     change(&results, |manifest| manifest["plan"]["left_out"] = json!(vec![""; 1_000_000]));
@@ -320,10 +342,13 @@ fn text_from_outside_cannot_act_on_a_terminal() {
         manifest["plan"]["sub_experiments"][0]["title"] = json!(hostile);
         manifest["plan"]["left_out"] = json!([hostile]);
         manifest["environment"]["cpu_model"] = json!(hostile);
-        manifest["sub_experiments"][0]["path_proof"]["verdict"] = json!("failed");
-        manifest["sub_experiments"][0]["path_proof"]["evidence"] = json!(hostile);
-        manifest["sub_experiments"][0]["error"] = json!(hostile);
-        manifest["sub_experiments"][0]["status"] = json!("failed");
+    });
+    change_states(&results, |state| {
+        if state["status"] == "complete" {
+            state["path_proof"]["verdict"] = json!("failed");
+            state["path_proof"]["evidence"] = json!(hostile);
+            (state["error"], state["status"]) = (json!(hostile), json!("failed"));
+        }
     });
     fs::write(results.join(format!("measurements_{hostile}.csv")), "").unwrap();
     let header = "sub_experiment,payload_bytes,offered_load,stream,figure,statistic,limit";

@@ -2,6 +2,7 @@
 //! what cannot be done is refused.
 
 use crate::common::figures::{count, times};
+use crate::common::samples::sample_rows;
 use crate::common::{Finished, Tripmeter, alone, aloud, at_once, built, folder, manifest, plugin};
 use std::path::Path;
 use std::process::Command;
@@ -27,8 +28,8 @@ fn cell(transport: &str) -> (PayloadResult, Vec<f64>) {
     run(transport, &["--payloads", "64", "--allow-damage"], folder.path()).with(exit::GOOD).clean();
     let manifest = manifest(folder.path());
     let result = &manifest.sub_experiments[0];
-    let csv = std::fs::read_to_string(folder.path().join(format!("measurements_{}.csv", result.name))).unwrap();
-    let calls = csv.lines().skip(1).map(|row| row.rsplit(',').next().unwrap().parse().unwrap()).collect();
+    let rows = sample_rows(folder.path(), &result.name);
+    let calls = rows.iter().map(|row| (row.answered_ns.unwrap() - row.sent_ns.unwrap()) as f64 / 1000.0).collect();
     (result.cells[0].clone(), calls)
 }
 
@@ -75,10 +76,8 @@ fn the_floor_writes_to_a_file_and_a_pipe_and_its_table_is_aimrt_s() {
         let proof = result.path_proof.as_ref().unwrap();
         assert_eq!((proof.verdict, proof.claim.as_str()), (Verdict::Proven, path), "{}", proof.evidence);
         assert!(result.cells.iter().all(|cell| cell.counts() == ALL), "{result:?}");
-        let figures = std::fs::read_to_string(folder.path().join(format!("log_{}.csv", result.name))).unwrap();
-        let [header, first, second] = figures.lines().collect::<Vec<_>>()[..] else { panic!("{figures}") };
-        assert!(header.starts_with("payload_bytes,calls,total_ns,average_ns,"), "{figures}");
-        assert!(first.starts_with("32,300,") && second.starts_with("8192,300,"), "{figures}");
+        let calls: Vec<u64> = result.cells.iter().map(|cell| cell.samples).collect();
+        assert_eq!(calls, [300, 300]);
     }
     let words = ["show".as_ref(), folder.path().as_os_str(), "--tables".as_ref(), "aimrt,all".as_ref()];
     let text = Tripmeter::new(words).run().with(exit::GOOD).stdout;

@@ -96,8 +96,7 @@ fn results_of_this_major_version_are_read() {
     for file in ["manifest.json", "trials.jsonl"] {
         let text = std::fs::read_to_string(golden.join(file)).unwrap();
         let text = text.replace("\"schema_version\": \"2.0\"", "\"of_tomorrow\": [1], \"schema_version\": \"2.9\"");
-        std::fs::write(place.path().join(file), text.replace("{\"sub_experiment\"", "{\"new\":{},\"sub_experiment\""))
-            .unwrap();
+        std::fs::write(place.path().join(file), text.replace("{\"kind\"", "{\"new\":{},\"kind\"")).unwrap();
     }
     for results in [golden.as_path(), place.path()] {
         let results = results.display().to_string();

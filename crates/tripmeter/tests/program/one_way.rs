@@ -1,6 +1,7 @@
 //! Latency one way where it is asked for: of calls, of round trips at a rate, and under pattern `throughput`.
 
 use crate::common::figures::{Times, count, counts, times, value};
+use crate::common::samples::sample_rows;
 use crate::common::{Finished, Tripmeter, alone, at_once, folder, manifest};
 use tempfile::TempDir;
 use tripmeter_model::exit;
@@ -72,18 +73,14 @@ fn called(transport: &str, wait: &str, words: &[&str]) -> (Trial, Vec<Row>, Stri
     let (folder, finished) = run(transport, wait, words);
     let manifest = manifest(folder.path());
     let result = &manifest.sub_experiments[0];
-    let text = std::fs::read_to_string(folder.path().join(format!("rpc_{}.csv", result.name))).unwrap();
-    let rows = text.lines().skip(1).map(|line| {
-        let fields: Vec<&str> = line.split(',').collect();
-        let number = |at: usize| fields.get(at).and_then(|field| field.parse().ok());
-        let (status, sent_ns) = (fields[4].to_owned(), number(6).unwrap());
-        Row { status, sent_ns, answered_ns: number(7), request_ns: number(8) }
+    let rows = sample_rows(folder.path(), &result.name).into_iter().map(|row| Row {
+        status: row.status,
+        sent_ns: row.sent_ns.unwrap(),
+        answered_ns: row.answered_ns,
+        request_ns: row.received_ns,
     });
     let is_timed = words.contains(&"--one-way");
-    let header = text.lines().next().unwrap();
-    assert_eq!(header.contains(",recv_ns,request_recv_ns"), is_timed, "{text}");
-    assert_eq!(header.ends_with(",demand,recovery_ms"), words.contains(&"--demand"), "{text}");
-    let histograms = std::fs::read_to_string(folder.path().join(format!("rpc_{}.hlog", result.name))).unwrap();
+    let histograms = std::fs::read_to_string(folder.path().join(format!("histograms/{}.hlog", result.name))).unwrap();
     assert_eq!(histograms.contains("\nTag=one_way_1024"), is_timed, "{histograms}");
     assert_eq!(finished.stdout.contains(" one_way "), is_timed, "{}", finished.stdout);
     (result.cells[0].trials[0].clone(), rows.collect(), finished.stdout)

@@ -2,11 +2,13 @@
 //! counted with it, and in the sum.
 
 use crate::common::figures::{counts, publishers, times, value};
+use crate::common::samples::sample_rows;
 use crate::common::{Finished, Tripmeter, alone, at_once, folder, manifest};
 use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, SubExperimentResult, Verdict};
 use tripmeter_model::metric::Stream;
+use tripmeter_model::samples::SampleRow;
 use tripmeter_model::trial::Trial;
 
 const SAMPLES: u64 = 100;
@@ -28,14 +30,10 @@ fn run(transport: &str, publishers: u64, more: &[&str]) -> (Finished, tempfile::
     (Tripmeter::new(words.iter().chain(&rest).chain(&attempts).chain(more)).run(), folder)
 }
 
-/// Publisher, number and status of each row of a result's CSV, and its text.
-fn rows(results: &std::path::Path, name: &str) -> (Vec<(u64, u64, String)>, String) {
-    let text = std::fs::read_to_string(results.join(format!("channel_{name}.csv"))).unwrap();
-    let rows = text.lines().skip(1).map(|line| {
-        let fields: Vec<&str> = line.split(',').collect();
-        (fields[2].parse().unwrap(), fields[3].parse().unwrap(), fields[4].to_owned())
-    });
-    (rows.collect(), text)
+/// Publisher, number and status of each row of a result's samples.
+fn rows(results: &std::path::Path, name: &str) -> Vec<(u64, u64, String)> {
+    let publisher = |row: &SampleRow| row.stream.strip_prefix("publisher=").unwrap().parse().unwrap();
+    sample_rows(results, name).into_iter().map(|row| (publisher(&row), row.sequence, row.status)).collect()
 }
 
 /// The trial of a good run over `inmem` with three publishers, and its rows.
@@ -46,10 +44,9 @@ fn published(settings: &str, wait: &str) -> (Trial, Vec<(u64, u64, String)>) {
     let manifest = manifest(folder.path());
     let result: &SubExperimentResult = &manifest.sub_experiments[0];
     assert!(result.name.contains("_full_channel_publisher"), "{}", result.name);
-    let (rows, text) = rows(folder.path(), &result.name);
-    assert!(text.starts_with("payload_bytes,rate_hz,publisher,sequence,status,"), "{text}");
+    let rows = rows(folder.path(), &result.name);
     let trial = result.cells[0].trials[0].clone();
-    assert_eq!(rows.len() as u64, 3 * SAMPLES, "{text}");
+    assert_eq!(rows.len() as u64, 3 * SAMPLES);
     assert_eq!(publishers(&trial), [0, 1, 2].map(Stream::publisher));
     (trial, rows)
 }

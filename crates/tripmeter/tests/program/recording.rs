@@ -1,6 +1,7 @@
 //! `tripmeter replay`: every message of a recording, once, with its size and at its time.
 
 use crate::common::figures::{count, counts, followers, times, times_at};
+use crate::common::samples::sample_rows;
 use crate::common::{Finished, Tripmeter, alone, at_once, folder, is_nightly, manifest};
 use mcap::records::MessageHeader;
 use mcap::{Compression, WriteOptions};
@@ -11,6 +12,7 @@ use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, Manifest, RunStatus};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::samples::SampleRow;
 use tripmeter_model::trial::Trial;
 
 const START_NS: u64 = 1_700_000_000_000_000_000;
@@ -59,7 +61,7 @@ fn drive() -> Vec<Message> {
     messages
 }
 
-/// A row of `channel_<name>.csv` or `rpc_<name>.csv`.
+/// A row of samples.
 #[derive(Debug, PartialEq)]
 struct Row {
     bytes: u64,
@@ -73,19 +75,24 @@ struct Row {
     requested_ns: Option<u64>,
 }
 
-fn rows(folder: &Path, pattern: &str, name: &str) -> Vec<Row> {
-    let text = std::fs::read_to_string(folder.join(format!("{pattern}_{name}.csv"))).unwrap();
-    let row = |line: &str| {
-        let fields: Vec<&str> = line.split(',').collect();
-        let number = |at: usize| fields[at].parse::<u64>().unwrap();
-        assert!(fields[1].parse::<f64>().unwrap() > 0.0, "{line}");
-        let received_ns = (!fields[7].is_empty()).then(|| number(7));
-        let requested_ns = fields.get(8).and_then(|field| field.parse().ok());
-        let (bytes, topic, status, sequence) = (number(0), number(2) as usize, fields[4].to_owned(), number(3));
-        let (intended_ns, actual_ns) = (number(5), number(6));
-        Row { bytes, topic, sequence, status, intended_ns, actual_ns, received_ns, requested_ns }
+fn rows(folder: &Path, name: &str) -> Vec<Row> {
+    let recording = manifest(folder).plan.recording.unwrap();
+    let is_call = manifest(folder).plan.sub_experiments.iter().any(|plan| plan.name == name && plan.workload.is_call());
+    let index = |stream: &str| {
+        let topic = stream.strip_prefix("topic=").unwrap();
+        recording.topics.iter().position(|recorded| recorded.name == topic).unwrap()
     };
-    text.lines().skip(1).map(row).collect()
+    let row = |row: SampleRow| Row {
+        bytes: row.payload_bytes,
+        topic: index(&row.stream),
+        sequence: row.sequence,
+        status: row.status,
+        intended_ns: row.intended_ns.unwrap(),
+        actual_ns: row.sent_ns.unwrap(),
+        received_ns: if is_call { row.answered_ns } else { row.received_ns },
+        requested_ns: row.received_ns.filter(|_| is_call),
+    };
+    sample_rows(folder, name).into_iter().map(row).collect()
 }
 
 /// The rows that a recording must have, but for what was measured: by topic in the order of their first message.
@@ -155,7 +162,7 @@ fn every_message_arrives_once_with_its_size_at_its_time_by_the_speed() {
         let manifest = manifest(output.path());
         let name = manifest.sub_experiments[0].name.clone();
         assert!(name.ends_with("_channel_recording"), "{name}");
-        let rows = rows(output.path(), "channel", &name);
+        let rows = rows(output.path(), &name);
         let found: Vec<_> = rows.iter().map(|row| (row.bytes, row.topic, row.sequence, row.intended_ns)).collect();
         assert_eq!(found, expected(&messages, speed.parse().unwrap()), "{transport} {wait}");
         for row in &rows {
@@ -188,7 +195,7 @@ fn under_rpc_each_topic_is_a_client_and_each_message_a_call() {
         let manifest = manifest(output.path());
         let result = &manifest.sub_experiments[0];
         assert!(result.name.ends_with("_rpc_recording"), "{}", result.name);
-        let rows = rows(output.path(), "rpc", &result.name);
+        let rows = rows(output.path(), &result.name);
         let found: Vec<_> = rows.iter().map(|row| (row.bytes, row.topic, row.sequence, row.intended_ns)).collect();
         assert_eq!(found, expected(&messages, 1.0), "{transport} {wait}");
         for pair in rows.windows(2).filter(|pair| pair[0].topic == pair[1].topic) {
@@ -261,7 +268,7 @@ fn what_one_of_several_followers_lacks_of_a_recording_is_lost_there_and_in_all()
     assert_eq!((counts(trial), times(trial, Figure::Service).unwrap().samples), (without(2), all - 2));
     let lost_of = |name| trial.count(&Stream::topic(name), Figure::Lost);
     assert_eq!((lost_of("/imu"), lost_of("/switch")), (2, 0));
-    let lost = rows(output.path(), "channel", name).into_iter().filter(|row| row.status == "lost");
+    let lost = rows(output.path(), name).into_iter().filter(|row| row.status == "lost");
     assert_eq!(lost.map(|row| (row.topic, row.sequence)).collect::<Vec<_>>(), [(0, 7), (0, 100)]);
     for of in ["service to 0", "service to 2", "to follower 1: 2 lost"] {
         assert!(finished.unwrapped().contains(of), "{}", finished.stdout);

@@ -101,7 +101,7 @@ impl ExperimentFolder {
             }
             let text = format!(
                 "'{}' holds no results: neither measurements_<name>_summary.csv nor measurements_<name>.csv; measure \
-                 round trips with `tripmeter run --raw csv`",
+                 round trips with `tripmeter run --raw eprosima`",
                 path.display()
             );
             return Err(CliError::new(exit::DATA, text));

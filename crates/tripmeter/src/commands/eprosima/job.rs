@@ -26,7 +26,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     let limits = check::requirements(&args.requirements)?;
     let results = args.database.join("experiments_results");
     let place = args.label.as_deref().map(|label| named(&results, label)).transpose()?;
-    let measuring = MeasuringArgs { raw: Some(Raw::Csv), ..MeasuringArgs::default() };
+    let measuring = MeasuringArgs { raw: Some(Raw { eprosima: true, ..Raw::NONE }), ..MeasuringArgs::default() };
     let experiment = ExperimentArgs::written(&args.experiment, &measuring);
     let prepared = Prepared::new(&experiment, &args.plugins, args.quiet)?;
     if prepared.plan.rounds > 1 {

@@ -10,6 +10,7 @@ use tripmeter_analysis::pairs::half_trips;
 use tripmeter_engine::Followers;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::PayloadResult;
+use tripmeter_model::samples::{SAMPLES as SAMPLES_FOLDER, SampleReader};
 
 const SAMPLES: u64 = 1000;
 const WARMUP: u64 = 100;
@@ -64,9 +65,9 @@ fn check(bench: &Bench, what: &str, transport: &str) -> Result<Value, CliError> 
             Err(failed(result.error.as_deref().unwrap_or("nothing was measured")))
         };
     };
-    let half_ns = sample_half_ns(&folder.join(format!("measurements_{}.csv", result.name)), HIT);
+    let rtt_ns = sample_ns(&folder.join(SAMPLES_FOLDER).join(format!("{}.csv", result.name)), HIT);
     let told = match what {
-        "stall" => of_stall(cell, half_ns),
+        "stall" => of_stall(cell, rtt_ns),
         _ => of_loss(cell),
     };
     campaign::remove(&folder)?;
@@ -74,8 +75,7 @@ fn check(bench: &Bench, what: &str, transport: &str) -> Result<Value, CliError> 
 }
 
 /// The stalled sample, found by its number, lasts as long as the stall, and no message is missing.
-fn of_stall(cell: &PayloadResult, half_ns: Option<f64>) -> Value {
-    let rtt_ns = half_ns.map(|ns| 2.0 * ns);
+fn of_stall(cell: &PayloadResult, rtt_ns: Option<f64>) -> Value {
     let is_whole = cell.samples == SAMPLES && cell.counts().lost + cell.counts().late == 0;
     json!({
         "what": "stall",
@@ -99,9 +99,9 @@ fn of_loss(cell: &PayloadResult) -> Value {
     })
 }
 
-/// `rtt_half` of a sample, in nanoseconds.
-fn sample_half_ns(file: &Path, number: u64) -> Option<f64> {
-    let text = std::fs::read_to_string(file).ok()?;
-    let row = text.lines().nth(number as usize)?;
-    row.rsplit(',').next()?.parse::<f64>().ok().map(|us| us * 1000.0)
+/// Round trip of a message, in nanoseconds.
+fn sample_ns(file: &Path, number: u64) -> Option<f64> {
+    let mut rows = SampleReader::open(file).ok()?.filter_map(Result::ok);
+    let row = rows.find(|row| row.sequence == number)?;
+    Some(row.answered_ns?.checked_sub(row.sent_ns?)? as f64)
 }

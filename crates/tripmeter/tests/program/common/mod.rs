@@ -1,6 +1,7 @@
 //! What the tests of the running program share: starting it, watching it, and looking for what it left.
 
 pub mod figures;
+pub mod samples;
 pub mod traces;
 
 use serde::Deserialize;

@@ -53,7 +53,7 @@ pub struct Workers {
     pub follower: Option<u32>,
 }
 
-/// The measuring processes of a supervisor, told apart by the file of measurements that the leader holds open.
+/// The measuring processes of a supervisor, told apart by the files of results that the leader holds open.
 pub fn workers(supervisor: u32) -> Workers {
     let mut workers = Workers { leader: None, follower: None };
     for pid in pids().into_iter().filter(|pid| parent_of(*pid) == Some(supervisor)) {
@@ -63,7 +63,7 @@ pub fn workers(supervisor: u32) -> Workers {
         let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         let mut targets = files.filter_map(|file| fs::read_link(file.path()).ok());
         let is_of_results =
-            |name: &str| ["/measurements_", "/channel_", "/rpc_"].iter().any(|part| name.contains(part));
+            |name: &str| ["/samples/", "/histograms/", "/measurements_"].iter().any(|part| name.contains(part));
         if targets.any(|target| is_of_results(&target.to_string_lossy())) {
             workers.leader = Some(pid);
         } else {

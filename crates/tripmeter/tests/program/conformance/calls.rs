@@ -1,6 +1,7 @@
 //! Calls by several clients: in a closed loop by every wait, at a fixed rate and in bursts. Round trips at a rate.
 
 use crate::common::figures::{count, counts, times, value};
+use crate::common::samples::sample_rows;
 use crate::conformance::{Entry, Faults, Here, Outcome};
 use tripmeter_abi::Pattern;
 use tripmeter_model::figure::Figure;
@@ -34,10 +35,10 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
 
 fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     let (name, plan) = (&outcome.result.name, outcome.plan);
-    let rows = outcome.file("rpc").lines().count() as u64;
+    let rows = sample_rows(outcome.results, name).len() as u64;
     let trials = plan.workload.loads.len();
-    let expected = 1 + (plan.payloads.len() * trials) as u64 * u64::from(plan.workload.links()) * CALLS;
-    faults.check(rows == expected, || format!("{name}: {rows} lines of CSV, not {expected}"));
+    let expected = (plan.payloads.len() * trials) as u64 * u64::from(plan.workload.links()) * CALLS;
+    faults.check(rows == expected, || format!("{name}: {rows} rows of samples, not {expected}"));
     for cell in &outcome.result.cells {
         let made = cell.trials.len();
         faults.check(made == trials, || format!("{}: {made} trials", outcome.place(cell)));

@@ -1,6 +1,7 @@
 //! Messages at a fixed rate, on several topics, of several publishers and to several followers, and the same nearly at once.
 
 use crate::common::figures::{Times, count, counts, followers, publishers, times, times_at};
+use crate::common::samples::sample_rows;
 use crate::conformance::{Entry, Faults, Here, Outcome};
 use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::figure::Figure;
@@ -49,9 +50,9 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
 fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     let (name, plan) = (&outcome.result.name, outcome.plan);
     let rates = plan.workload.loads.len();
-    let rows = outcome.file("channel").lines().count() as u64;
-    let expected = 1 + plan.payloads.len() as u64 * rates as u64 * u64::from(plan.workload.links()) * PUBLISHED;
-    faults.check(rows == expected, || format!("{name}: {rows} lines of CSV, not {expected}"));
+    let rows = sample_rows(outcome.results, name).len() as u64;
+    let expected = plan.payloads.len() as u64 * rates as u64 * u64::from(plan.workload.links()) * PUBLISHED;
+    faults.check(rows == expected, || format!("{name}: {rows} rows of samples, not {expected}"));
     for cell in &outcome.result.cells {
         let trials = cell.trials.len();
         faults.check(trials == rates, || format!("{}: {trials} trials", outcome.place(cell)));

@@ -121,12 +121,6 @@ struct Outcome<'a> {
 }
 
 impl Outcome<'_> {
-    /// A file of the results, of this sub-experiment; empty if there is none.
-    fn file(&self, kind: &str) -> String {
-        let name = &self.result.name;
-        std::fs::read_to_string(self.results.join(format!("{kind}_{name}.csv"))).unwrap_or_default()
-    }
-
     /// Whether round trips may be lost, too.
     fn loses_when_starved(&self) -> bool {
         loses_when_starved(&self.plan.transport.to_string())

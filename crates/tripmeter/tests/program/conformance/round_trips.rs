@@ -1,7 +1,8 @@
 //! Round trips: with one follower and several, many in a row, and of two experiments at once.
 
 use crate::common::figures::{followers, times, times_at};
-use crate::common::{Tripmeter, alone, csv_payloads, folder, is_nightly, manifest};
+use crate::common::samples::sample_payloads;
+use crate::common::{Tripmeter, alone, folder, is_nightly, manifest};
 use crate::conformance::{Entry, Faults, Here, Outcome, SAMPLES, WARMUP, known, longest, loses_when_starved, sort_out};
 use tripmeter_abi::{Path, Pattern, Wait};
 use tripmeter_model::exit;
@@ -59,10 +60,10 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
 fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     let (name, plan) = (&outcome.result.name, outcome.plan);
     outcome.result.cells.iter().for_each(|cell| check_cell(faults, name, outcome.loses_when_starved(), cell));
-    let rows = csv_payloads(&outcome.results.join(format!("measurements_{name}.csv")));
+    let rows = sample_payloads(outcome.results, name);
     let expected: Vec<u64> = plan.payloads.iter().flat_map(|payload| vec![*payload; SAMPLES as usize]).collect();
     faults.check(rows == expected, || format!("{name}: {} rows of the CSV are not the samples", rows.len()));
-    let histograms = outcome.results.join(format!("measurements_{name}.hlog"));
+    let histograms = outcome.results.join(format!("histograms/{name}.hlog"));
     let histograms = std::fs::read_to_string(histograms).unwrap_or_default();
     for payload in &plan.payloads {
         let lines = histograms.lines().filter(|line| line.starts_with(&format!("Tag=payload_{payload},")));

@@ -100,7 +100,7 @@ fn what_a_manifest_says_of_trust_counts() {
     limits(&place, 1e9);
     experiment(&place, "small.toml", "", "uds");
     for output in ["runs/a", "runs/b"] {
-        Tripmeter::new(["run", "small.toml", "--raw", "csv", "-o", output]).at(place.path()).run().with(0);
+        Tripmeter::new(["run", "small.toml", "--raw", "eprosima", "-o", output]).at(place.path()).run().with(0);
     }
     let check = || tripmeter(&place, &["check", "-r", "limits.csv", "-e", "runs/b"]).run();
     let compare = |one: &str, other: &str| tripmeter(&place, &["compare", "-R", one, "-r", other, "-t", "1e9"]).run();
@@ -135,7 +135,7 @@ fn a_folder_that_is_measured_gets_no_summary() {
     let place = folder();
     limits(&place, 1e9);
     experiment(&place, "small.toml", "", "uds");
-    Tripmeter::new(["run", "small.toml", "--raw", "csv", "-o", "runs/a"]).at(place.path()).run().with(0);
+    Tripmeter::new(["run", "small.toml", "--raw", "eprosima", "-o", "runs/a"]).at(place.path()).run().with(0);
     let results = place.path().join("runs/a");
     let summary = results.join(format!("measurements_{NAME}_summary.csv"));
     replace(&results.join("manifest.json"), "\"status\": \"complete\"", "\"status\": \"running\"");

@@ -60,3 +60,33 @@ fn wrong_files_are_refused_with_their_class() {
     compare(&[], place.path(), &[place.path()]).with(66).one_line(&["folder"]);
     compare(&[], &one, &[&one]).with(73).one_line(&["cannot be created"]);
 }
+
+#[test]
+fn samples_of_a_results_folder_are_drawn_by_payload() {
+    let _alone = crate::common::alone();
+    let place = folder();
+    let output = place.path().join("run").display().to_string();
+    let words =
+        ["run", "-q", "-t", "uds", "--no-floor", "--payloads", "64,128", "-n", "50", "--rounds", "2", "-o", &output];
+    Tripmeter::new(words).run().with(0);
+    let printed = Tripmeter::new(["plot", "--svg", &output]).run().with(0).stdout;
+    let mut wanted = Vec::new();
+    for round in ["round-01", "round-02"] {
+        for payload in [64, 128] {
+            for kind in ["histogram", "series"] {
+                wanted.push(format!("{output}/plots/{round}/uds_datagram_poll/{kind}_{payload}.svg"));
+            }
+        }
+    }
+    let mut lines: Vec<&str> = printed.lines().collect();
+    lines.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(lines, wanted);
+    let text = fs::read_to_string(&wanted[0]).unwrap();
+    assert!(text.contains("<svg"), "{text}");
+    // A row that is none is an error, named with its line.
+    let samples = Path::new(&output).join("round-01/samples/uds_datagram_poll.csv");
+    let text = fs::read_to_string(&samples).unwrap();
+    fs::write(&samples, text.replacen("\n1,", "\nx,", 1)).unwrap();
+    Tripmeter::new(["plot", "--svg", &output]).run().with(65).one_line(&["uds_datagram_poll.csv", "line 2", "'round'"]);
+}

@@ -2,6 +2,7 @@
 
 use super::{HIT, LATE_MS, LOSS_TIMEOUT_S, PACED, PAYLOAD, PROOF, Row, SAMPLES, WAITS, WARMUP, is_mean};
 use crate::common::figures::{count, counts, times, value};
+use crate::common::samples::sample_rows;
 use crate::common::{Tripmeter, alone, at_once, folder, manifest};
 use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
@@ -37,15 +38,15 @@ fn answered(settings: &str, wait: &str, clients: u64, more: &[&str]) -> (Trial, 
     assert!(finished.stderr.is_empty(), "{}", finished.stderr);
     let manifest = manifest(folder.path());
     let result = &manifest.sub_experiments[0];
-    let text = std::fs::read_to_string(folder.path().join(format!("rpc_{}.csv", result.name))).unwrap();
-    let number = |text: &str| text.parse().unwrap();
-    let rows = text.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
-    let rows = rows.filter(|fields| fields[2] == "0").map(|fields| {
-        let received_ns = (!fields[7].is_empty()).then(|| number(fields[7]));
-        Row { status: fields[4].to_owned(), intended_ns: number(fields[5]), actual_ns: number(fields[6]), received_ns }
+    let all = sample_rows(folder.path(), &result.name);
+    let of_first = all.iter().filter(|row| ["all", "client=0"].contains(&row.stream.as_str()));
+    let rows = of_first.map(|row| {
+        let actual_ns = row.sent_ns.unwrap();
+        let intended_ns = row.intended_ns.unwrap_or(actual_ns);
+        Row { status: row.status.clone(), intended_ns, actual_ns, received_ns: row.answered_ns }
     });
     let rows: Vec<Row> = rows.collect();
-    assert_eq!((rows.len() as u64, text.lines().count() as u64), (SAMPLES, 1 + SAMPLES * clients), "{text}");
+    assert_eq!((rows.len() as u64, all.len() as u64), (SAMPLES, SAMPLES * clients), "{all:?}");
     let trial = result.cells[0].trials[0].clone();
     assert!(trial.is_of_calls(), "{trial:?}");
     (trial, rows)

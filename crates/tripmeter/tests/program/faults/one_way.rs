@@ -11,7 +11,7 @@ use tripmeter_model::trial::Trial;
 const HIT_ONE_WAY: u64 = PROOF + 40;
 
 /// The one trial of a run one way, which is good whatever was lost, and its row of the CSV.
-fn offered(settings: &str, wait: &str) -> (Trial, String) {
+fn offered(settings: &str, wait: &str) -> Trial {
     let folder = folder();
     let (transport, output) = (format!("inmem?{settings}"), folder.path().display().to_string());
     let [samples, payload, timeout] = [SAMPLES, PAYLOAD, LOSS_TIMEOUT_S].map(|number| number.to_string());
@@ -22,8 +22,7 @@ fn offered(settings: &str, wait: &str) -> (Trial, String) {
     check_end(finished, &transport);
     let manifest = manifest(folder.path());
     let result = &manifest.sub_experiments[0];
-    let text = std::fs::read_to_string(folder.path().join(format!("throughput_{}.csv", result.name))).unwrap();
-    (result.cells[0].trials[0].clone(), text.lines().nth(1).unwrap().to_owned())
+    result.cells[0].trials[0].clone()
 }
 
 #[test]
@@ -40,13 +39,10 @@ fn one_way_messages_that_go_astray_are_counted_exactly() {
     ];
     at_once(&cases, |(wait, settings, expected)| {
         let [lost, duplicated, reordered, damaged] = *expected;
-        let (trial, row) = offered(settings, wait);
+        let trial = offered(settings, wait);
         let received = SAMPLES - lost - damaged;
         let expected = Counts { sent: SAMPLES, received, lost, late: 0, duplicated, reordered, damaged };
         assert_eq!(counts(&trial), expected, "{wait}, {settings}");
-        let fields: Vec<&str> = row.split(',').collect();
-        let found = [fields[3], fields[7], fields[8]].map(|field| field.parse::<u64>().unwrap());
-        assert_eq!(found, [SAMPLES, received, lost + damaged], "{row}");
     });
 }
 
@@ -54,7 +50,7 @@ fn one_way_messages_that_go_astray_are_counted_exactly() {
 fn a_stalled_follower_shows_as_a_lower_rate_and_not_as_loss() {
     let _alone = alone();
     at_once(&WAITS, |wait| {
-        let (trial, _) = offered(&format!("stall={}:300ms", PROOF + SAMPLES - 3), wait);
+        let trial = offered(&format!("stall={}:300ms", PROOF + SAMPLES - 3), wait);
         assert_eq!((count(&trial, Figure::Received), count(&trial, Figure::Lost)), (SAMPLES, 0), "{wait}");
         let [receiving_ns, received_hz] =
             [Figure::Subscription, Figure::ReceivedRate].map(|of| value(&trial, of).unwrap());

@@ -2,6 +2,7 @@
 
 use super::{HIT, LATE_MS, LOSS_TIMEOUT_S, PAYLOAD, PROOF, Row, SAMPLES, WAITS, WARMUP, check_end, is_mean};
 use crate::common::figures::{Times, count, counts, times};
+use crate::common::samples::sample_rows;
 use crate::common::{Tripmeter, alone, at_once, folder, manifest};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::trial::Trial;
@@ -22,16 +23,13 @@ fn published(settings: &str, wait: &str, topics: u64, loss_timeout_s: u64) -> (T
     check_end(finished, &transport);
     let manifest = manifest(folder.path());
     let result = &manifest.sub_experiments[0];
-    let text = std::fs::read_to_string(folder.path().join(format!("channel_{}.csv", result.name))).unwrap();
-    let fields = text.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
-    let rows: Vec<Vec<&str>> = fields.collect();
-    assert_eq!(rows.len() as u64, SAMPLES * topics, "{text}");
-    let number = |text: &str| text.parse().unwrap();
-    let rows = rows.iter().filter(|fields| fields[2] == "0").enumerate().map(|(index, fields)| {
-        assert_eq!((fields[0], fields[1], number(fields[3])), ("1024", rate.as_str(), index as u64 + 1));
-        let (intended_ns, actual_ns) = (number(fields[5]), number(fields[6]));
-        let received_ns = (!fields[7].is_empty()).then(|| number(fields[7]));
-        Row { status: fields[4].to_owned(), intended_ns, actual_ns, received_ns }
+    let all = sample_rows(folder.path(), &result.name);
+    assert_eq!(all.len() as u64, SAMPLES * topics, "{all:?}");
+    let of_first = all.iter().filter(|row| ["all", "topic=0"].contains(&row.stream.as_str()));
+    let rows = of_first.enumerate().map(|(index, row)| {
+        assert_eq!((row.payload_bytes, row.trial, row.sequence), (1024, 1, index as u64 + 1));
+        let (intended_ns, actual_ns) = (row.intended_ns.unwrap(), row.sent_ns.unwrap());
+        Row { status: row.status.clone(), intended_ns, actual_ns, received_ns: row.received_ns }
     });
     let rows: Vec<Row> = rows.collect();
     assert!(rows.iter().all(|row| row.actual_ns >= row.intended_ns), "{rows:?}");

@@ -1,8 +1,9 @@
 //! Ctrl-C, and being asked to end.
 
 use crate::common::figures::{count, times};
+use crate::common::samples::sample_payloads;
 use crate::common::traces::{cpu_time, workers};
-use crate::common::{Finished, LONGEST, Tripmeter, alone, csv_payloads, folder, manifest, result};
+use crate::common::{Finished, LONGEST, Tripmeter, alone, folder, manifest, result};
 use crate::trouble::{MANY_PAYLOADS, cells_on_disk, long_and_after, run_file};
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +21,7 @@ fn check_kept(finished: Finished, results: &Path) {
     assert!((1..MANY_PAYLOADS).contains(&(long.cells.len() as u64)), "{} cells", long.cells.len());
     let samples: Vec<u64> =
         long.cells.iter().flat_map(|cell| vec![cell.payload_bytes; cell.samples as usize]).collect();
-    assert_eq!(csv_payloads(&results.join("measurements_long.csv")), samples);
+    assert_eq!(sample_payloads(results, "long"), samples);
     for cell in &long.cells {
         let is_whole = cell.samples == cell.samples_planned;
         assert!(is_whole || cell.cut_short.as_deref() == Some("interrupted"), "{cell:?}");
@@ -104,7 +105,7 @@ fn ctrl_c_keeps_round_trips_at_a_rate() {
 
 /// The log of histograms, which is there once the transport is opened.
 fn cells_begun(results: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(results).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(results.join("histograms")).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.filter(|name| name.ends_with(".hlog")).collect()
 }

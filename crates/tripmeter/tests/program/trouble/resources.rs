@@ -1,6 +1,7 @@
 //! Limits of the machine: message queues, shared memory, disk.
 
-use crate::common::{Tripmeter, alone, aloud, built, csv_payloads, folder, manifest, result};
+use crate::common::samples::sample_payloads;
+use crate::common::{Tripmeter, alone, aloud, built, folder, manifest, result};
 use std::process::Command;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::RunStatus;
@@ -143,7 +144,7 @@ fn a_full_disk_ends_a_sub_experiment_and_keeps_what_is_there() {
     let line = format!("cd '{}' && cd / && exec sh -c '{script}' sh '{}' \"$@\"", results.display(), kept.display());
     let mount = wrapper[4].replace("exec \"$@\"", &line);
     let wrapper = ["unshare", "-m", "sh", "-c", &mount, "sh"];
-    let words = ["ping", "-q", "uds/stream", "--wait", "block", "-n", "8000", "--payloads", "16,32,64,128"];
+    let words = ["ping", "-q", "uds/stream", "--wait", "block", "-n", "2500", "--payloads", "16,32,64,128,256"];
     let output = results.display().to_string();
     let finished = Tripmeter::under(&wrapper, words.iter().chain(&["--no-floor", "-o", &output])).run();
     let finished = finished.says(&["No space left on device"]);
@@ -152,8 +153,8 @@ fn a_full_disk_ends_a_sub_experiment_and_keeps_what_is_there() {
     let long = result(&manifest, "uds_stream_block");
     // The last manifest that had room; one cut off would not have been read.
     assert!(matches!(long.status, RunStatus::Failed | RunStatus::Running), "{long:?}");
-    let finished_cells: Vec<u64> = long.cells.iter().flat_map(|cell| vec![cell.payload_bytes; 8000]).collect();
+    let finished_cells: Vec<u64> = long.cells.iter().flat_map(|cell| vec![cell.payload_bytes; 2500]).collect();
     assert!(!finished_cells.is_empty());
-    let rows = csv_payloads(&kept.join("measurements_uds_stream_block.csv"));
+    let rows = sample_payloads(&kept, "uds_stream_block");
     assert!(rows.starts_with(&finished_cells), "{} rows of {}", rows.len(), finished_cells.len());
 }

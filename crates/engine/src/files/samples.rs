@@ -1,0 +1,145 @@
+//! `samples/<name>.csv`: a row for each message, call or round trip.
+
+use crate::clock::Timebase;
+use crate::delivery::Delivery;
+use crate::measure::stamps::{MISSING, TripRow};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use tripmeter_model::metric::Stream;
+use tripmeter_model::samples::{HEADER, SAMPLES};
+
+/// Rows written by one system call.
+const ROWS_AT_ONCE: usize = 1 << 18;
+
+/// The file of a running sub-experiment.
+pub(super) struct SamplesFile {
+    pub file: File,
+    pub round: u32,
+}
+
+impl SamplesFile {
+    /// Creates it, with its header.
+    pub fn create(folder: &Path, name: &str, round: u32) -> io::Result<Self> {
+        let folder = super::folder_in(folder, SAMPLES)?;
+        let mut file = super::discarded::create(&folder.join(format!("{name}.csv")))?;
+        writeln!(file, "{}", HEADER.join(","))?;
+        Ok(Self { file, round })
+    }
+}
+
+/// When something happened, in ticks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stamps {
+    pub intended: Option<u64>,
+    pub sent: u64,
+    pub received: Option<u64>,
+    pub answered: Option<u64>,
+}
+
+/// Rows of one trial, in memory until there are many.
+pub(crate) struct Rows<'a> {
+    pub(super) file: Option<&'a mut SamplesFile>,
+    pub(super) trial: u32,
+    pub(super) timebase: Timebase,
+    /// Of the rows that are added from now on.
+    pub payload_bytes: u64,
+    /// Beginning of the trial, in ticks.
+    pub(super) begin: u64,
+    pub(super) text: Vec<u8>,
+    pub(super) count: usize,
+    pub(super) written: io::Result<()>,
+}
+
+impl Rows<'_> {
+    /// Adds a row; `index` is counted from 0. Latencies are to the nanosecond as they are counted: they are added to the time
+    /// of sending.
+    pub fn add(&mut self, stream: &str, index: u64, status: &str, stamps: Stamps) {
+        let Some(file) = &self.file else { return };
+        let ns = |ticks: u64| self.timebase.to_ns(ticks.saturating_sub(self.begin));
+        let sent = ns(stamps.sent);
+        let intended = Field(stamps.intended.map(ns));
+        let after = |ticks: Option<u64>| {
+            let before = |ticks| sent.saturating_sub(self.timebase.to_ns(stamps.sent - ticks));
+            let after = |ticks| sent + self.timebase.to_ns(ticks - stamps.sent);
+            Field(ticks.map(|ticks| if ticks < stamps.sent { before(ticks) } else { after(ticks) }))
+        };
+        let (received, answered) = (after(stamps.received), after(stamps.answered));
+        let (round, trial, payload, sequence) = (file.round, self.trial, self.payload_bytes, index + 1);
+        let row = writeln!(
+            self.text,
+            "{round},{trial},{payload},{stream},{sequence},{status},{intended},{sent},{received},{answered}"
+        );
+        self.count += 1;
+        if row.is_err() || self.count.is_multiple_of(ROWS_AT_ONCE) {
+            self.write();
+        }
+    }
+
+    /// Adds a message, or with `is_call` a call.
+    pub fn add_delivery(&mut self, stream: &str, index: usize, delivery: &Delivery, is_call: bool, is_timed: bool) {
+        let Delivery { intended, actual, arrived, requested, status } = *delivery;
+        let intended = is_timed.then_some(intended);
+        let (received, answered) = if is_call { (requested, arrived) } else { (arrived, None) };
+        let status = if is_call { status.of_call() } else { status.as_str() };
+        self.add(stream, index as u64, status, Stamps { intended, sent: actual, received, answered });
+    }
+
+    /// Adds round trips whose ticks are given: each begins where the one before ended. `latencies` are those one way, if they
+    /// are known, and the first message had number `first`.
+    pub fn add_trips(&mut self, rows: &[TripRow], trips: &[u64], latencies: Option<&[u64]>, first: u64) {
+        if self.file.is_none() {
+            // Round trips may not have been kept.
+            return;
+        }
+        for (index, row) in rows.iter().enumerate() {
+            let end = rows.get(index + 1).map_or(trips.len(), |next| next.first_sample);
+            let mut sent = row.began;
+            for (sample, sequence) in (row.first_sample..end).zip(row.sequence..) {
+                let latency = latencies.and_then(|all| all.get(sample)).filter(|ticks| **ticks != MISSING);
+                let answered = sent + trips[sample];
+                let received = latency.map(|ticks| sent + ticks);
+                let stamps = Stamps { intended: None, sent, received, answered: Some(answered) };
+                self.add("all", sequence.saturating_sub(first), "ok", stamps);
+                sent = answered;
+            }
+        }
+    }
+
+    /// Whole rows in one system call, so that a killed process leaves no row cut off.
+    fn write(&mut self) {
+        if let Some(file) = &mut self.file
+            && self.written.is_ok()
+        {
+            self.written = file.file.write_all(&self.text);
+        }
+        self.text.clear();
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// If any of it could not be written.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.write();
+        self.written
+    }
+}
+
+/// A number, or nothing.
+struct Field(Option<u64>);
+
+impl std::fmt::Display for Field {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.map_or(Ok(()), |number| number.fmt(formatter))
+    }
+}
+
+/// A stream as a field of a CSV file.
+pub(crate) fn field(stream: &Stream) -> String {
+    let text = stream.to_string();
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text,
+    }
+}

@@ -1,0 +1,76 @@
+//! Samples as Parquet: made of the CSV by a program beside the plugins, when a sub-experiment has ended.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The program's name.
+pub const PROGRAM: &str = "tripmeter_parquet";
+/// How long it may take at least, and for each MiB of the CSV.
+const LEAST_TIME: Duration = Duration::from_secs(60);
+const TIME_OF_MIB: Duration = Duration::from_secs(2);
+/// Between two looks whether it has ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Writes `<name>.parquet` beside `<name>.csv`, if that is there; removes the CSV unless it is kept.
+///
+/// # Errors
+/// Why it was not made; the CSV stays then.
+pub fn convert(program: &Path, csv: &Path, keeps_csv: bool) -> io::Result<()> {
+    let bytes = match fs::symlink_metadata(csv) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        there => there?.len(),
+    };
+    let mut command = Command::new(program);
+    command.arg(csv).arg(csv.with_extension("parquet")).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = command.stderr(Stdio::piped()).spawn()?;
+    let most = LEAST_TIME + TIME_OF_MIB.saturating_mul(u32::try_from(bytes >> 20).unwrap_or(u32::MAX));
+    let begin = Instant::now();
+    while child.try_wait()?.is_none() {
+        if begin.elapsed() > most {
+            child.kill()?;
+            child.wait()?;
+            return Err(io::Error::other(format!("{PROGRAM} did not end within {} s", most.as_secs())));
+        }
+        std::thread::sleep(LOOK);
+    }
+    let ended = child.wait_with_output()?;
+    if !ended.status.success() {
+        let why = String::from_utf8_lossy(&ended.stderr);
+        let why = why.lines().next().unwrap_or("it said nothing");
+        return Err(io::Error::other(format!("{PROGRAM} ended with {}: {why}", ended.status)));
+    }
+    if keeps_csv { Ok(()) } else { fs::remove_file(csv) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn program(folder: &Path, script: &str) -> std::path::PathBuf {
+        let path = folder.join(PROGRAM);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    #[test]
+    fn the_csv_stays_if_it_is_asked_for_or_nothing_could_be_made_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let csv = folder.path().join("x.csv");
+        let good = program(folder.path(), "cp \"$1\" \"$2\"");
+        assert!(convert(&good, &csv, false).is_ok(), "there is nothing to convert");
+        for keeps_csv in [true, false] {
+            fs::write(&csv, "rows").unwrap();
+            convert(&good, &csv, keeps_csv).unwrap();
+            assert_eq!((csv.exists(), csv.with_extension("parquet").exists()), (keeps_csv, true));
+        }
+        fs::write(&csv, "rows").unwrap();
+        let bad = program(folder.path(), "echo 'no room' >&2; exit 65");
+        let error = convert(&bad, &csv, false).unwrap_err().to_string();
+        assert!(csv.exists() && error.contains("65") && error.contains("no room"), "{error}");
+    }
+}

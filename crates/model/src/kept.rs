@@ -1,0 +1,149 @@
+//! What is kept of every sample, and of which streams figures are kept.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Files of samples, by name; `["none"]` keeps histograms only, and memory is bounded whatever the number of samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "Vec<RawFormat>", into = "Vec<RawFormat>")]
+#[schemars(with = "Vec<RawFormat>")]
+pub struct Raw {
+    /// `samples/<name>.csv`, see [`crate::samples`].
+    pub samples: bool,
+    /// `measurements_<name>.csv` of round trips, as eProsima's tests write them.
+    pub eprosima: bool,
+    /// `samples/<name>.parquet`, made of the CSV when the sub-experiment ends.
+    pub parquet: bool,
+}
+
+/// A file of samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RawFormat {
+    /// See [`Raw::samples`].
+    Samples,
+    /// See [`Raw::eprosima`].
+    Eprosima,
+    /// See [`Raw::parquet`].
+    Parquet,
+    /// No file.
+    None,
+}
+
+impl RawFormat {
+    const ALL: [Self; 4] = [Self::Samples, Self::Eprosima, Self::Parquet, Self::None];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Samples => "samples",
+            Self::Eprosima => "eprosima",
+            Self::Parquet => "parquet",
+            Self::None => "none",
+        }
+    }
+}
+
+impl Raw {
+    /// Histograms only.
+    pub const NONE: Self = Self { samples: false, eprosima: false, parquet: false };
+    /// What is kept if nothing else is asked for.
+    pub const SAMPLES: Self = Self { samples: true, ..Self::NONE };
+
+    /// Whether histograms only are kept.
+    pub fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+
+    /// Whether rows of samples are written, to stay or to be made Parquet.
+    pub fn has_rows(self) -> bool {
+        self.samples || self.parquet
+    }
+}
+
+impl Default for Raw {
+    fn default() -> Self {
+        Self::SAMPLES
+    }
+}
+
+impl TryFrom<Vec<RawFormat>> for Raw {
+    type Error = String;
+
+    fn try_from(formats: Vec<RawFormat>) -> Result<Self, String> {
+        let has = |format| formats.contains(&format);
+        let raw = Self {
+            samples: has(RawFormat::Samples),
+            eprosima: has(RawFormat::Eprosima),
+            parquet: has(RawFormat::Parquet),
+        };
+        match raw.is_none() == has(RawFormat::None) {
+            true => Ok(raw),
+            false if raw.is_none() => Err("names no file of samples; write none if none is meant".to_owned()),
+            false => Err("names none beside files of samples; leave one of them out".to_owned()),
+        }
+    }
+}
+
+impl From<Raw> for Vec<RawFormat> {
+    fn from(raw: Raw) -> Self {
+        let is_asked = |format: &RawFormat| match format {
+            RawFormat::Samples => raw.samples,
+            RawFormat::Eprosima => raw.eprosima,
+            RawFormat::Parquet => raw.parquet,
+            RawFormat::None => raw.is_none(),
+        };
+        RawFormat::ALL.into_iter().filter(is_asked).collect()
+    }
+}
+
+impl FromStr for Raw {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let format = |word: &str| {
+            let found = RawFormat::ALL.into_iter().find(|format| format.as_str() == word.trim());
+            found.ok_or_else(|| format!("'{word}' is none of samples, eprosima, parquet and none"))
+        };
+        let formats = text.split(',').map(format).collect::<Result<Vec<_>, _>>()?;
+        formats.try_into().map_err(|error| format!("'{text}' {error}"))
+    }
+}
+
+impl fmt::Display for Raw {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<&str> = Vec::from(*self).into_iter().map(RawFormat::as_str).collect();
+        formatter.write_str(&words.join(","))
+    }
+}
+
+/// Which streams have figures of their own where topics or clients are many; those of a recording always do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Streams {
+    /// The first 16 and the slowest.
+    #[default]
+    Few,
+    /// Each.
+    All,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_and_written_and_none_stands_alone() {
+        for text in ["samples", "eprosima", "samples,eprosima", "samples,eprosima,parquet", "parquet", "none"] {
+            let raw: Raw = text.parse().unwrap();
+            assert_eq!(raw.to_string(), text);
+            assert_eq!(serde_json::from_str::<Raw>(&serde_json::to_string(&raw).unwrap()).unwrap(), raw);
+        }
+        assert_eq!("parquet, samples".parse(), Ok(Raw { parquet: true, ..Raw::SAMPLES }));
+        for (text, why) in [("none,samples", "beside files"), ("csv", "'csv' is none of"), ("", "'' is none of")] {
+            assert!(text.parse::<Raw>().is_err_and(|error| error.contains(why)), "{text}");
+        }
+        assert!(serde_json::from_str::<Raw>("[]").is_err_and(|error| error.to_string().contains("write none")));
+    }
+}

@@ -1,0 +1,215 @@
+//! `samples/<name>.csv`: a row for each message, call or round trip, of whatever pattern.
+
+use crate::file::FileError;
+use std::fs::File;
+use std::io::{self, BufReader, ErrorKind, Read};
+use std::path::Path;
+
+/// Folder of such files, in the folder of results or of a round.
+pub const SAMPLES: &str = "samples";
+
+/// The first line. Times are whole nanoseconds since the trial began; empty is none.
+pub const HEADER: [&str; 10] = [
+    "round",
+    "trial",
+    "payload_bytes",
+    "stream",
+    "sequence",
+    "status",
+    "intended_ns",
+    "sent_ns",
+    "received_ns",
+    "answered_ns",
+];
+
+/// Longest line that is read: names of topics have an end.
+const MOST_LINE_BYTES: u64 = 128 << 10;
+
+/// A row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SampleRow {
+    /// 1-based.
+    pub round: u32,
+    /// Number of the trial in the sub-experiment and round, from 1: see [`crate::trial::Trial::number`].
+    pub trial: u32,
+    /// Bytes of the message.
+    pub payload_bytes: u64,
+    /// As [`crate::metric::Stream`] is written.
+    pub stream: String,
+    /// From 1, in its stream and trial.
+    pub sequence: u64,
+    /// `ok`, or what happened to it.
+    pub status: String,
+    /// When it was to be sent, if it had a time.
+    pub intended_ns: Option<u64>,
+    /// When it was sent.
+    pub sent_ns: Option<u64>,
+    /// When the follower had it, or the last of several.
+    pub received_ns: Option<u64>,
+    /// When the answer was there.
+    pub answered_ns: Option<u64>,
+}
+
+/// The rows of a file, one by one: memory is bounded whatever the file.
+pub struct SampleReader<R> {
+    rows: csv::Reader<Bounded<R>>,
+    row: csv::StringRecord,
+    name: String,
+}
+
+impl SampleReader<BufReader<File>> {
+    /// Opens a regular file.
+    ///
+    /// # Errors
+    /// If it is none, or has another first line.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        let file = crate::file::open(path)?;
+        Self::new(BufReader::new(file), &path.display().to_string())
+    }
+}
+
+impl<R: Read> SampleReader<R> {
+    /// Reads from `source`, which errors call `name`.
+    ///
+    /// # Errors
+    /// If the first line is another.
+    pub fn new(source: R, name: &str) -> Result<Self, FileError> {
+        let mut rows = csv::Reader::from_reader(Bounded { source, line_bytes: 0, is_at_end: false });
+        let wrong = |what: String| FileError::wrong(Path::new(name), what);
+        let header = rows.headers().map_err(|error| wrong(error.to_string()))?;
+        if header != HEADER.as_slice() {
+            return Err(wrong(format!("the columns are not {}", HEADER.join(","))));
+        }
+        Ok(Self { rows, row: csv::StringRecord::new(), name: name.to_owned() })
+    }
+
+    fn next_row(&mut self) -> Result<Option<SampleRow>, FileError> {
+        let line = self.rows.position().line();
+        let file = Path::new(&self.name);
+        let read = self.rows.read_record(&mut self.row);
+        // Only a row without a line break ends with the file: a kill has cut it off.
+        let is_cut_off = self.rows.get_ref().is_cut_off();
+        match read {
+            Err(error) if !is_cut_off || error.is_io_error() => {
+                Err(FileError::wrong_line(file, line, "", error.to_string()))
+            }
+            Ok(true) if !is_cut_off => self.row().map(Some).map_err(|(column, what)| {
+                FileError::wrong_value(file, line, HEADER[column], self.row.get(column).unwrap_or_default(), what)
+            }),
+            _ => Ok(None),
+        }
+    }
+
+    fn row(&self) -> Result<SampleRow, (usize, &'static str)> {
+        let text = |at: usize| self.row.get(at).unwrap_or_default();
+        let wrong = |at: usize| (at, "is no whole number");
+        let number = |at: usize| text(at).parse::<u64>().map_err(|_| wrong(at));
+        let small = |at: usize| text(at).parse::<u32>().map_err(|_| wrong(at));
+        let time = |at: usize| if text(at).is_empty() { Ok(None) } else { number(at).map(Some) };
+        Ok(SampleRow {
+            round: small(0)?,
+            trial: small(1)?,
+            payload_bytes: number(2)?,
+            stream: text(3).to_owned(),
+            sequence: number(4)?,
+            status: text(5).to_owned(),
+            intended_ns: time(6)?,
+            sent_ns: time(7)?,
+            received_ns: time(8)?,
+            answered_ns: time(9)?,
+        })
+    }
+}
+
+impl<R: Read> Iterator for SampleReader<R> {
+    type Item = Result<SampleRow, FileError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_row().transpose()
+    }
+}
+
+/// Fails at a line without end, which would be held in memory.
+struct Bounded<R> {
+    source: R,
+    /// Of the line that has not ended.
+    line_bytes: u64,
+    is_at_end: bool,
+}
+
+impl<R> Bounded<R> {
+    /// All was read, and the last line has no end.
+    fn is_cut_off(&self) -> bool {
+        self.is_at_end && self.line_bytes > 0
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = buffer.len().min(MOST_LINE_BYTES as usize);
+        let count = self.source.read(&mut buffer[..most])?;
+        self.is_at_end = count == 0 && most > 0;
+        match memchr::memrchr(b'\n', &buffer[..count]) {
+            Some(end) => self.line_bytes = (count - end - 1) as u64,
+            None => self.line_bytes += count as u64,
+        }
+        if self.line_bytes > MOST_LINE_BYTES {
+            return Err(io::Error::new(ErrorKind::InvalidData, format!("a line of more than {MOST_LINE_BYTES} bytes")));
+        }
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file on a disk that goes away.
+    struct Broken;
+
+    impl Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("gone"))
+        }
+    }
+
+    fn read(rows: &str) -> Result<Vec<SampleRow>, FileError> {
+        let text = format!("{}\n{rows}", HEADER.join(","));
+        SampleReader::new(text.as_bytes(), "x.csv")?.collect()
+    }
+
+    #[test]
+    fn rows_are_read_with_what_is_missing() {
+        let rows = read("1,3,64,\"topic=/a,\"\"b\",7,lost,5,9,,\n2,4,64,all,1,ok,,0,,18446744073709551615\n").unwrap();
+        assert_eq!(
+            (rows[0].stream.as_str(), rows[0].intended_ns, rows[0].received_ns),
+            ("topic=/a,\"b", Some(5), None)
+        );
+        assert_eq!((rows[1].round, rows[1].intended_ns, rows[1].answered_ns), (2, None, Some(u64::MAX)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        let told = |rows: &str| read(rows).unwrap_err().to_string();
+        let good = "1,1,64,all,1,ok,,0,,5\n";
+        for (row, why) in [
+            ("1,1,64,all,2,ok,,0,,5.5\n", "'answered_ns': '5.5' is no whole number"),
+            ("1,1,64,all,2,ok,,-1,,5\n", "'sent_ns': '-1'"),
+            ("1,4294967296,64,all,2,ok,,0,,5\n", "'trial': '4294967296'"),
+            ("1,1,64,all\n", "fields"),
+        ] {
+            let told = told(&format!("{good}{row}"));
+            assert!(told.contains("x.csv") && told.contains("line 3") && told.contains(why), "{told}");
+        }
+        for cut in ["1,1,64", "1,1,64,all,2,ok,,0,,5"] {
+            assert_eq!(read(&format!("{good}{cut}")).unwrap().len(), 1, "a kill has cut it off: {cut}");
+        }
+        let broken = HEADER.join(",") + "\n" + good;
+        let broken = broken.as_bytes().chain(Broken);
+        let mut rows = SampleReader::new(broken, "x.csv").unwrap();
+        assert!(rows.next().unwrap().is_ok());
+        assert!(rows.next().unwrap().is_err_and(|error| error.to_string().contains("gone")), "no end of the file");
+        assert!(told(&"x".repeat(1 << 20)).contains("a line of more than"));
+        assert!(SampleReader::new("a,b\n".as_bytes(), "x").is_err_and(|error| error.to_string().contains("columns")));
+    }
+}
