@@ -91,7 +91,7 @@ def check(tripmeter, folder, compression, use_chunking):
     place = f"{compression.name}, {'chunks' if use_chunking else 'no chunks'}"
     path, results = folder / f"{compression.name}-{use_chunking}.mcap", folder / f"{compression.name}-{use_chunking}"
     write(path, compression, use_chunking)
-    words = ["run", "--from-recording", path, "-t", "uds", "--no-floor", "-q", "--speed", SPEED, "-o", results]
+    words = ["replay", path, "uds", "--no-floor", "-q", "--speed", SPEED, "-o", results]
     run = subprocess.run([tripmeter, *map(str, words)], capture_output=True, text=True, timeout=120, check=False)
     if run.returncode != 0:
         return [f"{place}: exit code {run.returncode}: {run.stderr}"]

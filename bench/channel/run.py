@@ -23,7 +23,7 @@ def measure(arguments, transport, topics):
     """The one trial of a run."""
     rate = TOTAL_HZ / topics
     with tempfile.TemporaryDirectory() as folder:
-        command = [arguments.tripmeter, "run", "-q", "--json", "--no-floor", "-t", transport, "--pattern", "channel"]
+        command = [arguments.tripmeter, "publish", "-q", "--json", "--no-floor", transport]
         command += ["--payloads", arguments.payload, "--topics", str(topics), "--rate", f"{rate:g}", "--wait", "block"]
         command += ["-n", str(max(1, round(rate * arguments.seconds))), "--warmup", "1", "--raw", "none"]
         command += ["-o", str(Path(folder) / "results")]

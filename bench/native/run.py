@@ -61,10 +61,10 @@ def environment(values):
 def confined_halves(options, arguments, scratch):
     """Leader and follower by hand, each with all its threads on one processor. Returns the leader's output."""
     separate = {**os.environ, "TMPDIR": scratch}
-    follower = subprocess.Popen(["taskset", "-c", str(options.follower_cpu), str(options.tripmeter), "follower"],
+    follower = subprocess.Popen(["taskset", "-c", str(options.follower_cpu), str(options.tripmeter), "follow"],
                                 env=separate, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        return call(["taskset", "-c", str(options.leader_cpu), str(options.tripmeter), "leader", *arguments,
+        return call(["taskset", "-c", str(options.leader_cpu), str(options.tripmeter), "ping", *arguments, "--rendezvous",
                      "--leader-cpu", "none", "--follower-cpu", "none"], env=separate)
     finally:
         try:
@@ -78,14 +78,14 @@ def run_tripmeter(options, cell, payload_bytes):
     """Median rtt_half of one run of Tripmeter, in nanoseconds."""
     with tempfile.TemporaryDirectory(prefix="tripmeter-native-") as scratch:
         arguments = [
-            "-t", cell["transport"], "--wait", cell["wait"], "--touch", "none",
+            cell["transport"], "--wait", cell["wait"], "--touch", "none",
             "--payloads", payload_name(payload_bytes), "-n", str(options.samples), "--warmup", str(options.warmup),
             "--no-floor", "--raw", "none", "-o", str(Path(scratch) / "results"), "--json", "--quiet",
         ]
         if cell["confined"]:
             output = confined_halves(options, arguments, scratch)
         else:
-            output = call([str(options.tripmeter), "run", *arguments,
+            output = call([str(options.tripmeter), "ping", *arguments,
                            "--leader-cpu", str(options.leader_cpu), "--follower-cpu", str(options.follower_cpu)])
     document = json.loads(output)
     try:

@@ -129,7 +129,7 @@ def run_tripmeter(options, system, wait, payloads):
     with tempfile.TemporaryDirectory(prefix="tripmeter-overhead-") as scratch:
         folder = Path(scratch) / "results"
         output = call([
-            str(options.tripmeter), "run", "-t", TRANSPORTS[system],
+            str(options.tripmeter), "ping", TRANSPORTS[system],
             "--payloads", ",".join(map(payload_name, payloads)), "-n", str(options.samples),
             "--wait", wait, "--touch", "none", "--warmup", str(options.warmup),
             "--leader-cpu", str(options.leader_cpu), "--follower-cpu", str(options.follower_cpu),

@@ -5,7 +5,7 @@ mod histograms;
 mod samples;
 
 pub use histograms::HISTOGRAMS;
-pub(crate) use samples::{Rows, Stamps, field};
+pub(crate) use samples::{Rows, SampleStamps, field};
 
 use crate::clock::Timebase;
 use crate::delivery::Tally;

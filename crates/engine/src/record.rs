@@ -250,7 +250,7 @@ impl Recorder {
             count: self.times.histogram.len(),
             ticks,
             times: self.times,
-            series: self.series.audit(self.timebase.granularity_ns()).map(Series::from),
+            series: self.series.audit(self.timebase.granularity_ns()),
         }
     }
 }

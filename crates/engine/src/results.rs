@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tripmeter_model::file;
-use tripmeter_model::folder::{AUDIT, Audits, Line, MANIFEST, TRIALS, payload_lines};
+use tripmeter_model::folder::{AUDIT, Audits, MANIFEST, TRIALS, TrialsLine, payload_lines};
 use tripmeter_model::manifest::{Manifest, PayloadResult, SubExperimentResult};
 use tripmeter_model::metrics_file::{self, METRICS};
 
@@ -119,7 +119,7 @@ impl Results {
         let failed = |error| ResultsError::NotWritable(self.folder.clone(), error);
         let (mut lines, mut rows) = (Vec::new(), metrics_file::header().map_err(failed)?);
         for result in &manifest.sub_experiments {
-            lines.extend(line(&Line::SubExperiment(result.clone())));
+            lines.extend(line(&TrialsLine::SubExperiment(result.clone())));
             for cell in &result.cells {
                 rows.extend(metrics_file::rows(result, cell).map_err(failed)?);
                 lines.extend(payload_lines(result, cell, rows.len() as u64).iter().flat_map(line));
@@ -134,7 +134,7 @@ impl Results {
     /// # Errors
     /// If it cannot be written.
     pub fn append_state(&self, of: &SubExperimentResult) -> Result<(), ResultsError> {
-        self.append(TRIALS, &line(&Line::SubExperiment(of.clone())))
+        self.append(TRIALS, &line(&TrialsLine::SubExperiment(of.clone())))
     }
 
     /// Adds what was measured at a payload; before it its figures, if it `is_final` and will not be measured again.
@@ -220,7 +220,7 @@ fn pretty(what: &impl serde::Serialize) -> Vec<u8> {
 }
 
 /// A line of `trials.jsonl`, with its end.
-fn line(line: &Line) -> Vec<u8> {
+fn line(line: &TrialsLine) -> Vec<u8> {
     let mut text = serde_json::to_vec(line).expect("results are plain data");
     text.push(b'\n');
     text

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub const MANIFEST: &str = "manifest.json";
 /// Most bytes of `trials.jsonl`: about 200,000 payloads.
 const MOST_TRIALS_BYTES: u64 = 512 << 20;
-/// What was measured: a [`Line`] for each trial, for each payload that is finished, and for the states of sub-experiments.
+/// What was measured: a [`TrialsLine`] for each trial, for each payload that is finished, and for the states of sub-experiments.
 pub const TRIALS: &str = "trials.jsonl";
 /// The audits of the machine: [`Audits`].
 pub const AUDIT: &str = "audit.json";
@@ -28,7 +28,7 @@ pub const AUDIT: &str = "audit.json";
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(title = "A line of trials.jsonl")]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Line {
+pub enum TrialsLine {
     /// A trial.
     Trial(TrialLine),
     /// A payload is finished: the trials before it count.
@@ -70,7 +70,7 @@ pub struct PayloadLine {
 }
 
 /// The lines of all attempts at a payload.
-pub fn payload_lines(of: &SubExperimentResult, cell: &PayloadResult, metrics_bytes: u64) -> Vec<Line> {
+pub fn payload_lines(of: &SubExperimentResult, cell: &PayloadResult, metrics_bytes: u64) -> Vec<TrialsLine> {
     let attempts = cell.earlier_attempts.iter().chain([cell]);
     let lines = (1..).zip(attempts).flat_map(|(attempt, one)| {
         let (sub_experiment, round, payload_bytes) = (of.name.clone(), of.round, one.payload_bytes);
@@ -79,10 +79,16 @@ pub fn payload_lines(of: &SubExperimentResult, cell: &PayloadResult, metrics_byt
         let trials = std::mem::take(&mut payload.trials).into_iter().map({
             let sub_experiment = sub_experiment.clone();
             move |trial| {
-                Line::Trial(TrialLine { sub_experiment: sub_experiment.clone(), round, payload_bytes, attempt, trial })
+                TrialsLine::Trial(TrialLine {
+                    sub_experiment: sub_experiment.clone(),
+                    round,
+                    payload_bytes,
+                    attempt,
+                    trial,
+                })
             }
         });
-        trials.chain([Line::Payload(PayloadLine { sub_experiment, round, attempt, metrics_bytes, payload })])
+        trials.chain([TrialsLine::Payload(PayloadLine { sub_experiment, round, attempt, metrics_bytes, payload })])
     });
     lines.collect()
 }
@@ -196,7 +202,7 @@ fn parse_manifest(text: &str) -> Result<Manifest, String> {
 
 /// Where the results and payloads are that lines are added to.
 #[derive(Default)]
-struct Places {
+struct ResultPlaces {
     results: HashMap<(u32, String), usize>,
     /// By result and payload, indices of cells.
     cells: HashMap<(usize, u64), usize>,
@@ -206,7 +212,7 @@ struct Places {
 
 /// Puts every whole line in its place.
 fn add_lines(manifest: &mut Manifest, text: &str) -> Result<(), String> {
-    let mut places = Places::default();
+    let mut places = ResultPlaces::default();
     for (place, result) in manifest.sub_experiments.iter().enumerate() {
         places.results.insert((result.round, result.name.clone()), place);
     }
@@ -221,16 +227,16 @@ fn add_lines(manifest: &mut Manifest, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-impl Places {
+impl ResultPlaces {
     /// Adds a line. One of a kind that is not known, or of a sub-experiment that has no state, is left out.
     fn add(&mut self, manifest: &mut Manifest, line: &str) -> serde_json::Result<()> {
         /// What every line has.
         #[derive(Deserialize)]
-        struct Kind<'a> {
+        struct LineKind<'a> {
             #[serde(borrow)]
             kind: Cow<'a, str>,
         }
-        match &*serde_json::from_str::<Kind<'_>>(line)?.kind {
+        match &*serde_json::from_str::<LineKind<'_>>(line)?.kind {
             "trial" => {
                 let line: TrialLine = serde_json::from_str(line)?;
                 if let Some(place) = self.results.get(&(line.round, line.sub_experiment.clone())) {
@@ -363,7 +369,7 @@ mod tests {
             },
         });
         std::fs::write(folder.path().join(MANIFEST), manifest.to_string()).unwrap();
-        let begun = serde_json::to_string(&Line::SubExperiment(state("running", 0))).unwrap();
+        let begun = serde_json::to_string(&TrialsLine::SubExperiment(state("running", 0))).unwrap();
         std::fs::write(folder.path().join(TRIALS), begun + "\n" + trials).unwrap();
         folder
     }
@@ -408,7 +414,7 @@ mod tests {
     fn payloads_that_an_ended_sub_experiment_lacks_are_missed() {
         let there = folder("2.0", &line(1, 64, 1));
         assert!(read(there.path(), |text| text.into()).is_ok(), "it was killed");
-        let ended = serde_json::to_string(&Line::SubExperiment(state("complete", 2))).unwrap() + "\n";
+        let ended = serde_json::to_string(&TrialsLine::SubExperiment(state("complete", 2))).unwrap() + "\n";
         let trials = std::fs::read_to_string(there.path().join(TRIALS)).unwrap() + &ended;
         std::fs::write(there.path().join(TRIALS), trials).unwrap();
         let refused = || read(there.path(), |text| text.into()).unwrap_err().to_string();

@@ -2,7 +2,7 @@
 
 use schemars::{JsonSchema, schema_for};
 use std::path::Path;
-use tripmeter_model::folder::{Audits, Line};
+use tripmeter_model::folder::{Audits, TrialsLine};
 use tripmeter_model::manifest::Manifest;
 
 #[track_caller]
@@ -26,6 +26,6 @@ fn is_committed<T: JsonSchema>(name: &str) {
 #[test]
 fn the_committed_schemas_are_those_of_the_types() {
     is_committed::<Manifest>("manifest.schema.json");
-    is_committed::<Line>("trials.schema.json");
+    is_committed::<TrialsLine>("trials.schema.json");
     is_committed::<Audits>("audit.schema.json");
 }

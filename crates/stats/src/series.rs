@@ -5,6 +5,8 @@ use crate::drift::{MOST_POINTS, drift};
 use crate::modes::{dip_of, two_groups};
 use crate::mser::mser5;
 use crate::{median, quantile};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Samples that are kept for the audit; of more, one of two, of four, ...
 const MOST_KEPT: usize = 16_384;
@@ -19,16 +21,17 @@ const DIP_LIMIT: f64 = 0.575;
 /// Share at either end that is not looked at when samples are parted in two: outliers are no mode.
 const TAIL: f64 = 0.025;
 
-/// The audit of a series of samples, in the order of their measurement. Times are in nanoseconds.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SeriesAudit {
+/// The audit of a series of samples, in the order of their measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Series {
     /// One sample of so many was looked at.
     pub every: u64,
     /// Samples that were looked at.
     pub samples: u64,
     /// Where a warm-up ends, by MSER-5.
     pub warm_up: Option<WarmUp>,
-    /// How much a sample is like those before it; `None` if all are equal.
+    /// How much a sample is like those before it, by the first 16,384 of them; absent if all are equal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autocorrelation: Option<Correlation>,
     /// Whether samples get slower or faster.
     pub drift: Option<Trend>,
@@ -36,23 +39,23 @@ pub struct SeriesAudit {
     pub modes: Option<Modes>,
 }
 
-/// What MSER-5 would drop from the beginning. Figures are of all samples, and without those.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// What MSER-5 would drop from the beginning, and the figures of the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WarmUp {
     /// Samples before the point.
     pub samples: u64,
     /// Whether the point lies in the first half; if not, it means nothing.
     pub is_reliable: bool,
-    /// Mean.
-    pub mean: [f64; 2],
-    /// Median.
-    pub median: [f64; 2],
-    /// 99th percentile.
-    pub p99: [f64; 2],
+    /// Mean of those looked at, in nanoseconds: all, and without the samples before the point.
+    pub mean_ns: [f64; 2],
+    /// Their median likewise.
+    pub median_ns: [f64; 2],
+    /// Their 99th percentile likewise.
+    pub p99_ns: [f64; 2],
 }
 
 /// Autocorrelation.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Correlation {
     /// The coefficient of a sample and the one before.
     pub lag_1: f64,
@@ -62,8 +65,8 @@ pub struct Correlation {
     pub is_complete: bool,
 }
 
-/// A monotonic trend of the medians of 50 pieces.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A monotonic trend of the medians of 50 pieces of the series.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trend {
     /// From the median of the first tenth of the pieces to that of the last, as a share of the former.
     pub change: f64,
@@ -72,7 +75,7 @@ pub struct Trend {
 }
 
 /// Two groups of samples, whether or not they are modes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Modes {
     /// Hartigan's dip of 400 samples, spread evenly over the series.
     pub dip: f64,
@@ -80,10 +83,25 @@ pub struct Modes {
     pub dip_limit: f64,
     /// Share of the samples in the upper group.
     pub upper_share: f64,
-    /// Median of the lower group.
-    pub lower: f64,
-    /// Median of the upper group.
-    pub upper: f64,
+    /// Median of the lower group, in nanoseconds.
+    pub lower_ns: f64,
+    /// Median of the upper group, in nanoseconds.
+    pub upper_ns: f64,
+}
+
+impl Series {
+    /// Every time times `factor`.
+    pub fn scaled(mut self, factor: f64) -> Self {
+        if let Some(warm_up) = &mut self.warm_up {
+            let WarmUp { mean_ns, median_ns, p99_ns, .. } = warm_up;
+            [mean_ns, median_ns, p99_ns].into_iter().flatten().for_each(|ns| *ns *= factor);
+        }
+        if let Some(modes) = &mut self.modes {
+            modes.lower_ns *= factor;
+            modes.upper_ns *= factor;
+        }
+        self
+    }
 }
 
 /// Samples in the order of their measurement, evenly thinned where they are many; memory is bounded.
@@ -123,12 +141,12 @@ impl Thinned {
 
     /// What there is to tell; `None` below 100 samples. `granularity_ns` is that of the clock: equal readings are spread
     /// over it, or they would look like modes.
-    pub fn audit(&self, granularity_ns: f64) -> Option<SeriesAudit> {
+    pub fn audit(&self, granularity_ns: f64) -> Option<Series> {
         if self.kept.len() < FEWEST {
             return None;
         }
         let samples: Vec<f64> = self.kept.iter().map(|&ns| ns as f64).collect();
-        Some(SeriesAudit {
+        Some(Series {
             every: self.every,
             samples: self.kept.len() as u64,
             warm_up: self.warm_up(&samples),
@@ -150,9 +168,9 @@ impl Thinned {
         Some(WarmUp {
             samples: found.samples as u64 * self.every,
             is_reliable: found.is_reliable,
-            mean: [all[0], rest[0]],
-            median: [all[1], rest[1]],
-            p99: [all[2], rest[2]],
+            mean_ns: [all[0], rest[0]],
+            median_ns: [all[1], rest[1]],
+            p99_ns: [all[2], rest[2]],
         })
     }
 }
@@ -199,8 +217,8 @@ fn modes(samples: &[f64], granularity_ns: f64) -> Option<Modes> {
         dip,
         dip_limit: DIP_LIMIT / (count as f64).sqrt(),
         upper_share: picked.iter().filter(|&&ns| ns >= upper).count() as f64 / count as f64,
-        lower: groups.lower_median.exp(),
-        upper: groups.upper_median.exp(),
+        lower_ns: groups.lower_median.exp(),
+        upper_ns: groups.upper_median.exp(),
     })
 }
 

@@ -45,8 +45,8 @@ pub fn parquet(plan: &Plan, program: &Path) -> Result<Option<PathBuf>, CliError>
         Some(file) => Ok(Some(file)),
         None => {
             let text = format!(
-                "`--raw parquet` needs {}, which is in no folder of plugins; build it with `scripts/build-transports.sh \
-                 --parquet`, or ask for `--raw samples`",
+                "`--raw parquet` needs {}, which is in no folder of plugins; `tripmeter install parquet` gets it, or \
+                 ask for `--raw samples`",
                 parquet::PROGRAM
             );
             Err(CliError::new(exit::UNAVAILABLE, text))

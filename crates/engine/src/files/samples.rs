@@ -30,7 +30,7 @@ impl SamplesFile {
 
 /// When something happened, in ticks.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stamps {
+pub(crate) struct SampleStamps {
     pub intended: Option<u64>,
     pub sent: u64,
     pub received: Option<u64>,
@@ -54,7 +54,7 @@ pub(crate) struct Rows<'a> {
 impl Rows<'_> {
     /// Adds a row; `index` is counted from 0. Latencies are to the nanosecond as they are counted: they are added to the time
     /// of sending.
-    pub fn add(&mut self, stream: &str, index: u64, status: &str, stamps: Stamps) {
+    pub fn add(&mut self, stream: &str, index: u64, status: &str, stamps: SampleStamps) {
         let Some(file) = &self.file else { return };
         let ns = |ticks: u64| self.timebase.to_ns(ticks.saturating_sub(self.begin));
         let sent = ns(stamps.sent);
@@ -82,7 +82,7 @@ impl Rows<'_> {
         let intended = is_timed.then_some(intended);
         let (received, answered) = if is_call { (requested, arrived) } else { (arrived, None) };
         let status = if is_call { status.of_call() } else { status.as_str() };
-        self.add(stream, index as u64, status, Stamps { intended, sent: actual, received, answered });
+        self.add(stream, index as u64, status, SampleStamps { intended, sent: actual, received, answered });
     }
 
     /// Adds round trips whose ticks are given: each begins where the one before ended. `latencies` are those one way, if they
@@ -99,7 +99,7 @@ impl Rows<'_> {
                 let latency = latencies.and_then(|all| all.get(sample)).filter(|ticks| **ticks != MISSING);
                 let answered = sent + trips[sample];
                 let received = latency.map(|ticks| sent + ticks);
-                let stamps = Stamps { intended: None, sent, received, answered: Some(answered) };
+                let stamps = SampleStamps { intended: None, sent, received, answered: Some(answered) };
                 self.add("all", sequence.saturating_sub(first), "ok", stamps);
                 sent = answered;
             }

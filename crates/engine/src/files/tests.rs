@@ -48,7 +48,7 @@ fn a_full_disk_is_an_error_and_what_was_written_can_be_cut_off() {
     assert_eq!(append(&mut files, 16, &[2000]).unwrap_err().kind(), io::ErrorKind::StorageFull);
     files.samples = Some(SamplesFile { file: full(), round: 1 });
     let mut rows = files.rows(Timebase::NANOSECONDS, 16, 0);
-    rows.add("all", 0, "ok", Stamps::default());
+    rows.add("all", 0, "ok", SampleStamps::default());
     assert_eq!(rows.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
 }
 

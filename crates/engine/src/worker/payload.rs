@@ -3,7 +3,7 @@
 use super::attempts::Bounds;
 use super::leader::{Leader, Session};
 use super::{Error, Result};
-use crate::files::Stamps;
+use crate::files::SampleStamps;
 use crate::measure::stamps::TripRow;
 use crate::record::RecordedSamples;
 use crate::replay::Replay;
@@ -170,7 +170,8 @@ impl Leader {
             if rows.is_empty() {
                 // When a call began was not kept.
                 for (index, ticks) in (0..).zip(&recorded.ticks) {
-                    let stamps = Stamps { sent: *begin, answered: Some(begin + ticks), ..Stamps::default() };
+                    let stamps =
+                        SampleStamps { sent: *begin, answered: Some(begin + ticks), ..SampleStamps::default() };
                     written.add("all", index, "ok", stamps);
                 }
             }

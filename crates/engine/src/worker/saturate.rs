@@ -8,7 +8,7 @@ use super::search::search;
 use super::timed::not_written;
 use crate::clock::Timebase;
 use crate::delivery::is_missed;
-use crate::files::Stamps;
+use crate::files::SampleStamps;
 use crate::lanes::{Flow, Spaced};
 use crate::measure::notes::ArrivalMemory;
 use crate::measure::sampling::{self, SampledTimes};
@@ -199,7 +199,7 @@ impl Leader {
                 let mut rows = self.files.rows(base, payload_bytes, began);
                 for (index, sent, received) in times.stamps(&last, sent) {
                     let status = if received.is_some() { DeliveryStatus::Ok } else { DeliveryStatus::Lost };
-                    rows.add("all", index, status.as_str(), Stamps { sent, received, ..Stamps::default() });
+                    rows.add("all", index, status.as_str(), SampleStamps { sent, received, ..SampleStamps::default() });
                 }
                 rows.finish().map_err(not_written)?;
             }

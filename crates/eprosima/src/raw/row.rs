@@ -19,7 +19,7 @@ pub struct RowLayout {
 }
 
 /// A row, as far as it is of use.
-pub struct SampleRow {
+pub struct RawRow {
     /// Text of the payload.
     pub payload: String,
     /// Microseconds.
@@ -68,7 +68,7 @@ impl RowLayout {
     }
 
     /// Reads a row; `None` if it is blank.
-    pub fn row(&self, line: &[u8]) -> Result<Option<SampleRow>, RowError> {
+    pub fn row(&self, line: &[u8]) -> Result<Option<RawRow>, RowError> {
         if line.trim_ascii().is_empty() {
             return Ok(None);
         }
@@ -80,7 +80,7 @@ impl RowLayout {
             return Err(RowError { column: None, value: lossy(line.trim_ascii()), what });
         }
         let latency_us = latency(&lossy(&fields[self.latency]))?;
-        Ok(Some(SampleRow { payload: lossy(&fields[self.payload]), latency_us }))
+        Ok(Some(RawRow { payload: lossy(&fields[self.payload]), latency_us }))
     }
 
     /// Reads the last line of a file, which has no line break.

@@ -60,7 +60,7 @@ folders.
 Exit codes: 0 good, 64 wrong usage, 69 a compiler, Python, root or the network
 is missing, 73 cannot create.")]
 pub struct InstallArgs {
-    /// Systems, as `tripmeter list` names them
+    /// Systems as `tripmeter list` names them, or `parquet`
     #[arg(value_name = "SYSTEM", required_unless_present = "all", conflicts_with = "all")]
     pub systems: Vec<String>,
     /// All systems that need something

@@ -15,6 +15,8 @@ use tripmeter_model::sidecar::Sidecar;
 
 /// Builds plugins, in the project's sources.
 const BUILD: &str = "scripts/build-transports.sh";
+/// What is installed under the name of no system: the program that writes Parquet.
+const PARQUET: &str = "parquet";
 
 /// Prints what will be done, and does it.
 ///
@@ -28,7 +30,10 @@ pub fn install(args: &InstallArgs) -> Result<u8, CliError> {
     };
     let chosen: Vec<&Sidecar> = match args.all {
         true => sidecars.iter().filter(is_wanted).collect(),
-        false => args.systems.iter().map(|system| find(&sidecars, system)).collect::<Result<_, _>>()?,
+        false => {
+            let systems = args.systems.iter().filter(|name| *name != PARQUET);
+            systems.map(|system| find(&sidecars, system)).collect::<Result<_, _>>()?
+        }
     };
     let data = experiment::data_folder().ok_or_else(|| {
         let text = "neither XDG_DATA_HOME nor HOME is set; set one, so that there is a place to install to";
@@ -62,6 +67,8 @@ struct Steps<'a> {
     finished: Vec<PathBuf>,
     /// Systems whose plugins are built, there.
     plugins: Vec<&'a str>,
+    /// Whether the program that writes Parquet is built, too.
+    parquet: bool,
     source: Option<PathBuf>,
 }
 
@@ -78,16 +85,24 @@ impl<'a> Steps<'a> {
                 let text = format!("'{}' needs no Python packages; leave --python out", sidecar.system);
                 return Err(CliError::new(exit::USAGE, text));
             }
-            return Ok(Self { packages: Vec::new(), python, finished, plugins: Vec::new(), source: None });
+            return Ok(Self {
+                packages: Vec::new(),
+                python,
+                finished,
+                plugins: Vec::new(),
+                parquet: false,
+                source: None,
+            });
         }
+        let parquet = args.all || args.systems.iter().any(|name| name == PARQUET);
         let plugins: Vec<&str> =
             chosen.iter().filter(|one| !one.build.is_empty()).map(|one| one.system.as_str()).collect();
         let source = source(args)?;
-        if source.is_none() && !plugins.is_empty() {
+        if source.is_none() && (parquet || !plugins.is_empty()) {
             let text = format!(
-                "the plugins of {} are built from the project's sources, which are not beside this program; name their \
+                "plugins ({}) are built from the project's sources, which are not beside this program; name their \
                  folder (--source DIR), or ask for Python packages only (--python)",
-                plugins.join(", ")
+                plugins.iter().copied().chain(parquet.then_some(PARQUET)).collect::<Vec<_>>().join(", ")
             );
             return Err(CliError::new(exit::UNAVAILABLE, text));
         }
@@ -99,7 +114,7 @@ impl<'a> Steps<'a> {
             .collect();
         packages.sort_unstable();
         packages.dedup();
-        Ok(Self { packages, python, finished, plugins, source })
+        Ok(Self { packages, python, finished, plugins, parquet, source })
     }
 
     fn say(&self) {
@@ -113,7 +128,10 @@ impl<'a> Steps<'a> {
         if let (false, Some(source)) = (self.plugins.is_empty(), &self.source) {
             output::say(&format!("plugins, by '{}': {}", source.join(BUILD).display(), self.plugins.join(" ")));
         }
-        if self.packages.is_empty() && self.python.is_empty() && self.plugins.is_empty() {
+        if let (true, Some(source)) = (self.parquet, &self.source) {
+            output::say(&format!("a program that writes Parquet, by '{} --parquet'", source.join(BUILD).display()));
+        }
+        if self.packages.is_empty() && self.python.is_empty() && self.plugins.is_empty() && !self.parquet {
             output::say("everything is there");
         }
     }
@@ -129,10 +147,14 @@ impl<'a> Steps<'a> {
         for folder in &self.finished {
             output::print(&format!("{}\n", folder.display()))?;
         }
-        match &self.source {
-            Some(source) if !self.plugins.is_empty() => build(source, &self.plugins),
-            _ => Ok(()),
+        let Some(source) = &self.source else { return Ok(()) };
+        if !self.plugins.is_empty() {
+            build(source, &self.plugins)?;
         }
+        if self.parquet {
+            build(source, &["--parquet"])?;
+        }
+        Ok(())
     }
 }
 
@@ -187,9 +209,9 @@ fn install_packages(packages: &[&str]) -> Result<(), CliError> {
 }
 
 /// Builds plugins by the project's own script.
-fn build(source: &Path, plugins: &[&str]) -> Result<(), CliError> {
+fn build(source: &Path, arguments: &[&str]) -> Result<(), CliError> {
     let script = source.join(BUILD);
-    let status = Command::new(&script).args(plugins).stdin(Stdio::null()).stdout(std::io::stderr()).status();
+    let status = Command::new(&script).args(arguments).stdin(Stdio::null()).stdout(std::io::stderr()).status();
     let failed = |why: String| CliError::new(exit::UNAVAILABLE, format!("'{}' {why}", script.display()));
     match status {
         Ok(status) if status.success() => Ok(()),

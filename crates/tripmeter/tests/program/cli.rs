@@ -369,8 +369,7 @@ fn a_plugin_that_crashes_or_ends_takes_nothing_with_it() {
     let ending = library(&folder, "ending", &at_load("exit(0)"));
     fails(&["list", "--plugin", &ending], 69, &["ended without an answer (exit status: 0)"]);
     // Found in a folder, they are listed with the reason, and all others are there.
-    let output =
-        Command::new(program()).args(["list", "systems"]).env("TRIPMETER_TRANSPORTS", folder.path()).output().unwrap();
+    let output = Command::new(program()).args(["list"]).env("TRIPMETER_TRANSPORTS", folder.path()).output().unwrap();
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(text.contains("uds/stream") && text.contains("NOT HERE: transport 'crashing' crashed"), "{text}");

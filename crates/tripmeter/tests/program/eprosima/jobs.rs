@@ -79,18 +79,18 @@ fn a_job_fills_a_database() {
 fn a_job_refuses_requirements_that_it_cannot_check_before_it_measures() {
     let place = folder();
     let file = place.path().join("limits.csv");
-    let refused = |rows: &str, parts: &[&str]| {
+    let refused = |rows: &str, code: u8, parts: &[&str]| {
         fs::write(&file, format!("Experiment type,Bytes,Median,99%,Max\n{rows}\n")).unwrap();
         let words = ["job", "small.toml", "-d", "db", "-r", "limits.csv"];
-        tripmeter(&place, &words).run().with(65).one_line(parts);
+        tripmeter(&place, &words).run().with(code).one_line(parts);
         assert!(!place.path().join("db").exists(), "something was measured");
     };
     experiment(&place, "small.toml", "", "uds");
     let own = format!("{NAME},16,1e9,1e9,1e9");
-    refused("other,16,1e9,1e9,1e9", &["nothing to check", "limits.csv", NAME]);
-    refused(&format!("{own}\n{NAME},1024,1e9,1e9,1e9"), &[NAME, "1024 bytes", "16, 64"]);
+    refused("other,16,1e9,1e9,1e9", 65, &["nothing to check", "limits.csv", NAME]);
+    refused(&format!("{own}\n{NAME},1024,1e9,1e9,1e9"), 65, &[NAME, "1024 bytes", "16, 64"]);
     experiment(&place, "small.toml", "pattern = \"channel\"\n", "uds");
-    refused(&own, &["nothing to check"]);
+    refused(&own, 64, &["`--raw eprosima`", "none are measured"]);
 }
 
 #[test]
@@ -107,24 +107,24 @@ fn what_a_manifest_says_of_trust_counts() {
     let determine = || tripmeter(&place, &["determine-requirements", "-e", "runs", "-o", "r.csv"]).run().with(0);
     check().with(0).says(&["1 missing summary was made"]);
     compare("runs/a", "runs/b").with(0);
-    let manifest = place.path().join("runs/b/manifest.json");
-    let status = |status: &str, error: &str| format!("\"status\": \"{status}\",\n      \"error\": {error}");
+    let trials = place.path().join("runs/b/trials.jsonl");
+    let status = |status: &str, error: &str| format!("\"status\":\"{status}\",\"error\":{error}");
     for (from, to, why) in [
         (status("complete", "null"), status("failed", "\"its daemon ended\""), "it failed: its daemon ended"),
         (
-            "\"verdict\": \"proven\"".to_owned(),
-            "\"damaged\": 4, \"verdict\": \"proven\"".to_owned(),
+            "\"verdict\":\"proven\"".to_owned(),
+            "\"damaged\":4,\"verdict\":\"proven\"".to_owned(),
             "4 messages were damaged",
         ),
-        ("\"verdict\": \"proven\"".to_owned(), "\"verdict\": \"failed\"".to_owned(), "its path proof failed: claimed"),
+        ("\"verdict\":\"proven\"".to_owned(), "\"verdict\":\"failed\"".to_owned(), "its path proof failed: claimed"),
     ] {
-        replace(&manifest, &from, &to);
+        replace(&trials, &from, &to);
         for done in [check(), compare("runs/a", "runs/b"), compare("runs/b", "runs/a")] {
             let done = done.with(1);
             assert!(done.unwrapped().contains(why), "{}", done.stdout);
         }
         determine().says(&["left out", "run 'b'", why]).says(&["missing in 1 of 2 runs: b"]);
-        replace(&manifest, &to, &from);
+        replace(&trials, &to, &from);
     }
     check().with(0);
 }

@@ -66,10 +66,9 @@ fn samples_of_a_results_folder_are_drawn_by_payload() {
     let _alone = crate::common::alone();
     let place = folder();
     let output = place.path().join("run").display().to_string();
-    let words =
-        ["run", "-q", "-t", "uds", "--no-floor", "--payloads", "64,128", "-n", "50", "--rounds", "2", "-o", &output];
+    let words = ["ping", "-q", "uds", "--no-floor", "--payloads", "64,128", "-n", "50", "--rounds", "2", "-o", &output];
     Tripmeter::new(words).run().with(0);
-    let printed = Tripmeter::new(["plot", "--svg", &output]).run().with(0).stdout;
+    let printed = Tripmeter::new(["export", "--format", "svg", &output]).run().with(0).stdout;
     let mut wanted = Vec::new();
     for round in ["round-01", "round-02"] {
         for payload in [64, 128] {
@@ -88,5 +87,9 @@ fn samples_of_a_results_folder_are_drawn_by_payload() {
     let samples = Path::new(&output).join("round-01/samples/uds_datagram_poll.csv");
     let text = fs::read_to_string(&samples).unwrap();
     fs::write(&samples, text.replacen("\n1,", "\nx,", 1)).unwrap();
-    Tripmeter::new(["plot", "--svg", &output]).run().with(65).one_line(&["uds_datagram_poll.csv", "line 2", "'round'"]);
+    Tripmeter::new(["export", "--format", "svg", &output]).run().with(65).one_line(&[
+        "uds_datagram_poll.csv",
+        "line 2",
+        "'round'",
+    ]);
 }

@@ -76,10 +76,7 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("call uds --rate max", &["'max'", "--rate"]);
     wrong("call uds --clients 200 -n 600000", &["600000 samples", "500000", "--raw none"]);
     wrong("ping shm --followers 2 --raw none", &["2 followers", "--raw none"]);
-    wrong(
-        "call uds --raw samples,eprosima",
-        &["`--raw eprosima`", "none are measured", "--raw samples"],
-    );
+    wrong("call uds --raw samples,eprosima", &["`--raw eprosima`", "none are measured", "--raw samples"]);
     wrong("ping inmem?damage=3 --followers 2", &["one follower, or side=follower"]);
     wrong("publish inmem?damage=3 --followers 2", &["take one follower"]);
     wrong("publish inmem?at=7&lose=3 --followers 3", &["'at=7'", "has index 2"]);
