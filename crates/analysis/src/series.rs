@@ -52,7 +52,7 @@ mod tests {
             let noise = (0..6).map(|_| random.f64()).sum::<f64>() - 3.0;
             found.push(change(index, 1000.0 + 20.0 * noise) as u64);
         }
-        found.audit(1.0).unwrap().into()
+        found.audit(1.0).unwrap()
     }
 
     fn said(series: &Series) -> [bool; 4] {
@@ -93,7 +93,7 @@ mod tests {
             let noise = (0..6).map(|_| random.f64()).sum::<f64>();
             coarse.push((noise * 2.0) as u64 * 10 + 60);
         }
-        let found = Series::from(coarse.audit(10.0).unwrap());
+        let found = coarse.audit(10.0).unwrap();
         assert!(has_modes(&found).is_none(), "{found:?}");
         assert_eq!((found.every, found.samples), (8, 12_500));
         let size = found.autocorrelation.unwrap().effective_samples;
