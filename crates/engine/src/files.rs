@@ -77,7 +77,7 @@ impl Files {
     /// Creates the files of `raw`, and the log of histograms of `what`, if there are any.
     ///
     /// # Errors
-    /// As [`Files::of`].
+    /// As `Files::of`.
     pub fn create(folder: &Path, name: &str, round: u32, raw: Raw, what: Option<&str>) -> io::Result<Self> {
         let measurements = || {
             let mut csv = discarded::create(&folder.join(format!("measurements_{name}.csv")))?;

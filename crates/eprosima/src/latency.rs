@@ -16,7 +16,7 @@ const QUANTILES: [f64; 4] = [50.0 / 100.0, 90.0 / 100.0, 99.0 / 100.0, 99.99 / 1
 ///
 /// # Source
 /// eProsima's `latency_process_results.py`: jitter is the difference of two samples in a row, without sign, and its mean
-/// divides by n - 1; the standard deviation divides by n; percentiles are [`interpolated`] ones.
+/// divides by n - 1; the standard deviation divides by n; percentiles are interpolated.
 pub fn summary_row(bytes: &Bytes, samples: &mut [f64]) -> Option<SummaryRow> {
     let count = samples.len() as f64;
     let (later, earlier) = (samples.get(1..)?, &samples[..samples.len() - 1]);
