@@ -36,7 +36,7 @@ data, 66 no such file, 69 something is missing, 70 our fault, 73 cannot create,
 75 a side failed in some rounds (the verdicts are of the others), 130
 interrupted.")]
 pub struct AbArgs {
-    /// The reference: SYSTEM[/VARIANT][?KEY=VALUE&...]
+    /// The reference: `SYSTEM[/VARIANT][?KEY=VALUE&...]`
     #[arg(value_name = "A")]
     pub a: String,
     /// The transport that is judged [default: A]

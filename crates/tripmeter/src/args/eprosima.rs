@@ -30,10 +30,10 @@ pub enum EprosimaCommand {
 
 /// Make summaries and plots of samples
 ///
-/// Of one file, or of every measurements_<name>.csv in results folders and their folders round-NN. There,
-/// measurements_<name>_summary.csv is written beside it; one that exists is replaced. Files of LatencyTest are read as
-/// well as ours, also compressed by gzip. Plots are histogram_<payload> and series_<payload>; of a folder, they go into a
-/// folder measurements_<name> for each file. Files are written whole or not at all.
+/// Of one file, or of every `measurements_<name>.csv` in results folders and their folders round-NN. There,
+/// `measurements_<name>_summary.csv` is written beside it; one that exists is replaced. Files of LatencyTest are read as
+/// well as ours, also compressed by gzip. Plots are `histogram_<payload>` and `series_<payload>`; of a folder, they go into a
+/// folder `measurements_<name>` for each file. Files are written whole or not at all.
 #[derive(Args)]
 #[command(after_help = "Examples:
   tripmeter eprosima process results/2026-01-31_12-00-00 -p plots
@@ -60,7 +60,7 @@ pub struct ProcessArgs {
 
 /// Check an experiment against requirements
 ///
-/// Writes checks_<name>.csv into the experiment's folder, and makes summaries that are missing there first. A check passes
+/// Writes `checks_<name>.csv` into the experiment's folder, and makes summaries that are missing there first. A check passes
 /// if the figure is not above its limit; one of a payload that was not measured fails.
 #[derive(Args)]
 #[command(override_usage = "tripmeter eprosima check [OPTIONS] -r FILE -e DIR")]
@@ -92,7 +92,7 @@ pub struct EprosimaCheckArgs {
 ///
 /// Fails if result > reference * (1 + threshold) for Min, Median, Max or 99% of a payload, or if a payload or a
 /// sub-experiment of the reference was not measured. Summaries that are missing are made first. With -p, writes
-/// <name>_comparison.csv and plots there.
+/// `<name>_comparison.csv` and plots there.
 #[derive(Args)]
 #[command(after_help = "Examples:
   tripmeter eprosima compare -R results/old -r results/new -p plots
@@ -132,7 +132,7 @@ pub struct EprosimaCompareArgs {
 /// Plot sub-experiments side by side over the payloads
 ///
 /// Writes comparison_min, comparison_median, comparison_max and comparison_99. The name of a sub-experiment is its file's:
-/// measurements_<name>_summary.csv.
+/// `measurements_<name>_summary.csv`.
 #[derive(Args)]
 #[command(override_usage = "tripmeter eprosima compare-subexperiments [OPTIONS] -p DIR -e SUMMARY...")]
 #[command(after_help = "Examples:
@@ -175,8 +175,8 @@ pub struct DetermineRequirementsArgs {
 /// Plot how experiments developed over time
 ///
 /// Experiments are the folders in DIR, by date and time in their names; those named otherwise come last. Makes
-/// <name>/history_{Min,Median,Max,99} over payloads, a line for each experiment, the same over experiments as
-/// history_{Min,Median,Max,99}_by_date, and <name>/<payload>_bytes_{Median,Max,99} over experiments, with the requirement.
+/// `<name>/history_{Min,Median,Max,99}` over payloads, a line for each experiment, the same over experiments as
+/// `history_{Min,Median,Max,99}_by_date`, and `<name>/<payload>_bytes_{Median,Max,99}` over experiments, with the requirement.
 #[derive(Args)]
 #[command(override_usage = "tripmeter eprosima history [OPTIONS] -e DIR -p DIR")]
 #[command(after_help = "Examples:
@@ -201,7 +201,7 @@ pub struct EprosimaHistoryArgs {
 /// Measure into a database, check, and renew its history
 ///
 /// Runs an experiment, and does what process, compare-subexperiments, check, prune (with -D) and history do. The database
-/// holds experiments_results/<date_time>/ with its plots, and history_plots/.
+/// holds `experiments_results/<date_time>/` with its plots, and history_plots/.
 #[derive(Args)]
 #[command(after_help = "Examples:
   tripmeter eprosima job -r requirements.csv -d latency_results_db

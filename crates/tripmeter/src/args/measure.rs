@@ -275,7 +275,7 @@ pub struct FollowArgs {
 /// Which transports are measured.
 #[derive(Args)]
 pub struct TransportArgs {
-    /// SYSTEM[/VARIANT][?KEY=VALUE&...] [default: all here]
+    /// `SYSTEM[/VARIANT][?KEY=VALUE&...]` [default: all here]
     ///
     /// `tripmeter list` lists them. `uds/*` stands for every variant of a system, `*` for every system here.
     #[arg(value_name = "TRANSPORT")]
@@ -409,7 +409,7 @@ pub struct AllowedArgs {
 /// Where results go and what is printed.
 #[derive(Args, Default)]
 pub struct OutputArgs {
-    /// Results folder [default: results/<date and time>]
+    /// Results folder [default: `results/<date and time>`]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Print the results as JSON instead of tables
