@@ -409,7 +409,7 @@ pub struct AllowedArgs {
 /// Where results go and what is printed.
 #[derive(Args, Default)]
 pub struct OutputArgs {
-    /// Results folder [default: `results/<date and time>`]
+    /// Results folder [default: results/DATE_TIME]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Print the results as JSON instead of tables
