@@ -172,6 +172,11 @@ pub fn text(args: &ExperimentArgs) -> Result<String, CliError> {
         let text = "experiment files name no recordings, so this one cannot be printed; leave --print out";
         return Err(CliError::new(exit::USAGE, text));
     }
+    if [args.measuring.leader_cpu, args.measuring.follower_cpu].contains(&Some(Cpu::Any)) {
+        let text = "experiment files name CPUs and cannot leave one to the kernel, so this one cannot be printed; leave \
+                    `none` out";
+        return Err(CliError::new(exit::USAGE, text));
+    }
     let registry = registry(&PluginArgs::default(), &program()?)?;
     let (experiment, ..) = flagged(args, &registry)?;
     let (plain, ..) = written(&ExperimentArgs { written: args.written.clone(), ..ExperimentArgs::default() })?;

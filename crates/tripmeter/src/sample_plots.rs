@@ -4,20 +4,21 @@ use crate::error::CliError;
 use crate::plotting::{PictureJob, draw_all, no_link};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tripmeter_eprosima::bytes::Bytes;
-use tripmeter_eprosima::summary::SummaryRow;
-use tripmeter_eprosima::summary_row;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Manifest, SubExperimentResult};
 use tripmeter_model::samples::{SAMPLES, SampleReader};
+use tripmeter_model::trial::Trial;
 use tripmeter_report::plots::Options;
-use tripmeter_report::plots::eprosima::{PlotSubject, histogram, series};
+use tripmeter_report::plots::distribution::{PlotSubject, histogram, series};
 use tripmeter_report::plots::samples::{Histogram, SampleSeries};
 
-/// What is drawn of the samples of a payload.
+/// What is drawn of the samples of a trial in a closed loop.
 struct Shapes {
-    bytes: Bytes,
-    row: Option<SummaryRow>,
+    payload: String,
+    /// Half of a round trip, or a call of a logger.
+    figure: Figure,
+    /// Median and 99th percentile, in microseconds.
+    quantiles_us: [f64; 2],
     counts: Histogram,
     points: SampleSeries,
 }
@@ -44,44 +45,51 @@ pub fn draw(folder: &Path, manifest: &Manifest, place: &Path, options: Options) 
     Ok(drawn)
 }
 
-/// Of each trial in a closed loop that counts: half of its round trips, or its calls, in microseconds.
+/// Shapes of each trial in a closed loop that counts, in microseconds.
 fn shapes(file: &Path, result: &SubExperimentResult, options: Options) -> Result<Vec<Shapes>, CliError> {
     let trials = result.cells.iter().flat_map(|cell| cell.trials.iter().map(|trial| (cell.payload_bytes, trial)));
-    let parts = trials.filter_map(|(payload_bytes, trial)| {
-        let has = |figure| trial.of_all(figure, Statistic::N).is_some();
-        let parts = if has(Figure::RttHalf) { 2.0 } else { 1.0 };
-        (has(Figure::RttHalf) || has(Figure::Call)).then_some((trial.number, (payload_bytes, parts)))
+    let drawn = trials.filter_map(|(payload_bytes, trial)| {
+        let has = |figure: &Figure| trial.of_all(*figure, Statistic::N).is_some();
+        let figure = [Figure::RttHalf, Figure::Call].into_iter().find(has)?;
+        Some((trial.number, (payload_bytes, figure, trial)))
     });
-    let parts: BTreeMap<u32, (u64, f64)> = parts.collect();
+    let drawn: BTreeMap<u32, (u64, Figure, &Trial)> = drawn.collect();
     let (mut found, mut latest, mut samples) = (Vec::new(), 0, Vec::new());
-    let mut reduce = |trial: u32, samples: &mut Vec<f64>| {
-        if let Some((payload_bytes, _)) = parts.get(&trial).filter(|_| !samples.is_empty()) {
-            let bytes = Bytes::from(*payload_bytes);
-            let (counts, points) = (Histogram::of(samples, options.log), SampleSeries::of(samples, options.log));
-            // It sorts them.
-            let row = summary_row(&bytes, samples);
-            found.push(Shapes { bytes, row, counts, points });
+    let mut reduce = |number: u32, samples: &mut Vec<f64>| {
+        if let Some(&(payload_bytes, figure, trial)) = drawn.get(&number).filter(|_| !samples.is_empty()) {
+            let us = |statistic| trial.of_all(figure, statistic).map_or(f64::NAN, |ns| ns / 1e3);
+            found.push(Shapes {
+                payload: payload_bytes.to_string(),
+                figure,
+                quantiles_us: [us(Statistic::P50), us(Statistic::P99)],
+                counts: Histogram::of(samples, options.log),
+                points: SampleSeries::of(samples, options.log),
+            });
         }
         samples.clear();
     };
     for row in SampleReader::open(file)? {
         let row = row?;
-        let Some((_, parts)) = parts.get(&row.trial) else { continue };
+        let Some((_, figure, _)) = drawn.get(&row.trial) else { continue };
         if row.trial != latest {
             reduce(latest, &mut samples);
             latest = row.trial;
         }
+        let ways = if *figure == Figure::RttHalf { 2.0 } else { 1.0 };
         let ns = row.answered_ns.zip(row.sent_ns).and_then(|(answered, sent)| answered.checked_sub(sent));
-        samples.extend(ns.map(|ns| ns as f64 / parts / 1e3));
+        samples.extend(ns.map(|ns| ns as f64 / ways / 1e3));
     }
     reduce(latest, &mut samples);
     Ok(found)
 }
 
 fn jobs<'a>(name: &'a str, shapes: &'a Shapes, options: Options) -> Vec<PictureJob<'a>> {
-    let of = PlotSubject { sub_experiment: name, bytes: &shapes.bytes };
+    let latency = if shapes.figure == Figure::Call { "Latency, call [us]" } else { "Latency, rtt_half [us]" };
+    let [median, p99] = shapes.quantiles_us;
+    let marks = move || [("Median".to_owned(), median), ("99%".to_owned(), p99)];
+    let of = move || PlotSubject { sub_experiment: name, payload: &shapes.payload, latency, marks: marks() };
     vec![
-        Box::new(move || histogram(&shapes.counts, &of, shapes.row.as_ref(), &options)),
-        Box::new(move || series(&shapes.points, &of, &options)),
+        Box::new(move || histogram(&shapes.counts, &of(), &options)),
+        Box::new(move || series(&shapes.points, &of(), &options)),
     ]
 }

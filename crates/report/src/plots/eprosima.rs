@@ -3,11 +3,9 @@
 //! # Source
 //! File names and contents: eProsima's latency test specification and scripts (`eProsima/benchmarking`).
 
-use super::chart::{
-    AxisValue, BLACK, BLUE, Band, Bar, Chart, Color, Line, Look, Mark, Marker, Stroke, VERMILLION, X, Y,
-};
-use super::samples::{Histogram, SampleSeries};
-use super::scale::{count, number};
+use super::chart::{AxisValue, BLUE, Chart, Color, Line, Look, Mark, Marker, Stroke, VERMILLION, X, Y};
+use super::distribution::{PlotSubject, significant};
+use super::scale::count;
 use super::{Options, Picture, PlotError, picture, subtitle};
 use tripmeter_eprosima::bytes::Bytes;
 use tripmeter_eprosima::check::{CheckReport, CheckRow};
@@ -30,82 +28,11 @@ pub struct Named<'a> {
     pub summary: &'a Summary,
 }
 
-/// What one histogram or series is of.
-#[derive(Clone, Copy, Debug)]
-pub struct PlotSubject<'a> {
-    /// The sub-experiment; empty if it is not known.
-    pub sub_experiment: &'a str,
-    /// The payload.
-    pub bytes: &'a Bytes,
-}
-
-/// `histogram_<payload>`: how often each latency was measured. With `log` the histogram must have been made so too.
-///
-/// `row` gives the lines at median and 99 %.
-///
-/// # Errors
-/// As [`Chart::draw`].
-pub fn histogram(
-    histogram: &Histogram,
-    of: &PlotSubject<'_>,
-    row: Option<&SummaryRow>,
-    options: &Options,
-) -> Result<Picture, PlotError> {
-    let bins = histogram.edges.windows(2).zip(&histogram.counts);
-    let width = match histogram.edges.as_slice() {
-        [first, second, ..] if !histogram.log => format!(" of {} us", significant(second - first)),
-        [_, ..] => " of equal ratio".to_owned(),
-        [] => String::new(),
-    };
-    let mark = |magnitude: Magnitude, color| {
-        let value = row.map_or(f64::NAN, |row| magnitude.of(row));
-        let name = format!("{} {} us", magnitude.column(), significant(value));
-        value.is_finite().then_some(Mark { name, at: AxisValue::X(value), color })
-    };
-    let chart = Chart {
-        title: format!("Latency histogram: {} bytes", of.bytes),
-        subtitle: subtitle(&[of.sub_experiment, &samples(histogram.samples), &format!("{} bins{width}", bins.len())]),
-        x: X::Numbers { label: LATENCY.to_owned(), log: histogram.log, whole: false },
-        y: Y { label: "Number of samples [n]".to_owned(), whole: true, ..Y::default() },
-        bars: bins.map(|(edges, count)| Bar { from: edges[0], to: edges[1], count: *count as f64 }).collect(),
-        marks: [mark(Magnitude::Median, VERMILLION), mark(Magnitude::P99, BLACK)].into_iter().flatten().collect(),
-        notes: left_out(histogram.left_out, histogram.log),
-        ..Chart::default()
-    };
-    picture(&chart, &format!("histogram_{}", of.bytes), options)
-}
-
-/// `series_<payload>`: the latency of each sample in its order.
-///
-/// # Errors
-/// As [`Chart::draw`].
-pub fn series(series: &SampleSeries, of: &PlotSubject<'_>, options: &Options) -> Result<Picture, PlotError> {
-    let each = format!("of each {}", count(series.group as u64));
-    let (bands, line) = if series.group == 1 {
-        let marker = if series.points.len() <= 100 { Marker::Circle } else { Marker::Dot };
-        let look = Look { marker, ..Look::default() };
-        (vec![], Line { points: medians(series), look, ..Line::default() })
-    } else {
-        let points = series.points.iter().map(|&(x, low, _, high)| (x, low, high)).collect();
-        let look = Look { marker: Marker::None, ..Look::default() };
-        let band = Band { name: format!("min to max {each}"), points };
-        (vec![band], Line { name: format!("median {each}"), points: medians(series), look, ..Line::default() })
-    };
-    let chart = Chart {
-        title: format!("Latency series: {} bytes", of.bytes),
-        subtitle: subtitle(&[of.sub_experiment, &samples(series.samples)]),
-        x: X::Numbers { label: "Sample number [n]".to_owned(), log: false, whole: true },
-        y: Y { label: LATENCY.to_owned(), log: series.log, ..Y::default() },
-        bands,
-        lines: vec![line],
-        notes: left_out(series.left_out, series.log),
-        ..Chart::default()
-    };
-    picture(&chart, &format!("series_{}", of.bytes), options)
-}
-
-fn medians(series: &SampleSeries) -> Vec<(f64, f64)> {
-    series.points.iter().map(|&(x, _, median, _)| (x, median)).collect()
+/// What the histogram and the series of a payload are of, with lines at its median and 99 %.
+pub fn subject<'a>(sub_experiment: &'a str, bytes: &'a Bytes, row: Option<&SummaryRow>) -> PlotSubject<'a> {
+    let mark = |magnitude: Magnitude| (magnitude.column().to_owned(), row.map_or(f64::NAN, |row| magnitude.of(row)));
+    let marks = [mark(Magnitude::Median), mark(Magnitude::P99)];
+    PlotSubject { sub_experiment, payload: bytes.text(), latency: LATENCY, marks }
 }
 
 /// `comparison_{min,median,max,99}`: one figure of several sub-experiments over their payloads.
@@ -357,10 +284,6 @@ fn date_chart(experiments: &[Named<'_>], options: &Options) -> Chart {
     }
 }
 
-fn samples(number: usize) -> String {
-    format!("n = {}", count(number as u64))
-}
-
 /// The number of samples behind each figure.
 fn samples_of(summaries: &[Named<'_>]) -> String {
     samples_in(summaries.iter().flat_map(|one| &one.summary.rows))
@@ -379,11 +302,6 @@ fn experiments_and_samples(experiments: &[Named<'_>]) -> String {
     format!("{} experiments · {}", experiments.len(), samples_of(experiments))
 }
 
-fn left_out(number: usize, log: bool) -> Vec<String> {
-    let why = if log { "not finite, or of 0 or less and not on the logarithmic axis" } else { "not finite" };
-    if number == 0 { vec![] } else { vec![format!("Left out: {} that are {why}.", samples(number))] }
-}
-
 /// The colour of an experiment in a history: the older the paler.
 fn faded(age: usize, experiments: usize) -> Color {
     const OLD: Color = [0xB9, 0xD6, 0xEC];
@@ -391,17 +309,4 @@ fn faded(age: usize, experiments: usize) -> Color {
     let part = age as f64 / experiments.saturating_sub(1).max(1) as f64;
     let mix = |old: u8, new: u8| (f64::from(old) + (f64::from(new) - f64::from(old)) * part).round() as u8;
     [mix(OLD[0], NEW[0]), mix(OLD[1], NEW[1]), mix(OLD[2], NEW[2])]
-}
-
-/// A value with up to four significant digits.
-fn significant(value: f64) -> String {
-    let size = value.abs();
-    if size == 0.0 || !size.is_finite() {
-        return value.to_string();
-    }
-    let text = number(value, 10_f64.powf(size.log10().floor() - 3.0).min(1.0));
-    match text.contains('.') && !text.contains('e') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
 }

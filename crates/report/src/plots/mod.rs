@@ -9,6 +9,7 @@
 //! | [`aimrt`] | the plots that AimRT publishes: averages and rates of patterns `channel`, `rpc` and `log` |
 //! | [`eprosima`] | the plots of eProsima's scripts, with their file names |
 //! | [`chart`] | what a chart is made of |
+//! | [`distribution`] | the histogram and the series of the samples of one payload |
 //! | [`samples`] | many samples reduced to what a picture can show |
 //! | `scale` | axes: ranges and round numbers at their ticks |
 //! | `layout` | a chart into shapes at their places |
@@ -18,6 +19,7 @@
 pub mod addresses;
 pub mod aimrt;
 pub mod chart;
+pub mod distribution;
 pub mod eprosima;
 mod layout;
 mod legend;

@@ -1,4 +1,5 @@
 use super::chart::{AxisValue, Chart, Line, Look, Mark, Marker, Stroke, X, Y};
+use super::distribution::{histogram, series};
 use super::eprosima::*;
 use super::render::{Shape, render};
 use super::samples::{Histogram, SampleSeries};
@@ -92,8 +93,9 @@ fn report(factor: f64, missing: &[u64]) -> CheckReport {
 /// Every plot of the latency benchmark, once.
 fn all(options: &Options) -> Vec<Picture> {
     let bytes = Bytes::from(16384);
-    let of = PlotSubject { sub_experiment: NAMES[3], bytes: &bytes };
     let raw = samples(10_000, 42.0, 7);
+    let measured = row(16384, &raw);
+    let of = subject(NAMES[3], &bytes, Some(&measured));
     let many: Vec<(String, Summary)> = NAMES
         .iter()
         .enumerate()
@@ -102,7 +104,7 @@ fn all(options: &Options) -> Vec<Picture> {
     let history = summaries(40);
     let (many, history) = (named(&many), named(&history));
     let mut pictures = vec![
-        histogram(&Histogram::of(&raw, options.log), &of, Some(&row(16384, &raw)), options),
+        histogram(&Histogram::of(&raw, options.log), &of, options),
         series(&SampleSeries::of(&raw, options.log), &of, options),
     ];
     for magnitude in Magnitude::ALL {
@@ -229,8 +231,8 @@ fn drawing_time() {
         let options = Options { format, ..Options::default() };
         let (start, mut size) = (std::time::Instant::now(), 0);
         for (bytes, raw) in &raw {
-            let of = PlotSubject { sub_experiment: NAMES[0], bytes };
-            size += histogram(&Histogram::of(raw, false), &of, None, &options).unwrap().bytes.len();
+            let of = subject(NAMES[0], bytes, None);
+            size += histogram(&Histogram::of(raw, false), &of, &options).unwrap().bytes.len();
             size += series(&SampleSeries::of(raw, false), &of, &options).unwrap().bytes.len();
         }
         println!("22 plots, {format:?}: {:?}, {} kB", start.elapsed(), size / 1000);
@@ -238,7 +240,7 @@ fn drawing_time() {
     let million = samples(1_000_000, 42.0, 1);
     let start = std::time::Instant::now();
     let reduced = SampleSeries::of(&million, false);
-    let of = PlotSubject { sub_experiment: NAMES[0], bytes: &raw[0].0 };
+    let of = subject(NAMES[0], &raw[0].0, None);
     let reduction = start.elapsed();
     series(&reduced, &of, &Options::default()).unwrap();
     println!("1,000,000 samples: reduced in {reduction:?}, with drawing {:?}", start.elapsed());
@@ -311,7 +313,7 @@ fn odd_data_are_drawn() {
 #[test]
 fn outliers_of_a_series_are_seen() {
     let bytes = Bytes::from(16);
-    let of = PlotSubject { sub_experiment: "x", bytes: &bytes };
+    let of = subject("x", &bytes, None);
     for at in [0, 1, 31_415, 99_998, 99_999] {
         let mut raw = vec![1.0; 100_000];
         raw[at] = 100.0;
@@ -371,7 +373,7 @@ fn scatter_plots_and_logarithmic_x_are_drawn() {
 #[test]
 fn few_and_odd_samples_are_drawn() {
     let bytes = Bytes::parse("16.0").unwrap();
-    let of = PlotSubject { sub_experiment: "", bytes: &bytes };
+    let of = subject("", &bytes, None);
     let sets: [(&str, Vec<f64>); 6] = [
         ("none", vec![]),
         ("one", vec![2.5]),
@@ -385,7 +387,7 @@ fn few_and_odd_samples_are_drawn() {
             for format in [Format::Png, Format::Svg] {
                 let options = Options { format, log, ..Options::default() };
                 for mut picture in [
-                    histogram(&Histogram::of(&raw, log), &of, None, &options).unwrap(),
+                    histogram(&Histogram::of(&raw, log), &of, &options).unwrap(),
                     series(&SampleSeries::of(&raw, log), &of, &options).unwrap(),
                 ] {
                     assert!(picture.path.contains("_16.0."), "{}", picture.path);

@@ -100,14 +100,22 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
 
 /// Two commands that are worth typing now.
 fn say_next(plan: &Plan, folder: &Path) {
-    output::say(&format!("next: tripmeter show {} --wide", folder.display()));
-    let measured = plan.sub_experiments.iter().filter(|one| !one.added_as_floor).map(|one| one.transport.to_string());
-    let transports: BTreeSet<String> = measured.collect();
+    let folder = quoted(&folder.display().to_string());
+    output::say(&format!("next: tripmeter show {folder} --wide"));
+    // `ab` measures round trips that follow each other.
+    let round_trips = plan.sub_experiments.iter().filter(|one| !one.added_as_floor && one.workload.is_round_trips());
+    let transports: BTreeSet<String> = round_trips.map(|one| one.transport.to_string()).collect();
     let mut transports = transports.iter();
     output::say(&match (transports.next(), transports.next()) {
-        (Some(a), Some(b)) => format!("      tripmeter ab '{a}' '{b}'"),
-        _ => "      tripmeter doctor".to_owned(),
+        (Some(a), Some(b)) => format!("      tripmeter ab {} {}", quoted(a), quoted(b)),
+        _ => format!("      tripmeter export {folder} --format csv"),
     });
+}
+
+/// As a shell takes it for one word.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-=".contains(letter);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 /// All that a run needs; it can be run more than once.

@@ -230,6 +230,7 @@ fn flags_print_a_file_that_means_the_same() {
         assert_eq!(print(&["run", &copy]), printed, "{words:?}");
     }
     fails(&["run", "/nowhere/x.toml", "--print"], 66, &["cannot be read"]);
+    fails(&["ping", "uds", "--leader-cpu", "none", "--print"], 64, &["cannot leave one to the kernel"]);
 }
 
 #[test]

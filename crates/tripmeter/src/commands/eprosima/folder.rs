@@ -13,7 +13,7 @@ use tripmeter_eprosima::summary::{Summary, SummaryRow};
 use tripmeter_eprosima::verdict::Measured;
 use tripmeter_model::folder::MANIFEST;
 use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult, Verdict};
-use tripmeter_model::{Pattern, exit, printable};
+use tripmeter_model::{exit, printable};
 
 /// Ends the name of a run's folder until the run is finished.
 const UNFINISHED: &str = ".unfinished";
@@ -108,7 +108,7 @@ impl ExperimentFolder {
         }
         let (manifest, round) = manifest_of(path)?;
         for plan in manifest.iter().flat_map(|manifest| &manifest.plan.sub_experiments) {
-            if plan.pattern != Pattern::PingPong {
+            if !plan.workload.is_round_trips() {
                 sources.retain(|source| source.name != plan.name);
             } else if !sources.iter().any(|source| source.name == plan.name) {
                 sources.push(Source { name: plan.name.clone(), origin: Origin::Nothing, finished: None });

@@ -17,7 +17,8 @@ use tripmeter_eprosima::summary_row;
 use tripmeter_model::exit;
 use tripmeter_model::file::write_named;
 use tripmeter_report::plots::Options;
-use tripmeter_report::plots::eprosima::{PlotSubject, histogram, series};
+use tripmeter_report::plots::distribution::{histogram, series};
+use tripmeter_report::plots::eprosima::subject;
 use tripmeter_report::plots::samples::{Histogram, SampleSeries};
 
 /// One file to process.
@@ -149,11 +150,8 @@ fn process_one(reader: &Reader, threads: usize, job: &RawFile, options: Options)
 /// The histogram and the series of a payload.
 fn drawings<'a>(job: &'a RawFile, payload: &'a Payload, options: Options) -> Vec<plotting::PictureJob<'a>> {
     let Some((counts, points)) = &payload.shapes else { return Vec::new() };
-    let of = PlotSubject { sub_experiment: &job.name, bytes: &payload.bytes };
-    vec![
-        Box::new(move || histogram(counts, &of, Some(&payload.row), &options)),
-        Box::new(move || series(points, &of, &options)),
-    ]
+    let of = || subject(&job.name, &payload.bytes, Some(&payload.row));
+    vec![Box::new(move || histogram(counts, &of(), &options)), Box::new(move || series(points, &of(), &options))]
 }
 
 /// Every file of samples in a folder and in its rounds.
