@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails if modules of the engine or of a transport import each other in a circle: top modules, and those of each folder.
+"""Fails if modules of the engine or of a transport import each other in a circle: top modules, and the modules of each folder.
 
 An import is what follows `crate::` or `super::` outside of tests; a folder's own `mod.rs` and its parent, which declare
 modules, are left out.

@@ -47,7 +47,7 @@ def print_machine(time, environment, version):
     processors = len(environment["cpus"])
     load = environment["before"]["load_1min"]
     print(f"Measured on {time[:10]}: {environment['kernel']}, {environment['cpu_model']}, {kind} with "
-          f"{processors} processor{'s' if processors != 1 else ''}, load {load:.1f} before the start; "
+          f"{processors} CPU{'s' if processors != 1 else ''}, load {load:.1f} before the start; "
           f"tripmeter {version}.")
 
 

@@ -170,7 +170,7 @@ core() {
     runner
     build
     step tests without middleware
-    # Most wait most of the time; with middleware, more at once would be too much work for two processors.
+    # Most wait most of the time; with middleware, more at once would be too much work for two CPUs.
     run_tests -E "not ($of_middleware)" --test-threads 6
 }
 

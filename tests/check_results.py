@@ -4,7 +4,7 @@
 manifest.json, audit.json and each line of trials.jsonl are validated against their schemas in schema/. Figures of every
 trial are computed again from samples/<name>.csv, and of round trips from measurements_<name>.csv; every histogram log is
 read by the library HdrHistogram, and its count, minimum, median and maximum are compared with the figures, to three digits.
-Rows of Parquet are read by DuckDB, and must be those of the CSV. Prints a line per finding; exit code 1 if there is one. Needs tests/requirements.txt.
+Rows of Parquet are read by DuckDB, and must equal the CSV. Prints a line per finding; exit code 1 if there is one. Needs tests/requirements.txt.
 """
 
 import csv
@@ -226,7 +226,7 @@ def check(folder):
             continue
         address = line["sub_experiment"], line["round"], line["payload_bytes"], line["attempt"]
         if line["kind"] == "payload":
-            # The trials before it count, in the place of those of an earlier line of the same attempt.
+            # The trials before it count, in the place of the trials of an earlier line of the same attempt.
             attempts[address] = trials.pop(address, [])
         else:
             trials.setdefault(address, []).append(line)

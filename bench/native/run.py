@@ -59,7 +59,7 @@ def environment(values):
 
 
 def confined_halves(options, arguments, scratch):
-    """Leader and follower by hand, each with all its threads on one processor. Returns the leader's output."""
+    """Leader and follower by hand, each with all its threads on one CPU. Returns the leader's output."""
     separate = {**os.environ, "TMPDIR": scratch}
     follower = subprocess.Popen(["taskset", "-c", str(options.follower_cpu), str(options.tripmeter), "follow"],
                                 env=separate, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -33,7 +33,7 @@ TIMES = {"wall_s": "whole process", "inside_s": "without interpreter start"}
 
 
 def timed(command):
-    """Runs a command; returns its output, wall and processor seconds, and peak memory in bytes."""
+    """Runs a command; returns its output, wall and CPU seconds, and peak memory in bytes."""
     begin = time.perf_counter()
     child = subprocess.Popen(command, stdout=subprocess.PIPE)
     output = child.stdout.read()
@@ -116,7 +116,7 @@ def print_table(document):
               f"start | {middle['tripmeter'] * 1000:.1f} ms | {' | '.join(cells)} | {peak['baseline']:.0f} and "
               f"{peak['tripmeter']:.0f} MiB | {aim} |")
     machine, versions = document["machine"], document["versions"]
-    print(f"\nMedian of {document['options']['rounds']} rounds (least to most), {machine['cpus']} processors "
+    print(f"\nMedian of {document['options']['rounds']} rounds (least to most), {machine['cpus']} CPUs "
           f"({machine['cpu_model']}), load {machine['load_1min']:.1f} before the start; {versions['tripmeter']}, Python "
           f"{versions['python']}, pandas {versions['pandas']}, numpy {versions['numpy']}.")
 

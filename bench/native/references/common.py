@@ -1,7 +1,7 @@
 """What the references share. A reference is a module beside this one with
 
 - `CELLS`: dictionaries with `native` (what is compared, for people), `transport` and `wait` (Tripmeter's), `confined`
-  (whether each process has all its threads on one processor of the command line, as a tool has that binds no thread;
+  (whether each process has all its threads on one CPU of the command line, as a tool has that binds no thread;
   otherwise only the threads that measure are bound), and more of its own
 - `missing()`: what has to be installed, for people; None if it is all there
 - `build()`: builds what there is to build, or raises SystemExit

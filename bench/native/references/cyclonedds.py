@@ -11,7 +11,7 @@ import time
 from .common import RunFailed, missing_plugin
 
 # ddsperf's two ways to be woken, and Tripmeter's names of them. ddsperf binds no thread, and where the kernel puts them
-# changes the figure more than all else: so each process is confined to one processor, with all its threads.
+# changes the figure more than all else: so each process is confined to one CPU, with all its threads.
 CELLS = [
     {"native": "ddsperf, listener", "transport": "cyclonedds/udp", "wait": "callback", "confined": True,
      "mode": "listener", "flags": []},

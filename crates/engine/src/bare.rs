@@ -43,7 +43,7 @@ pub struct BareTask {
     pub trips: u64,
     /// Bytes of a message; with shared memory only its header is touched.
     pub payload_bytes: usize,
-    /// Processor of this side; `None` leaves it to the kernel.
+    /// CPU of this side; `None` leaves it to the kernel.
     pub cpu: Option<usize>,
 }
 

@@ -153,7 +153,7 @@ impl Meeting {
                         Some(versions) if versions == Versions::own() => break Ok(stream),
                         Some(versions) => {
                             let why = versions.differ("follower", "leader");
-                            // It may have gone; this side is told as well.
+                            // It may have gone; this side gets the reason as well.
                             let _ = send(&mut stream, &Order::Refuse(why.clone()));
                             break Err(MeetError::Versions(why));
                         }

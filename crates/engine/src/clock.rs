@@ -10,7 +10,7 @@ pub trait Clock: Send {
     fn now(&self) -> u64;
 }
 
-/// The processor's time-stamp counter.
+/// The CPU's time-stamp counter.
 #[derive(Clone, Copy, Debug)]
 pub struct Tsc;
 
@@ -109,7 +109,7 @@ pub fn monotonic_ns() -> u64 {
 #[inline(always)]
 fn read_tsc() -> u64 {
     let mut processor = 0;
-    // SAFETY: every processor that reaches here has RDTSCP, which `tsc_refusal` checks; `processor` is writable.
+    // SAFETY: every CPU that reaches here has RDTSCP, which `tsc_refusal` checks; `processor` is writable.
     unsafe { std::arch::x86_64::__rdtscp(&mut processor) }
 }
 
@@ -123,10 +123,10 @@ fn read_tsc() -> u64 {
 fn tsc_refusal() -> Option<String> {
     use std::arch::x86_64::__cpuid;
     if __cpuid(0x8000_0000).eax < 0x8000_0007 || __cpuid(0x8000_0007).edx & (1 << 8) == 0 {
-        return Some("the processor does not say that its TSC is invariant".to_owned());
+        return Some("the CPU does not say that its TSC is invariant".to_owned());
     }
     if __cpuid(0x8000_0001).edx & (1 << 27) == 0 {
-        return Some("the processor has no RDTSCP".to_owned());
+        return Some("the CPU has no RDTSCP".to_owned());
     }
     let file = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     match fs::read_to_string(file) {
@@ -139,7 +139,7 @@ fn tsc_refusal() -> Option<String> {
 #[cfg(not(target_arch = "x86_64"))]
 fn tsc_refusal() -> Option<String> {
     let _ = fs::metadata("/");
-    Some("the processor has no TSC".to_owned())
+    Some("the CPU has no TSC".to_owned())
 }
 
 /// TSC and CLOCK_MONOTONIC at the same moment: the pair of readings that lie closest together.

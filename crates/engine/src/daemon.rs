@@ -304,7 +304,7 @@ impl Lease {
     fn note(&mut self, identity: Option<&ProcessIdentity>) -> io::Result<()> {
         let own = identity.map_or_else(String::new, |identity| format!("{} {identity}\n", os::boot()));
         let mut text = own;
-        // Ours first: what finds no room is told no more, and was never stopped from here.
+        // Ours first: what finds no room is no longer listed, and was never stopped from here.
         for line in self.noted().unknown.split_inclusive('\n') {
             if text.len() + line.len() <= MOST_NOTED_BYTES as usize {
                 text += line;

@@ -1,4 +1,4 @@
-//! What came of the messages of pattern `channel`, by the stamps of both sides put together, and of the calls of `rpc`.
+//! Joins the stamps of both sides into the fate of each message of pattern `channel` and of each call of `rpc`.
 
 use crate::clock::Timebase;
 use crate::measure::notes::{self, AGAIN, DAMAGED, NEVER, OVERTAKEN};
@@ -121,7 +121,7 @@ fn status(actual: u64, arrived: Option<u64>, marks: u8, patience: u64) -> Delive
     }
 }
 
-/// Everything that is said of the messages of one rate, over all topics, and over all pieces of a trial.
+/// Counts and figures of the messages of one rate, over all topics, and over all pieces of a trial.
 pub struct Tally {
     timebase: Timebase,
     /// Ticks after which a message is late.
@@ -189,7 +189,7 @@ impl Tally {
         }
     }
 
-    /// Adds what was sent in one piece, and what the follower counted of it. Of every message `row` is told, with the index
+    /// Adds what was sent in one piece, and what the follower counted of it. Calls `row` with every message, the index
     /// of its topic and its own in that.
     pub fn add<S: Timetable>(
         &mut self,

@@ -1,6 +1,6 @@
-//! The hand-over probe: one cache line passed to the other processor and back.
+//! The hand-over probe: one cache line passed to the other CPU and back.
 //!
-//! It shows what the two processors and their hypervisor do at the moment, apart from any transport.
+//! It shows what the two CPUs and their hypervisor do at the moment, apart from any transport.
 
 use crate::clock::Timebase;
 use crate::os::{MemoryFile, SharedPage};
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 use tripmeter_model::manifest::Handover;
 
-/// Round trips of one probe; takes well below a millisecond on two processors.
+/// Round trips of one probe; takes well below a millisecond on two CPUs.
 pub const TRIPS: u64 = 2000;
 const MOST_TIME: Duration = Duration::from_millis(500);
 /// How long a bare loop waits: its follower's process may only have been started, on a busy machine.
@@ -83,7 +83,7 @@ impl Page {
     }
 
     /// The leader's half: hands the line over and waits for it, [`TRIPS`] times, or as often as half a second allows where
-    /// others keep the processors busy. `None` if the other side is not there.
+    /// others keep the CPUs busy. `None` if the other side is not there.
     pub fn lead(&self, timebase: &Timebase) -> Option<Handover> {
         self.lead_patiently(timebase, MOST_TIME)
     }

@@ -337,7 +337,7 @@ pub struct Receiving<'a> {
     pub first: u64,
     /// Where arrivals are kept: of the only stream, or of each publisher's.
     pub logs: Vec<ArrivalLog<'a>>,
-    /// Streams are told apart by their publishers.
+    /// Streams are distinguished by their publishers.
     pub has_publishers: bool,
     /// Has the number of the last message of each stream.
     pub ends: &'a [Shared],

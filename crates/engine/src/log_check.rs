@@ -121,7 +121,7 @@ impl LineCheck {
         self.keep(rest);
     }
 
-    /// What came of so many calls. A line that has no end is damaged.
+    /// The counts and lines of so many calls. A line that has no end is damaged.
     pub fn finish(mut self, calls: u64) -> (Counts, Lines) {
         if !self.begun.is_empty() || self.overlong {
             self.damaged();

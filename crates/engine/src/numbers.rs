@@ -135,7 +135,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn any_order_with_repetition_is_told_as_by_a_set() {
+    fn any_order_with_repetition_is_judged_as_by_a_set() {
         const FIRST: u64 = 11;
         let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..200 {

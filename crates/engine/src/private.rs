@@ -38,7 +38,7 @@ impl Private {
     /// Does something in it, again if another run has removed the empty folder meanwhile.
     ///
     /// # Errors
-    /// Those of [`open`](Self::open) and of `work`.
+    /// If [`open`](Self::open) or `work` fails.
     pub fn with<T>(mut work: impl FnMut(Self) -> io::Result<T>) -> io::Result<T> {
         let mut attempt = || Self::open().and_then(&mut work);
         let mut result = attempt();

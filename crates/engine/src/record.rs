@@ -234,7 +234,7 @@ impl Recorder {
         self.series.push(ns);
     }
 
-    /// The samples, and what is said of them.
+    /// The samples, and their statistics.
     pub fn finish(mut self) -> RecordedSamples {
         let mut ticks = Vec::new();
         if self.raw.is_none() {

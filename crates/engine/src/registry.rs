@@ -132,7 +132,7 @@ impl RegistryError {
 pub struct Prober {
     /// This program.
     pub program: PathBuf,
-    /// What it has in its environment besides ours.
+    /// Variables that it has in addition to our environment.
     pub environment: BTreeMap<String, String>,
 }
 

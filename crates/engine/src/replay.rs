@@ -133,10 +133,10 @@ impl Replay {
         Self::of(recording, entries, timebase).map_err(|error| cannot(&messages, &error))
     }
 
-    /// From messages in any order; those of one time keep theirs.
+    /// From messages in any order; messages of one time keep theirs.
     ///
     /// # Errors
-    /// If they are not those of the recording, or cannot be read.
+    /// If they are not from the recording, or cannot be read.
     pub fn of(
         recording: Recording,
         entries: impl Iterator<Item = io::Result<ScheduleEntry>>,

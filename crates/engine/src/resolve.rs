@@ -64,7 +64,7 @@ pub fn resolve(
     resolve_on(&machine, experiment, source, unavailable, registry)
 }
 
-/// The processors that leader and follower use if none are asked for; any two where the machine does not show its cores.
+/// The CPUs that leader and follower use if none are asked for; any two where the machine does not show its cores.
 pub fn usual_processors() -> Vec<usize> {
     let placed = Machine::this().and_then(|machine| machine.place(None, None));
     let mut cpus = placed.map_or_else(|_| os::allowed_cpus(), |(leader, follower)| vec![leader, follower]);
@@ -323,11 +323,11 @@ struct Planner<'a> {
     scratch: &'a Path,
     run_id: String,
     settings: &'a BTreeMap<String, String>,
-    /// The processor asked for.
+    /// The CPU asked for.
     follower_cpu: Option<usize>,
     /// The time-out asked for.
     timeout_ns: Option<u64>,
-    /// Those of `settings` that a transport has.
+    /// The `settings` that a transport has.
     used: BTreeSet<String>,
     plan: &'a mut Plan,
     made: Vec<ResolvedSubExperiment>,

@@ -32,8 +32,8 @@ pub struct Worker {
 impl Worker {
     /// Starts one. What it prints goes to `log`, or to our standard error.
     ///
-    /// It gets a process group of its own, so that a Ctrl-C in the terminal does not reach it, and `environment` besides
-    /// ours.
+    /// It gets a process group of its own, so that a Ctrl-C in the terminal does not reach it, and `environment` is added
+    /// to ours.
     ///
     /// # Errors
     /// If it cannot be started.

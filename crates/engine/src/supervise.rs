@@ -70,7 +70,7 @@ pub struct RunOptions {
     pub watchdog: Duration,
     /// Whether to start nothing where the audit warns or fails.
     pub strict: bool,
-    /// Whether the audits look for hiccups, with all processors busy.
+    /// Whether the audits look for hiccups, with all CPUs busy.
     pub spin: bool,
     /// What makes Parquet of samples, if it is asked for.
     pub parquet: Option<PathBuf>,
@@ -209,7 +209,7 @@ pub fn run(
 }
 
 /// As [`run`], with the registry that `registry_of` has for a sub-experiment's name, and with as many rounds as
-/// `rounds_wanted` says before the first and after each: those of the plan are what it begins with, at least two if there
+/// `rounds_wanted` says before the first and after each: it begins with the plan's rounds, at least two if there
 /// may be more.
 ///
 /// # Errors

@@ -57,7 +57,7 @@ pub struct Job {
     pub loss_timeout_ns: u64,
     /// See the plan.
     pub leader_cpu: Option<usize>,
-    /// Each follower's processor.
+    /// Each follower's CPU.
     pub follower_cpus: Vec<Option<usize>>,
     /// See the plan.
     pub cpus: Vec<usize>,
@@ -240,11 +240,11 @@ pub struct Setup {
     pub options: NodeOptions,
     /// What to do with payloads.
     pub touch: Touch,
-    /// Its processor.
+    /// Its CPU.
     pub cpu: Option<usize>,
     /// All that its process may use; empty: any.
     pub cpus: Vec<usize>,
-    /// The system's own threads must not be bound to that processor.
+    /// The system's own threads must not be bound to that CPU.
     pub own_threads: bool,
     /// Overdue blocking calls are interrupted by a signal.
     pub interrupt: bool,

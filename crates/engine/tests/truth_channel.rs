@@ -80,7 +80,7 @@ impl Link for Slow {
     fn release(&mut self, _: Message) {}
 }
 
-/// What came of the messages, and how the sending ended.
+/// The messages, and how the sending ended.
 struct Outcome {
     topic: Topic,
     refused: u64,

@@ -232,6 +232,6 @@ fn a_message_that_is_refused_waits_from_its_first_try_on() {
     let (free, _) = timed(&mut slow(&[], REFUSED_NS, 0), 9);
     let (full, arrived) = timed(&mut slow(&[], REFUSED_NS, 3), 9);
     assert_eq!((free.len(), full.len(), arrived.received), (9, 9, 9));
-    // Every third try is refused: the last message has its own refusal or none, the first those of all.
+    // Every third try is refused: the last message has its own refusal or none, the first has all refusals.
     assert!(full[0] >= free[0] + 4 * REFUSED_NS && full[8] < free[8] + 2 * REFUSED_NS, "{free:?} {full:?}");
 }

@@ -108,7 +108,7 @@ impl Link for Failing {
     }
 }
 
-/// What came of the calls, and how they ended.
+/// The calls, and how they ended.
 struct Outcome {
     topic: Topic<Times<'static>>,
     until: u64,
@@ -129,7 +129,7 @@ impl Outcome {
             .collect()
     }
 
-    /// All that is said of them.
+    /// Their figures and counts.
     fn tally(self) -> (Tally, Counts) {
         let period = self.topic.schedule.map_or(PERIOD_NS as f64, |times| times.period());
         let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::SAMPLES, TIMEOUT_NS, 1, period, 1);

@@ -4,7 +4,7 @@ use crate::bytes::Bytes;
 use crate::summary::{COLUMNS, Magnitude, Summary, SummaryRow};
 use crate::table::{push_row, three_decimals};
 
-/// What came of a comparison.
+/// The verdict of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Not above the limit.

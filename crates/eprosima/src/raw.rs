@@ -7,7 +7,7 @@
 //!
 //! Columns are found by name and may stand in any order; others are ignored, and so are the values of `Sample`. Gzip, a
 //! byte-order mark, CRLF, blank lines and quotes are understood. A latency is a finite number, 0 or more, with a decimal
-//! point. Every row ends with a line break, because a number that was cut off could not be told from a short one.
+//! point. Every row ends with a line break, because a number that was cut off would look like a short one.
 
 mod chunks;
 mod collect;
@@ -41,8 +41,8 @@ const UNGATED_SAMPLES: usize = 4 << 20;
 
 /// Reads raw files, several at once if need be, in bounded memory.
 ///
-/// Where the rows of a payload are contiguous, 8 bytes are held for each sample of the largest payload, and about 50 MiB
-/// besides. Otherwise, and for what is no regular file, all samples of a file are held.
+/// Where the rows of a payload are contiguous, 8 bytes are held for each sample of the largest payload, and some
+/// 50 MiB more. Otherwise, and for what is no regular file, all samples of a file are held.
 #[derive(Debug)]
 pub struct Reader {
     threads: usize,

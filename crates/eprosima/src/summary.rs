@@ -231,7 +231,7 @@ mod tests {
         assert!(told(&TEXT.replace("2.800", "fast")).contains("line 2, column '90%': 'fast'"));
         assert!(told(&TEXT.replace("32.0", "16.0")).contains("line 3, column 'Bytes': '16.0' is there twice"));
         assert!(told(&TEXT[..TEXT.len() - 8]).contains("line 3: '32.0,1,1.000"));
-        // A figure that is cut off could not be told from a short one.
+        // A figure that is cut off could not be distinguished from a short one.
         assert!(told(&TEXT[..TEXT.len() - 1]).contains("line 3: '32.0,1,1.000") && TEXT.ends_with('\n'));
         for (wrong, why) in [("-2.800", "negative"), ("inf", "infinite"), ("nan", "not a number"), ("", "empty")] {
             let told = told(&TEXT.replace("2.800", wrong));

@@ -23,7 +23,7 @@ pub struct FigureAddress {
     pub stream: Stream,
     /// What it is.
     pub figure: Figure,
-    /// What is said of its samples.
+    /// The statistic of its samples.
     #[serde(serialize_with = "as_text")]
     pub statistic: Statistic,
 }
@@ -69,7 +69,7 @@ impl fmt::Display for FigureAddress {
 pub struct FigureName {
     /// What it is.
     pub figure: Figure,
-    /// What is said of its samples; `None` leaves it open.
+    /// The statistic of its samples; `None` means any.
     pub statistic: Option<Statistic>,
 }
 
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_told_from_coarse_to_fine() {
+    fn an_address_is_written_from_coarse_to_fine() {
         let address = FigureAddress {
             sub_experiment: "uds".to_owned(),
             payload_bytes: 65536,

@@ -14,7 +14,7 @@ pub enum Level {
     Info,
     /// Figures are likely to be worse or less steady than the transport's own.
     Warn,
-    /// Figures are likely to be those of the machine, not of the transport.
+    /// Figures are likely to show the machine, not the transport.
     Fail,
 }
 
@@ -38,7 +38,7 @@ pub struct CheckInfo {
     pub source: &'static str,
     /// From where on it warns or fails.
     pub limit: &'static str,
-    /// The command that would fix it, or what to do where no command can. `CPUS` stands for the processors audited,
+    /// The command that would fix it, or what to do where no command can. `CPUS` stands for the CPUs audited,
     /// `OTHERS` for all others.
     pub fix: &'static str,
 }
@@ -61,10 +61,10 @@ pub struct Finding {
     pub fix: Option<String>,
 }
 
-/// What a thread saw that was bound to a processor and did nothing but read the clock: the noise floor.
+/// What a thread saw that was bound to a CPU and did nothing but read the clock: the noise floor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Hiccups {
-    /// The processor.
+    /// The CPU.
     pub cpu: usize,
     /// How long it read, in nanoseconds.
     pub duration_ns: u64,
@@ -78,7 +78,7 @@ pub struct Hiccups {
     pub max_ns: u64,
     /// Sum of the gaps, in nanoseconds.
     pub lost_ns: u64,
-    /// Why the thread could not be bound to the processor, if so.
+    /// Why the thread could not be bound to the CPU, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_bound: Option<String>,
 }
@@ -86,20 +86,20 @@ pub struct Hiccups {
 /// Where a process or thread was allowed to run, and how often it was disturbed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessActivity {
-    /// `leader`, `follower`, `follower 2` if there are several, or `spin on processor 3`.
+    /// `leader`, `follower`, `follower 2` if there are several, or `spin on CPU 3`.
     pub who: String,
-    /// Processors that its measuring thread was allowed to use at the end; absent if that is not visible.
+    /// CPUs that its measuring thread was allowed to use at the end; absent if that is not visible.
     pub cpus: Option<Vec<usize>>,
     /// Those that it was to use, by the plan; absent if the kernel was to choose.
     #[serde(default)]
     pub planned_cpus: Option<Vec<usize>>,
     /// Scheduling policy of that thread at the end, and its nice value or priority; absent if that is not visible.
     pub policy: Option<String>,
-    /// Processor time of all its threads over its whole life, in nanoseconds.
+    /// CPU time of all its threads over its whole life, in nanoseconds.
     pub cpu_time_ns: u64,
-    /// How often its threads gave a processor up by themselves.
+    /// How often its threads gave a CPU up by themselves.
     pub voluntary_switches: u64,
-    /// How often a processor was taken from them.
+    /// How often a CPU was taken from them.
     pub involuntary_switches: u64,
     /// Page faults served from memory.
     pub minor_faults: u64,
@@ -115,25 +115,25 @@ pub struct ProcessActivity {
 pub struct Activity {
     /// Length of that time, in nanoseconds.
     pub duration_ns: u64,
-    /// Of each processor audited.
+    /// Of each CPU audited.
     pub cpus: Vec<CpuActivity>,
-    /// Processor time of processes other than Tripmeter's, in nanoseconds, over all processors.
+    /// CPU time of processes other than Tripmeter's, in nanoseconds, over all CPUs.
     pub others_ns: Option<u64>,
     /// Those that used most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub busiest: Vec<OtherProcess>,
-    /// Time in which some task waited for a processor, memory, or a disk.
+    /// Time in which some task waited for a CPU, memory, or a disk.
     pub pressure: Pressure,
-    /// How often, and how long in nanoseconds, the control groups of this process were throttled, over all processors.
+    /// How often, and how long in nanoseconds, the control groups of this process were throttled, over all CPUs.
     pub throttled: Option<Throttled>,
 }
 
-/// What happened on a processor.
+/// What happened on a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuActivity {
     /// Its number.
     pub cpu: usize,
-    /// Time that the hypervisor gave to others while this processor had work, in nanoseconds.
+    /// Time that the hypervisor gave to others while this CPU had work, in nanoseconds.
     pub steal_ns: Option<u64>,
     /// Time that other hardware threads of the same core were busy, in nanoseconds; 0 if there are none.
     pub sibling_busy_ns: Option<u64>,
@@ -143,14 +143,14 @@ pub struct CpuActivity {
     pub thermal_throttles: Option<u64>,
 }
 
-/// Interrupts of a processor.
+/// Interrupts of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Interrupts {
     /// By devices.
     pub device: u64,
-    /// By the processor's own timer.
+    /// By the CPU's own timer.
     pub timer: u64,
-    /// All others: mostly by other processors.
+    /// All others: mostly by other CPUs.
     pub other: u64,
 }
 
@@ -161,14 +161,14 @@ pub struct OtherProcess {
     pub pid: u32,
     /// Its name.
     pub name: String,
-    /// Its processor time, in nanoseconds.
+    /// Its CPU time, in nanoseconds.
     pub cpu_time_ns: u64,
 }
 
 /// Time in which some task waited, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pressure {
-    /// For a processor.
+    /// For a CPU.
     pub cpu_ns: Option<u64>,
     /// For memory.
     pub memory_ns: Option<u64>,
@@ -188,13 +188,13 @@ pub struct Throttled {
 /// One audit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Audit {
-    /// The processors audited: those that leader and follower use.
+    /// The CPUs audited: those that leader and follower use.
     pub cpus: Vec<usize>,
     /// One for each check, in the order of the list of checks.
     pub findings: Vec<Finding>,
     /// What happened meanwhile: before an experiment, during the hiccup spin (empty without one); after it, since its start.
     pub activity: Activity,
-    /// The noise floor of each processor, all at the same time; after an experiment only if that took four seconds or more.
+    /// The noise floor of each CPU, all at the same time; after an experiment only if that took four seconds or more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hiccups: Vec<Hiccups>,
     /// The threads that saw them; processes that measured stand at their sub-experiment.

@@ -6,7 +6,7 @@
 pub const GOOD: u8 = 0;
 /// A finding where they are not counted.
 pub const FINDING: u8 = 1;
-/// The command line is wrong: an unknown flag, transport, preset, payload or processor.
+/// The command line is wrong: an unknown flag, transport, preset, payload or CPU.
 pub const USAGE: u8 = 64;
 /// A file's contents are wrong.
 pub const DATA: u8 = 65;

@@ -108,11 +108,11 @@ macro_rules! with_common_fields {
             pub attempts: Option<u32>,
             /// After how many seconds without an answer a message counts as lost; default 1, of calls (`rpc`) 3.
             pub loss_timeout_s: Option<f64>,
-            /// The leader's processor.
+            /// The leader's CPU.
             pub leader_cpu: Option<usize>,
-            /// The follower's processor.
+            /// The follower's CPU.
             pub follower_cpu: Option<usize>,
-            /// Under `channel` and `rpc`: the processors that both processes are confined to, as `0-2`.
+            /// Under `channel` and `rpc`: the CPUs that both processes are confined to, as `0-2`.
             pub cpus: Option<String>,
             /// Tables printed at the end; default `["screen"]`.
             pub tables: Option<Vec<TableKind>>,

@@ -193,7 +193,7 @@ impl Serialize for Figure {
     }
 }
 
-/// What is said of the samples of a figure.
+/// A statistic of a figure's samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Statistic {
     /// The figure has one value.

@@ -1,4 +1,4 @@
-//! A results folder: `manifest.json` says what was asked for, `trials.jsonl` what came of it, line by line, and
+//! A results folder: `manifest.json` says what was asked for, `trials.jsonl` what was measured, line by line, and
 //! `audit.json` what disturbs measuring on this machine.
 
 use crate::audit::Audit;

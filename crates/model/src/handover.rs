@@ -1,4 +1,4 @@
-//! The hand-over probe: one cache line passed to the other processor and back, before and after a cell.
+//! The hand-over probe: one cache line passed to the other CPU and back, before and after a cell.
 
 use crate::manifest::PayloadResult;
 use schemars::JsonSchema;
@@ -24,15 +24,15 @@ pub struct Handover {
     pub median_ns: f64,
 }
 
-/// What the hand-over probe showed besides two probes that are alike.
+/// How the two hand-over probes differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModeChange {
-    /// The smallest round trip differs: the processors met otherwise, e.g. as siblings of one core instead of two cores.
+    /// The smallest round trip differs: the CPUs met otherwise, e.g. as siblings of one core instead of two cores.
     Moved,
-    /// The median differs, and the smallest does not: something else used a processor, or it ran at another pace.
+    /// The median differs, and the smallest does not: something else used a CPU, or it ran at another pace.
     Disturbed,
-    /// A processor was away in one of the probes, or in both.
+    /// A CPU was away in one of the probes, or in both.
     TakenAway,
     /// A probe got no answer in half a second.
     NoAnswer,
@@ -43,8 +43,8 @@ impl ModeChange {
     pub fn as_str(self) -> &'static str {
         match self {
             ModeChange::Moved => "other cores, or siblings of one",
-            ModeChange::Disturbed => "a processor was used by others, or ran at another pace",
-            ModeChange::TakenAway => "a processor was taken away",
+            ModeChange::Disturbed => "a CPU was used by others, or ran at another pace",
+            ModeChange::TakenAway => "a CPU was taken away",
             ModeChange::NoAnswer => "a probe got no answer",
         }
     }
@@ -99,7 +99,7 @@ mod tests {
 
     /// Probes as this project's results have them.
     #[test]
-    fn modes_are_told_apart() {
+    fn modes_are_distinguished() {
         let change = |handovers: Handovers| handovers.change();
         assert_eq!(change(probes((60.0, 120.0), (40.0, 60.0))), None);
         assert_eq!(change(probes((200.0, 210.0), (220.0, 420.0))), None);

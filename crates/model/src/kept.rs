@@ -118,7 +118,7 @@ impl fmt::Display for Raw {
     }
 }
 
-/// Which streams have figures of their own where topics or clients are many; those of a recording always do.
+/// Which streams have figures of their own where topics or clients are many; the topics of a recording always do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Streams {

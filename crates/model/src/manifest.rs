@@ -141,9 +141,9 @@ pub struct Environment {
     pub model: Option<String>,
     /// Kernel release.
     pub kernel: String,
-    /// Processor model.
+    /// CPU model.
     pub cpu_model: String,
-    /// Processors that this process may use.
+    /// CPUs that this process may use.
     pub cpus: Vec<usize>,
     /// True under a hypervisor.
     pub virtual_machine: bool,
@@ -187,7 +187,7 @@ pub struct ClockInfo {
 pub struct LoadSnapshot {
     /// Load average of the last minute.
     pub load_1min: f64,
-    /// Time stolen by the hypervisor since boot, in nanoseconds, over all processors.
+    /// Time stolen by the hypervisor since boot, in nanoseconds, over all CPUs.
     pub steal_ns: u64,
 }
 
@@ -257,7 +257,7 @@ impl PathProof {
     }
 }
 
-/// Somebody who must not be let in by a secured transport, and what came of it.
+/// An attempt of a peer that a secured transport must refuse, and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RefusalTrial {
     /// Who it was.
@@ -302,13 +302,13 @@ pub struct PayloadResult {
     pub packet_bytes: u64,
     /// The figures come from a histogram of three digits, because raw samples were not kept.
     pub from_histogram: bool,
-    /// One cache line handed over and back between the two processors.
+    /// One cache line handed over and back between the two CPUs.
     pub handover_ns: Handovers,
     /// That the hand-over probe did not show the same before and after; absent if it did, or if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handover_changed: Option<ModeChange>,
     /// What was measured of this payload before, in order, and set aside because the hand-over probe changed. The figures
-    /// of the cell itself are always those of the last attempt.
+    /// of the cell itself are always from the last attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(skip)]
     pub earlier_attempts: Vec<PayloadResult>,

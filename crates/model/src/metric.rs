@@ -58,17 +58,17 @@ impl Stream {
         Self::default()
     }
 
-    /// Those of a topic.
+    /// The messages of a topic.
     pub fn topic(name: &str) -> Self {
         Self { topic: Some(name.to_owned()), ..Self::default() }
     }
 
-    /// Those of a client.
+    /// The messages of a client.
     pub fn client(index: u32) -> Self {
         Self { client: Some(index), ..Self::default() }
     }
 
-    /// Those of a publisher.
+    /// The messages of a publisher.
     pub fn publisher(index: u32) -> Self {
         Self { publisher: Some(index), ..Self::default() }
     }
@@ -189,7 +189,7 @@ pub struct Metric {
     pub stream: Stream,
     /// What it is.
     pub figure: Figure,
-    /// What is said of its samples.
+    /// The statistic of its samples.
     pub statistic: Statistic,
     /// In the unit of the figure.
     pub value: f64,

@@ -64,12 +64,12 @@ pub struct SubExperiment {
     /// Whether arrivals at the follower are noted, for latency one way.
     #[serde(default)]
     pub one_way: bool,
-    /// With several followers: the processor of each; empty leaves them to the kernel. One follower's is the plan's.
+    /// With several followers: the CPU of each; empty leaves them to the kernel. One follower's is the plan's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub follower_cpus: Vec<usize>,
     /// Most time that one payload may take, in nanoseconds.
     pub time_cap_ns: Option<u64>,
-    /// What its processes have in their environment besides tripmeter's own.
+    /// Variables that its processes have in addition to tripmeter's environment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
     /// How long the follower spins between taking a message and answering it, in nanoseconds: a delay outside of the
@@ -111,7 +111,7 @@ pub struct Plan {
     pub rounds: u32,
     /// Seed of the random order of sub-experiments, used where there is more than one round.
     pub seed: u64,
-    /// What is kept of every sample, besides histograms.
+    /// What is kept of every sample, in addition to histograms.
     pub raw: Raw,
     /// Which streams have figures of their own.
     #[serde(default)]
@@ -123,11 +123,11 @@ pub struct Plan {
     pub attempts: u32,
     /// After how many nanoseconds without an answer a message counts as lost; calls have their own time-out.
     pub loss_timeout_ns: u64,
-    /// The leader's processor; `None` leaves it to the kernel.
+    /// The leader's CPU; `None` leaves it to the kernel.
     pub leader_cpu: Option<usize>,
-    /// The follower's processor.
+    /// The follower's CPU.
     pub follower_cpu: Option<usize>,
-    /// Under patterns `channel` and `rpc`: the processors that both processes are confined to, and the kernel chooses of;
+    /// Under patterns `channel` and `rpc`: the CPUs that both processes are confined to, and the kernel chooses of;
     /// empty if they are not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<usize>,
@@ -143,7 +143,7 @@ pub struct Plan {
     /// Systems that `*` leaves out because they are not installed here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_installed: Vec<String>,
-    /// Those of them that were asked for by name, and not only by `*`.
+    /// The ones that were asked for by name, not only by `*`.
     #[serde(default)]
     pub missing: Vec<String>,
 }
@@ -155,7 +155,7 @@ impl Plan {
         (!names.is_empty()).then(|| format!("not installed: {names}; `tripmeter install --all` gets them"))
     }
 
-    /// Says so if several followers, or the leader and one of them, have one processor and so take turns.
+    /// Says so if several followers, or the leader and one of them, have one CPU and so take turns.
     pub fn shared_processors(&self, plan: &SubExperiment) -> Option<String> {
         let mut cpus = plan.follower_cpus.clone();
         cpus.sort_unstable();
@@ -169,7 +169,7 @@ impl Plan {
             (if cpus.len() > 1 { "s" } else { "" }, if with_leader { ", one with the leader" } else { "" });
         let (count, numbers) = (plan.workload.followers(), numbers.join(", "));
         Some(format!(
-            "its {count} followers share processor{plural} {numbers}{leader}: they take turns, and their latencies show it"
+            "its {count} followers share CPU{plural} {numbers}{leader}: they take turns, and their latencies show it"
         ))
     }
 

@@ -10,7 +10,7 @@ pub struct Sidecar {
     pub system: String,
     /// One line for people.
     pub summary: String,
-    /// Other names, e.g. those of a published benchmark.
+    /// Other names, e.g. from a published benchmark.
     #[serde(default)]
     pub aliases: Vec<String>,
     /// Debian packages it needs.
@@ -19,7 +19,7 @@ pub struct Sidecar {
     /// Python packages it needs, each pinned as `name==version`; `tripmeter install SYSTEM` installs them.
     #[serde(default)]
     pub python_packages: Vec<String>,
-    /// Those of them, by name, that there is no wheel of: they are built where they are installed.
+    /// Names of the packages that have no wheel: they are built where they are installed.
     #[serde(default)]
     pub python_sources: Vec<String>,
     /// Variables of the environment that programs of this system usually heed and that have no effect here.

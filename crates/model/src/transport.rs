@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_of_a_transport_are_told_apart() {
+    fn the_parts_of_a_transport_are_distinguished() {
         let selector: Selector = "fastdds/udp?reliability=reliable&security=on".parse().unwrap();
         assert_eq!((selector.system.as_str(), selector.variant.as_deref()), ("fastdds", Some("udp")));
         assert_eq!(selector.settings["security"], "on");

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_told_apart_by_stream_and_statistic() {
+    fn figures_are_distinguished_by_stream_and_statistic() {
         let (mut trial, within) = trial();
         let value = |stream: &Stream, figure| trial.value(stream, figure);
         assert_eq!(value(&Stream::all(), Figure::Lost), Some(3.0));

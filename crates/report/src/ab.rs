@@ -109,7 +109,7 @@ fn described(merged: &Merged<'_>, plugin: Option<&str>) -> String {
     text + &side.environment.iter().map(|(key, value)| format!(", {key}={value}")).collect::<String>()
 }
 
-/// The libraries that only one side has loaded; and loudly if there are none, but the loader was told to look elsewhere.
+/// The libraries that only one side has loaded; a warning if there are none, but the loader was to look elsewhere.
 fn libraries(sides: &[Merged<'_>]) -> Vec<Note> {
     let loaded = |side: &Merged<'_>| -> BTreeSet<String> {
         let processes = side.results.iter().flat_map(|result| &result.processes);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_comparisons_and_verdicts_are_told() {
+    fn sides_comparisons_and_verdicts_are_reported() {
         let mut manifest = manifest();
         manifest.plan.sub_experiments[1].environment.insert("LD_LIBRARY_PATH".to_owned(), "/opt/new".to_owned());
         let text = text(&manifest);
@@ -247,7 +247,7 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
     }
 
     #[test]
-    fn who_was_first_is_known_and_a_failed_round_is_left_out_aloud() {
+    fn who_was_first_is_known_and_a_failed_round_is_left_out_with_a_note() {
         let mut manifest = manifest();
         let found = Pairs::of(&manifest, ["a", "b"]);
         assert_eq!(found.pairs.len(), 16);

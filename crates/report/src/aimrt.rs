@@ -1,4 +1,4 @@
-//! The columns of AimRT's benchmarks: those of its channel and RPC back ends here, those of loggers in `aimrt_log`.
+//! The columns of AimRT's benchmarks: channel and RPC back ends here, loggers in `aimrt_log`.
 
 use crate::aimrt_log;
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
@@ -101,10 +101,10 @@ fn cores(manifest: &Manifest) -> String {
     let here = match (&plan.cpus[..], plan.leader_cpu, plan.follower_cpu) {
         ([], Some(leader), Some(follower)) => {
             format!(
-                "the threads of each side are bound to one processor, {leader} and {follower} (--cpus confines both to a list)"
+                "the threads of each side are bound to one CPU, {leader} and {follower} (--cpus confines both to a list)"
             )
         }
-        ([], ..) => format!("the kernel chooses of processors {}", listed(&manifest.environment.cpus)),
+        ([], ..) => format!("the kernel chooses of CPUs {}", listed(&manifest.environment.cpus)),
         (cpus, ..) => return confined(cpus),
     };
     format!("DEVIATION: published are figures on {PUBLISHED_CORES} cores; here {here}.\n")
@@ -114,26 +114,24 @@ fn cores(manifest: &Manifest) -> String {
 fn confined(cpus: &[usize]) -> String {
     let listed = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
     if cpus.len() == PUBLISHED_CORES {
-        return format!(
-            "Cores: both processes are confined to {PUBLISHED_CORES}, processors {listed}, as published.\n"
-        );
+        return format!("Cores: both processes are confined to {PUBLISHED_CORES}, CPUs {listed}, as published.\n");
     }
     format!(
-        "DEVIATION: published are figures on {PUBLISHED_CORES} cores; here both processes are confined to processors {listed}.\n"
+        "DEVIATION: published are figures on {PUBLISHED_CORES} cores; here both processes are confined to CPUs {listed}.\n"
     )
 }
 
 /// The same of loggers.
 fn logging_cores(manifest: &Manifest) -> String {
     let processors = manifest.environment.cpus.len();
-    let here = counted(processors, "processor");
+    let here = counted(processors, "CPU");
     let bound = match manifest.plan.leader_cpu {
         _ if !manifest.plan.cpus.is_empty() => return confined(&manifest.plan.cpus),
         None if processors == PUBLISHED_CORES => {
-            return format!("Cores: the kernel chooses of {PUBLISHED_CORES} processors, as published.\n");
+            return format!("Cores: the kernel chooses of {PUBLISHED_CORES} CPUs, as published.\n");
         }
-        Some(cpu) => format!("the thread that logs is bound to processor {cpu}"),
-        None => "the kernel chooses the processors".to_owned(),
+        Some(cpu) => format!("the thread that logs is bound to CPU {cpu}"),
+        None => "the kernel chooses the CPUs".to_owned(),
     };
     format!(
         "DEVIATION: published are figures on {PUBLISHED_CORES} cores; here {bound} of {here} (--cpus confines both processes \
@@ -315,7 +313,7 @@ mod tests {
 | 2 | zenoh/tcp | 1024 | 4 | !11.000 | 100.000 | 0.5 (0.163..1.163) | 3.1/- | poll | none | 1000 | FAILED |
 | 3 | iceoryx/shm | 1024 | 8 | 11.000 | 100.000 | 0 (0..0.368) | 3.1/1.2 | poll | none | 1000 | ok |
 ";
-        let cores = "DEVIATION: published are figures on 3 cores; here the threads of each side are bound to one processor, 0 and 1 \
+        let cores = "DEVIATION: published are figures on 3 cores; here the threads of each side are bound to one CPU, 0 and 1 \
                      (--cpus confines both to a list).\n";
         let notes = "- PATH PROOF FAILED: zenoh (zenoh/tcp): claimed unix-stream, seen: 20000 bytes went over unix-stream; its \
                      figures are of something else\n\
@@ -346,15 +344,12 @@ mod tests {
             assert_eq!(text(manifest), format!("{RPC_HEADER}{expected}\n{RPC_LEGEND}{cores}\n"));
         };
         (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (None, None);
-        ends_with(
-            &manifest,
-            "DEVIATION: published are figures on 3 cores; here the kernel chooses of processors 0, 1.",
-        );
+        ends_with(&manifest, "DEVIATION: published are figures on 3 cores; here the kernel chooses of CPUs 0, 1.");
         manifest.plan.cpus = vec![0, 1];
-        let two = "DEVIATION: published are figures on 3 cores; here both processes are confined to processors 0, 1.";
+        let two = "DEVIATION: published are figures on 3 cores; here both processes are confined to CPUs 0, 1.";
         ends_with(&manifest, two);
         manifest.plan.cpus = vec![0, 1, 2];
-        ends_with(&manifest, "Cores: both processes are confined to 3, processors 0, 1, 2, as published.");
+        ends_with(&manifest, "Cores: both processes are confined to 3, CPUs 0, 1, 2, as published.");
     }
 
     #[test]

@@ -90,7 +90,7 @@ mod tests {
              | 10000 | 64 | 11000000 | 1100 | 92.5 | 118.3 | 0 | 0 (0..0.034) |\n\n\
              spdlog/sync-file, path proof: ok\n\n{header}\
              | 10000 | 32 | 22000000 | 2200 | 92.5 | 118.3 | 4 | 0.036 (0.01..0.093) |\n\n{LEGEND}\
-             DEVIATION: published are figures on 3 cores; here the thread that logs is bound to processor 0 of 2 processors (--cpus \
+             DEVIATION: published are figures on 3 cores; here the thread that logs is bound to CPU 0 of 2 CPUs (--cpus \
              confines both processes to a list).\n"
         );
         assert_eq!(markdown(&aimrt(&manifest)), expected);

@@ -1,4 +1,4 @@
-//! One page of everything: a table for each kind of sub-experiment, what is to be said of them, and what columns mean.
+//! One page of everything: a table for each kind of sub-experiment, their notes, and what columns mean.
 
 use crate::document::{Block, Cell, Document, Missing};
 use crate::merged::Merged;
@@ -151,7 +151,7 @@ NOT RUN: pipe, round 2
         assert!(rows_of(&text, "udp")[0].ends_with(" 0 FAILED"), "{text}");
         assert!(rows_of(&text, "mq")[0].ends_with(" 0 not proven"), "{text}");
         let loud = "PATH PROOF FAILED: udp (udp/loopback): claimed unix-stream, seen: a peer without security was let in; \
-                    its figures are not those of a secured transport\n";
+                    its figures are not a secured transport's\n";
         assert!(text.contains(loud), "{text}");
         let doubt = "NOT PROVEN: mq (mq/loopback): that a peer is refused is not proven: it crashed\n";
         assert!(text.contains(doubt), "{text}");

@@ -96,7 +96,7 @@ mod tests {
         let findings = vec![
             finding("turbo", Level::Info, "not visible here: /sys/x is not there", None),
             finding("clock-cost", Level::Info, "20 ns", None),
-            finding("load", Level::Warn, "others used 20.0 % of a processor: cc (7) 20.0 %", Some("stop it")),
+            finding("load", Level::Warn, "others used 20.0 % of a CPU: cc (7) 20.0 %", Some("stop it")),
             finding("steal", Level::Fail, "12.0 % of the time", Some("measure elsewhere")),
         ];
         let (cpus, activity) = (vec![0, 1], Activity::default());
@@ -106,12 +106,12 @@ mod tests {
     #[test]
     fn the_worst_comes_first_and_commands_are_whole_lines() {
         let golden = "\
-level check      value                                            limit
--------------------------------------------------------------------------------------------------
-fail  steal      12.0 % of the time                               warn above 1 %, fail above 10 %
-warn  load       others used 20.0 % of a processor: cc (7) 20.0 % warn above 1 %, fail above 10 %
-info  clock-cost 20 ns                                            warn above 1 %, fail above 10 %
-info  turbo      not visible here: /sys/x is not there            warn above 1 %, fail above 10 %
+level check      value                                      limit
+-------------------------------------------------------------------------------------------
+fail  steal      12.0 % of the time                         warn above 1 %, fail above 10 %
+warn  load       others used 20.0 % of a CPU: cc (7) 20.0 % warn above 1 %, fail above 10 %
+info  clock-cost 20 ns                                      warn above 1 %, fail above 10 %
+info  turbo      not visible here: /sys/x is not there      warn above 1 %, fail above 10 %
 
 What would fix it:
   steal: measure elsewhere
@@ -140,7 +140,7 @@ What others can reach while it is measured:
     }
 
     #[test]
-    fn a_run_is_told_in_one_line_what_warned_before_or_after() {
+    fn warnings_before_and_after_a_run_are_one_line() {
         let mut manifest = fixture::manifest();
         assert_eq!(note(&manifest), None);
         manifest.environment.audit_before = Some(example());

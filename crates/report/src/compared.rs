@@ -7,8 +7,8 @@ use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ComparedFigure, Compar
 /// How sides are called in tables.
 const SIDES: [&str; 2] = ["reference", "result"];
 
-/// A table for each sub-experiment, the verdicts, and what one side lacks. `effect` is the change of which it is said whether it
-/// would have been seen.
+/// A table for each sub-experiment, the verdicts, and what one side lacks. Notes say whether a
+/// change of `effect` would have been seen.
 pub fn by_runs(made: &ByRuns, effect: f64, strict: bool) -> Document {
     let groups = made.judgements.chunk_by(|one, other| one.address.sub_experiment == other.address.sub_experiment);
     let table = |title: &str, group| Block::Table(verdicts::table(title, group, &made.question, SIDES));

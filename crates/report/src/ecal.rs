@@ -214,7 +214,7 @@ fn platform(environment: &Environment) -> String {
     )
 }
 
-/// Whether every message came, by count; what came late or damaged is no drop, and is told apart.
+/// Whether every message came, by count; what came late or damaged is no drop, and is counted apart.
 fn drops(column: &EcalSubExperiment<'_>) -> Note {
     let lost = column.count(Figure::Lost);
     let (severity, word) = match lost {
@@ -235,7 +235,7 @@ fn drops(column: &EcalSubExperiment<'_>) -> Note {
     column.note(severity, "drops", &text)
 }
 
-/// What must be said of a column besides.
+/// Further remarks on a column.
 fn remarks(column: &EcalSubExperiment<'_>) -> Vec<Note> {
     let sub = &column.sub;
     let (name, followers, cells) = (&sub.planned.name, sub.planned.workload.followers(), sub.payloads());

@@ -136,7 +136,7 @@ shm/ring  poll none       1k 10000 one_way to 0     0.400 0.800  4.000        - 
                                    one_way to last  0.600 1.200  6.000        -
                                    rtt of last      1.000 2.000 10.000        -            2
 
-shm: its 2 followers share processor 1: they take turns, and their latencies show it
+shm: its 2 followers share CPU 1: they take turns, and their latencies show it
 
 ";
         let text = fixture::all(&manifest);

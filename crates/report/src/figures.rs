@@ -71,7 +71,7 @@ impl FigureLine {
     }
 }
 
-/// Latencies whose excess over the hand-over is told, and how many ways of a cache line each has.
+/// Latencies that are compared with the hand-over, and how many ways of a cache line each has.
 const HANDED_OVER: [(Figure, &str, f64); 6] = [
     (Figure::RttHalf, "rtt_half_over_handover_ns", 1.0),
     (Figure::OneWay, "one_way_over_handover_ns", 1.0),

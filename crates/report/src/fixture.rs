@@ -38,7 +38,7 @@ pub fn manifest() -> Manifest {
         missing: Vec::new(),
     };
     let environment = serde_json::json!({
-        "kernel": "6.1.0", "cpu_model": "a processor", "cpus": [0, 1], "virtual_machine": false,
+        "kernel": "6.1.0", "cpu_model": "a CPU", "cpus": [0, 1], "virtual_machine": false,
         "memory_bytes": 1_u64 << 33,
         "clock": { "source": "tsc", "frequency_hz": 2.8e9, "read_cost_ns": 9.0, "granularity_ns": 1.0 },
         "before": { "load_1min": 0.0, "steal_ns": 0 },

@@ -69,7 +69,7 @@ fn columns() -> Vec<Column> {
             "lines",
             "n",
             Digits::Integer,
-            "found in the file or pipe afterwards, those of the warm-up included",
+            "found in the file or pipe afterwards, warm-up included",
         ),
         number(
             "missing",

@@ -45,7 +45,7 @@ pub fn failed_proof(sub: &Merged<'_>) -> Option<String> {
     let (round, proof) = sub.proof().filter(|(_, proof)| proof.verdict == Verdict::Failed)?;
     let planned = sub.planned;
     let let_in = proof.unauthorized_peers.iter().any(|trial| trial.refused == Some(false));
-    let meaning = if let_in { "not those of a secured transport" } else { "of something else" };
+    let meaning = if let_in { "not a secured transport's" } else { "of something else" };
     Some(format!(
         "PATH PROOF FAILED: {} ({}){}: claimed {}, seen: {}; its figures are {meaning}",
         planned.name,
@@ -104,7 +104,7 @@ fn in_round(sub: &Merged<'_>, round: u32) -> String {
 /// Of messages that were sent.
 pub const ALL_LOST: &str = "nothing came of what was sent; the exit code is 75 then (--allow-loss)";
 
-/// What happened to messages besides arriving once, in order, in time and intact: `2 lost, 1 damaged`; of calls
+/// What happened to messages that did not arrive once, in order, in time and intact: `2 lost, 1 damaged`; of calls
 /// `10 timed out, 4 answered late`; empty if nothing did.
 pub fn mishaps(counts: &Counts, are_calls: bool) -> String {
     let Counts { lost, late, duplicated, reordered, damaged, .. } = *counts;

@@ -54,7 +54,7 @@ fn of_paced_requests(load: OfferedLoad) -> Figure {
     if load == OfferedLoad::Closed { Figure::ResponseRtt } else { Figure::OneWay }
 }
 
-/// A table for each pattern, then path proofs, then what is to be said, one line for each kind; `all_notes` says all.
+/// A table for each pattern, then path proofs, then the notes, one line for each kind; `all_notes` shows all.
 pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
     let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
     let page = ScreenPage { manifest, subs: &subs, metrics: &metrics };
@@ -359,7 +359,7 @@ impl<'a> ScreenPage<'a> {
         Some(Block::Text(format!("path proofs: {}", verdicts.join(", "))))
     }
 
-    /// Everything that is to be said, the gravest first; notes of one kind follow each other.
+    /// All notes, the gravest first; notes of one kind follow each other.
     fn notes(&self, all_notes: bool) -> Vec<Note> {
         let cells = || self.subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
         let short = |sub: &Merged<'_>, cell: &MergedCell<'_>| {
@@ -386,7 +386,7 @@ impl<'a> ScreenPage<'a> {
         all
     }
 
-    /// What happened to messages besides arriving once, in order, in time and intact, and to calls besides succeeding.
+    /// What happened to messages that did not arrive once, in order, in time and intact, and to calls that failed.
     fn mishaps(&self) -> Vec<Note> {
         let cells = self.subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
         let note = |(sub, cell): (&Merged<'_>, MergedCell<'_>)| {

@@ -1,4 +1,4 @@
-//! What the audit of samples found, said beside the row and the figure that it concerns; thresholds are those of
+//! Findings of the audit of samples, beside the row and the figure that they concern; thresholds are in
 //! [`tripmeter_analysis::series`].
 
 use crate::document::{Note, Severity};
@@ -41,7 +41,7 @@ pub fn notes_of(index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Note
         let rows: Vec<Row> = own.iter().copied().filter(|row| row.payload_bytes == *payload_bytes).collect();
         for row in &rows {
             let mut lines = of_row(sub, metrics, *row);
-            // Of several loads nothing is said over rounds.
+            // Rounds of several loads are not judged.
             if rows.len() == 1 {
                 lines.extend(of_rounds(sub, metrics, *row));
             }
@@ -98,7 +98,7 @@ fn named(sub: &Merged<'_>, row: Row, load: OfferedLoad, stream: &Stream, figure:
     }
 }
 
-/// What the medians of the rounds show besides their middle.
+/// What the medians of the rounds show apart from their middle.
 fn of_rounds(sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<String> {
     let place = place(sub, row);
     let mut lines = Vec::new();
@@ -122,7 +122,7 @@ fn of_rounds(sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<String> {
     lines
 }
 
-/// Everything about one row; of several rounds or clients the first that something is said of, and how many there are.
+/// Everything about one row; of several rounds or clients the first with a finding, and how many there are.
 fn line(sub: &Merged<'_>, place: &str, audited: Vec<Audited<'_>>) -> Option<String> {
     let clients = sub.planned.workload.topology.clients;
     let parts = [modes, drift, warm_up, correlation].iter().filter_map(|say| {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_of_two_modes_are_told() {
+    fn rounds_of_two_modes_are_reported() {
         let mut manifest = fixture::manifest();
         add(&mut manifest, "mq", "mq/queue", &[1024]);
         manifest.plan.rounds = 10;

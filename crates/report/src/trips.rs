@@ -387,7 +387,7 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
     }
 
     #[test]
-    fn rows_are_told_apart() {
+    fn rows_are_distinguished() {
         let mut manifest = fixture::manifest();
         for name in ["first", "second"] {
             add(&mut manifest, name, "inmem/threads?capacity=16", &[1024]);

@@ -88,7 +88,7 @@ pub struct Judged {
     /// The p-value of "no change beyond the margin", adjusted for the number of comparisons; at most the rate of the
     /// [`Control`] if the verdict is `regressed` or `improved`.
     pub p_changed: f64,
-    /// The p-value of "a change beyond the margin", adjusted likewise; at most that rate if the verdict is
+    /// The p-value of "a change beyond the margin", adjusted the same way; at most that rate if the verdict is
     /// `equivalent`.
     pub p_equivalent: f64,
 }
@@ -186,7 +186,7 @@ mod tests {
         );
     }
 
-    /// The verdicts are those of Benjamini and Hochberg's procedure on p-values, although they are read off intervals.
+    /// Verdicts equal Benjamini and Hochberg's procedure on p-values, although they are read off intervals.
     #[test]
     fn verdicts_are_those_of_the_procedure() {
         let mut random = fastrand::Rng::with_seed(5);

@@ -4,7 +4,7 @@
 //! energy distance of what lies before and after; Student's test at ten times the wanted p-value for candidates (weak
 //! points); then the weakest point is removed, and its neighbours judged anew, until all that remain have a small p-value
 //! and a large enough step. Like Otava's, the test takes standard deviations that divide by n. Without breaks, known steps
-//! and a guard the points are those of Otava 0.8 on the same logarithms, but for one thing: when it removes a point it judges
+//! and a guard the points equal Otava 0.8 on the same logarithms, but for one thing: when it removes a point it judges
 //! the two after it anew, and here it is the one before and the one after, whose parts have become longer.
 //!
 //! The test is made where the difference is largest, so a p-value here is smaller than the probability of such a point by
@@ -27,7 +27,7 @@ pub struct StepOptions {
     /// The smallest step: 0.05 for a ratio of 1.05 or 1 / 1.05, and 0 for any.
     pub min_change: f64,
     /// Values that there must be between a step and an end of the series, a break or a known step; at least 1. A step of the
-    /// newest values is told when there are that many of them: one value is no step.
+    /// newest values is reported when there are that many of them: one value is no step.
     pub guard: usize,
 }
 
@@ -49,7 +49,7 @@ pub struct ChangePoint {
     pub after: f64,
     /// The p-value of Student's two-sided test of the logarithms of both.
     pub p: f64,
-    /// Whether it was marked as known. Those are always told, however small they are.
+    /// Whether it was marked as known. Known steps are always reported, however small they are.
     pub is_known: bool,
 }
 
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_found_and_told_as_ratios() {
+    fn steps_are_found_and_reported_as_ratios() {
         let values = series(&[(60, 10.0), (40, 12.0), (80, 11.0)]);
         let points = change_points(&values, &[], &[], &StepOptions::default()).unwrap();
         assert_eq!(points.iter().map(|point| point.index).collect::<Vec<_>>(), [60, 100]);

@@ -21,7 +21,7 @@ pub fn lower_place(n: u64, p: f64, alpha: f64) -> Option<u64> {
     smallest(n, |place| cdf(place, n, p) > alpha).checked_sub(1)
 }
 
-/// The place of the upper bound of the `p` quantile, likewise: p99.99 of fewer than 29,956 samples has none at 95 %.
+/// The place of the upper bound of the `p` quantile: p99.99 of fewer than 29,956 samples has none at 95 %.
 ///
 /// # Panics
 /// If `p` or `alpha` is not between 0 and 1.

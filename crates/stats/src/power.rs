@@ -29,7 +29,7 @@ use std::f64::consts::{PI, TAU};
 /// Efficiency of the rank tests against Student's on normal data.
 const EFFICIENCY: f64 = 3.0 / PI;
 
-/// More runs than this are never told.
+/// More runs than this are never proposed.
 const MOST_RUNS: u64 = 1_000_000;
 
 /// Sets of values that a small number of runs is judged by.

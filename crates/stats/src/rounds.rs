@@ -22,7 +22,7 @@ pub struct Estimate {
 /// All intervals here are at 95 %.
 pub const ALPHA: f64 = 0.05;
 
-/// Fewest rounds that something is said of, and the p-value from which on it is.
+/// Fewest rounds that are judged, and the p-value below which something is reported.
 const FEWEST: usize = 6;
 const SHAPE_P: f64 = 0.01;
 
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_of_two_modes_or_that_drift_are_told() {
+    fn rounds_of_two_modes_or_that_drift_are_reported() {
         let alternating: Vec<f64> = (0..10).map(|round| [2.55, 5.1][round % 2] + 0.01 * round as f64).collect();
         let found = modes_of_rounds(&alternating).unwrap();
         assert_eq!((found.lower_count, found.upper_count), (5, 5));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn steady_rounds_are_hardly_ever_told() {
+    fn steady_rounds_are_hardly_ever_reported() {
         let mut random = fastrand::Rng::with_seed(7);
         let (mut modes, mut drifts) = (0, 0);
         for _ in 0..400 {

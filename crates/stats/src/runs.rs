@@ -17,7 +17,7 @@ const LEAST_DEVIATION: f64 = 1e-12;
 /// One figure of both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sides {
-    /// Its values in the runs of the reference, and in those of the results, in its unit. If they were made in pairs, the
+    /// Its values in the reference's runs, and in the results' runs, in its unit. If they were made in pairs, the
     /// i-th of one side belongs to the i-th of the other.
     pub values: [Vec<f64>; 2],
     /// Whether less of it is worse.
@@ -33,7 +33,7 @@ pub struct Question {
     pub margin: f64,
     /// How wrong verdicts may be.
     pub control: Control,
-    /// The probability with which a change is to be seen, at least 0.5, below 1; for what is said of changes that cannot be.
+    /// The probability with which a change is to be seen, at least 0.5, below 1; for the smallest change that can be.
     pub power: f64,
 }
 
@@ -50,7 +50,7 @@ impl Question {
 pub struct Comparison {
     /// Runs of the reference and of the results; in pairs both are their number.
     pub runs: [usize; 2],
-    /// Median over the runs of the reference, and over those of the results, in the figure's unit.
+    /// Median over the reference's runs, and over the results' runs, in the figure's unit.
     pub sides: [f64; 2],
     /// The intervals of those medians at 95 %; `None` below six runs.
     pub side_intervals: [Option<[f64; 2]>; 2],
@@ -167,7 +167,7 @@ mod tests {
         Question { layout, margin: 0.02, control: Control::Fdr(0.05), power: 0.95 }
     }
 
-    /// Two figures that wander together from run to run, and those of the results times `ratio` and a little noise.
+    /// Two figures that wander together from run to run; the results' values are times `ratio` and a little noise.
     fn runs(ratio: f64, count: u64, noise: f64) -> [Sides; 2] {
         let mut random = fastrand::Rng::with_seed(count);
         let mut sides = [Vec::new(), Vec::new()];

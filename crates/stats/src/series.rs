@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// Samples that are kept for the audit; of more, one of two, of four, ...
 const MOST_KEPT: usize = 16_384;
-/// Below this number nothing is said.
+/// Fewest samples that are audited.
 const FEWEST: usize = 100;
 /// Autocorrelations that are looked at.
 const LAGS: usize = 100;
@@ -48,9 +48,9 @@ pub struct WarmUp {
     pub is_reliable: bool,
     /// Mean of those looked at, in nanoseconds: all, and without the samples before the point.
     pub mean_ns: [f64; 2],
-    /// Their median likewise.
+    /// Their median: of all, and without the samples before the point.
     pub median_ns: [f64; 2],
-    /// Their 99th percentile likewise.
+    /// Their 99th percentile: of all, and without the samples before the point.
     pub p99_ns: [f64; 2],
 }
 

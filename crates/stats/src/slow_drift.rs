@@ -2,7 +2,7 @@
 //!
 //! A stretch drifts if Mann and Kendall's p-value of a trend is small enough, the line by Theil and Sen's slope changes enough
 //! from its first value to its last, and that line, with two parameters, describes the logarithms better than their steps do,
-//! with a level for each part and a place for each step, by Schwarz's criterion. The steps within it are then not told.
+//! with a level for each part and a place for each step, by Schwarz's criterion. Its steps are then not reported.
 //! Stretches begin and end at breaks, known steps and found ones; from left to right, the longest that drifts counts.
 //!
 //! # Source
@@ -13,7 +13,7 @@ use crate::drift::drift;
 use crate::error::{Error, logarithms};
 use crate::median;
 
-/// A stretch of fewer values has no trend that would be told from one or two values at its ends.
+/// In fewer values, a trend cannot be distinguished from one or two values at the ends.
 const FEWEST: usize = 10;
 
 /// A stretch of a series that goes up or down slowly.
@@ -40,7 +40,7 @@ pub struct Changes {
     pub drifts: Vec<SlowDrift>,
 }
 
-/// The steps and slow drifts of a series; arguments are those of [`change_points`].
+/// The steps and slow drifts of a series; arguments as for [`change_points`].
 ///
 /// # Errors
 /// As [`change_points`].
@@ -74,7 +74,7 @@ pub fn changes(values: &[f64], breaks: &[usize], known: &[usize], options: &Step
     Ok(Changes { steps, drifts })
 }
 
-/// The drift of a stretch, given by its first place, those of the steps within it, and the one after its last; `None` if
+/// The drift of a stretch, given by its first place, the steps within it, and the place after its last; `None` if
 /// there is none, or if the steps describe it better.
 fn drift_of(logarithms: &[f64], stretch: &[usize], options: &StepOptions) -> Option<SlowDrift> {
     let [first, steps @ .., end] = stretch else { return None };
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_drift_and_a_short_one_are_not_told() {
+    fn a_small_drift_and_a_short_one_are_not_reported() {
         assert_eq!(found(&noisy(slope(80, 10.0, 1.0003)), &[], &[]), (vec![], vec![]));
         assert_eq!(found(&noisy(slope(9, 10.0, 1.01)), &[], &[]).1, vec![]);
     }

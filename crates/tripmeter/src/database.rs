@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_told_from_other_names() {
+    fn dates_are_distinguished_from_other_names() {
         for name in ["2026-01-31_12-00-00", "2026-01-31_12-00-00-2", "2026-12-01_23-59-60-11"] {
             assert!(Began::of_name(name).is_some(), "{name}");
         }

@@ -18,7 +18,7 @@ use tripmeter_model::exit;
 use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::Plan;
 
-/// What came of the runs.
+/// How the runs ended.
 pub enum RunsOutcome {
     /// All are there.
     All {
@@ -91,7 +91,7 @@ struct RunSeries<'a> {
     of: &'a ManyRuns<'a>,
     folder: &'a Path,
     code: u8,
-    /// How long those of this process took.
+    /// How long each run of this process took.
     took: Vec<Duration>,
 }
 

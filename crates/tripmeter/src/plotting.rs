@@ -1,4 +1,4 @@
-//! Draws plots on all processors and writes each of them whole or not at all.
+//! Draws plots on all CPUs and writes each of them whole or not at all.
 
 use crate::error::CliError;
 use std::num::NonZero;

@@ -59,7 +59,7 @@ fn round_of(name: &str) -> Option<u32> {
     name.strip_prefix("round-")?.parse().ok().filter(|round| *round > 0)
 }
 
-/// Each results folder, and of other folders those in them, oldest first. What is in them besides is named in one note.
+/// Each results folder, and the results folders in other folders, oldest first. One note names what else is in them.
 ///
 /// # Errors
 /// If one is no folder, or has no results folder in it.

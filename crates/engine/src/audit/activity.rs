@@ -1,4 +1,4 @@
-//! What others did to the processors meanwhile.
+//! What others did to the CPUs meanwhile.
 
 use super::counters::control_groups;
 use super::kernel::is_guest;
@@ -9,16 +9,16 @@ use tripmeter_model::audit::{CheckInfo, Interrupts};
 
 /// Time counted in ticks may be wrong by one at each end.
 const BLUR_NS: u64 = 2 * TICK_NS;
-/// Processors that leader and follower use while both poll.
+/// CPUs that leader and follower use while both poll.
 const NEEDED_CPUS: f64 = 2.0;
 
 pub(super) const CHECKS: &[MachineCheck] = &[
     MachineCheck {
         info: CheckInfo {
             name: "steal",
-            source: "/proc/stat: steal of the processors, difference",
+            source: "/proc/stat: steal of the CPUs, difference",
             limit: "warn above 1 % of the time, fail above 10 %",
-            fix: "measure where processors are not shared, or on hardware; no command here can fix it",
+            fix: "measure where CPUs are not shared, or on hardware; no command here can fix it",
         },
         read: steal,
     },
@@ -26,7 +26,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "pressure",
             source: "/proc/pressure/{cpu,memory,io}: some, difference",
-            limit: "warn if for more than 10 % of the time something waits for a processor, or for 1 % for memory",
+            limit: "warn if for more than 10 % of the time something waits for a CPU, or for 1 % for memory",
             fix: "see who runs and stop it: top -b -n 1 | head -n 20",
         },
         read: pressure,
@@ -35,7 +35,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "cgroup-throttling",
             source: "cpu.stat, cpu.max (cpu.cfs_quota_us) of the process's control groups, difference",
-            limit: "warn if a quota gives less than two processors, fail if it was used up",
+            limit: "warn if a quota gives less than two CPUs, fail if it was used up",
             fix: "sudo systemctl set-property --runtime UNIT CPUQuota= (docker: docker update --cpus 0 CONTAINER)",
         },
         read: throttling,
@@ -43,7 +43,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
     MachineCheck {
         info: CheckInfo {
             name: "interrupts",
-            source: "/proc/interrupts of the processors, difference",
+            source: "/proc/interrupts of the CPUs, difference",
             limit: "warn above 100 per second by devices",
             fix: "for irq in /proc/irq/*/smp_affinity_list; do echo OTHERS | sudo tee $irq; done",
         },
@@ -53,7 +53,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "load",
             source: "/proc/stat less our own time, and /proc/*/stat, difference",
-            limit: "warn if others use more than 10 % of a processor, fail above half of all processors",
+            limit: "warn if others use more than 10 % of a CPU, fail above half of all CPUs",
             fix: "stop what else runs, or bind it elsewhere: taskset -pc OTHERS PID",
         },
         read: load,
@@ -63,17 +63,17 @@ pub(super) const CHECKS: &[MachineCheck] = &[
 fn steal(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let activity = observed.activity()?;
     let stolen: Option<Vec<u64>> = activity.cpus.iter().map(|cpu| cpu.steal_ns).collect();
-    let most_ns = stolen.ok_or("/proc/stat does not show the processors")?.into_iter().max().unwrap_or(0);
+    let most_ns = stolen.ok_or("/proc/stat does not show the CPUs")?.into_iter().max().unwrap_or(0);
     let never = || observed.root.parsed("proc/stat", steal_since_boot).is_ok_and(|ticks| ticks == 0);
     if is_guest(observed.root).unwrap_or(false) && never() {
-        return Err("the hypervisor has told none since the start, and may not tell any".to_owned());
+        return Err("the hypervisor has reported none since the start, and may not report any".to_owned());
     }
     let value = format!("{} of the time", percent(most_ns, activity.duration_ns));
     let share = if most_ns > BLUR_NS { share(most_ns, activity.duration_ns) } else { 0.0 };
     Ok(Reading::by_limits(share, 0.01, 0.1, value))
 }
 
-/// In ticks, of all processors.
+/// In ticks, of all CPUs.
 ///
 /// # Source
 /// The first line of proc_stat(5).
@@ -86,12 +86,8 @@ fn pressure(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let (pressure, duration_ns) = (&activity.pressure, activity.duration_ns);
     let cpu_ns = pressure.cpu_ns.ok_or("/proc/pressure/cpu cannot be read; boot with psi=1 to have it")?;
     let shown = |ns: Option<u64>| ns.map_or("not visible here".to_owned(), |ns| percent(ns, duration_ns));
-    let value = format!(
-        "processor {}, memory {}, disk {}",
-        shown(Some(cpu_ns)),
-        shown(pressure.memory_ns),
-        shown(pressure.io_ns)
-    );
+    let value =
+        format!("CPU {}, memory {}, disk {}", shown(Some(cpu_ns)), shown(pressure.memory_ns), shown(pressure.io_ns));
     let for_memory = share(pressure.memory_ns.unwrap_or(0), duration_ns);
     Ok(Reading::good_if(share(cpu_ns, duration_ns) <= 0.1 && for_memory <= 0.01, value))
 }
@@ -106,8 +102,8 @@ fn throttling(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     // The uppermost group of all has no such file.
     let is_inside = observed.root.text("sys/fs/cgroup/cgroup.events").is_ok();
     let none =
-        if is_inside { "no quota; those of groups outside of the container are not visible here" } else { "no quota" };
-    let quota = least.map_or(none.to_owned(), |(cpus, name)| format!("quota of {cpus:.2} processors ({name})"));
+        if is_inside { "no quota; quotas of groups outside of the container are not visible here" } else { "no quota" };
+    let quota = least.map_or(none.to_owned(), |(cpus, name)| format!("quota of {cpus:.2} CPUs ({name})"));
     let is_enough = least.is_none_or(|(cpus, _)| cpus >= NEEDED_CPUS);
     let throttled = observed.activity().and_then(|activity| {
         let throttled = activity.throttled.ok_or_else(|| format!("{quota}, but cpu.stat does not say"))?;
@@ -127,7 +123,7 @@ fn throttling(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
 fn interrupts(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let activity = observed.activity()?;
     let counts: Option<Vec<_>> = activity.cpus.iter().map(|cpu| cpu.interrupts).collect();
-    let counts = counts.ok_or("/proc/interrupts does not show the processors")?;
+    let counts = counts.ok_or("/proc/interrupts does not show the CPUs")?;
     let seconds = activity.duration_ns.max(1) as f64 / 1e9;
     let most = |of: fn(&Interrupts) -> u64| counts.iter().map(of).max().unwrap_or(0) as f64 / seconds;
     let (device, timer, other) = (most(|count| count.device), most(|count| count.timer), most(|count| count.other));
@@ -137,18 +133,18 @@ fn interrupts(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
 
 fn load(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     if observed.by_hand {
-        return Err("a follower that is started by hand cannot be told from others".to_owned());
+        return Err("a follower that is started by hand cannot be distinguished from others".to_owned());
     }
     let activity = observed.activity()?;
     let duration_ns = activity.duration_ns;
-    let others_ns = activity.others_ns.ok_or("/proc/stat does not show the processors")?;
+    let others_ns = activity.others_ns.ok_or("/proc/stat does not show the CPUs")?;
     let busiest = activity
         .busiest
         .iter()
         .map(|process| format!("{} ({}) {}", process.name, process.pid, percent(process.cpu_time_ns, duration_ns)));
     let busiest = busiest.collect::<Vec<_>>().join(", ");
     let named = if busiest.is_empty() { "no other process is visible here".to_owned() } else { busiest };
-    let value = format!("others used {} of a processor: {named}", percent(others_ns, duration_ns));
+    let value = format!("others used {} of a CPU: {named}", percent(others_ns, duration_ns));
     let share = if others_ns > BLUR_NS { share(others_ns, duration_ns) } else { 0.0 };
     let half = crate::os::online_cpus() as f64 / 2.0;
     Ok(Reading::by_limits(share, 0.1, half, value))

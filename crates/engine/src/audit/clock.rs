@@ -15,7 +15,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "clock-source",
             source: "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-            limit: "warn if tripmeter cannot use the processor's counter, fail if the kernel asks a slow device",
+            limit: "warn if tripmeter cannot use the CPU's counter, fail if the kernel asks a slow device",
             fix: "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
         },
         read: source,
@@ -41,7 +41,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
     MachineCheck {
         info: CheckInfo {
             name: HICCUPS,
-            source: "measured: gaps above 1 µs in reading the clock on all of the processors at once",
+            source: "measured: gaps above 1 µs in reading the clock on all of the CPUs at once",
             limit: "warn above 1 ms, or 1 % of the time in all; fail above 10 % of the time",
             fix: "fix what warns above; then boot with isolcpus=CPUS nohz_full=CPUS rcu_nocbs=CPUS",
         },
@@ -72,10 +72,10 @@ fn granularity(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
 fn hiccups(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let hiccups = observed.hiccups.unwrap_or_default();
     if hiccups.len() < observed.cpus.len() {
-        return Err("a thread for each of the processors could not be started".to_owned());
+        return Err("a thread for each of the CPUs could not be started".to_owned());
     }
     if let Some(not) = hiccups.iter().find_map(|one| Some((one.cpu, one.not_bound.as_ref()?))) {
-        return Err(format!("processor {} cannot be used: {}", not.0, not.1));
+        return Err(format!("CPU {} cannot be used: {}", not.0, not.1));
     }
     let microseconds = |ns: u64| ns as f64 / 1e3;
     let each = hiccups.iter().map(|one| {

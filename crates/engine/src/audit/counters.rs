@@ -20,14 +20,14 @@ pub struct Snapshot {
     siblings: BTreeMap<usize, Vec<usize>>,
     pressure: Pressure,
     throttled: Option<Throttled>,
-    /// Processor time of this process and its children.
+    /// CPU time of this process and its children.
     own_ns: u64,
     /// By process number and start.
     others: BTreeMap<(u32, u64), (String, u64)>,
 }
 
 impl Snapshot {
-    /// Reads them now, for these processors.
+    /// Reads them now, for these CPUs.
     pub fn take(root: &Root, cpus: &[usize]) -> Self {
         let pressure = |what: &str| root.parsed(&format!("proc/pressure/{what}"), parse::pressure).ok();
         let throttles = |cpu: &usize| {
@@ -105,7 +105,7 @@ impl Snapshot {
         }
     }
 
-    /// What all processors did, but for what this process and its children did.
+    /// What all CPUs did, but for what this process and its children did.
     fn others_until(&self, later: &Snapshot) -> Option<u64> {
         let busy = |of: &Snapshot| of.times.as_ref().map(|times| times.values().map(|time| time.busy_ns).sum());
         let all = difference(busy(self), busy(later))?;
@@ -129,7 +129,7 @@ fn difference(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     Some(after?.saturating_sub(before?))
 }
 
-/// Processor time of all processes that show it, but for this one and its children.
+/// CPU time of all processes that show it, but for this one and its children.
 fn processes(root: &Root) -> BTreeMap<(u32, u64), (String, u64)> {
     let own = std::process::id();
     let numbers = root.names("proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
@@ -142,13 +142,13 @@ fn processes(root: &Root) -> BTreeMap<(u32, u64), (String, u64)> {
     numbers.filter_map(read).collect()
 }
 
-/// A control group that this process is in, of those that can limit processor time.
+/// A control group that this process is in, of those that can limit CPU time.
 pub(super) struct ControlGroup {
     /// Its folder.
     pub name: String,
     /// What it was throttled since it was made; `None` if it does not say.
     pub throttled: Option<Throttled>,
-    /// Processors that it may use up at most; `None` without limit.
+    /// CPUs that it may use up at most; `None` without limit.
     pub quota: Option<f64>,
 }
 

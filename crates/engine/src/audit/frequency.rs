@@ -1,4 +1,4 @@
-//! How fast the processors run.
+//! How fast the CPUs run.
 
 use super::root::{Hidden, cpu_folder};
 use super::{MachineCheck, MachineObservations, Reading, of_each};

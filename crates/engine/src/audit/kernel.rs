@@ -40,7 +40,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
             name: "hypervisor",
             source: "/proc/cpuinfo: flags, /sys/class/dmi/id, /sys/hypervisor/type",
             limit: "warn if there is one",
-            fix: "measure on hardware, or where processors are not shared; no command here can fix it",
+            fix: "measure on hardware, or where CPUs are not shared; no command here can fix it",
         },
         read: hypervisor,
     },

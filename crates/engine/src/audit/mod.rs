@@ -56,7 +56,7 @@ struct MachineObservations<'a> {
     /// `None` without a spin.
     hiccups: Option<&'a [Hiccups]>,
     processes: &'a [ProcessActivity],
-    /// Processes of this experiment that are not children of this one cannot be told from others.
+    /// Processes of this experiment that are not children of this one cannot be distinguished from others.
     by_hand: bool,
 }
 
@@ -128,7 +128,7 @@ pub fn checks() -> impl Iterator<Item = CheckInfo> {
     GROUPS.into_iter().flatten().map(|check| check.info)
 }
 
-/// Audits before an experiment, with a hiccup spin of that length, if any, on all of the processors at once. Without one,
+/// Audits before an experiment, with a hiccup spin of that length, if any, on all of the CPUs at once. Without one,
 /// nothing is waited for between two readings, and what happened between them is not visible.
 pub fn before(root: &Root, cpus: &[usize], calibration: &Calibration, length: Option<Duration>) -> Audit {
     let clock = calibration.info();
@@ -208,11 +208,11 @@ fn finding(check: &MachineCheck, observed: &MachineObservations<'_>) -> Finding 
     Finding { check: name.to_owned(), level, visible, value, limit: limit.to_owned(), fix }
 }
 
-/// Puts the processors' numbers into a command.
+/// Puts the CPUs' numbers into a command.
 fn for_processors(fix: &str, cpus: &[usize]) -> String {
     let others: Vec<usize> = (0..os::online_cpus()).filter(|cpu| !cpus.contains(cpu)).collect();
     if fix.contains("OTHERS") && others.is_empty() {
-        return "stop what else runs, or take a machine with more processors".to_owned();
+        return "stop what else runs, or take a machine with more CPUs".to_owned();
     }
     fix.replace("CPUS", &parse::written(cpus)).replace("OTHERS", &parse::written(&others))
 }
@@ -226,7 +226,7 @@ fn share(part_ns: u64, whole_ns: u64) -> f64 {
     part_ns as f64 / whole_ns.max(1) as f64
 }
 
-/// What each of the processors shows, as `0: this, 1: that`, or once if they all show the same; an error if any shows
+/// What each of the CPUs shows, as `0: this, 1: that`, or once if they all show the same; an error if any shows
 /// nothing.
 fn of_each<T: PartialEq>(
     cpus: &[usize],

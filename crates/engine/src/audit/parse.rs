@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use tripmeter_model::audit::{Interrupts, Throttled};
 
-/// The kernel counts processor time in these, for programs.
+/// The kernel counts CPU time in these, for programs.
 pub(super) const TICK_NS: u64 = 10_000_000;
-/// More processors than any kernel is built for.
+/// More CPUs than any kernel is built for.
 const MOST_CPUS: usize = 1 << 16;
 
 /// A list as `0-2,5`; empty if the text is.
@@ -31,7 +31,7 @@ pub fn cpu_list(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
-/// Processors as a list: `0-2,5`.
+/// CPUs as a list: `0-2,5`.
 pub(super) fn written(cpus: &[usize]) -> String {
     let mut sorted = cpus.to_vec();
     sorted.sort_unstable();
@@ -43,14 +43,14 @@ pub(super) fn written(cpus: &[usize]) -> String {
     runs.collect::<Vec<_>>().join(",")
 }
 
-/// Processor time since boot.
+/// CPU time since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct CpuTime {
     pub busy_ns: u64,
     pub steal_ns: u64,
 }
 
-/// Of each processor.
+/// Of each CPU.
 ///
 /// # Source
 /// `/proc/stat` of proc(5): user, nice, system, idle, iowait, irq, softirq, steal; guests are among user and nice.
@@ -80,10 +80,10 @@ pub(super) fn pressure(text: &str) -> Option<u64> {
     total.parse::<u64>().ok()?.checked_mul(1000)
 }
 
-/// Of each processor, since boot.
+/// Of each CPU, since boot.
 ///
 /// # Source
-/// `/proc/interrupts` of proc(5). Numbered lines are devices, but for timers of Arm processors.
+/// `/proc/interrupts` of proc(5). Numbered lines are devices, but for timers of Arm CPUs.
 pub(super) fn interrupts(text: &str) -> Option<BTreeMap<usize, Interrupts>> {
     let mut lines = text.lines();
     let columns = lines.next()?.split_whitespace().map(|column| column.strip_prefix("CPU")?.parse().ok());
@@ -130,7 +130,7 @@ pub(super) fn process(text: &str) -> Option<Stat> {
     Stat::from_read(is_named.then_some(text.as_bytes())?).ok()
 }
 
-/// Processor time of a process so far.
+/// CPU time of a process so far.
 pub(super) fn cpu_time_ns(process: &Stat) -> u64 {
     process.utime.saturating_add(process.stime).saturating_mul(TICK_NS)
 }
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_processors_are_read_and_written() {
+    fn lists_of_cpus_are_read_and_written() {
         assert_eq!(cpu_list(" 0-2,5\n"), Some(vec![0, 1, 2, 5]));
         assert_eq!(cpu_list("\n"), Some(Vec::new()));
         for wrong in ["(null)", "0-", "-1", "2-0", "1,,2", "0-4294967295", "0-99999999999999999999", "0 1"] {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_is_read_per_processor() {
+    fn cpu_time_is_read_per_cpu() {
         let text = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 3 100 100 4 5 6 7 7\ncpu10 0 0 0 0 0 0 0 1 0 0\nintr 5 6\n";
         let cpus = stat(text).unwrap();
         assert_eq!(cpus[&0], CpuTime { busy_ns: 15 * TICK_NS, steal_ns: 6 * TICK_NS });
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupts_are_told_apart() {
+    fn interrupts_are_distinguished() {
         let text = "           CPU0       CPU2       \n \
             24:          1          0  IO-APIC   5-edge      ACPI:Ged\n \
             30:        100        200     GICv3  27 Level     arch_timer\n\

@@ -6,7 +6,7 @@ use crate::os::{self, Whose};
 use std::collections::BTreeSet;
 use tripmeter_model::audit::{CheckInfo, ProcessActivity};
 
-/// Per second of processor time. Now and then the kernel itself has something to do.
+/// Per second of CPU time. Now and then the kernel itself has something to do.
 const MOST_SWITCHES_PER_S: f64 = 50.0;
 
 pub(super) const CHECKS: &[MachineCheck] = &[
@@ -14,8 +14,8 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "affinity",
             source: "/proc/self/status: Cpus_allowed_list; the same of each process or thread that measured",
-            limit: "warn if there is one processor only or the kernel was to choose, fail if a process could leave its own",
-            fix: "start it with more processors: taskset -pc 0-1 $$ (docker: --cpuset-cpus=0-1)",
+            limit: "warn if there is one CPU only or the kernel was to choose, fail if a process could leave its own",
+            fix: "start it with more CPUs: taskset -pc 0-1 $$ (docker: --cpuset-cpus=0-1)",
         },
         read: affinity,
     },
@@ -32,7 +32,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "context-switches",
             source: "getrusage of each process or thread that measured",
-            limit: "warn above 50 involuntary ones per second of processor time",
+            limit: "warn above 50 involuntary ones per second of CPU time",
             fix: "stop what else runs, or bind it elsewhere: taskset -pc OTHERS PID",
         },
         read: switches,
@@ -120,11 +120,11 @@ fn affinity(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
         let cpus = parse::written(process.cpus.as_deref().unwrap_or_default());
         let planned =
             process.planned_cpus.as_deref().map_or(String::new(), |own| format!(", not {}", parse::written(own)));
-        let value = format!("{} could run on processors {cpus}{planned}", process.who);
+        let value = format!("{} could run on CPUs {cpus}{planned}", process.who);
         return Ok(Reading::fail(value).mended_by(fix()));
     }
     let allowed = allowed(observed.root, "proc/self")?;
-    let value = format!("processors {} allowed, {} used", parse::written(&allowed), parse::written(observed.cpus));
+    let value = format!("CPUs {} allowed, {} used", parse::written(&allowed), parse::written(observed.cpus));
     let is_free = |process: &&ProcessActivity| {
         process.planned_cpus.is_none() && process.cpus.as_ref().is_some_and(|cpus| cpus.len() > 1)
     };
@@ -144,7 +144,7 @@ fn policy(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     Ok(Reading::good_if(is_usual && other.is_none(), value))
 }
 
-/// Switches per second of processor time.
+/// Switches per second of CPU time.
 fn rate(process: &ProcessActivity) -> f64 {
     // A process that hardly ran was hardly disturbed.
     process.involuntary_switches as f64 / (process.cpu_time_ns as f64 / 1e9).max(0.1)

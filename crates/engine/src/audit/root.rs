@@ -48,7 +48,7 @@ impl Root {
         self.parsed(file, |text| text.parse().ok())
     }
 
-    /// A file with a list of processors.
+    /// A file with a list of CPUs.
     pub(super) fn list(&self, file: &str) -> Result<Vec<usize>, Hidden> {
         self.parsed(file, parse::cpu_list)
     }
@@ -62,7 +62,7 @@ impl Root {
     }
 }
 
-/// The folder of a processor.
+/// The folder of a CPU.
 pub(super) fn cpu_folder(cpu: usize) -> String {
     format!("sys/devices/system/cpu/cpu{cpu}")
 }

@@ -1,5 +1,5 @@
-//! The hiccup spin: a thread on each processor reads the clock and nothing else. Where two readings are far apart,
-//! somebody else had the processor.
+//! The hiccup spin: a thread on each CPU reads the clock and nothing else. Where two readings are far apart,
+//! somebody else had the CPU.
 
 use super::process;
 use crate::clock::{Clock, ClockSource, Monotonic, Timebase, Tsc};
@@ -14,10 +14,10 @@ use tripmeter_model::manifest::ClockInfo;
 const THRESHOLD_NS: u64 = 1000;
 /// Nor are gaps of fewer readings than this: reading some clocks takes long.
 const THRESHOLD_READINGS: f64 = 20.0;
-/// Longest gap that is told from longer ones.
+/// Longest gap that is distinguished from longer ones.
 const LONGEST_NS: u64 = 600_000_000_000;
 
-/// Spins on all these processors at the same time.
+/// Spins on all these CPUs at the same time.
 pub(super) fn spin(
     cpus: &[usize],
     duration: Duration,
@@ -33,7 +33,7 @@ pub(super) fn spin(
             ClockSource::Monotonic => gaps(&Monotonic, timebase, duration, threshold_ns),
         };
         (hiccups.cpu, hiccups.not_bound) = (cpu, not_bound);
-        (hiccups, process::this_thread(&format!("spin on processor {cpu}"), os::Whose::Thread))
+        (hiccups, process::this_thread(&format!("spin on CPU {cpu}"), os::Whose::Thread))
     };
     std::thread::scope(|scope| {
         // A thread that cannot be started is missing in what is returned.

@@ -12,7 +12,7 @@ Max realtime priority     0                    0
 ";
 const STAT: &str = "9 (tripmeter) R 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 25 5 1 0 9 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0";
 
-/// A laptop as it is delivered: the processors 0 and 2, 1 and 3 share cores.
+/// A laptop as it is delivered: the CPUs 0 and 2, 1 and 3 share cores.
 const LAPTOP: &[(&str, &str)] = &[
     ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
     ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance\n"),
@@ -83,7 +83,7 @@ fn of<'a>(findings: &'a [Finding], check: &str) -> &'a Finding {
 }
 
 #[test]
-fn a_laptop_is_told_what_is_wrong_and_what_would_mend_it() {
+fn findings_of_a_laptop_say_what_is_wrong_and_how_to_fix_it() {
     let findings = audited(LAPTOP, &[0, 1], &quiet(&[0, 1]));
     for (check, level, value, fix) in [
         (
@@ -103,7 +103,7 @@ fn a_laptop_is_told_what_is_wrong_and_what_would_mend_it() {
         ("c-states", Level::Warn, "0: deepest C6, 300 µs to wake, 1: deepest POLL, 0 µs to wake", "idle-set -D 10"),
         ("isolation", Level::Info, "not isolated, not without tick", "isolcpus=0-1"),
         ("numa", Level::Info, "node0 of 1 nodes; balancing not visible here", ""),
-        ("affinity", Level::Info, "processors 0-3 allowed, 0-1 used", ""),
+        ("affinity", Level::Info, "CPUs 0-3 allowed, 0-1 used", ""),
         ("scheduling-policy", Level::Warn, "other, nice 5", "renice -n 0"),
         ("limit-memlock", Level::Warn, "8M", "ulimit -l unlimited"),
         ("limit-rtprio", Level::Info, "0: no real-time priority", "ulimit -r 99"),
@@ -173,12 +173,12 @@ fn nonsense_is_not_visible_either() {
 }
 
 #[test]
-fn processors_of_one_core_or_of_two_nodes_are_warned_of() {
+fn cpus_of_one_core_or_of_two_nodes_are_warned_of() {
     let mut files = LAPTOP.to_vec();
     files.push(("sys/devices/system/cpu/cpu2/topology/thread_siblings_list", "0,2\n"));
     let findings = audited(&files, &[0, 2], &quiet(&[0, 2]));
     let finding = of(&findings, "smt-siblings");
-    assert_eq!((finding.level, finding.value.as_str()), (Level::Warn, "processors 0,2 share a core"));
+    assert_eq!((finding.level, finding.value.as_str()), (Level::Warn, "CPUs 0,2 share a core"));
     files.retain(|(name, _)| !name.contains("/node0/"));
     files.extend([
         ("sys/devices/system/node/node0/cpulist", "0-1\n"),
@@ -224,7 +224,7 @@ fn what_happened_meanwhile_warns_and_fails_by_its_share() {
         activity.throttled = Some(Throttled { periods, time_ns: periods * 1_000_000 });
         of(&audited(&files, &[0, 1], &activity), "cgroup-throttling").clone()
     };
-    assert_eq!(throttled(0).value, "not throttled; quota of 1.50 processors (/sys/fs/cgroup)");
+    assert_eq!(throttled(0).value, "not throttled; quota of 1.50 CPUs (/sys/fs/cgroup)");
     assert_eq!((throttled(0).level, throttled(9).level), (Level::Warn, Level::Fail));
 }
 
@@ -242,7 +242,7 @@ fn a_quota_is_a_warning_without_a_second_reading() {
     // Without any reading, and with two that do not show the counters.
     for activity in [None, Some(&quiet(&[0, 1]))] {
         let least = read("150000 100000\n", activity);
-        let value = "quota of 1.50 processors (/sys/fs/cgroup); whether it throttled is not visible here";
+        let value = "quota of 1.50 CPUs (/sys/fs/cgroup); whether it throttled is not visible here";
         assert_eq!((least.level, least.visible, least.value.as_str()), (Level::Warn, true, value));
         assert!(least.fix.is_some_and(|fix| fix.contains("CPUQuota=")));
         for enough in ["200000 100000\n", "max 100000\n"] {
@@ -252,7 +252,7 @@ fn a_quota_is_a_warning_without_a_second_reading() {
 }
 
 #[test]
-fn processes_that_left_their_processors_or_were_disturbed_are_named() {
+fn processes_that_left_their_cpus_or_were_disturbed_are_named() {
     let (_folder, root) = tree(LAPTOP);
     let process = |who: &str, cpus: &[usize], involuntary_switches, major_faults| ProcessActivity {
         who: who.to_owned(),
@@ -282,14 +282,14 @@ fn processes_that_left_their_processors_or_were_disturbed_are_named() {
     }
     let bad = audited(&[process("leader of uds", &[0], 400, 3), process("follower of uds", &[0, 1, 2], 0, 0)]);
     assert_eq!(of(&bad, "affinity").level, Level::Fail);
-    assert_eq!(of(&bad, "affinity").value, "follower of uds could run on processors 0-2");
+    assert_eq!(of(&bad, "affinity").value, "follower of uds could run on CPUs 0-2");
     let planned = |cpus: &[usize], own: Option<usize>| ProcessActivity {
         planned_cpus: own.map(|cpu| vec![cpu]),
         ..process("leader of uds", cpus, 0, 0)
     };
     let of_leader = |leader: ProcessActivity| of(&audited(&[leader]), "affinity").clone();
     let left = of_leader(planned(&[0, 1], Some(0)));
-    assert_eq!((left.level, left.value.as_str()), (Level::Fail, "leader of uds could run on processors 0-1, not 0"));
+    assert_eq!((left.level, left.value.as_str()), (Level::Fail, "leader of uds could run on CPUs 0-1, not 0"));
     assert_eq!(of_leader(planned(&[0], Some(0))).level, Level::Info);
     let free = of_leader(planned(&[0, 1], None));
     assert_eq!(free.level, Level::Warn);

@@ -1,4 +1,4 @@
-//! Where the processors are, what shares them, and how they sleep.
+//! Where the CPUs are, what shares them, and how they sleep.
 
 use super::kernel::is_guest;
 use super::root::{Hidden, cpu_folder};
@@ -14,8 +14,8 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "smt-siblings",
             source: "/sys/devices/system/cpu/cpu*/topology/thread_siblings_list, and /proc/stat of the siblings, difference",
-            limit: "warn if two of the processors share a core, or if a sibling is busy for more than 5 % of the time",
-            fix: "tripmeter run --leader-cpu N --follower-cpu M with processors of two cores",
+            limit: "warn if two of the CPUs share a core, or if a sibling is busy for more than 5 % of the time",
+            fix: "tripmeter run --leader-cpu N --follower-cpu M with CPUs of two cores",
         },
         read: siblings,
     },
@@ -41,8 +41,8 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "numa",
             source: "/sys/devices/system/node/node*/cpulist, /proc/sys/kernel/numa_balancing",
-            limit: "warn if the processors are of several nodes",
-            fix: "tripmeter run --leader-cpu N --follower-cpu M with processors of one node",
+            limit: "warn if the CPUs are of several nodes",
+            fix: "tripmeter run --leader-cpu N --follower-cpu M with CPUs of one node",
         },
         read: numa,
     },
@@ -57,11 +57,11 @@ fn siblings(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let lists = observed.cpus.iter().map(|&cpu| read(cpu)).collect::<Result<Vec<_>, _>>()?;
     let among = |list: &Vec<usize>| list.iter().any(|sibling| observed.cpus.contains(sibling));
     if lists.iter().any(among) {
-        return Ok(Reading::warn(format!("processors {} share a core", parse::written(observed.cpus))));
+        return Ok(Reading::warn(format!("CPUs {} share a core", parse::written(observed.cpus))));
     }
     let siblings: Vec<usize> = lists.into_iter().flatten().collect();
     if siblings.is_empty() {
-        return of_host(observed, "which of its processors share a core")?.map_or(Ok(Reading::good("none")), Err);
+        return of_host(observed, "which of its CPUs share a core")?.map_or(Ok(Reading::good("none")), Err);
     }
     let activity = observed.activity()?;
     let busy_ns = activity.cpus.iter().filter_map(|cpu| cpu.sibling_busy_ns).max();
@@ -127,7 +127,7 @@ fn numa(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
         }
     }
     if used.is_empty() {
-        return Err(format!("/{folder} shows no node of the processors"));
+        return Err(format!("/{folder} shows no node of the CPUs"));
     }
     let balancing = match observed.root.number("proc/sys/kernel/numa_balancing") {
         Ok(0) => "off",

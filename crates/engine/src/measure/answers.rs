@@ -52,7 +52,7 @@ pub trait Answers {
     }
 }
 
-/// Answers of several followers, told apart by the index in the header.
+/// Answers of several followers, distinguished by the index in the header.
 #[derive(Debug, Default)]
 pub struct SeveralFollowers {
     trackers: Vec<Tracker>,
@@ -70,7 +70,7 @@ pub struct SeveralFollowers {
     silent: Option<u32>,
 }
 
-/// Most followers of a sub-experiment: so many are told apart.
+/// Most followers of a sub-experiment: so many can be distinguished.
 pub const MOST_FOLLOWERS: u32 = u64::BITS;
 
 impl SeveralFollowers {
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn one_damaged_and_one_lost_cannot_be_told_apart_but_are_counted() {
+    fn one_damaged_and_one_lost_cannot_be_distinguished_but_are_counted() {
         let mut several = SeveralFollowers::new(2);
         several.begin(0);
         several.sent();

@@ -170,7 +170,7 @@ mod tests {
             arrivals.count::<TouchFull>(&Message { data, length: 32, token: null_mut() });
         }
         let Arrived { received, damaged, duplicated, .. } = arrivals.counts;
-        // Message 3 comes again, intact; which of 1 to 4 the damaged header belonged to cannot be told.
+        // Message 3 comes again, intact; which of 1 to 4 the damaged header belonged to is unknown.
         assert_eq!((received, damaged, duplicated), (2, 2, 1));
         assert!(arrivals.is_complete(4));
     }

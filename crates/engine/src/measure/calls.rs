@@ -27,7 +27,7 @@ pub enum CallEnd {
     Stopped,
 }
 
-/// What came of the calls of a client, in the order in which they were made.
+/// The calls of a client and their outcomes, in the order in which they were made.
 #[derive(Debug)]
 pub struct Made {
     /// When each was made, in ticks.
@@ -253,7 +253,7 @@ impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
 /// comes for a moment.
 ///
 /// # Errors
-/// Those of `work`.
+/// If `work` fails.
 pub fn called_back<L: Link, C: Clock, T: TouchKind, S: Timetable, O>(
     inbox: &Inbox,
     trips: &mut Trips<'_, L, C, Tracker, false>,

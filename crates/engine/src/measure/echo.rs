@@ -125,7 +125,7 @@ mod tests {
         fn release(&mut self, _: Message) {}
     }
 
-    /// Damages the message as soon as it is told of.
+    /// Damages each message as soon as it comes.
     struct Damaging(*mut u8);
 
     impl Stamps for Damaging {

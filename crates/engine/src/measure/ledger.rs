@@ -1,4 +1,4 @@
-//! What a sink keeps of the messages that come: of one stream, or of those of several publishers.
+//! What a sink keeps of the messages that come: of one stream, or of several publishers' streams.
 
 use super::Shared;
 use super::arrivals::Arrivals;
@@ -20,7 +20,7 @@ pub trait Ledger {
     /// What has come so far, of all streams.
     fn counts(&self) -> Arrived;
 
-    /// True if nothing is missing up to the last message of each stream, whose numbers the leader has told.
+    /// True if nothing is missing up to the last message of each stream, whose numbers the leader has sent.
     fn is_complete(&self) -> bool;
 
     /// True if the last message of each stream, or a later one, has come.
@@ -36,7 +36,7 @@ pub struct Single<'a, N> {
 }
 
 impl<'a, N: Notes> Single<'a, N> {
-    /// Nothing has come of the stream that begins with message `first`; `shared` is told the number of its last.
+    /// Begins with no message of the stream, whose first has number `first`; `shared` gets the number of its last.
     pub fn new(first: u64, shared: &'a Shared, notes: N) -> Self {
         Self { notes, arrivals: Arrivals::new(first), shared }
     }
@@ -68,7 +68,7 @@ impl<N: Notes> Ledger for Single<'_, N> {
     }
 }
 
-/// The streams of several publishers, told apart by the index in our header.
+/// The streams of several publishers, distinguished by the index in our header.
 pub struct SeveralPublishers<'a, C> {
     clock: C,
     now: u64,
@@ -80,7 +80,7 @@ pub struct SeveralPublishers<'a, C> {
 }
 
 impl<'a, C: Clock + Copy> SeveralPublishers<'a, C> {
-    /// Nothing has come of the messages of each publisher, which begin with number `first`; `shared` is told the number of
+    /// Begins with no message of any publisher; their first have number `first`; `shared` gets the number of
     /// the last of each.
     pub fn new(clock: C, first: u64, logs: Vec<ArrivalLog<'a>>, shared: &'a [Shared]) -> Self {
         let stream = |(publisher, log)| (Arrivals::of(first, publisher), Arrival::new(clock, first, log));
@@ -88,7 +88,7 @@ impl<'a, C: Clock + Copy> SeveralPublishers<'a, C> {
         Self { clock, now: 0, streams, nobodys: Arrived::default(), latest: None, shared }
     }
 
-    /// What came of each publisher, and what of nobody.
+    /// What arrived from each publisher, and from none.
     pub fn into_parts(self) -> (Vec<Arrived>, Arrived) {
         (self.streams.iter().map(|(arrivals, _)| arrivals.counts).collect(), self.nobodys)
     }

@@ -119,7 +119,7 @@ impl ArrivalMemory {
         Ok(Self { memory: SharedMemory::open(place, begin..end)?, counts })
     }
 
-    /// The log of each stream: at the leader those of that follower; at a follower, of which this is the first, its own.
+    /// The log of each stream: at the leader, of that follower; at a follower, where this is the first, its own.
     pub fn logs(&mut self, follower: u32) -> Vec<ArrivalLog<'_>> {
         let part = part_bytes(&self.counts).unwrap_or(0) as usize;
         let messages = self.counts.iter().sum::<u64>() as usize;

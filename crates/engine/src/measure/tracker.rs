@@ -86,7 +86,7 @@ impl Tracker {
     fn stray<T: TouchKind>(&mut self, message: &Message, awaited: u64) -> bool {
         let header = message::header(message);
         let Some((header, kind)) = header.and_then(|header| Some((header, header.intact(message.length)?))) else {
-            // Whose answer it was cannot be told; with one message in flight it is that one's.
+            // Whose answer it was is unknown; with one message in flight it is that one's.
             self.counts.damaged += 1;
             return true;
         };

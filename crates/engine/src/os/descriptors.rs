@@ -60,8 +60,8 @@ pub fn addresses(fd: RawFd) -> Option<(SocketAddr, SocketAddr)> {
     Some((own_address(fd)?, getpeername(fd).ok()??.try_into().ok()?))
 }
 
-/// Bytes given to this connection to send, each once, and received over it, since it was made. Before Linux 4.19, those of
-/// the first that the peer has acknowledged.
+/// Bytes given to this connection to send, each once, and received over it, since it was made. Before Linux 4.19, only
+/// sent bytes that the peer has acknowledged.
 ///
 /// # Source
 /// `struct tcp_info` of linux/tcp.h: `tcpi_bytes_acked`, `tcpi_bytes_received`, `tcpi_notsent_bytes`, `tcpi_bytes_sent`,
@@ -93,7 +93,7 @@ pub fn file_position(fd: RawFd) -> Option<u64> {
     rustix::fs::tell(borrowed(fd)).ok()
 }
 
-/// Bytes that can be read: all of them, or those of the next datagram. 0 where that is not known, as of a listening socket.
+/// Bytes that can be read: all, or the next datagram's. 0 where that is not known, as of a listening socket.
 pub fn unread_bytes(fd: RawFd) -> u64 {
     rustix::io::ioctl_fionread(borrowed(fd)).unwrap_or(0)
 }

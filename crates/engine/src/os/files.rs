@@ -80,8 +80,8 @@ pub fn lock_file(file: &File, exclusive: bool) -> io::Result<bool> {
 /// # Errors
 /// If the file cannot be locked at all.
 pub fn lock_file_to_start(file: &File) -> io::Result<bool> {
-    // The standard library has locks of flock(2) only, of which [`lock_file`] has taken one, and rustix those of a whole
-    // process, which end with any descriptor of the file.
+    // The standard library has locks of flock(2) only, of which [`lock_file`] has taken one. The locks of rustix are a
+    // whole process's, and end with any descriptor of the file.
     // SAFETY: all-zero is a valid lock description: the whole file, no process.
     let mut whole: libc::flock = unsafe { std::mem::zeroed() };
     whole.l_type = libc::F_WRLCK as libc::c_short;

@@ -84,7 +84,7 @@ pub fn usage(whose: Whose) -> Used {
     }
 }
 
-/// Processor time of another process so far, all its threads, in nanoseconds; `None` if it has ended.
+/// CPU time of another process so far, all its threads, in nanoseconds; `None` if it has ended.
 pub fn process_cpu_ns(pid: u32) -> Option<u64> {
     // rustix knows no clocks of processes.
     let (mut clock, mut time) = (0, libc::timespec { tv_sec: 0, tv_nsec: 0 });
@@ -138,7 +138,7 @@ pub fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// Whether `/proc` shows the processes of this namespace, and not those of another one it was mounted for.
+/// Whether `/proc` shows the processes of this namespace, not of another one that it was mounted for.
 fn shows_own_processes() -> bool {
     static SHOWN: OnceLock<bool> = OnceLock::new();
     *SHOWN

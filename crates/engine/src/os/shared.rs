@@ -177,7 +177,7 @@ impl SharedPage {
     }
 }
 
-/// Makes the processors look every page up again. They note a touch only then, and the kernel leaves what they remember
+/// Makes the CPUs look every page up again. They note a touch only then, and the kernel leaves what they remember
 /// when it forgets the notes. Unmapping more pages than it cares to name one by one makes it drop everything.
 pub(crate) fn forget_translations() {
     let Ok(mut memory) = MmapMut::map_anon(1 << 20) else { return };

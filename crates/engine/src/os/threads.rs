@@ -10,35 +10,35 @@ use std::thread::Thread;
 /// The signal that interrupts an overdue blocking call of a measuring thread.
 pub(super) const INTERRUPT: libc::c_int = libc::SIGUSR2;
 
-/// Processors that this thread may use, ascending.
+/// CPUs that this thread may use, ascending.
 pub fn allowed_cpus() -> Vec<usize> {
     let set = thread::sched_getaffinity(None).unwrap_or_default();
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
 }
 
-/// Number of processors of the machine.
+/// Number of CPUs of the machine.
 pub fn online_cpus() -> usize {
     // rustix has no such call, and what the standard library counts are the allowed ones.
     // SAFETY: asks for a number.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
 }
 
-/// Binds this thread, and threads that it starts later, to one processor.
+/// Binds this thread, and threads that it starts later, to one CPU.
 ///
 /// # Errors
-/// If the processor does not exist or is not allowed.
+/// If the CPU does not exist or is not allowed.
 pub fn pin_thread(cpu: usize) -> io::Result<()> {
     confine(None, &[cpu])
 }
 
-/// Lets a thread, and those that it starts later, run on these processors only; none is the calling one.
+/// Lets a thread, and those that it starts later, run on these CPUs only; none is the calling one.
 fn confine(thread: Option<Pid>, cpus: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     cpus.iter().for_each(|&cpu| set.set(cpu));
     Ok(thread::sched_setaffinity(thread, &set)?)
 }
 
-/// Lets all threads of this process, and those that they start later, run on these processors only.
+/// Lets all threads of this process, and those that they start later, run on these CPUs only.
 ///
 /// # Errors
 /// If none of them exists and is allowed, or the threads cannot be listed.
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_can_be_pinned_to_each_allowed_processor_only() {
+    fn a_thread_can_be_pinned_to_each_allowed_cpu_only() {
         for cpu in allowed_cpus() {
             std::thread::spawn(move || {
                 pin_thread(cpu).unwrap();

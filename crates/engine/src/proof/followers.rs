@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_followers_those_with_the_worst_verdict_are_told() {
+    fn of_many_followers_the_ones_with_the_worst_verdict_are_reported() {
         let verdict = |follower| if follower % 100 == 99 { Verdict::Failed } else { Verdict::Proven };
         let all = of_all((0..512).map(|follower| proof(verdict(follower), "x")).collect());
         assert_eq!(all.verdict, Verdict::Failed);

@@ -59,7 +59,7 @@ fn processes(observed: &Observations) -> Option<Judgement> {
     }
 }
 
-/// Messages that did not come leave no trace: a system may lose them while others keep it from the processors.
+/// Messages that did not come leave no trace: a system may lose them while others keep it from the CPUs.
 fn lost(observed: &Observations) -> Option<Judgement> {
     let (came, all) = (observed.follower.received_messages, observed.claim.messages);
     (!is_most(came, all)).then(|| not_visible(format!("only {came} of {all} messages came")))
@@ -102,7 +102,7 @@ fn carried_by_kernel(observed: &Observations) -> Option<String> {
     written.map(|flow| format!("{} went by read and write", amount(flow.most)))
 }
 
-/// Those of some kinds that both sides hold, and that could have carried the payload.
+/// The kinds that both sides hold, and that could have carried the payload.
 fn carriers(observed: &Observations, kinds: &[Path]) -> Vec<Path> {
     let mut held: Vec<_> = kinds.iter().copied().filter(|&path| observed.both_hold(path) != Some(false)).collect();
     // Bytes or datagrams of everybody together that were too few for the messages were too few for ours.
@@ -158,7 +158,7 @@ fn memory(observed: &Observations) -> Judgement {
 fn shared_memory(observed: &Observations) -> Judgement {
     let places = zero_copy(observed, false);
     if observed.claim.zero_copy {
-        // The same place is proof by itself; bytes that went over a socket besides are a contradiction all the same.
+        // The same place is proof by itself; bytes that also went over a socket are a contradiction all the same.
         return match places.0 {
             Verdict::Proven => {
                 has_volume(observed).then(|| carried_by_kernel(observed)).flatten().map_or(places, failed)
@@ -200,7 +200,8 @@ fn has_volume(observed: &Observations) -> bool {
 
 fn too_little(observed: &Observations) -> Option<Judgement> {
     let bytes = amount(observed.claim.messages.saturating_mul(observed.claim.payload_bytes));
-    (!has_volume(observed)).then(|| not_visible(format!("{bytes} per direction is too little to be told from noise")))
+    (!has_volume(observed))
+        .then(|| not_visible(format!("{bytes} per direction is too little to be distinguished from noise")))
 }
 
 fn kernel_object(observed: &Observations, path: Path) -> Judgement {

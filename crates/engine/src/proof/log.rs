@@ -6,7 +6,7 @@
 //! | what stands where lines are to go: a regular file, or the very FIFO that the host made | file or pipe |
 //! | its size, and the bytes read from it by another process | that the lines are there |
 //! | `wchar` of the logging process | that it wrote as much itself, by `write` |
-//! | a descriptor of the process on it, open for writing | who holds it; told, not judged: it may be opened for each line |
+//! | a descriptor of the process on it, open for writing | the holder; shown, not judged: it may be opened for each line |
 
 use super::observations::amount;
 use super::sys::Counters;
@@ -166,7 +166,7 @@ fn verdict(probe: &LogProbe, seen: &LogSeen, counts: &Counts, lines: &Lines) -> 
     match counts.received {
         received if received == probe.calls => {}
         received if probe.lossy && received >= probe.calls.div_ceil(2) => {}
-        // What it lost cannot be told from what went elsewhere.
+        // What it lost cannot be distinguished from what went elsewhere.
         1.. if probe.lossy => return (Verdict::NotVisible, format!("{came}, and it may lose some")),
         _ => return failed(came),
     }

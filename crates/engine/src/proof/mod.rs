@@ -87,7 +87,7 @@ pub struct Claim {
 /// Largest payload worth sending: one datagram or two hold it, and it is well above any control message.
 pub const MOST_PAYLOAD_BYTES: u64 = 64 * 1024;
 
-/// Least bytes per direction that can be told from what a system sends on its own account, such as heartbeats, log
+/// Least bytes per direction that can be distinguished from what a system sends by itself, such as heartbeats, log
 /// lines and wake-ups, some ten kilobytes in this time.
 const LEAST_BYTES: u64 = 256 * 1024;
 

@@ -13,7 +13,7 @@ const MOST_TENTHS: u64 = 9;
 /// One part in so many is "little": a payload cannot hide in it, and wake-ups of 8 bytes per message stay below it.
 const LITTLE_PART: u64 = 4;
 
-/// Pages are touched as a whole: only from so many bytes is a payload told from a few control structures.
+/// Pages are touched as a whole: only so many bytes distinguish a payload from a few control structures.
 const LEAST_TOUCHED_BYTES: u64 = 32 * 1024;
 
 /// Whether nearly all of `whole` is there.

@@ -105,7 +105,7 @@ fn loopback_bytes(dev: &str) -> Option<u64> {
     Some(interfaces.remove("lo")?.recv_bytes)
 }
 
-/// Datagrams read by any program, over IPv4 and IPv6. procfs would want all counters, those of UDP-Lite too, which a kernel
+/// Datagrams read by any program, over IPv4 and IPv6. procfs would want all counters, UDP-Lite's too, which a kernel
 /// may be built without.
 fn udp_datagrams(snmp: &str, snmp6: &str) -> Option<u64> {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Udp:"));
@@ -136,7 +136,7 @@ pub(super) fn descriptors() -> io::Result<Vec<Descriptor>> {
     Ok(found)
 }
 
-/// Bytes that wait in an object to be taken: all of them, or those of the next datagram.
+/// Bytes that wait in an object to be taken: all, or the next datagram's.
 pub(super) fn waiting_bytes(descriptor: &Descriptor) -> u64 {
     match descriptor.path {
         Path::File => 0,

@@ -88,7 +88,7 @@ fn a_prober_that_cannot_be_started_is_our_fault() {
 }
 
 #[test]
-fn a_missing_library_is_told_from_other_faults() {
+fn a_missing_library_is_distinguished_from_other_faults() {
     let open = |why: &str| LoadError::Open("/x/tripmeter_y.so".into(), why.to_owned());
     let why = "libiox.so.2: cannot open shared object file: No such file or directory";
     assert_eq!(child::library_missed_by(&open(why)).as_deref(), Some("libiox.so.2"));

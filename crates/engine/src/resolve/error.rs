@@ -97,11 +97,11 @@ pub enum Problem {
     TooManyRawSamples { samples: u64, most: u64 },
     #[error(transparent)]
     Payload(#[from] PayloadError),
-    #[error("processor {cpu} for the {role} does not exist or is not allowed to this process; choose one of {allowed}")]
+    #[error("CPU {cpu} for the {role} does not exist or is not allowed to this process; choose one of {allowed}")]
     Cpu { role: &'static str, cpu: usize, allowed: String },
-    #[error("'{0}' is not a list of processors as 0-2 or 0,2 (--cpus)")]
+    #[error("'{0}' is not a list of CPUs as 0-2 or 0,2 (--cpus)")]
     NotCpus(String),
-    #[error("processor {cpu} does not exist or is not allowed to this process; choose of {allowed} (--cpus)")]
+    #[error("CPU {cpu} does not exist or is not allowed to this process; choose of {allowed} (--cpus)")]
     CpuOfList { cpu: usize, allowed: String },
     #[error("'--cpus' lets the kernel choose of a list; leave --leader-cpu and --follower-cpu out, or --cpus")]
     CpusAndCpu,
@@ -109,7 +109,7 @@ pub enum Problem {
         "'--cpus' belongs to patterns 'channel', 'rpc' and 'log', not to '{0}'; use --leader-cpu and --follower-cpu"
     )]
     CpusOf(Pattern),
-    #[error("cannot read which processors this process may use: {0}")]
+    #[error("cannot read which CPUs this process may use: {0}")]
     NoProcessors(String),
     #[error("cannot create a scratch folder: {0}; set TMPDIR to a folder that can be written")]
     NoScratch(String),

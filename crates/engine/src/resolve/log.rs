@@ -33,7 +33,7 @@ pub(super) fn check(common: &Common, pattern: Pattern) -> Result<(), Problem> {
     given.iter().find(|(_, is_given)| *is_given).map_or(Ok(()), |(flag, _)| Err(Problem::NotInLog(flag)))
 }
 
-/// Checks where lines go, and that those of one payload find room in a file of the scratch folder. They are removed before
+/// Checks where lines go, and that one payload's lines fit into a file of the scratch folder. They are removed before
 /// the next payload.
 pub(super) fn check_lines(
     variant: &Variant,

@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// This machine, as planning sees it.
 pub(super) struct Machine {
-    /// The processors that this process may use, in order, each with all that share its core.
+    /// The CPUs that this process may use, in order, each with all that share its core.
     pub processors: Vec<Processor>,
     /// Whether a program is found in `PATH`.
     pub has_program: fn(&str) -> bool,
@@ -35,7 +35,7 @@ impl Machine {
         Ok(Self { processors, has_program })
     }
 
-    /// Leader's and follower's processors: those asked for, or else two of different cores, or at least two, or one.
+    /// Leader's and follower's CPUs: those asked for, or else two of different cores, or at least two, or one.
     pub fn place(&self, leader: Option<usize>, follower: Option<usize>) -> Result<(usize, usize), Problem> {
         for (role, cpu) in [("leader", leader), ("follower", follower)] {
             if let Some(cpu) = cpu.filter(|cpu| !self.processors.iter().any(|processor| processor.number == *cpu)) {
@@ -47,7 +47,7 @@ impl Machine {
         Ok((leader, follower.unwrap_or_else(|| self.apart_from(leader))))
     }
 
-    /// The processors of a list as the kernel writes them, each once.
+    /// The CPUs of a list as the kernel writes them, each once.
     pub fn list(&self, text: &str) -> Result<Vec<usize>, Problem> {
         let cpus = cpu_list(text).filter(|cpus| !cpus.is_empty());
         let mut cpus = cpus.ok_or_else(|| Problem::NotCpus(text.to_owned()))?;
@@ -62,7 +62,7 @@ impl Machine {
         }
     }
 
-    /// The processors of several followers: `asked` for all, or else those that are not the leader's, those of other cores
+    /// The CPUs of several followers: `asked` for all, or else any but the leader's, the CPUs of other cores
     /// first, and over again if there are too few.
     pub fn spread(&self, leader: usize, asked: Option<usize>, followers: u32) -> Vec<usize> {
         let others = || self.processors.iter().filter(|other| other.number != leader);
@@ -74,7 +74,7 @@ impl Machine {
         free.into_iter().cycle().map(|cpu| asked.unwrap_or(cpu)).take(followers as usize).collect()
     }
 
-    /// The first processor of another core, or else another one, or else the same.
+    /// The first CPU of another core, or else another one, or else the same.
     fn apart_from(&self, cpu: usize) -> usize {
         let others = || self.processors.iter().filter(|other| other.number != cpu);
         let other = others().find(|other| !other.core.contains(&cpu)).or_else(|| others().next());
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn processors_asked_for_are_taken_and_the_other_side_keeps_away() {
+    fn cpus_asked_for_are_taken_and_the_other_side_keeps_away() {
         let machine = machine(&[&[0, 1], &[2, 3]]);
         assert_eq!(machine.place(Some(3), None).unwrap(), (3, 0));
         assert_eq!(machine.place(None, Some(0)).unwrap(), (2, 0));
@@ -137,23 +137,23 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_that_is_not_allowed_is_refused_with_those_that_are() {
+    fn a_cpu_that_is_not_allowed_is_refused_and_the_allowed_ones_are_listed() {
         let error = machine(&[&[0], &[2]]).place(None, Some(1)).unwrap_err().to_string();
-        assert!(error.contains("processor 1 for the follower") && error.ends_with("choose one of 0, 2"), "{error}");
+        assert!(error.contains("CPU 1 for the follower") && error.ends_with("choose one of 0, 2"), "{error}");
     }
 
     #[test]
-    fn a_list_of_processors_is_of_those_that_are_allowed() {
+    fn a_list_of_cpus_holds_allowed_ones_only() {
         let machine = machine(&[&[0, 1], &[2, 3]]);
         assert_eq!(machine.list("2,0-1,1").unwrap(), [0, 1, 2]);
-        for (text, part) in [("", "--cpus"), ("0-", "'0-'"), ("3-1", "'3-1'"), ("1-4", "processor 4")] {
+        for (text, part) in [("", "--cpus"), ("0-", "'0-'"), ("3-1", "'3-1'"), ("1-4", "CPU 4")] {
             let error = machine.list(text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
         }
     }
 
     #[test]
-    fn this_machine_has_processors() {
+    fn this_machine_has_cpus() {
         assert!(!Machine::this().unwrap().processors.is_empty());
     }
 

@@ -262,7 +262,7 @@ fn counts_and_times_out_of_bounds_are_refused() {
         ("time_cap_s = nan", "time cap of NaN s"),
         ("loss_timeout_s = 0.0001", "0.001 to 600 s"),
         ("loss_timeout_s = 601.0", "601 s"),
-        ("leader_cpu = 2", "processor 2 for the leader"),
+        ("leader_cpu = 2", "CPU 2 for the leader"),
         ("follower_cpu = 9", "choose one of 0, 1"),
     ] {
         refuses(&format!("{line}\n{}", of(&["uds"])), 64, &[part]);
@@ -398,10 +398,10 @@ fn several_followers_are_planned_where_the_transport_reaches_them() {
         plan_of(&text, Unavailable::Refuse, reaching())
     };
     let plan = several("").unwrap();
-    assert_eq!(names(&plan), ["shm_ring_block_followers-3"], "who shares a processor does not poll by itself");
+    assert_eq!(names(&plan), ["shm_ring_block_followers-3"], "who shares a CPU does not poll by itself");
     let one = &plan.sub_experiments[0];
     assert_eq!((one.workload.followers(), one.follower_cpus.as_slice(), one.one_way), (3, [1, 1, 1].as_slice(), true));
-    assert!(plan.shared_processors(one).unwrap().contains("3 followers share processor 1:"));
+    assert!(plan.shared_processors(one).unwrap().contains("3 followers share CPU 1:"));
     let polling = several("wait = 'poll'\nfollower_cpu = 0\nleader_cpu = 0\n").unwrap();
     let one = &polling.sub_experiments[0];
     assert_eq!((one.wait, one.follower_cpus.as_slice()), (Wait::Poll, [0, 0, 0].as_slice()));

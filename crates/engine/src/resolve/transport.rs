@@ -52,7 +52,7 @@ impl Planner<'_> {
         }
         let follower_cpus = self.processors(workload.followers());
         let takes_turns = follower_cpus.iter().enumerate().any(|(at, cpu)| follower_cpus[..at].contains(cpu));
-        // At a fixed rate, little is there to be waited for busily; clients share processors.
+        // At a fixed rate, little is there to be waited for busily; clients share CPUs.
         let sleeps = matches!(task.pattern, Pattern::Channel | Pattern::Rpc);
         let wait = wait_of(variant, task.wait, takes_turns || sleeps)?;
         self.probe(candidate, &transport, task, wait)?;
@@ -81,7 +81,7 @@ impl Planner<'_> {
         Ok(sub_experiment)
     }
 
-    /// The processors of several followers; none of one, which has the plan's.
+    /// The CPUs of several followers; none of one, which has the plan's.
     fn processors(&self, followers: u32) -> Vec<usize> {
         let leader = self.plan.leader_cpu.unwrap_or_default();
         if followers > 1 { self.machine.spread(leader, self.follower_cpu, followers) } else { Vec::new() }
@@ -184,7 +184,7 @@ fn settle(candidate: &Candidate, given: &BTreeMap<String, String>) -> Result<Tra
 }
 
 /// The way asked for, or else the first that it can do of poll, block, callback; if it is to sleep, as where followers share
-/// a processor, which none may keep for itself, of block, callback, poll.
+/// a CPU, which none may keep for itself, of block, callback, poll.
 fn wait_of(variant: &Variant, asked: Option<Wait>, sleeps: bool) -> Result<Wait, Problem> {
     let mut order = Wait::ALL.to_vec();
     if sleeps {

@@ -3,7 +3,7 @@
 use crate::wire::FromLeader;
 use std::time::{Duration, Instant};
 
-/// Most words besides messages and payloads that count as movement before one of these moves again: an honest leader has
+/// Most words, apart from messages and payloads, that count as movement before one of these moves: an honest leader has
 /// a dozen phases.
 const MOST_WORDS: u32 = 100;
 

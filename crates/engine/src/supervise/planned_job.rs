@@ -7,7 +7,7 @@ use crate::wire::Job;
 use std::path::Path;
 use tripmeter_model::plan::SubExperiment;
 
-/// The processor of each follower; `None` if the kernel chooses.
+/// The CPU of each follower; `None` if the kernel chooses.
 fn follower_cpus(run: &Run<'_>, plan: &SubExperiment) -> Vec<Option<usize>> {
     match plan.workload.is_fan_out() {
         true => {

@@ -1,4 +1,4 @@
-//! Processor time of a measuring process, looked at from here, so that it does nothing for it.
+//! CPU time of a measuring process, looked at from here, so that it does nothing for it.
 
 use crate::clock::monotonic_ns;
 use crate::os;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Between two looks.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// A look: time of CLOCK_MONOTONIC, and processor time so far, both in nanoseconds.
+/// A look: time of CLOCK_MONOTONIC, and CPU time so far, both in nanoseconds.
 type CpuTimeReading = (u64, u64);
 
 /// A thread that looks every 100 ms, until it is dropped or the process has ended.
@@ -37,7 +37,7 @@ impl ProcessorTime {
         Some(Self { looks, stop, thread: Some(thread) })
     }
 
-    /// The most processor time between two looks within that time, in per cent of one core; `None` if there were none. What
+    /// The most CPU time between two looks within that time, in per cent of one core; `None` if there were none. What
     /// was seen before that time is forgotten.
     pub(super) fn most_percent(&self, begin_ns: u64, end_ns: u64) -> Option<f64> {
         let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,7 +20,7 @@ fn is_ended(result: &SubExperimentResult) -> bool {
 impl Begun {
     /// What counts of the manifest in a results folder: all rounds that were measured to their end. The one that was under
     /// way is measured anew, as its parts are to be measured one after the other; but if a part of it failed, it stays as
-    /// it is, so that the failure is still told.
+    /// it is, so that the failure is still reported.
     pub fn new(folder: PathBuf, mut manifest: Manifest) -> Self {
         let last = manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
         let (is_last, parts) =
@@ -46,7 +46,7 @@ impl Begun {
         let before = &self.manifest.environment;
         let parts = [
             ("kernel", &before.kernel, &environment.kernel),
-            ("processor", &before.cpu_model, &environment.cpu_model),
+            ("CPU", &before.cpu_model, &environment.cpu_model),
             ("clock", &before.clock.source, &environment.clock.source),
         ];
         if let Some((what, before, now)) = parts.into_iter().find(|(_, before, now)| before != now) {

@@ -28,13 +28,13 @@ use tripmeter_model::workload::Reply;
 
 /// How long processes may take to end after their last word.
 const ENDING_TIME: Duration = Duration::from_secs(5);
-/// How long a leader may take to notice that its follower has ended, besides the loss time-out.
+/// How long a leader may take to notice that its follower has ended, in addition to the loss time-out.
 const NOTICING_TIME: Duration = Duration::from_secs(5);
-/// The same if the follower has said why; and, besides the loss time-out, if a signal ended it, so that it cannot.
+/// The same if the follower has said why; and, in addition to the loss time-out, if a signal ended it.
 const EXPLAINING_TIME: Duration = Duration::from_secs(3);
 /// How often it is looked whether a silent leader has had its time, once a follower has ended.
 const LOOKING_TIME: Duration = Duration::from_millis(100);
-/// How long a leader may take to stop when asked to, besides the loss time-out.
+/// How long a leader may take to stop when asked to, in addition to the loss time-out.
 const STOPPING_TIME: Duration = Duration::from_secs(5);
 /// How long a transport may take to open and connect, whatever the watchdog says of measuring.
 const OPENING_TIME: Duration = OPEN_TIMEOUT.saturating_add(STOPPING_TIME);
@@ -147,7 +147,7 @@ struct ProcessGroup {
     replaced: Option<PayloadResult>,
     /// Bytes of `trials.jsonl` before its last line.
     trials_bytes: u64,
-    /// Under pattern `log`: the leader's processor time.
+    /// Under pattern `log`: the leader's CPU time.
     processor_time: Option<ProcessorTime>,
     part: Part,
     /// Shared memory may have grown for this payload, and may be open.

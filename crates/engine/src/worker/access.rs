@@ -15,7 +15,7 @@ use tripmeter_model::manifest::RefusalTrial;
 const LEAST_TIME: Duration = Duration::from_secs(2);
 /// And so many times as long as the true pair needed.
 const PATIENCE: u32 = 3;
-/// What a process takes to start and to end, besides trying.
+/// What a process takes to start and to end, in addition to trying.
 const PROCESS_TIME: Duration = Duration::from_secs(10);
 
 /// Longest that one trial lasts: joining, and then connecting.

@@ -85,7 +85,7 @@ impl Follower {
 
     pub(super) fn pin(&self, now: bool) -> Result<()> {
         match self.setup.cpu {
-            Some(cpu) if now => os::pin_thread(cpu).map_err(|error| Error::of(&format!("processor {cpu}"), error)),
+            Some(cpu) if now => os::pin_thread(cpu).map_err(|error| Error::of(&format!("CPU {cpu}"), error)),
             _ => Ok(()),
         }
     }

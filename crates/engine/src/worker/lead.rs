@@ -28,7 +28,7 @@ use tripmeter_model::workload::Reply;
 /// What a leader is to do that has written what was measured until a failure.
 const ENDING: &str = "end after a failure";
 
-/// Does a job; the supervisor, at the other end of `stream`, is told how it ended.
+/// Does a job, and tells the supervisor, at the other end of `stream`, how it ended.
 ///
 /// # Errors
 /// If the supervisor cannot be told.
@@ -183,7 +183,7 @@ impl Leader {
         let out_of_order = |leader: &Self| leader.controls.failed("the follower's messages are out of order");
         let addresses: tripmeter_abi::Result<Vec<_>> = lanes.iter_mut().map(|lane| lane.link().address()).collect();
         let mut addresses = addresses.map_err(|error| self.controls.transport_failed(&error))?;
-        // Of each follower, those of its links.
+        // The addresses of each follower's links.
         let mut peers = Vec::new();
         for opened in self.controls.recv_opening()? {
             let FromFollower::Opened { addresses: peer } = opened else { return Err(out_of_order(self)) };

@@ -47,13 +47,13 @@ impl Leader {
         self.variant.same_process
     }
 
-    /// Whether two processors hand anything over.
+    /// Whether two CPUs hand anything over.
     pub(super) fn has_handover(&self) -> bool {
         let shared_cpu = self.job.leader_cpu.is_some() && self.job.leader_cpu == self.job.follower_cpus[0];
         !shared_cpu && self.job.cpus.len() != 1 && crate::os::online_cpus() > 1
     }
 
-    /// With the first follower. `None` if both sides have one processor, where handing over would wait for the scheduler.
+    /// With the first follower. `None` if both sides have one CPU, where handing over would wait for the scheduler.
     pub(super) fn handover(&mut self, session: &Session<'_>) -> Result<Option<Handover>> {
         if !self.has_handover() {
             return Ok(None);
@@ -136,8 +136,9 @@ impl Leader {
 
     pub(super) fn pin(&self, now: bool) -> Result<()> {
         match self.job.leader_cpu {
-            Some(cpu) if now => os::pin_thread(cpu)
-                .map_err(|error| self.controls.failed(&format!("processor {cpu} cannot be used: {error}"))),
+            Some(cpu) if now => {
+                os::pin_thread(cpu).map_err(|error| self.controls.failed(&format!("CPU {cpu} cannot be used: {error}")))
+            }
             _ => Ok(()),
         }
     }

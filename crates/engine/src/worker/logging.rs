@@ -48,7 +48,7 @@ const PROBE_PAUSE: Duration = Duration::from_micros(500);
 struct LoggedCalls {
     recorder: Recorder,
     warmup: u64,
-    /// All calls, those of the warm-up included.
+    /// All calls, warm-up included.
     calls: u64,
     refused: u64,
     end: LoopEnd,

@@ -141,7 +141,7 @@ fn connect(path: &Path, time: Duration) -> io::Result<UnixStream> {
 /// Confines this process, if the plan says so.
 fn confine(cpus: &[usize]) -> Result<()> {
     let confined = if cpus.is_empty() { Ok(()) } else { os::confine_process(cpus) };
-    confined.map_err(|error| Error::of(&format!("processors {cpus:?} cannot be used"), error))
+    confined.map_err(|error| Error::of(&format!("CPUs {cpus:?} cannot be used"), error))
 }
 
 /// The system of that name: the plugin, if a file is given, else what is built in.

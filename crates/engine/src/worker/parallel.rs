@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tripmeter_abi::Wait;
 use tripmeter_model::used::Used;
 
-/// From the start of the threads until the first message is due, besides what each thread needs.
+/// From the start of the threads until the first message is due, in addition to what each thread needs.
 const START_NS: u64 = 5_000_000;
 /// What each thread needs to be woken.
 const WAKE_NS: u64 = 50_000;
@@ -45,8 +45,8 @@ pub(super) struct FollowerSide {
 }
 
 impl Leader {
-    /// Runs each of the works in a thread of the pool once the follower is ready, which is told `begin`; all begin at a tick
-    /// that they are told.
+    /// Runs each of the works in a thread of the pool once the follower, which gets `begin`, is ready. All begin at one
+    /// tick, which they are given.
     pub(super) fn run_parallel<W, R>(
         &mut self,
         pool: &ThreadPool,

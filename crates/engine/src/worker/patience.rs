@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 /// Between two signs of life.
 pub(super) const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
-/// Longest that a follower may go on taking what was sent, besides the loss time-out.
+/// Longest that a follower may go on taking what was sent, in addition to the loss time-out.
 const LONGEST_TAKING: Duration = Duration::from_secs(60);
-/// Longest that one may take for what takes no work: others may keep it from the processors, and from the disk.
+/// Longest that one may take for what takes no work: others may keep it from the CPUs, and from the disk.
 const LONGEST_ANSWER: Duration = Duration::from_secs(60);
 
 /// How long a follower is waited for.
@@ -42,7 +42,7 @@ impl FollowerPatience {
     }
 }
 
-/// How long a process has used no CPU time, and not waited for a processor or a disk.
+/// How long a process has used no CPU time, and not waited for a CPU or a disk.
 pub(super) struct Stillness {
     pid: u32,
     used_ns: Option<u64>,

@@ -84,7 +84,7 @@ pub(super) fn lead(
             }
             leader.controls.sign_of_life();
             std::thread::sleep(PAUSE * tries);
-            // A follower that others keep from the processors may have lost messages: they come more slowly then.
+            // A follower that others keep from the CPUs may have lost messages: they come more slowly then.
             rest = if is_whole { rest } else { 2 * rest };
             let again;
             (again, is_whole) = prove(leader, session, baseline, variant, group.clone(), rest)?;
@@ -221,7 +221,7 @@ fn send(
     let to = |count| Extent { burst: 1, last: session.sequence + count, deadline: u64::MAX };
     let faulting = proof::FAULTING_MESSAGES.min(plan.messages);
     let even = Even::new((base.to_ticks(rest.as_nanos() as u64) / plan.messages) as f64);
-    // Followers that share a processor and poll take turns that last long: each part ends with a sign of life.
+    // Followers that share a CPU and poll take turns that last long: each part ends with a sign of life.
     let mut stream = |flow: &mut Flow, extent: Extent| loop {
         let deadline = base.now() + base.to_ticks(SIGN_OF_LIFE_NS);
         match lane.stream(setting, flow, Extent { deadline, ..extent }, Some(&mut *observer)) {

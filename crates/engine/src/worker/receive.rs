@@ -96,7 +96,7 @@ impl Follower {
     }
 
     /// Does each of the works in a thread of the pool, until the leader says that it has sent all, or it has gone. Returns
-    /// how that went, and what came of each.
+    /// how that went, and the result of each.
     pub(super) fn in_pool<W, R>(&mut self, pool: &ThreadPool, works: Vec<W>) -> Result<(Taken, Vec<R>)>
     where
         W: FnOnce() -> Ended<R> + Send,
@@ -133,7 +133,7 @@ impl Follower {
             }
             match (attended, failure) {
                 (Ok(used), failure) => Ok((Taken { used, failure }, done)),
-                // A thread's own failure tells more than what came of it here.
+                // A thread's own failure tells more than its consequence here.
                 (Err(_), Some(failure)) => Err(Error::of("take messages", failure)),
                 (Err(error), None) => Err(error),
             }

@@ -81,7 +81,7 @@ impl Leader {
         Ok(MeasuredPayload { samples_planned, warmup: messages, warmup_damaged: damaged, ..measured })
     }
 
-    /// What came of its messages, topic by topic, which is written, too.
+    /// Counts and figures of its messages, topic by topic, which are also written.
     fn write_topics(
         &mut self,
         replay: &Replay,

@@ -46,7 +46,7 @@ const NAP_NS: u64 = 300_000;
 struct TrialBounds {
     messages: Option<u64>,
     duration_ns: Option<u64>,
-    /// Timed messages are samples; those of warm-ups and of steps of a search are not.
+    /// Timed messages are samples; messages of warm-ups and of steps of a search are not.
     has_rows: bool,
 }
 
@@ -255,7 +255,7 @@ impl Leader {
     }
 }
 
-/// What is said of all followers: the fewest messages received, and the most that came damaged, twice or late.
+/// The worst of all followers: the fewest messages received, and the most that came damaged, twice or late.
 fn worst(each: impl Iterator<Item = Arrived>) -> Option<Arrived> {
     each.reduce(|a, b| Arrived {
         received: a.received.min(b.received),

@@ -47,7 +47,7 @@ struct Search<'a, E> {
 /// Searches; every trial is in [`Trial::steps`] of the result. Ends early with a trial that was cut short.
 ///
 /// # Errors
-/// Those of a trial.
+/// If a trial fails.
 pub fn search<E>(
     loss_bound: f64,
     full_ns: u64,

@@ -64,7 +64,7 @@ impl Follower {
             return Err(Error::Failed("the leader did not send its address".to_owned()));
         };
         let timeout_ns = OPEN_TIMEOUT.as_nanos() as u64;
-        // One of the leader's links for each of ours, or all of them, those of several publishers, for the one.
+        // One of the leader's links for each of ours, or all links of several publishers for the one.
         let of_each = self.setup().options.publisher_count.max(1) as usize;
         for (lane, peers) in lanes.iter_mut().zip(peers.chunks(of_each)) {
             lane.link().connect(peers, timeout_ns).map_err(|error| Error::of("connect", error))?;

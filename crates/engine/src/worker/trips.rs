@@ -24,7 +24,7 @@ const SIGN_OF_LIFE_NS: u64 = 1_000_000_000;
 /// Share of the time cap that the warm-up may take.
 const WARMUP_SHARE: f64 = 0.2;
 
-/// What came of the trips of a cell.
+/// The samples and counts of a cell's trips, and how they ended.
 struct TripsOutcome {
     recorded: RecordedSamples,
     counts: Counts,

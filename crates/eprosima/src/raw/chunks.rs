@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tripmeter_model::file::{self, FileError, GZIP_MAGIC, UTF8_BOM};
 
-/// Bytes read at once: they stay in a processor's cache until they are parsed.
+/// Bytes read at once: they stay in a CPU's cache until they are parsed.
 const CHUNK_BYTES: usize = 256 << 10;
 /// Longest line.
 const LINE_BYTES: usize = 1 << 20;

@@ -85,7 +85,7 @@ pub struct PayloadSamples {
     latencies_us: Vec<f64>,
 }
 
-/// What came of a file or a range of it.
+/// The payloads read from a file or a range of it.
 pub struct Collected<T> {
     /// The first payload, if a range before may have more of it.
     head: Option<PayloadSamples>,
@@ -282,7 +282,7 @@ impl<'a, T, F: Fn(&Bytes, &mut [f64]) -> T> Collector<'a, T, F> {
     }
 }
 
-/// Puts together what came of one range after the other.
+/// Joins the payloads of one range after the other.
 pub struct RangeMerger<'a, T, F> {
     finish: &'a F,
     gate: &'a Mutex<()>,

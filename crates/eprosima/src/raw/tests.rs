@@ -143,7 +143,7 @@ fn rows_of_every_width_are_read_wherever_they_stand() {
 }
 
 #[test]
-fn a_wrong_row_is_told_with_line_column_and_value() {
+fn a_wrong_row_is_reported_with_line_column_and_value() {
     let filler = "1,16,1.5\n".repeat(1000);
     for (row, parts) in [
         ("2,16,nan", ["column 'Latency [us]': 'nan'", "not a number"]),
@@ -168,7 +168,7 @@ fn a_wrong_row_is_told_with_line_column_and_value() {
 }
 
 #[test]
-fn a_wrong_header_is_told_with_the_column_that_is_missing() {
+fn a_wrong_header_is_reported_with_the_column_that_is_missing() {
     wrong("", &["the file is empty"]);
     wrong("1,16,1.5\n2,16,1.5\n", &["line 1: '1,16,1.5' has no column 'Payload [Bytes]'"]);
     wrong("Sample,Payload [Bytes]\n1,16\n", &["line 1", "no column 'Latency [us]'"]);

@@ -40,7 +40,7 @@ pub enum LineRole {
 pub struct FigurePlot<'a> {
     /// Any address of the figure.
     pub address: &'a FigureAddress,
-    /// What is said of it in the title, e.g. `History of`.
+    /// The beginning of the title, e.g. `History of`.
     pub title: &'static str,
     /// Ends the name of the file, e.g. `by_run`.
     pub suffix: &'static str,

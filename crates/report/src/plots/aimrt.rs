@@ -290,7 +290,7 @@ fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) ->
     let is_twice = |(index, one): (usize, &&PlottedValue)| {
         group[..index].iter().any(|other| plain(other) == plain(one) && other.x(over) == one.x(over))
     };
-    // Where a transport has two figures of one place, its sub-experiments are told apart.
+    // Where a transport has two figures of one place, its sub-experiments are distinguished.
     let told_apart = group.iter().enumerate().any(is_twice);
     let key = |figure: &PlottedValue| if told_apart { by_name(figure) } else { plain(figure) };
     let with_factors = common_factors(group).is_none();

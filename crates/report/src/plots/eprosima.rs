@@ -109,7 +109,7 @@ pub const COMPARED: [[Magnitude; 2]; 2] = [[Magnitude::Min, Magnitude::Median], 
 
 /// `<sub-experiment>_min_median` or `<sub-experiment>_max_99%`: two figures of a reference and of a result.
 ///
-/// The names of `reference` and `result` are those of their experiments.
+/// `reference` and `result` have the names of their experiments.
 ///
 /// # Errors
 /// As [`Chart::draw`].

@@ -61,7 +61,7 @@ pub struct Legend {
 }
 
 impl Legend {
-    /// The legend, in at most these pixels. Of too many entries those in the middle are left out, and their number is said.
+    /// The legend, in at most these pixels. Of too many entries those in the middle are left out, and counted.
     pub fn new(chart: &Chart, styles: &[Style], width: f64, height: f64) -> Self {
         let bands = chart.bands.iter().map(|band| (LegendKey::Band, &band.name));
         let lines = chart.lines.iter().zip(styles).map(|(line, style)| (LegendKey::Line(*style), &line.name));

@@ -23,7 +23,7 @@ const NAMES: [&str; 10] = [
     "intraprocess_reliable",
 ];
 
-/// A skewed latency like those of middleware: most values near `middle`, some far above.
+/// A skewed latency as of middleware: most values near `middle`, some far above.
 fn samples(count: usize, middle: f64, seed: u64) -> Vec<f64> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut sample = || {

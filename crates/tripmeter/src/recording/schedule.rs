@@ -78,7 +78,7 @@ impl Writer {
         Ok(index as u32)
     }
 
-    /// Counts those of the known topics that have no message.
+    /// Counts the known topics that have no message.
     pub fn silent<'a>(&mut self, known: impl Iterator<Item = &'a String>) {
         let silent: HashSet<&String> = known.filter(|topic| !self.indices.contains_key(*topic)).collect();
         self.silent_topics = silent.len() as u64;

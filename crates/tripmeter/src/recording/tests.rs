@@ -163,7 +163,7 @@ fn damage_is_noticed_by_the_sum_of_a_chunk_and_by_that_of_all_data() {
 }
 
 #[test]
-fn speeds_and_limits_are_told_with_value_and_limit() {
+fn errors_of_speeds_and_limits_name_value_and_limit() {
     let bytes = written(plain(), &MESSAGES);
     for speed in [0.0, -1.0, 1e-4, 1001.0, f64::NAN, f64::INFINITY] {
         let error = open_bytes(&bytes, speed).unwrap_err();

@@ -1,7 +1,7 @@
 //! Two sides measured in pairs, and two experiments compared run by run.
 
 use crate::common::{
-    Finished, LONGEST, Running, Tripmeter, alone, aloud, folder, manifest, manifest_so_far, repository, traces,
+    Finished, LONGEST, Running, Tripmeter, alone, folder, manifest, manifest_so_far, repository, say, traces,
 };
 use serde_json::Value;
 use std::fs;
@@ -14,7 +14,7 @@ use tripmeter_model::manifest::{Manifest, RunStatus};
 /// Small: a run takes little more than its start.
 const SMALL: [&str; 11] =
     ["-q", "-n", "3", "--payloads", "64k", "--wait", "block", "--attempts", "1", "--loss-timeout", "15"];
-/// Each of the three messages after those of the path proof is kept back. On a busy machine one of the three without it
+/// Each of the three messages after the path proof is kept back. On a busy machine one of the three without it
 /// may take as long, but not two, so that the median stays far below.
 const SLOW: &str = "inmem?stall=33:200ms,34:200ms,35:200ms";
 
@@ -182,7 +182,7 @@ fn kill_a_leader(running: &mut Running, results: &Path) -> u32 {
 }
 
 #[test]
-fn a_failing_side_is_told_and_its_rounds_are_in_no_verdict() {
+fn a_failing_side_is_reported_and_its_rounds_are_in_no_verdict() {
     let _alone = alone();
     let place = folder();
     let mut running = ab(&place, &[&[SLOW, SLOW, "--rounds", "7", "-o", "r"], &SMALL[..]].concat()).start();
@@ -265,7 +265,7 @@ fn what_is_killed_anywhere_goes_on_in_the_order_of_its_seed() {
     let results = place.path().join("r");
     let (seed, mut kills) = (fastrand::u64(..), 0);
     let mut random = fastrand::Rng::with_seed(seed);
-    aloud(&format!("kills by seed {seed}"));
+    say(&format!("kills by seed {seed}"));
     loop {
         let killed = ab(&place, &words("r")).start();
         let patience = whole.took.mul_f64(random.f64() * 0.6);
@@ -408,7 +408,7 @@ fn each_side_has_its_own_plugins_and_environment() {
 }
 
 #[test]
-fn libraries_that_only_one_side_loaded_are_told_and_a_search_path_without_effect_is_loud() {
+fn libraries_that_only_one_side_loaded_are_reported_and_a_search_path_without_effect_too() {
     let _alone = alone();
     let place = folder();
     let other = place.path().join("other");

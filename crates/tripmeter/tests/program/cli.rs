@@ -168,7 +168,7 @@ fn values_out_of_bounds_are_refused_before_anything_starts() {
         (["--time-cap", "-1"], "time cap of -1 s"),
         (["--time-cap", "0"], "time cap of 0 s"),
         (["--loss-timeout", "0"], "0.001 to 600 s"),
-        (["--leader-cpu", "4711"], "processor 4711 for the leader does not exist or is not allowed"),
+        (["--leader-cpu", "4711"], "CPU 4711 for the leader does not exist or is not allowed"),
         (["--follower-cpu", "4711"], "choose one of "),
         (["--wait", "callback"], "cannot wait by 'callback', only by poll, block"),
     ] {
@@ -186,7 +186,7 @@ fn a_payload_larger_than_shared_memory_is_refused() {
 }
 
 #[test]
-fn a_malformed_file_is_told_with_line_and_column() {
+fn a_malformed_file_is_reported_with_line_and_column() {
     let folder = tempfile::tempdir().unwrap();
     let wrong = file(&folder, "wrong.toml", "samples = 10\nwait = \"sometimes\"\n");
     fails(&["run", &wrong], 65, &["wrong.toml", "line 2, column 8", "sometimes"]);
@@ -306,7 +306,7 @@ fn doctor_audits_this_machine_and_strict_agrees_with_its_json() {
 }
 
 #[test]
-fn doctor_prints_a_table_of_the_processors_asked_for() {
+fn doctor_prints_a_table_of_the_cpus_asked_for() {
     let cpu = tripmeter_engine::os::allowed_cpus()[0].to_string();
     let output = tripmeter(&["doctor", "--cpus", &cpu, "--seconds", "0.01"]);
     assert_eq!(output.status.code(), Some(0), "without --strict it only reports");

@@ -1,5 +1,5 @@
 //! What is special about Fast DDS: who is refused because of its security, its profiles, and what is left of it after a
-//! kill. Skipped aloud where its plugin is missing.
+//! kill. Skipped with a message where its plugin is missing.
 
 use crate::common::traces::signal;
 use crate::common::{Tripmeter, alone, built, folder, is_nightly, manifest, transports};

@@ -2,7 +2,7 @@
 
 use crate::common::samples::{all_samples, sample_payloads};
 use crate::common::traces::{Workers, workers};
-use crate::common::{Finished, LONGEST, Tripmeter, aloud, folder, manifest, manifest_so_far};
+use crate::common::{Finished, LONGEST, Tripmeter, folder, manifest, manifest_so_far, say};
 use crate::metrics;
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +20,7 @@ fn cells(results: &Path) -> usize {
     manifest_so_far(results).and_then(first).unwrap_or(0)
 }
 
-/// A run whose workers were moved to one processor while the second payload was measured.
+/// A run whose workers were moved to one CPU while the second payload was measured.
 fn moved(results: &Path) -> Finished {
     let (messages, output) = (MESSAGES.to_string(), results.display().to_string());
     let words = ["publish", "--wide", "uds/stream", "--wait", "block", "--rate", "500"];
@@ -41,12 +41,12 @@ fn moved(results: &Path) -> Finished {
     run.wait(LONGEST).with(0).clean()
 }
 
-/// Both workers are moved to one processor while the second payload is measured, as a migration would: the probe afterwards
-/// waits for the scheduler, and so do those of all further attempts.
+/// Both workers are moved to one CPU while the second payload is measured, as a migration would: the probe afterwards
+/// waits for the scheduler, as do the probes of all further attempts.
 #[test]
 fn a_migration_is_noticed_and_no_attempt_is_lost() {
     if tripmeter_engine::os::allowed_cpus().len() < 2 {
-        return aloud("SKIPPED: two processors are needed to move a process to another one");
+        return say("SKIPPED: two CPUs are needed to move a process to another one");
     }
     let folder = folder();
     let results = folder.path().join("results");

@@ -1,8 +1,8 @@
 //! The proof of the path, tried on plugins of real middleware that are wrapped to do something else than they say.
 //!
-//! What is not installed here is skipped aloud; with `TRIPMETER_REQUIRE_ALL=1` that is a failure.
+//! What is not installed here is skipped with a message; with `TRIPMETER_REQUIRE_ALL=1` that is a failure.
 
-use crate::common::{Tripmeter, alone, aloud, folder, is_nightly, is_required, manifest, repository};
+use crate::common::{Tripmeter, alone, folder, is_nightly, is_required, manifest, repository, say};
 use std::path::{Path, PathBuf};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{RunStatus, Verdict};
@@ -21,7 +21,7 @@ fn lying(system: &str, lie: u32) -> Option<PathBuf> {
 }
 
 fn skipped(system: &str, reason: &str) {
-    aloud(&format!("SKIPPED: lies of {system}: {reason}"));
+    say(&format!("SKIPPED: lies of {system}: {reason}"));
     assert!(!is_required(), "{system} is missing");
 }
 

@@ -3,7 +3,7 @@
 
 use crate::common::figures::{count, times};
 use crate::common::samples::sample_rows;
-use crate::common::{Finished, Tripmeter, alone, aloud, at_once, built, folder, manifest, plugin};
+use crate::common::{Finished, Tripmeter, alone, at_once, built, folder, manifest, plugin, say};
 use std::path::Path;
 use std::process::Command;
 use tripmeter_model::exit;
@@ -149,7 +149,7 @@ fn lines_that_find_no_room_are_refused_with_need_and_remedy() {
     let script = format!("mount -t tmpfs -o size=2000000 none '{}' && exec \"$@\"", small.display());
     let wrapper = ["unshare", "-m", "sh", "-c", &script, "sh"];
     if !Command::new(wrapper[0]).args(&wrapper[1..]).arg("true").output().unwrap().status.success() {
-        return aloud("SKIPPED: a small file system cannot be mounted here (needs root)");
+        return say("SKIPPED: a small file system cannot be mounted here (needs root)");
     }
     let full = Tripmeter::under(&wrapper, words).temporary(&small).run().with(exit::CANNOT_CREATE);
     full.one_line(&["'write'", "841 MB", "small", "TMPDIR"]);

@@ -1,10 +1,10 @@
 //! What is special about MQTT: the broker between, and what goes wrong with it; quality of service; who is refused
-//! because of TLS. Skipped aloud where its plugin or a broker is missing.
+//! because of TLS. Skipped with a message where its plugin or a broker is missing.
 
 use crate::common::figures::counts;
 use crate::common::traces::{marked, signal};
 use crate::common::{
-    LONGEST, Running, Tripmeter, alone, aloud, at_once, folder, has_cell, is_nightly, is_required, manifest, result,
+    LONGEST, Running, Tripmeter, alone, at_once, folder, has_cell, is_nightly, is_required, manifest, result, say,
     transports,
 };
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ fn variants() -> Vec<String> {
     let (found, missing): (Vec<_>, Vec<_>) = ["embedded", "mosquitto"].into_iter().partition(|name| here(name));
     if !missing.is_empty() {
         assert!(!is_required(), "TRIPMETER_REQUIRE_ALL=1, and missing of mqtt are {missing:?}");
-        aloud(&format!("SKIPPED: mqtt: missing are {missing:?}"));
+        say(&format!("SKIPPED: mqtt: missing are {missing:?}"));
     }
     found.into_iter().map(|name| format!("mqtt/{name}")).collect()
 }

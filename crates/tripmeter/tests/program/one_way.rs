@@ -96,7 +96,7 @@ fn has_intervals(trial: &Trial) -> bool {
     trial.get(&Stream::all(), Figure::OneWay, Statistic::P50).unwrap().within.is_some()
 }
 
-/// Whether figures are those of the rows that succeeded, rounded to nanoseconds; each request comes before its answer.
+/// Whether figures are computed from the rows that succeeded, rounded to nanoseconds, and requests precede answers.
 #[track_caller]
 fn check_calls(trial: &Trial, rows: &[Row], place: &str) {
     let ([one_way, service], succeeded) = (both_times(trial), counts(trial).received);

@@ -143,7 +143,7 @@ fn check_topics(trial: &Trial, [response, service]: [Figure; 2]) {
         assert!(responses.mean >= services.mean && services.min > 0.0, "{name}: {responses:?}, {services:?}");
         let of_topic = trial.series().filter(|(stream, ..)| **stream == topic);
         let audited: Vec<(Figure, u64)> = of_topic.map(|(_, figure, series)| (figure, series.samples)).collect();
-        // Below 100 messages nothing is said.
+        // Fewer than 100 messages are not audited.
         let expected = [(response, sent), (service, sent)];
         assert_eq!(audited, if sent >= 100 { &expected[..] } else { &[] }, "{name}");
     }

@@ -1,5 +1,5 @@
 //! What is special about ROS 2: that the environment has no say, who can reach its sockets, and what is left of it after a
-//! kill. Skipped aloud where its plugin is missing.
+//! kill. Skipped with a message where its plugin is missing.
 
 use crate::common::traces::signal;
 use crate::common::{Running, Tripmeter, alone, built, folder, manifest, plugin};

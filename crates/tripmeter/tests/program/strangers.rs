@@ -2,7 +2,7 @@
 //! another user, this one leaves the same things, but for what is only refused because of its owner.
 
 use crate::common::traces::{cpu_time, workers};
-use crate::common::{Known, LONGEST, Tripmeter, alone, aloud, folder, transports};
+use crate::common::{Known, LONGEST, Tripmeter, alone, folder, say, transports};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -32,7 +32,7 @@ fn stranger(script: &str, place: &Path) -> (Child, bool) {
     match python(script, place).uid(STRANGER).gid(STRANGER).spawn() {
         Ok(child) => (child, true),
         Err(error) => {
-            aloud(&format!("REDUCED: no other user here ({error}): this one does it"));
+            say(&format!("REDUCED: no other user here ({error}): this one does it"));
             (python(script, place).spawn().unwrap(), false)
         }
     }
@@ -212,7 +212,7 @@ fn plugins_of_strangers_beside_the_program_are_left_out() {
 
 /// Nor does a lease of this user, on a process that is another's.
 #[test]
-fn a_lease_on_a_process_of_somebody_else_is_kept_and_told_at_once() {
+fn a_lease_on_a_process_of_somebody_else_is_kept_and_reported_at_once() {
     let _alone = alone();
     let (place, results) = (temporary(), folder());
     let mut victim = Command::new("sleep").arg("1000").spawn().unwrap();
@@ -238,7 +238,7 @@ fn a_lease_on_a_process_of_somebody_else_is_kept_and_told_at_once() {
         let lease = place.path().join(format!("tripmeter-{STRANGER}/daemon-iox-roudi"));
         assert_eq!(fs::read_to_string(lease).unwrap().trim(), line);
     } else {
-        aloud("REDUCED: no other user here: only that a lease of somebody else ends nothing is tested");
+        say("REDUCED: no other user here: only that a lease of somebody else ends nothing is tested");
     }
     assert!(matches!(victim.try_wait(), Ok(None)), "the victim was killed");
     victim.kill().unwrap();
@@ -301,7 +301,7 @@ fn nobody_else_can_open_what_a_run_makes() {
         known.iter().find(here).is_some_and(|row| row.variants.iter().any(|one| one.variant.starts_with(variant)))
     };
     for transport in wanted.iter().filter(|name| !is_here(name)) {
-        aloud(&format!("SKIPPED: {transport} is not here"));
+        say(&format!("SKIPPED: {transport} is not here"));
     }
     for transport in wanted.iter().filter(is_here) {
         let (place, results) = (folder(), folder());

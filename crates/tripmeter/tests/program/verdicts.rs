@@ -510,7 +510,7 @@ fn rounds_of_one_experiment_are_one_value_of_its_history() {
 }
 
 #[test]
-fn a_change_of_environment_parts_a_history_and_is_told() {
+fn a_change_of_environment_parts_a_history_and_is_reported() {
     let place = folder();
     let database = sixteen(&place.path().join("db"), stepped, |day, manifest| {
         manifest["environment"]["kernel"] = json!(if day < 8 { "Linux 1" } else { "Linux 2" })

@@ -1,5 +1,5 @@
 //! What is special about HTTP and gRPC: who is refused because of TLS, what the settings do, and large messages. Skipped
-//! aloud where a plugin is missing.
+//! with a message where a plugin is missing.
 
 use crate::common::{Tripmeter, alone, built, folder, is_nightly, manifest};
 use std::collections::BTreeMap;

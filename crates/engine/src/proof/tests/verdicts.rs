@@ -257,7 +257,7 @@ fn a_mapping_that_nobody_can_write_carries_nothing() {
 }
 
 #[test]
-fn two_kinds_at_once_are_told_apart_by_what_waits() {
+fn two_kinds_at_once_are_distinguished_by_what_waits() {
     let with = |stream, datagram| {
         both(move |side| {
             read_and_write(side, all_bytes() / 2);

@@ -4,7 +4,7 @@
     python3 -m pip install numpy==2.2.6 pandas==2.2.3
     python3 make.py
 
-The formulas are those of eProsima's latency test specification, written here a second time: `tripmeter check`,
+The formulas of eProsima's latency test specification are written here a second time: `tripmeter check`,
 `requirements` and `compare` must write the same bytes.
 """
 
@@ -23,7 +23,7 @@ RUNS = 5
 
 
 def summary(random, scale):
-    """A summary of samples like those of a transport: a narrow body and a long tail."""
+    """A summary of samples as of a transport: a narrow body and a long tail."""
     rows = []
     for payload in PAYLOADS:
         samples = np.round(scale * (1 + payload / 4096) * random.lognormal(0, 0.3, 400), 3)

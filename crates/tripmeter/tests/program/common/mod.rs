@@ -39,14 +39,14 @@ pub const MEASURING: u64 = 10_000;
 pub const MARK: &str = "TRIPMETER_TEST_RUN";
 
 /// Tests that measure hold this. It keeps them apart where all are threads of one process, as under `cargo test`; under
-/// nextest each is a process, in namespaces of its own, and shares nothing but the processors.
+/// nextest each is a process, in namespaces of its own, and shares nothing but the CPUs.
 pub fn alone() -> MutexGuard<'static, ()> {
     static MEASURING: Mutex<()> = Mutex::new(());
     MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says a line that the test harness does not swallow.
-pub fn aloud(line: &str) {
+/// Prints a line that the test harness does not swallow.
+pub fn say(line: &str) {
     writeln!(std::io::stderr(), "{line}").expect("standard error is open");
 }
 
@@ -93,7 +93,7 @@ pub fn plugin(name: &str) -> PathBuf {
     make("tests/plugins", "plugins", &[]).join(format!("tripmeter_{name}.so"))
 }
 
-/// The plugin of a middleware; `None`, aloud, if it has not been built here.
+/// The plugin of a middleware; `None`, with a message, if it has not been built here.
 pub fn built(system: &str) -> Option<PathBuf> {
     let given = std::env::var_os("TRIPMETER_TRANSPORTS").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&given).collect();
@@ -101,7 +101,7 @@ pub fn built(system: &str) -> Option<PathBuf> {
     let found = folders.iter().map(|folder| folder.join(format!("tripmeter_{system}.so"))).find(|file| file.exists());
     if found.is_none() {
         assert!(!is_required(), "TRIPMETER_REQUIRE_ALL=1, and the plugin {system} is missing");
-        aloud(&format!("SKIPPED: {system}: its plugin is not built"));
+        say(&format!("SKIPPED: {system}: its plugin is not built"));
     }
     found
 }
@@ -277,7 +277,7 @@ impl Drop for Running {
     }
 }
 
-/// What came of it.
+/// How a run of the program ended.
 #[derive(Debug)]
 pub struct Finished {
     /// Exit code; `None` if a signal ended it.

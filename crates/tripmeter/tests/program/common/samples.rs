@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tripmeter_model::samples::{SampleReader, SampleRow};
 
-/// All rows of a sub-experiment, those of attempts that were set aside too.
+/// All rows of a sub-experiment, with the attempts that were set aside.
 pub fn all_samples(results: &Path, name: &str) -> Vec<SampleRow> {
     let file = results.join("samples").join(format!("{name}.csv"));
     let rows = SampleReader::open(&file).and_then(Iterator::collect::<Result<_, _>>);
     rows.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The rows of a sub-experiment but for those of attempts that were set aside.
+/// The rows of a sub-experiment without the attempts that were set aside.
 pub fn sample_rows(results: &Path, name: &str) -> Vec<SampleRow> {
     let manifest = manifest(results);
     let cells = manifest.sub_experiments.iter().filter(|result| result.name == name).flat_map(|result| &result.cells);

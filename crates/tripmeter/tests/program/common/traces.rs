@@ -53,7 +53,7 @@ pub struct Workers {
     pub follower: Option<u32>,
 }
 
-/// The measuring processes of a supervisor, told apart by the files of results that the leader holds open.
+/// The measuring processes of a supervisor, distinguished by the files of results that the leader holds open.
 pub fn workers(supervisor: u32) -> Workers {
     let mut workers = Workers { leader: None, follower: None };
     for pid in pids().into_iter().filter(|pid| parent_of(*pid) == Some(supervisor)) {
@@ -97,7 +97,7 @@ pub fn sleeps(pid: u32) -> u64 {
     threads.filter_map(|thread| of(fs::read_to_string(thread.path().join("status")).ok()?)).sum()
 }
 
-/// Processor time of a process so far.
+/// CPU time of a process so far.
 pub fn cpu_time(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name before may hold spaces; user and system time are the 12th and 13th field after it, in ticks of 10 ms.

@@ -38,7 +38,7 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
     }
     if variant.declared.fan_out {
         let followers = format!("{keys}followers = {FOLLOWERS}\ntopics = 2\nrate = \"500\"");
-        // They share processors: none of them polls where it can do without.
+        // They share CPUs: none of them polls where it can do without.
         let sleeps = variant.declared.waits.iter().any(|wait| *wait != Wait::Poll);
         let waits = variant.waits(false).iter().filter(|wait| **wait != Wait::Poll || !sleeps);
         all.extend(waits.map(|wait| Entry::new(variant, "subscribers", *wait, &followers, check_followers)));
@@ -102,7 +102,7 @@ fn check_flow(faults: &mut Faults, outcome: &Outcome<'_>, cell: &PayloadResult, 
     faults.check(outcome.has_cost(trial), || format!("{place}: {trial:?}"));
 }
 
-/// As [`check`], and the counts of the publishers add up to those of all.
+/// As [`check`], and the counts of the publishers add up to the counts of all.
 fn check_publishers(faults: &mut Faults, outcome: &Outcome<'_>) {
     for trial in outcome.result.cells.iter().flat_map(|cell| &cell.trials) {
         let publishers = publishers(trial);

@@ -11,7 +11,7 @@ mod one_way;
 mod round_trips;
 
 use crate::common::{
-    Known, KnownVariant, Tripmeter, alone, aloud, folder, is_nightly, is_required, manifest, transports,
+    Known, KnownVariant, Tripmeter, alone, folder, is_nightly, is_required, manifest, say, transports,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl Here<'_> {
         self.here.max_payload_bytes.is_none_or(|most| payload <= most)
     }
 
-    /// Those of the payloads that it carries, as an experiment has them.
+    /// The payloads that it carries, as an experiment has them.
     fn payloads(&self, of: &[u64]) -> String {
         let carried = of.iter().filter(|payload| self.carries(**payload));
         carried.map(u64::to_string).collect::<Vec<_>>().join(",")
@@ -238,14 +238,14 @@ fn hold_to(faults: &mut Faults, system: &str, entries: &[Entry], loss_timeout_s:
         }
     }
     let took = finished.took.as_secs_f64();
-    aloud(&format!("conformance: {system}: {} sub-experiments, {cells} payloads, {took:.1} s", entries.len()));
+    say(&format!("conformance: {system}: {} sub-experiments, {cells} payloads, {took:.1} s", entries.len()));
 }
 
 /// The system, if it is here; `None` says that it was skipped.
 fn known(system: &str) -> Option<Known> {
     let row = transports().into_iter().find(|row| row.system == system).expect("its sidecar is in the program");
     let (_, missing) = sort_out(&row);
-    missing.iter().for_each(|reason| aloud(&format!("SKIPPED: {reason}")));
+    missing.iter().for_each(|reason| say(&format!("SKIPPED: {reason}")));
     assert!(missing.is_empty() || !is_required(), "TRIPMETER_REQUIRE_ALL=1, and missing are {missing:#?}");
     row.available.then_some(row)
 }
@@ -294,7 +294,7 @@ fn refuses_what_it_does_not_declare(system: &str) {
         }
         if let Some(most) = variant.here.max_payload_bytes.filter(|most| *most < LARGEST_BYTES) {
             refused("--payloads", &LARGEST_BYTES.to_string(), &[&name, &LARGEST_BYTES.to_string(), "bytes"]);
-            aloud(&format!("conformance: {name} refuses more than {most} bytes"));
+            say(&format!("conformance: {name} refuses more than {most} bytes"));
         }
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
     if variant.declared.fan_out {
         let payloads = variant.payloads(&[1024, 65_537]);
         let several = format!("{counts}followers = {FOLLOWERS}\npayloads = \"{payloads}\"");
-        // They share processors: none of them polls where it can do without.
+        // They share CPUs: none of them polls where it can do without.
         let sleeps = variant.declared.waits.iter().any(|wait| *wait != Wait::Poll);
         for wait in variant.waits(false).iter().filter(|wait| **wait != Wait::Poll || !sleeps) {
             all.push(Entry::new(variant, "several", *wait, &several, check_several));

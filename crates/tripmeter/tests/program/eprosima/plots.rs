@@ -43,7 +43,7 @@ fn four_plots_are_written_and_named() {
 }
 
 #[test]
-fn a_summary_without_rows_is_left_out_aloud() {
+fn a_summary_without_rows_is_left_out_with_a_note() {
     let place = folder();
     let (one, empty) = (summary(place.path(), "one", ROWS), summary(place.path(), "empty", ""));
     compare(&["--svg"], place.path(), &[&one, &empty]).with(0).says(&["measurements_empty_summary.csv' has no rows"]);

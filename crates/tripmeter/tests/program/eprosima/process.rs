@@ -48,7 +48,7 @@ fn a_summary_is_that_of_numpy_to_the_byte() {
 }
 
 #[test]
-fn an_experiment_is_processed_with_its_rounds_and_what_is_wrong_in_it_is_told() {
+fn an_experiment_is_processed_with_its_rounds_and_what_is_wrong_in_it_is_reported() {
     let place = folder();
     fs::create_dir(place.path().join("round-01")).unwrap();
     let write = |name: &str, rows: &str| fs::write(place.path().join(name), format!("{HEADER}{rows}")).unwrap();

@@ -135,7 +135,7 @@ fn what_one_of_several_subscribers_lacks_is_missing_there_and_at_the_last() {
     });
 }
 
-/// Of all, what is said is the worst of a follower.
+/// The counts of all are the worst of any follower.
 #[test]
 fn what_one_of_several_followers_of_a_stream_lacks_is_missing_there_and_in_all() {
     let _alone = alone();

@@ -28,7 +28,7 @@ fn numbers(messages: std::ops::Range<u64>) -> String {
     messages.map(|number| number.to_string()).collect::<Vec<_>>().join(",")
 }
 
-/// A run of this transport ended as it should: damage is a failure, which is said.
+/// A run of this transport ended as it should: damage is reported as a failure.
 #[track_caller]
 fn check_end(finished: Finished, transport: &str) -> Finished {
     if transport.contains("damage") {

@@ -34,7 +34,7 @@ fn measured(settings: &str, wait: &str, loss_timeout_s: u64) -> (PayloadResult, 
     (manifest.sub_experiments[0].cells[0].clone(), row)
 }
 
-/// All samples are there, and these are the counts besides sent and received.
+/// All samples are there, and these are the counts other than sent and received.
 #[track_caller]
 fn check(settings: &str, wait: &str, expected: Counts) -> String {
     let (cell, row) = measured(settings, wait, LOSS_TIMEOUT_S);

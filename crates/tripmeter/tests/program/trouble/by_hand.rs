@@ -59,7 +59,7 @@ fn the_follower_may_come_first() {
 }
 
 #[test]
-fn variables_that_only_other_systems_ignore_are_not_told() {
+fn variables_that_only_other_systems_ignore_are_not_reported() {
     let _alone = alone();
     let (temporary, results) = (folder(), folder());
     let words = ["follow", "--timeout", "500"];

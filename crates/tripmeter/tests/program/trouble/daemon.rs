@@ -1,7 +1,7 @@
 //! Daemons that are missing, or are killed.
 
 use crate::common::traces::{marked, running, signal};
-use crate::common::{LONGEST, Tripmeter, alone, aloud, folder, is_nightly, is_required, manifest, result, transports};
+use crate::common::{LONGEST, Tripmeter, alone, folder, is_nightly, is_required, manifest, result, say, transports};
 use crate::trouble::{cells_on_disk, daemon_of, long_and_after, many_and_after, run_file};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::RunStatus;
@@ -13,7 +13,7 @@ fn with_daemon() -> Vec<(String, String)> {
     for row in transports() {
         let Some(daemon) = daemon_of(&row) else { continue };
         if let Some(pid) = running(&daemon) {
-            aloud(&format!("SKIPPED: trouble with {daemon} of {}: one runs already, process {pid}", row.system));
+            say(&format!("SKIPPED: trouble with {daemon} of {}: one runs already, process {pid}", row.system));
         }
         let waiting = row.variants.iter().filter(|here| here.daemon_missing);
         let most = if is_nightly() { usize::MAX } else { 1 };
@@ -21,13 +21,13 @@ fn with_daemon() -> Vec<(String, String)> {
     }
     assert!(!found.is_empty() || !is_required(), "no transport here has a daemon that could be started");
     if found.is_empty() {
-        aloud("SKIPPED: no transport here has a daemon that could be started");
+        say("SKIPPED: no transport here has a daemon that could be started");
     }
     found
 }
 
 #[test]
-fn a_daemon_that_must_run_and_does_not_is_told() {
+fn a_daemon_that_must_run_and_does_not_is_named() {
     let _alone = alone();
     for (transport, daemon) in with_daemon() {
         let words = ["ping", &transport, "-n", "10", "--daemons", "require"];
@@ -64,10 +64,10 @@ fn a_daemon_that_is_killed_hangs_nothing_and_the_rest_goes_on() {
             let pid = running(&daemon).filter(|pid| marked(run.mark()).contains(pid));
             signal(pid.expect("it was started by this run"), "KILL");
             let finished = run.wait(LONGEST);
-            aloud(&format!("killed {daemon}: {transport} {wait}: exit code {:?}, {:?}", finished.code, finished.took));
+            say(&format!("killed {daemon}: {transport} {wait}: exit code {:?}, {:?}", finished.code, finished.took));
             let manifest = manifest(&results);
             let long = result(&manifest, "long");
-            // The transport itself may have gone on without it; it is told all the same.
+            // The transport itself may have gone on without it; the error names the daemon all the same.
             let why = long.error.as_deref().unwrap_or_default();
             let is_named = ["its daemon has gone: ", "its daemon ended during the measurement: "];
             assert!(is_named.iter().any(|words| why.starts_with(words)), "{:?}: {why}", long.status);

@@ -48,10 +48,10 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("ping uds --rounds 0", &["0 rounds", "1 to 1000"]);
     wrong("ping uds --time-cap 0", &["time cap of 0 s", "--time-cap"]);
     wrong("ping uds --loss-timeout 0", &["loss time-out of 0 s", "0.001 to 600 s"]);
-    wrong("ping uds --leader-cpu 4095", &["processor 4095 for the leader", "does not exist", "choose one of"]);
-    wrong("ping uds --follower-cpu 4095", &["processor 4095 for the follower", "choose one of"]);
+    wrong("ping uds --leader-cpu 4095", &["CPU 4095 for the leader", "does not exist", "choose one of"]);
+    wrong("ping uds --follower-cpu 4095", &["CPU 4095 for the follower", "choose one of"]);
     wrong("call uds --cpus x", &["'x'", "0-2", "--cpus"]);
-    wrong("call uds --cpus 0,4095", &["processor 4095", "choose of", "--cpus"]);
+    wrong("call uds --cpus 0,4095", &["CPU 4095", "choose of", "--cpus"]);
     wrong("call uds --cpus 0 --leader-cpu 0", &["--cpus", "--leader-cpu"]);
     wrong("ping uds --leader-cpu first", &["'first'", "--leader-cpu", "number of a CPU"]);
     wrong("ping uds --followers 0", &["0 followers", "1 to 64", "--followers"]);

@@ -3,7 +3,7 @@
 use crate::common::figures::{count, followers, times, times_at};
 use crate::common::samples::{all_samples, sample_payloads};
 use crate::common::traces::{Workers, names, signal, sleeps, workers};
-use crate::common::{Finished, LONGEST, Running, Tripmeter, alone, aloud, folder, manifest, result, transports};
+use crate::common::{Finished, LONGEST, Running, Tripmeter, alone, folder, manifest, result, say, transports};
 use crate::trouble::{MANY_PAYLOADS, SAMPLES, cells_on_disk, daemon_of, long_and_after, run_file, variants};
 use std::path::Path;
 use std::time::Instant;
@@ -69,7 +69,7 @@ fn a_killed_follower_ends_its_sub_experiment_only() {
         signal(follower, "KILL");
         let killed = Instant::now();
         let finished = run.wait(LONGEST);
-        aloud(&format!("killed follower: {transport} {wait}: {:.1} s", killed.elapsed().as_secs_f64()));
+        say(&format!("killed follower: {transport} {wait}: {:.1} s", killed.elapsed().as_secs_f64()));
         one_complaint(finished, &["1/2 long", "follower", "signal 9 (kill)"]);
         check_kept(&results);
     }
@@ -108,7 +108,7 @@ fn a_killed_leader_ends_its_sub_experiment_only() {
         signal(leader, "KILL");
         let killed = Instant::now();
         let finished = run.wait(LONGEST);
-        aloud(&format!("killed leader: {transport} {wait}: {:.1} s", killed.elapsed().as_secs_f64()));
+        say(&format!("killed leader: {transport} {wait}: {:.1} s", killed.elapsed().as_secs_f64()));
         one_complaint(finished, &["1/2 long", "leader process was ended by signal 9 (kill) while it was to "]);
         check_kept(&results);
     }
@@ -195,7 +195,7 @@ fn a_publisher_or_subscriber_that_is_killed_ends_its_sub_experiment_only() {
         signal(if victim == "leader" { leader } else { follower }, "KILL");
         let killed = Instant::now();
         let finished = run.wait(LONGEST);
-        aloud(&format!("killed {victim}: {transport} {wait} channel: {:.1} s", killed.elapsed().as_secs_f64()));
+        say(&format!("killed {victim}: {transport} {wait} channel: {:.1} s", killed.elapsed().as_secs_f64()));
         one_complaint(finished, &["1/2 long", victim, "signal 9 (kill)"]);
         let manifest = manifest(&results);
         let long = result(&manifest, "long");

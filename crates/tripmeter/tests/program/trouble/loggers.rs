@@ -1,7 +1,7 @@
 //! Loggers whose processes are killed in the middle: the one that logs, and the one that reads.
 
 use crate::common::traces::signal;
-use crate::common::{Known, LONGEST, alone, aloud, folder, is_nightly, transports};
+use crate::common::{Known, LONGEST, alone, folder, is_nightly, say, transports};
 use crate::trouble::killed::{check_kept_of, in_the_middle, one_complaint};
 use crate::trouble::{SAMPLES, long_and_after, run_file};
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn long_log_and_after(folder: &Path, transport: &str) -> PathBuf {
     file
 }
 
-/// Kills one of both processes; what it was is said in one line, with these parts.
+/// Kills one of both processes; one line with these parts says which.
 fn killed(victim: &str, parts: &[&str]) {
     let _alone = alone();
     for transport in loggers(&transports()) {
@@ -46,7 +46,7 @@ fn killed(victim: &str, parts: &[&str]) {
         signal(if victim == "logger" { leader } else { reader }, "KILL");
         let killed = Instant::now();
         let finished = run.wait(LONGEST);
-        aloud(&format!("killed {victim}: {transport}: {:.1} s", killed.elapsed().as_secs_f64()));
+        say(&format!("killed {victim}: {transport}: {:.1} s", killed.elapsed().as_secs_f64()));
         one_complaint(finished, parts);
         check_kept_of(&results, LINES);
     }

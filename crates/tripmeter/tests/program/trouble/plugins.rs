@@ -88,7 +88,7 @@ fn everywhere(kinds: &[&'static str]) -> Vec<Trouble> {
 }
 
 #[test]
-fn errors_are_told_and_end_their_sub_experiment_only() {
+fn errors_are_reported_and_end_their_sub_experiment_only() {
     let _alone = alone();
     let folder = folder();
     let results = folder.path().join("results");
@@ -107,7 +107,7 @@ fn errors_are_told_and_end_their_sub_experiment_only() {
 }
 
 #[test]
-fn a_plugin_that_breaks_the_contract_is_told_the_function_and_what_it_did() {
+fn a_plugin_that_breaks_the_contract_is_reported_with_the_function_and_what_it_did() {
     let _alone = alone();
     let folder = folder();
     let results = folder.path().join("results");
@@ -182,7 +182,7 @@ fn one_that_dies_of_an_exception_is_quoted() {
 }
 
 #[test]
-fn crashes_are_told_and_end_their_sub_experiment_only() {
+fn crashes_are_reported_and_end_their_sub_experiment_only() {
     let _alone = alone();
     let folder = folder();
     let results = folder.path().join("results");

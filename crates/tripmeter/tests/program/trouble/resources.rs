@@ -1,13 +1,13 @@
 //! Limits of the machine: message queues, shared memory, disk.
 
 use crate::common::samples::sample_payloads;
-use crate::common::{Tripmeter, alone, aloud, built, folder, manifest, result};
+use crate::common::{Tripmeter, alone, built, folder, manifest, result, say};
 use std::process::Command;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::RunStatus;
 
 #[test]
-fn limits_of_message_queues_are_told_with_need_and_remedy() {
+fn limits_of_message_queues_are_reported_with_need_and_remedy() {
     let folder = folder();
     let run = |limit: &str, transport: &str| {
         let words = ["ping", transport, "--no-floor", "-n", "10", "--payloads", "16", "-o"];
@@ -25,7 +25,7 @@ fn limits_of_message_queues_are_told_with_need_and_remedy() {
     finished.one_line(&["fs.mqueue.msg_max", &format!("depth={too_deep}")]).clean();
 }
 
-/// A wrapper under which a folder is a small file system of its own; `None`, said aloud, if that is not allowed here.
+/// A wrapper under which a folder is a small file system of its own; `None`, with a message, if not allowed here.
 fn small(folder: &str, bytes: u64) -> Option<[String; 6]> {
     let script = format!("mount -t tmpfs -o size={bytes} none '{folder}' && exec \"$@\"");
     let wrapper = ["unshare", "-m", "sh", "-c", &script, "sh"].map(str::to_owned);
@@ -33,7 +33,7 @@ fn small(folder: &str, bytes: u64) -> Option<[String; 6]> {
     if tried.is_ok_and(|output| output.status.success()) {
         return Some(wrapper);
     }
-    aloud(&format!("SKIPPED: a small file system at {folder} cannot be mounted here (needs root)"));
+    say(&format!("SKIPPED: a small file system at {folder} cannot be mounted here (needs root)"));
     None
 }
 
