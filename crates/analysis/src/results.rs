@@ -140,8 +140,8 @@ impl JudgedResults {
     pub fn machine(&self) -> MachineFacts {
         let environment = &self.manifest.environment;
         let mut machine = MachineFacts::from([
-            ("processors".to_owned(), environment.cpus.len().to_string()),
-            ("processor".to_owned(), environment.cpu_model.clone()),
+            ("CPUs".to_owned(), environment.cpus.len().to_string()),
+            ("CPU".to_owned(), environment.cpu_model.clone()),
             ("kernel".to_owned(), environment.kernel.clone()),
             ("clock".to_owned(), environment.clock.source.clone()),
         ]);

@@ -20,10 +20,10 @@ and never assumed to be good; it neither warns nor fails.
 
 Exit codes: 0; with --strict 1 if anything warns or fails.")]
 pub struct DoctorArgs {
-    /// The processors that leader and follower are to use: 2,3 or 0-3 [default: those that `run` chooses]
+    /// The CPUs that leader and follower are to use: 2,3 or 0-3 [default: those that `run` chooses]
     #[arg(long, value_name = "LIST")]
     pub cpus: Option<CpuList>,
-    /// Length of the hiccup spin, which takes up all of these processors
+    /// Length of the hiccup spin, which takes up all of these CPUs
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds, allow_negative_numbers = true)]
     pub seconds: Duration,
     /// End with 1 if anything warns or fails
@@ -49,7 +49,7 @@ impl FromStr for CpuList {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let list = cpu_list(text).filter(|cpus| !cpus.is_empty());
-        let mut cpus = list.ok_or("write numbers of processors: 2,3 or 0-3")?;
+        let mut cpus = list.ok_or("write numbers of CPUs: 2,3 or 0-3")?;
         cpus.sort_unstable();
         cpus.dedup();
         Ok(Self(cpus))

@@ -73,15 +73,14 @@ fn allowed(cpus: &[usize]) -> Result<Vec<usize>, CliError> {
     let allowed = os::allowed_cpus();
     if let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
         let choice = written(&allowed);
-        let text =
-            format!("processor {cpu} does not exist or is not allowed to this process; choose of {choice} (--cpus)");
+        let text = format!("CPU {cpu} does not exist or is not allowed to this process; choose of {choice} (--cpus)");
         return Err(CliError::new(exit::USAGE, text));
     }
     Ok(cpus.to_vec())
 }
 
 fn spinning(cpus: &[usize], length: Duration) -> String {
-    format!("looking for hiccups on processors {} for {} s", written(cpus), length.as_secs_f64())
+    format!("looking for hiccups on CPUs {} for {} s", written(cpus), length.as_secs_f64())
 }
 
 fn written(cpus: &[usize]) -> String {

@@ -88,11 +88,11 @@ pub fn folders(folders: &[PathBuf], plots: Option<(&Path, Options)>) -> Result<u
     Ok(code.max(process_all(jobs, plots.map(|(_, options)| options))))
 }
 
-/// Processes all files, as many at a time as there are processors; says what failed. Returns the exit code.
+/// Processes all files, as many at a time as there are CPUs; says what failed. Returns the exit code.
 fn process_all(mut jobs: Vec<RawFile>, options: Option<Options>) -> u8 {
-    // The largest first, so that no processor is left with a large one at the end.
+    // The largest first, so that no CPU is left with a large one at the end.
     jobs.sort_by_cached_key(|job| Reverse(fs::metadata(&job.raw).map_or(0, |metadata| metadata.len())));
-    // The plots of one file keep all processors busy.
+    // The plots of one file keep all CPUs busy.
     let threads = threads();
     let workers = if options.is_some() { 1 } else { threads.min(jobs.len()) };
     let reader = Reader::new(threads);

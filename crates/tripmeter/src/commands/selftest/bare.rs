@@ -1,4 +1,4 @@
-//! Our own overhead: bare loops in pairs with runs of ours, on the same processors.
+//! Our own overhead: bare loops in pairs with runs of ours, on the same CPUs.
 
 use super::Bench;
 use crate::args::{BareArgs, ExperimentArgs, PluginArgs};
