@@ -65,9 +65,9 @@ pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table
 fn lines(row: &TableRow<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
     const NOTHING: Cell = Cell::Missing(Missing::NotOfThisRow);
     let (all, naming, proof) = (Stream::all(), naming(row), row.proof());
-    let line = |time: String, stream: &Stream, figure, [loss, odd, damaged]: [Cell; 3], cost: [Cell; 4]| {
+    let line = |time: String, stream: &Stream, figure, [loss, odd, damaged]: [Cell; 3], cost: Vec<Cell>| {
         let latencies = row.latencies(stream, figure, &LATENCIES);
-        let others = [vec![loss, odd], cost.to_vec(), vec![damaged, proof.clone()]].concat();
+        let others = [vec![loss, odd], cost, vec![damaged, proof.clone()]].concat();
         (Some(row.row), [naming.clone(), vec![Cell::text(time)], latencies, others].concat())
     };
     let totals = row.totals();
@@ -79,7 +79,7 @@ fn lines(row: &TableRow<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
     ];
     lines.extend(row.followers().iter().take(SHOWN_FOLLOWERS).map(|(index, stream)| {
         let counted = [row.loss(stream), NOTHING, NOTHING];
-        line(format!("service to {index}"), stream, Figure::Service, counted, [NOTHING; 4])
+        line(format!("service to {index}"), stream, Figure::Service, counted, TableRow::no_cost())
     }));
     lines
 }

@@ -83,7 +83,7 @@ const HANDED_OVER: [(Figure, &str, f64); 6] = [
 
 /// Losses as a share of the messages sent, CPU time as a share of one CPU, and latencies less the hand-over.
 fn derived(metrics: &MetricTable, row: Row) -> Vec<FigureLine> {
-    let share = |stream: &Stream, figure: Figure, rounds: usize, value: Cell| {
+    let value_of = |stream: &Stream, figure: Figure, rounds: usize, value: Cell| {
         let what = [stream.to_string(), figure.to_string(), Statistic::Value.id().to_owned()];
         FigureLine { row, what, unit: figure.unit(), rounds, value }
     };
@@ -91,12 +91,16 @@ fn derived(metrics: &MetricTable, row: Row) -> Vec<FigureLine> {
     let mut lines = Vec::new();
     for stream in derived::streams(metrics, row, Figure::LossShare) {
         let rounds = derived::loss(metrics, row, stream);
-        lines.push(share(stream, Figure::LossShare, rounds.len(), loss(&rounds)));
+        lines.push(value_of(stream, Figure::LossShare, rounds.len(), loss(&rounds)));
     }
-    for stream in derived::streams(metrics, row, Figure::CpuShare) {
-        let rounds: Vec<f64> =
-            by_round(metrics, row, stream, Figure::CpuShare).into_iter().map(|(_, share)| share).collect();
-        lines.push(share(stream, Figure::CpuShare, rounds.len(), Cell::over(&rounds)));
+    // A loss is put together over rounds as counts are; what it leaves of 1 says nothing more.
+    let others = Figure::ALL.iter().filter(|one| !matches!(one, Figure::LossShare | Figure::DeliveredShare));
+    for figure in others.filter(|figure| figure.is_derived()) {
+        for stream in derived::streams(metrics, row, *figure) {
+            let rounds = by_round(metrics, row, stream, *figure);
+            let values: Vec<f64> = rounds.into_iter().map(|(_, value)| value).collect();
+            lines.push(value_of(stream, *figure, values.len(), Cell::over(&values)));
+        }
     }
     lines.extend(HANDED_OVER.iter().filter_map(|(figure, name, ways)| {
         let over = over_handover(metrics, row, &all, *figure, *ways);

@@ -94,7 +94,7 @@ fn cells(row: &TableRow<'_>) -> Vec<Cell> {
     let calls = row.get(&Stream::all(), Figure::Call, Statistic::N);
     let calls = calls.map_or(0.0, |calls| calls.values.iter().sum());
     let lines = |figure| Cell::lost(&losses(row.metrics, row.row, &Stream::all(), &[figure]));
-    let [cpu_share, ..] = row.cost(Process::Leader);
+    let cpu_share = row.cost(Process::Leader).swap_remove(0);
     let mut cells = vec![
         Cell::text(row.sub.planned.transport.to_string()),
         Cell::number(row.row.payload_bytes as f64),

@@ -91,7 +91,7 @@ fn lines(row: &TableRow<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
         cells.extend(match place {
             0 => row.cost(Process::Leader),
             1 => row.cost(Process::Follower),
-            _ => [NOTHING; 4],
+            _ => TableRow::no_cost(),
         });
         cells.push(row.proof());
         (Some(row.row), cells)

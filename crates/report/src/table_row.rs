@@ -1,6 +1,6 @@
 //! A row of the metric table with its sub-experiment, and the columns and cells that tables of several patterns share.
 
-use crate::document::{Cell, Column, Digits, Note, Severity};
+use crate::document::{Cell, Column, Digits, Missing, Note, Severity};
 use crate::merged::Merged;
 use crate::notes;
 use crate::run_notes::{RATE_MISSED, TRIALS};
@@ -185,15 +185,20 @@ impl<'a> TableRow<'a> {
     }
 
     /// Resources used by a process: a cell for each of [`cost_columns`].
-    pub fn cost(&self, process: Process) -> [Cell; 4] {
+    pub fn cost(&self, process: Process) -> Vec<Cell> {
         let (metrics, row) = (self.metrics, self.row);
         let memory = self.get(&Stream::process(process), Figure::PeakMemory, Statistic::Value);
-        [
+        vec![
             self.over(cpu_share(metrics, row, process)),
             self.over(switches_hz(metrics, row, process)),
             self.over(faults_per_message(metrics, row, process)),
             self.of(memory),
         ]
+    }
+
+    /// Blank cells in the place of [`TableRow::cost`].
+    pub fn no_cost() -> Vec<Cell> {
+        cost_columns("").iter().map(|_| Cell::Missing(Missing::NotOfThisRow)).collect()
     }
 
     /// Its messages were answered.
@@ -254,10 +259,10 @@ pub fn latency_columns(statistics: &[Statistic]) -> Vec<Column> {
 }
 
 /// Columns of the resources used by a process; `cpu_help` says which line is of which process.
-pub fn cost_columns(cpu_help: &'static str) -> [Column; 4] {
+pub fn cost_columns(cpu_help: &'static str) -> Vec<Column> {
     let memory =
         "most that was resident, our buffers of samples included, MB = 1000000 bytes; of several processes that of one";
-    [
+    vec![
         Column { divisor: 0.01, ..Column::numbers("cpu_share", "CPU", "%", Digits::Fixed(1), cpu_help) },
         Column::numbers("switches_hz", "switches", "/s", Digits::Rate, "context switches of the same processes"),
         Column::numbers("faults_per_message", "faults", "/msg", Digits::Fixed(3), "page faults of the same processes"),
