@@ -29,6 +29,7 @@ pub fn streams(table: &MetricTable, row: Row, figure: Figure) -> Vec<&Stream> {
         }
         Figure::CpuShare => table.streams(row, Figure::CpuTime),
         Figure::SwitchesRate => table.streams(row, Figure::VoluntarySwitches),
+        Figure::FaultsPerMessage => table.streams(row, Figure::PageFaults),
         _ => Vec::new(),
     }
 }
@@ -47,6 +48,7 @@ pub fn by_round(table: &MetricTable, row: Row, stream: &Stream, figure: Figure) 
         }
         (Figure::CpuShare, Some(process)) => cpu_shares(table, row, process),
         (Figure::SwitchesRate, Some(process)) => switches(table, row, process),
+        (Figure::FaultsPerMessage, Some(process)) => faults(table, row, process),
         _ => Vec::new(),
     }
 }
@@ -167,9 +169,13 @@ fn switches(table: &MetricTable, row: Row, process: Process) -> Vec<(u32, f64)> 
 
 /// Of each round, page faults of a process per message that was sent, or call that was made.
 pub fn faults_per_message(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
+    faults(table, row, process).into_iter().map(|(_, faults)| faults).collect()
+}
+
+fn faults(table: &MetricTable, row: Row, process: Process) -> Vec<(u32, f64)> {
     let get = |stream, figure| table.get(row, &stream, figure, Statistic::Value);
     let parts = [get(Stream::process(process), Figure::PageFaults), get(Stream::all(), Figure::Sent)];
-    of_rounds(parts, |[faults, sent]| faults / sent.max(1.0)).into_iter().map(|(_, faults)| faults).collect()
+    of_rounds(parts, |[faults, sent]| faults / sent.max(1.0))
 }
 
 /// A figure of each round that has all its parts.

@@ -163,12 +163,14 @@ figures! {
     DeliveredShare = "delivered_share", Share, Higher, Median, "what loss_share leaves of 1";
     CpuShare = "cpu_share", Share, Lower, Median, "CPU time of a process, as a share of one CPU";
     SwitchesRate = "switches_hz", Hz, Lower, Median, "context switches of a process per second, of either kind";
+    FaultsPerMessage = "faults_per_message", Count, Lower, Median, "page faults of a process per message or call";
 }
 
 impl Figure {
     /// Whether it follows from other figures of a trial, and is not stored.
     pub fn is_derived(self) -> bool {
-        matches!(self, Figure::LossShare | Figure::DeliveredShare | Figure::CpuShare | Figure::SwitchesRate)
+        use Figure::{CpuShare, DeliveredShare, FaultsPerMessage, LossShare, SwitchesRate};
+        matches!(self, LossShare | DeliveredShare | CpuShare | SwitchesRate | FaultsPerMessage)
     }
 }
 
