@@ -155,6 +155,14 @@ pub fn ratio(ours: &Rounds<'_>, other: &Rounds<'_>) -> Each {
     ours.rounds.iter().enumerate().filter_map(of_round).collect()
 }
 
+/// Of each round, CPU time of a process in the kernel, as a share of one CPU.
+pub fn kernel_share(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
+    let stream = Stream::process(process);
+    let get = |figure| table.get(row, &stream, figure, Statistic::Value);
+    let parts = [Figure::KernelTime, Figure::Window].map(get);
+    of_rounds(parts, |[kernel, window]| kernel / window.max(1.0)).into_iter().map(|(_, share)| share).collect()
+}
+
 /// Of each round, context switches of a process per second, of either kind.
 pub fn switches_hz(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
     switches(table, row, process).into_iter().map(|(_, rate)| rate).collect()

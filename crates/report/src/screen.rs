@@ -23,7 +23,8 @@ const MOST_PAYLOADS: usize = 3;
 /// Labels longer than this are broken.
 const LABEL_COLUMNS: usize = 26;
 
-const FLOOR_HELP: &str = "times the latency of shm at the same payloads, wait and touch (geometric mean)";
+const FLOOR_HELP: &str =
+    "times the latency of shm at the same payloads, wait and touch (geometric mean); the bar is its logarithm";
 
 /// What is shown of a pattern.
 struct View {
@@ -72,18 +73,21 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
     Document { blocks }
 }
 
-/// One note for each kind: the note itself if it is alone, else their number and the first.
+/// Kinds of notes on messages that did not come as they should.
+const MISHAPS: [&str; 2] = ["timed out or failed", "lost or out of order"];
+
+/// One note for each kind: the note itself if it is alone, else their number and the first. Failures and losses are shown.
 fn folded(notes: &[Note]) -> Vec<Note> {
-    let fold = |group: &[Note]| match group {
-        [only] => only.clone(),
-        _ => {
-            let (kind, first) = (group[0].kind, &group[0].text);
-            let first = first.strip_prefix(kind).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(first);
-            let text = format!("{} × {kind}: {first}; … (--notes)", group.len());
-            Note { text, ..group[0].clone() }
+    let fold = |group: &[Note]| {
+        let (kind, first) = (group[0].kind, &group[0].text);
+        if group.len() == 1 || group[0].severity == Severity::Error || MISHAPS.contains(&kind) {
+            return group.to_vec();
         }
+        let first = first.strip_prefix(kind).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(first);
+        let text = format!("{} × {kind}: {first}; … (--notes)", group.len());
+        vec![Note { text, ..group[0].clone() }]
     };
-    notes.chunk_by(|a, b| (a.severity, a.kind) == (b.severity, b.kind)).map(fold).collect()
+    notes.chunk_by(|a, b| (a.severity, a.kind) == (b.severity, b.kind)).flat_map(fold).collect()
 }
 
 struct ScreenPage<'a> {
@@ -99,7 +103,14 @@ fn row(line: LoadLine, payload_bytes: u64) -> Row {
     Row { sub: line.0, payload_bytes, load: line.1 }
 }
 
-/// A mark, and that the rate was missed.
+/// What figures of a payload are.
+const LATENCY_HELP: [&str; 2] = [
+    "median; * fewer samples or messages than planned, or damaged ones, ~ the core-to-core latency changed, ! the rate was \
+     missed, or the path proof failed",
+    "99th percentile; - too few samples for an upper bound",
+];
+
+/// A mark, and that the rate was missed or the path proof failed.
 fn with_missed(mark: &'static str, is_missed: bool) -> &'static str {
     match mark {
         _ if !is_missed => mark,
@@ -143,15 +154,15 @@ impl<'a> ScreenPage<'a> {
             self.level(*line, &kept, (view.figure)(self.load(*line)), Statistic::P50)
         };
         lines.sort_by(|a, b| level(a).total_cmp(&level(b)));
-        let has_floor = view.pattern == Pattern::PingPong;
+        let has_floor = view.pattern == Pattern::PingPong || lines.iter().any(|line| self.is_floor(*line));
         let distances: Vec<Option<f64>> =
             lines.iter().map(|line| self.distance(*line, &payloads, view.figure).filter(|_| has_floor)).collect();
         let farthest = distances.iter().flatten().fold(1.0, |most: f64, distance| most.max(*distance));
         let mut columns = vec![Column::words("transport", &format!("µs, {}", view.what), "")];
         for payload in payloads.iter().map(|payload| display_size(*payload)) {
-            for statistic in [Statistic::P50, Statistic::P99] {
+            for (statistic, help) in [Statistic::P50, Statistic::P99].into_iter().zip(LATENCY_HELP) {
                 let (id, title) = (format!("{payload}_{statistic}"), statistic.id());
-                columns.push(Column::numbers(&id, title, "µs", Digits::Significant(3), "").grouped(&payload));
+                columns.push(Column::numbers(&id, title, "µs", Digits::Significant(3), help).grouped(&payload));
             }
         }
         if has_floor {
@@ -191,7 +202,7 @@ impl<'a> ScreenPage<'a> {
         let get = |statistic| self.metrics.get(row(line, payload_bytes), &Stream::all(), figure, statistic);
         let merged = self.sub(line.0).payload(payload_bytes);
         let mark = if merged.star().is_empty() { merged.mark() } else { merged.star() };
-        let missed = self.is_missed(line, payload_bytes);
+        let missed = self.is_missed(line, payload_bytes) || self.has_failed_proof(line);
         let mut p50 = Cell::of(get(Statistic::P50)).marked(with_missed(mark, missed));
         if matches!(p50, Cell::Missing(_)) && merged.cells.iter().any(|cell| cell.is_all_lost()) {
             let are_calls = self.planned(line).workload.is_call();
@@ -227,7 +238,8 @@ impl<'a> ScreenPage<'a> {
         let rows = lines.iter().map(|line| {
             let mut cells = vec![Cell::text(self.label(*line, &lines))];
             for payload_bytes in &payloads {
-                let (row, missed) = (row(*line, *payload_bytes), self.is_missed(*line, *payload_bytes));
+                let missed = self.is_missed(*line, *payload_bytes) || self.has_failed_proof(*line);
+                let row = row(*line, *payload_bytes);
                 let star = if stars.contains(&row) { "*" } else { "" };
                 cells.extend([(Figure::ReceivedRate, star), (Figure::ReceivedBytes, "")].map(|(figure, mark)| {
                     let rounds = self.metrics.get(row, &Stream::all(), figure, Statistic::Value);
@@ -246,6 +258,10 @@ impl<'a> ScreenPage<'a> {
     /// Its figures are of another rate than was offered.
     fn is_missed(&self, line: LoadLine, payload_bytes: u64) -> bool {
         self.metrics.is_rate_missed(row(line, payload_bytes))
+    }
+
+    fn has_failed_proof(&self, line: LoadLine) -> bool {
+        self.sub(line.0).proof().is_some_and(|(_, proof)| proof.verdict == Verdict::Failed)
     }
 
     /// The geometric mean of a figure over payloads; infinite if there is none.
@@ -391,7 +407,7 @@ impl<'a> ScreenPage<'a> {
         let cells = self.subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
         let note = |(sub, cell): (&Merged<'_>, MergedCell<'_>)| {
             let are_calls = sub.planned.workload.is_call();
-            let kind = if are_calls { "timed out or failed" } else { "lost or out of order" };
+            let kind = MISHAPS[usize::from(!are_calls)];
             Some(Note::new(Severity::Warning, kind, None, notes::mishap_line(sub, &cell)?))
         };
         cells.filter_map(note).collect()
@@ -492,7 +508,7 @@ uds at 64k: 2 lost
     }
 
     #[test]
-    fn notes_of_one_kind_are_one_line_and_failures_come_first() {
+    fn notes_of_one_kind_are_one_line_but_failures_and_losses() {
         let mut manifest = fixture::manifest();
         for name in ["a", "b", "c"] {
             add(&mut manifest, name, "udp/loopback", &[1024]);
@@ -506,9 +522,12 @@ uds at 64k: 2 lost
             let Some(Block::Notes(notes)) = document.blocks.last().cloned() else { panic!() };
             notes.into_iter().map(|note| note.text).collect::<Vec<_>>()
         };
-        let lost = "3 × lost or out of order: a at 1k: 1 lost; … (--notes)";
-        assert_eq!(notes(false), ["FAILED: c: the follower ended", lost]);
-        assert_eq!(notes(true)[1..], ["a at 1k: 1 lost", "b at 1k: 1 lost", "c at 1k: 1 lost"]);
+        let lost = ["FAILED: c: the follower ended", "a at 1k: 1 lost", "b at 1k: 1 lost", "c at 1k: 1 lost"];
+        assert_eq!(notes(false), lost);
+        assert_eq!(notes(true), lost);
+        let left_out = |name: &str| Note::new(Severity::Info, "left out", None, format!("left out: {name}"));
+        let folded = folded(&["a", "b", "c"].map(left_out));
+        assert_eq!(folded.iter().map(|note| note.text.as_str()).collect::<Vec<_>>(), ["3 × left out: a; … (--notes)"]);
     }
 
     #[test]

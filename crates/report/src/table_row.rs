@@ -5,7 +5,7 @@ use crate::merged::Merged;
 use crate::notes;
 use crate::run_notes::{RATE_MISSED, TRIALS};
 use crate::throughput::offered;
-use tripmeter_analysis::derived::{Each, counts, cpu_share, faults_per_message, loss, switches_hz};
+use tripmeter_analysis::derived::{Each, counts, cpu_share, faults_per_message, kernel_share, loss, switches_hz};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
@@ -190,6 +190,7 @@ impl<'a> TableRow<'a> {
         let memory = self.get(&Stream::process(process), Figure::PeakMemory, Statistic::Value);
         vec![
             self.over(cpu_share(metrics, row, process)),
+            self.over(kernel_share(metrics, row, process)),
             self.over(switches_hz(metrics, row, process)),
             self.over(faults_per_message(metrics, row, process)),
             self.of(memory),
@@ -264,6 +265,17 @@ pub fn cost_columns(cpu_help: &'static str) -> Vec<Column> {
         "most that was resident, our buffers of samples included, MB = 1000000 bytes; of several processes that of one";
     vec![
         Column { divisor: 0.01, ..Column::numbers("cpu_share", "CPU", "%", Digits::Fixed(1), cpu_help) },
+        Column {
+            divisor: 0.01,
+            ..Column::numbers(
+                "kernel_share",
+                "kernel",
+                "%",
+                Digits::Fixed(1),
+                "part of CPU that is spent in the kernel",
+            )
+        }
+        .if_any(),
         Column::numbers("switches_hz", "switches", "/s", Digits::Rate, "context switches of the same processes"),
         Column::numbers("faults_per_message", "faults", "/msg", Digits::Fixed(3), "page faults of the same processes"),
         Column { divisor: 1e6, ..Column::numbers("peak_memory_bytes", "memory", "MB", Digits::Fixed(1), memory) },

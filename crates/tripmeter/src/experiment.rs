@@ -138,7 +138,7 @@ fn flagged(args: &ExperimentArgs, registry: &Registry) -> Result<(Experiment, St
     let (mut experiment, source, mut unavailable) = written(args)?;
     if !args.transports.is_empty() {
         if args.written == Written::Flags {
-            no_experiments(&args.transports)?;
+            no_experiments(&args.transports, registry)?;
         }
         choose(&mut experiment, &split(&args.transports), registry);
         unavailable = Unavailable::Refuse;
@@ -151,8 +151,10 @@ fn flagged(args: &ExperimentArgs, registry: &Registry) -> Result<(Experiment, St
 }
 
 /// Refuses presets and files in the place of transports.
-fn no_experiments(transports: &[String]) -> Result<(), CliError> {
-    let is_preset = |name: &str| embedded::presets().iter().any(|(preset, _)| *preset == name);
+fn no_experiments(transports: &[String], registry: &Registry) -> Result<(), CliError> {
+    // A system may have the name of a preset.
+    let is_preset =
+        |name: &str| embedded::presets().iter().any(|(preset, _)| *preset == name) && registry.find(name).is_none();
     let is_file = |name: &str| name.ends_with(".toml") || Path::new(name).is_file();
     match transports.iter().find(|name| is_preset(name) || is_file(name)) {
         Some(name) => {
@@ -178,7 +180,12 @@ pub fn text(args: &ExperimentArgs) -> Result<String, CliError> {
         return Err(CliError::new(exit::USAGE, text));
     }
     let registry = registry(&PluginArgs::default(), &program()?)?;
-    let (experiment, ..) = flagged(args, &registry)?;
+    let (experiment, source, unavailable) = flagged(args, &registry)?;
+    match resolve(&experiment, &source, unavailable, &registry) {
+        // Another machine may have what is missing here.
+        Err(error) if error.exit_code() != exit::UNAVAILABLE => return Err(of_the_file(args, error.into(), &registry)),
+        _ => {}
+    }
     let (plain, ..) = written(&ExperimentArgs { written: args.written.clone(), ..ExperimentArgs::default() })?;
     let as_toml = |experiment: &Experiment| {
         toml::to_string(experiment)

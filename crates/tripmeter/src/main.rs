@@ -79,7 +79,7 @@ fn args_refused(error: &clap::Error) -> ExitCode {
     let told = told.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
     // Of its tips only those that name something; the one about `--` does not help here.
     let told = told.filter(|line| !line.starts_with("tip: to pass"));
-    let line = told.collect::<Vec<_>>().join("; ");
+    let line = told.collect::<Vec<_>>().join("; ").replace(":;", ":");
     output::say(&format!("tripmeter: {}; see --help", line.strip_prefix("error: ").unwrap_or(&line)));
     ExitCode::from(exit::USAGE)
 }

@@ -27,7 +27,7 @@ rounds or more show how much the figures differ from run to run; then it goes
 on until --effect would be seen in every figure, or the budget is spent, and
 says what it cannot tell.
 
-Results are those of `tripmeter run` with rounds (sub-experiments `a` and `b`),
+Results are as of `tripmeter run` with rounds (sub-experiments `a` and `b`),
 and `ab.json`, which is written anew after each round. After a kill, the same
 command with -o DIR goes on.
 

@@ -15,7 +15,7 @@ use tripmeter_engine::audit::cpu_list;
 
 Levels: info (as it should be, or good to know), warn (figures are likely to be
 worse or less steady than the transport's own), fail (figures are likely to be
-those of the machine). What the machine hides is said to be `not visible here`
+the machine's). What the machine hides is shown as `not visible here`
 and never assumed to be good; it neither warns nor fails.
 
 Exit codes: 0; with --strict 1 if anything warns or fails.")]

@@ -207,7 +207,7 @@ pub struct EprosimaHistoryArgs {
   tripmeter eprosima job -r requirements.csv -d latency_results_db
   tripmeter eprosima job mine.toml -r requirements.csv -D 10
 
-Exit codes: those of `check`; if nothing failed there, 75 if some
+Exit codes: as of `check`; if nothing failed there, 75 if some
 sub-experiments could not be run.")]
 pub struct JobArgs {
     /// Experiment, of round trips
@@ -236,7 +236,7 @@ pub struct JobArgs {
 
 /// Remove old experiments from a database
 ///
-/// Keeps the N newest experiments, by date and time in their names, and those named by -s besides. Only folders named by
+/// Keeps the N newest experiments, by date and time in their names, and all that -s names. Only folders named by
 /// date and time are counted and removed, with finished results in them; all else is left alone and named.
 #[derive(Args)]
 #[command(after_help = "Examples:

@@ -390,9 +390,9 @@ pub struct RunningArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "rendezvous", hide_short_help = true)]
     pub rendezvous_timeout: u32,
     #[command(flatten)]
-    pub output: OutputArgs,
-    #[command(flatten)]
     pub plugins: PluginArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 /// What is no failure of a run.

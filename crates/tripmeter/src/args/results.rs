@@ -47,7 +47,7 @@ pub struct ShowArgs {
 /// Which tables are printed.
 #[derive(Args)]
 pub struct TablesArgs {
-    /// Tables [default: those of the run's preset, else screen]
+    /// Tables [default: the tables of the run's preset, else screen]
     #[arg(long, value_name = "LIST", value_delimiter = ',',
         value_parser = words_of(&[("iceperf", TableKind::Iceperf), ("ecal", TableKind::Ecal), ("aimrt", TableKind::Aimrt),
             ("screen", TableKind::Screen), ("all", TableKind::All), ("figures", TableKind::Figures)]))]

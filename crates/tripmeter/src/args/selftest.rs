@@ -24,7 +24,7 @@ pub struct SelftestArgs {
     /// The whole campaign: 100 comparisons with themselves of each, and 150 with an injected delay
     #[arg(long, requires = "output")]
     pub full: bool,
-    /// So many comparisons of each kind, instead of those of the form chosen
+    /// So many comparisons of each kind, instead of the numbers of the form chosen
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub comparisons: Option<u32>,
     /// Seed of the first comparison; the others have the next ones [default: 1]

@@ -25,6 +25,10 @@ pub fn export(args: &ExportArgs) -> Result<u8, CliError> {
         }
         ExportFormat::Table(format) => {
             let text = show::exported(args, format)?;
+            if text.is_empty() {
+                let text = format!("nothing of this table was measured in '{}'", args.folders[0].display());
+                return Err(CliError::new(exit::DATA, text));
+            }
             match &args.output {
                 Some(file) => write_named(file, printable::lines(&text).as_bytes())?,
                 None => output::print(&text)?,

@@ -5,6 +5,7 @@ use crate::experiment;
 use crate::output;
 use crate::progress::Progress;
 use crate::recording::{self, Opened};
+use crate::results::is_results;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -70,6 +71,10 @@ pub struct Measurement<'a> {
 /// Measures, prints tables, and returns the exit code.
 pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
     let (output, followers) = (asked.output, &asked.followers);
+    if let Some(folder) = output.output.as_deref().filter(|folder| is_results(folder)) {
+        // What an old version measured is refused by its version, not because it is there.
+        show::read_exact(folder)?;
+    }
     let prepared =
         Prepared { strict: asked.is_strict, ..Prepared::new(asked.experiment, asked.plugins, output.quiet)? };
     if matches!(followers, Followers::ByHand { .. })
@@ -150,7 +155,6 @@ impl Prepared {
         })?;
         if !quiet {
             plan.left_out.iter().for_each(|line| output::say(&format!("left out: {line}")));
-            plan.not_installed().iter().for_each(|line| output::say(line));
         }
         let allowed = args.allowed;
         let parquet = experiment::parquet(&plan, &program)?;
