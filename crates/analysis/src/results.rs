@@ -152,7 +152,8 @@ impl JudgedResults {
     }
 }
 
-/// Planned payloads of a sub-experiment that have no latency in a round; none under `throughput`, which has none.
+/// Planned payloads of a sub-experiment that have no latency in a round; none under `throughput`, whose rate of 0 is a
+/// figure like any other.
 fn silent<'a>(table: &'a MetricTable, plan: &'a SubExperiment, round: u32) -> impl Iterator<Item = String> + 'a {
     let has_latency = move |row: Row| {
         let has = |figure: &Figure| {

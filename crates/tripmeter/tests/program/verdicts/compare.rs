@@ -64,7 +64,7 @@ fn several_rounds_are_compared_in_all_their_figures() {
     let done = compare(&["--method", "ranks"], &old, &worse).with(1);
     has_begin(&done.stdout, "512 1000hz service_ns.p50 10+10 9.050 10.859 1.200 ", "REGRESSED");
     has_begin(&done.stdout, "512 1000hz service_ns.p99 10+10 20.110 24.132 1.200 ", "REGRESSED");
-    has_begin(&done.stdout, "512 1000hz delivered_share 10+10 100.000 % 90.000 % 0.900 ", "REGRESSED");
+    has_begin(&done.stdout, "512 1000hz loss_share 10+10 0.000 % 10.000 % inf inf..inf ", "REGRESSED");
     has_begin(&done.stdout, "512 1000hz achieved_rate_hz 10+10 1000.000 /s 800.000 /s 0.800 ", "REGRESSED");
     let value: Value = serde_json::from_str(&compare(&["--json"], &worse, &old).with(0).stdout).unwrap();
     let rate = value["comparisons"].as_array().unwrap().iter().find(|one| one["figure"] == "achieved_rate_hz").unwrap();
@@ -72,10 +72,29 @@ fn several_rounds_are_compared_in_all_their_figures() {
         (&rate["verdict"], &rate["unit"], &rate["reference"]),
         (&json!("improved"), &json!("/s"), &json!(800.0))
     );
-    // What may be 0 has no ratio.
-    let done = compare(&["--figures", "lost"], &old, &worse).with(65);
-    done.one_line(&["nothing to compare"]);
+    let to_some = value["comparisons"].as_array().unwrap().iter().find(|one| one["figure"] == "loss_share").unwrap();
+    assert_eq!((&to_some["verdict"], &to_some["ratio"]), (&json!("improved"), &json!(0.0)));
+    has_begin(&compare(&["--figures", "lost"], &old, &worse).with(1).stdout, "512 1000hz lost 10+10 ", "REGRESSED");
+    let zero = compare(&["--figures", "lost"], &old, &old).with(0);
+    has(&zero.stdout, "0 in every run of both sides: 2 figures (lost)");
     compare(&["--threshold", "5%"], &old, &worse).with(64).one_line(&["--method threshold"]);
+}
+
+#[test]
+fn a_total_loss_is_a_regression() {
+    let place = folder();
+    let with = |name: &str, rate: f64, lost: u64| {
+        let counts = [("received_rate_hz", json!(rate)), ("sent", json!(200)), ("lost", json!(lost))];
+        write(&place.path().join(name), &in_rounds(&changed(throughput(), &counts), 6))
+    };
+    let (old, new) = (with("a", 1e6, 0), with("b", 0.0, 200));
+    let done = compare(&[], &old, &new).with(1);
+    has_begin(&done.stdout, "1k max received_rate_hz 6+6 1000000.000 /s 0.000 /s 0.000 ", "REGRESSED");
+    has_begin(&done.stdout, "1k max loss_share 6+6 0.000 % 100.000 % inf inf..inf ", "REGRESSED");
+    compare(&[], &new, &old).with(0);
+    compare(&[], &new, &new).with(0);
+    compare(&["--method", "threshold"], &old, &new).with(1);
+    compare(&["--method", "threshold"], &new, &old).with(0);
 }
 
 #[test]
