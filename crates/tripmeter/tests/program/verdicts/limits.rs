@@ -128,6 +128,30 @@ fn a_run_meets_limits_that_are_made_of_it_alone() {
     }
 }
 
+/// Counts and maxima too, which differ from round to round.
+#[test]
+fn rounds_meet_limits_that_are_made_of_them() {
+    let place = folder();
+    let mut manifest = in_rounds(&with(10.0, 0, 1000.0), 5);
+    for (lost, result) in (1..).zip(manifest["sub_experiments"].as_array_mut().unwrap()) {
+        for cell in result["cells"].as_array_mut().unwrap() {
+            figures(cell)["lost"] = json!(lost);
+            cell["trials"][0]["streams"]["process=leader"]["peak_memory_bytes"] = json!(1000 * lost);
+        }
+    }
+    let rounds = write(&place.path().join("runs/run-0001"), &manifest);
+    let file = place.path().join("limits.csv");
+    let every = compare(&["--figures", "none"], &rounds, &rounds).with(64).stderr;
+    let every = every.split_once("there are ").unwrap().1.trim().trim_end_matches(" (--figures)").replace(", ", ",");
+    assert!(every.contains("lost,") && every.contains("peak_memory_bytes") && every.contains("loss_share"), "{every}");
+    let made = ["limits", "--percentile", "100", "--figures", &every];
+    tripmeter(&made, &[("", &place.path().join("runs")), ("-o", &file)]).with(0);
+    check(&["--strict"], &file, &rounds).with(0);
+    // Half of the rounds lost more than this.
+    let limited = limits(place.path(), "x,512,1000hz,all,lost,value,2\n");
+    has(&check(&["--all"], &limited, &rounds).with(1).stdout, "512 1000hz lost 2.000 n 3.000 n +50.0 % FAILED");
+}
+
 #[test]
 fn limits_are_loosened_for_all_of_them_together() {
     let place = folder();
@@ -143,6 +167,11 @@ fn limits_are_loosened_for_all_of_them_together() {
     check(&[], &file, &measured(11.8)).with(1);
     check(&loosened, &file, &measured(11.8)).with(0).says(&["limits times 1.082 (rtt_half_ns.p50)", "19"]);
     check(&loosened, &file, &measured(12.0)).with(1);
+    let counts = limits(place.path(), "x,512,closed,all,lost,value,0\n");
+    let lossy = write(&place.path().join("b"), &changed(trips(), &[("lost", json!(1))]));
+    check(&loosened, &counts, &measured(11.8)).with(0).says(&["limits plus 0.000 (lost.value)"]);
+    check(&loosened, &counts, &lossy).with(1);
+    let file = limits(place.path(), &[row(512), row(1024)].concat());
     fs::remove_dir_all(runs.join("run-0001")).unwrap();
     check(&loosened, &file, &measured(1.0)).with(65).one_line(&["18 whole runs", "needs 19"]);
 }
