@@ -24,8 +24,8 @@ fn a_step_in_the_history_fails_until_it_is_known() {
     let done = history(&["--fail-on-change"], &database).with(1).says(&["note: ignored", "'readme.txt'"]);
     fs::remove_file(readme).unwrap();
     has_begin(&done.stdout, "x 512 rtt_half_ns.p50 step 2026-01-09_12-00-00 - 9.0", " <0.001");
-    // Two payloads of two figures.
-    assert!(done.stdout.contains("4 steps and 0 slow drifts in 4 figures"), "{}", done.stdout);
+    // Two payloads, of each three figures with the loss.
+    assert!(done.stdout.contains("4 steps and 0 slow drifts in 6 figures"), "{}", done.stdout);
     history(&[], &database).with(0);
     let done = history(&["--fail-on-change", "--known", "2026-01-09_12-00-00"], &database).with(0);
     assert!(done.stdout.contains(" known\n") && done.stdout.contains("0 steps and 0 slow drifts"), "{}", done.stdout);
@@ -46,7 +46,7 @@ fn a_slow_drift_in_the_history_is_no_flight_of_steps_and_fails_until_it_is_known
     let fails = |flags: &[&str]| history(&[&["--fail-on-change"], flags].concat(), &database);
     let done = fails(&[]).with(1);
     has_begin(&done.stdout, &format!("x 512 rtt_half_ns.p50 drift {} ", day_name(0)), "<0.001");
-    assert!(done.stdout.contains("0 steps and 4 slow drifts in 4 figures"), "{}", done.stdout);
+    assert!(done.stdout.contains("0 steps and 4 slow drifts in 6 figures"), "{}", done.stdout);
     let known = fails(&["--known-drift", &day_name(49)]).with(0);
     assert!(known.stdout.lines().any(|line| line.contains(" drift ") && line.ends_with(" known")), "{}", known.stdout);
     fails(&["--known-drift", &format!("{}:x", day_name(49))]).with(0);
@@ -110,6 +110,34 @@ fn a_change_of_environment_parts_a_history_and_is_told() {
     let done = history(&["--fail-on-change"], &database).with(0);
     let line = done.stdout.lines().find(|line| line.starts_with("another environment since '2026-01-09_12-00-00'"));
     assert!(line.is_some_and(|line| line.contains("Linux 1") && line.contains("Linux 2")), "{}", done.stdout);
+}
+
+#[test]
+fn a_history_tells_that_nothing_comes_any_more() {
+    let place = folder();
+    let database = place.path().join("db");
+    for day in 0..16 {
+        let (rate, lost) = if day < 10 { (1e6 + f64::from(day), 0) } else { (0.0, 200) };
+        let counts = [("received_rate_hz", json!(rate)), ("sent", json!(200)), ("lost", json!(lost))];
+        write(&database.join(day_name(day as usize)), &changed(throughput(), &counts));
+    }
+    let done = history(&["--fail-on-change", "--figures", "received_rate_hz,loss_share"], &database).with(1);
+    let since = day_name(10);
+    has_begin(&done.stdout, &format!("x 1k max received_rate_hz step {since} - 1000004.500 /s 0.000 /s -100.0 % "), "");
+    has_begin(&done.stdout, &format!("x 1k max loss_share step {since} - 0.000 % 100.000 % +inf % "), "");
+    history(&["--fail-on-change", "--known", &since], &database).with(0);
+}
+
+#[test]
+fn another_workload_parts_a_history_and_is_told() {
+    let place = folder();
+    let database = sixteen(&place.path().join("db"), stepped, |day, manifest| {
+        manifest["plan"]["sub_experiments"][0]["workload"]["publishers"] = json!(if day < 8 { 1 } else { 2 });
+    });
+    let done = history(&["--fail-on-change"], &database).with(0);
+    let line = "'x' was measured otherwise since '2026-01-09_12-00-00', across which no changes are looked for: publishers \
+                1 -> 2";
+    has(&done.stdout, line);
 }
 
 #[test]
