@@ -4,7 +4,7 @@ use crate::results::JudgedResults;
 use crate::selection::Selection;
 use std::collections::{BTreeSet, HashMap};
 use tripmeter_model::address::FigureAddress;
-use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::figure::{Figure, Statistic, Unit};
 use tripmeter_model::limits::{FigureLimits, Limit};
 use tripmeter_stats::conformal;
 
@@ -13,7 +13,7 @@ use tripmeter_stats::conformal;
 pub struct CheckedLimit {
     /// Its address and the limit.
     pub limit: Limit,
-    /// What was measured, over all rounds; `None` if it was not.
+    /// What was measured, as [`crate::Selected::value`]; `None` if it was not.
     pub value: Option<f64>,
 }
 
@@ -127,8 +127,8 @@ impl ResultsCheck {
 /// limits of a kind (a figure and a statistic) are loosened alike, from runs that the limits were not made of: of each run
 /// only its worst figure of that kind counts. Each kind has an equal share of the rate.
 ///
-/// Limits are multiplied, and those of what is better if there is more divided, by a factor; to those of a loss, which may be
-/// 0, something is added.
+/// Limits are multiplied, and those of what is better if there is more divided, by a factor. Where a limit may be 0, see
+/// [`is_added`], something is added or subtracted instead.
 ///
 /// # Source
 /// See [`conformal`].
@@ -148,22 +148,26 @@ fn kind(limit: &Limit) -> LimitKind {
     (limit.address.figure, limit.address.statistic)
 }
 
-/// True if limits of a kind are loosened by adding something to them.
-pub fn is_added(kind: LimitKind) -> bool {
-    kind.0 == Figure::LossShare
+/// True if limits of a kind are loosened by adding something to them: of counts and shares, and of any kind that has an upper
+/// limit of 0.
+pub fn is_added(of: LimitKind, limits: &FigureLimits) -> bool {
+    let is_zero = |limit: &Limit| kind(limit) == of && limit.limit == 0.0 && !limit.is_lower();
+    matches!(of.0.unit(), Unit::Count | Unit::Share) || limits.rows.iter().any(is_zero)
 }
 
 impl Factors {
-    /// The factors at which a run like these breaks a limit with a probability of `rate` at most; `None` if there are fewer
-    /// than [`conformal::fewest_runs`].
+    /// The factors at which a run like these, which were checked against the limits, breaks a limit with a probability of
+    /// `rate` at most; `None` if there are fewer than [`conformal::fewest_runs`] for the [`kinds`] of limits.
     ///
     /// # Panics
     /// If `rate` is not between 0 and 1.
-    pub fn of(runs: &[ResultsCheck], kinds: &[LimitKind], rate: f64) -> Option<Self> {
+    pub fn of(runs: &[ResultsCheck], limits: &FigureLimits, rate: f64) -> Option<Self> {
+        let kinds = kinds(limits);
         let factor = |&kind: &LimitKind| {
-            let worst: Vec<f64> = runs.iter().map(|run| largest_excess(run, kind)).collect();
+            let is_added = is_added(kind, limits);
+            let worst: Vec<f64> = runs.iter().map(|run| largest_excess(run, kind, is_added)).collect();
             let bound = conformal::upper_bound(&worst, rate, kinds.len())?;
-            Some((kind, bound.max(if is_added(kind) { 0.0 } else { 1.0 })))
+            Some((kind, bound.max(if is_added { 0.0 } else { 1.0 })))
         };
         kinds.iter().map(factor).collect::<Option<_>>().map(Self)
     }
@@ -173,7 +177,8 @@ impl Factors {
         let loosened = |limit: &Limit| {
             let factor = self.0.iter().find(|(known, _)| *known == kind(limit)).map(|(_, factor)| *factor);
             let loose = match factor {
-                Some(more) if is_added(kind(limit)) => limit.limit + more,
+                Some(more) if is_added(kind(limit), limits) && limit.is_lower() => limit.limit - more,
+                Some(more) if is_added(kind(limit), limits) => limit.limit + more,
                 Some(factor) if limit.is_lower() => limit.limit / factor,
                 Some(factor) => limit.limit * factor,
                 None => limit.limit,
@@ -185,14 +190,15 @@ impl Factors {
 }
 
 /// How much limits of a kind must be loosened for a run to pass; 0 if there are none.
-fn largest_excess(run: &ResultsCheck, of: LimitKind) -> f64 {
+fn largest_excess(run: &ResultsCheck, of: LimitKind, is_added: bool) -> f64 {
     let rows = run.checked.iter().flat_map(|one| &one.rows).filter(|row| kind(&row.limit) == of);
     let excess = |row: &CheckedLimit| {
         let (value, limit) = (row.value?, row.limit.limit);
-        let excess = match of {
-            _ if is_added(of) => value - limit,
-            _ if row.limit.is_lower() => limit / value,
-            _ => value / limit,
+        let excess = match (is_added, row.limit.is_lower()) {
+            (true, false) => value - limit,
+            (true, true) => limit - value,
+            (false, true) => limit / value,
+            (false, false) => value / limit,
         };
         (!excess.is_nan()).then_some(excess)
     };
@@ -263,12 +269,11 @@ pub(crate) mod tests {
     #[test]
     fn factors_are_ranks_of_the_largest_shares() {
         let limits = limits(&[MEDIAN, MEDIAN, P99, P99, LOSS], 1.0);
-        let kinds = kinds(&limits);
-        assert_eq!(kinds, [MEDIAN, P99, LOSS]);
+        assert_eq!(kinds(&limits), [MEDIAN, P99, LOSS]);
         let of = |index: u32| f64::from(index) / 10.0;
         let runs: Vec<ResultsCheck> =
             (1..=59).map(|index| run(&limits, &[0.5, of(index), 0.5, of(index), 0.0])).collect();
-        let factors = |runs: &[ResultsCheck], rate| Factors::of(runs, &kinds, rate);
+        let factors = |runs: &[ResultsCheck], rate| Factors::of(runs, &limits, rate);
         let alike = |factor: f64| Some(Factors(vec![(MEDIAN, factor), (P99, factor), (LOSS, 0.0)]));
         assert_eq!((conformal::fewest_runs(0.05, 3), factors(&runs[..58], 0.05)), (59, None));
         assert_eq!(
@@ -283,9 +288,29 @@ pub(crate) mod tests {
     fn losses_are_loosened_by_a_sum_and_rates_downwards() {
         let limits = FigureLimits { rows: vec![limit("uds", 1, LOSS, 0.0), limit("uds", 1, RATE, 1000.0)] };
         let runs: Vec<ResultsCheck> = (1..=99).map(|index| run(&limits, &[f64::from(index) / 1000.0, 800.0])).collect();
-        let factors = Factors::of(&runs, &kinds(&limits), 0.05).unwrap();
+        let factors = Factors::of(&runs, &limits, 0.05).unwrap();
         let loose: Vec<f64> = factors.applied(&limits).rows.iter().map(|row| row.limit).collect();
         assert_eq!(loose, [0.098, 800.0]);
+    }
+
+    #[test]
+    fn limits_of_0_are_loosened_too() {
+        let value = Statistic::Value;
+        let rows = [
+            (Figure::Lost, value, 0.0),
+            (Figure::Lost, value, 4.0),
+            (Figure::DeliveredShare, value, 1.0),
+            (Figure::SwitchesRate, value, 0.0),
+            (Figure::ReceivedRate, value, 0.0),
+            (Figure::RttHalf, Statistic::Stdev, 0.0),
+        ];
+        let limits = FigureLimits {
+            rows: rows.iter().map(|&(figure, of, value)| limit("uds", 1, (figure, of), value)).collect(),
+        };
+        let runs: Vec<ResultsCheck> = (0..99).map(|_| run(&limits, &[2.0, 5.0, 0.5, 7.0, 0.0, 3.0])).collect();
+        let loose = Factors::of(&runs, &limits, 0.05).unwrap().applied(&limits);
+        assert_eq!(loose.rows.iter().map(|row| row.limit).collect::<Vec<_>>(), [2.0, 6.0, 0.5, 7.0, 0.0, 3.0]);
+        assert_eq!(run(&loose, &[2.0, 6.0, 0.5, 7.0, 0.0, 3.0]).failing(false), 0);
     }
 
     /// With 100 limits at the 99th percentile most clean runs break one; with factors at most 5 % of them do.
@@ -308,7 +333,7 @@ pub(crate) mod tests {
             let rows = (0..100).map(|payload| limit("uds", payload as u64 + 1, MEDIAN, limit_of(payload))).collect();
             let limits = FigureLimits { rows };
             let runs: Vec<ResultsCheck> = (0..100).map(|_| run(&limits, &figures())).collect();
-            let factors = Factors::of(&runs, &[MEDIAN], 0.05).unwrap();
+            let factors = Factors::of(&runs, &limits, 0.05).unwrap();
             let new = figures();
             alone += run(&limits, &new).failing(false);
             together += run(&factors.applied(&limits), &new).failing(false);

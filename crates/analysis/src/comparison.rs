@@ -4,7 +4,7 @@ use crate::results::JudgedResults;
 use crate::selection::{Selected, Selection, missing};
 use std::collections::HashMap;
 use tripmeter_model::address::FigureAddress;
-use tripmeter_model::figure::{Better, Figure};
+use tripmeter_model::figure::Better;
 use tripmeter_stats::Error;
 use tripmeter_stats::change::ChangeVerdict;
 use tripmeter_stats::runs::{Comparison, Question, Sides, compare, runs_needed};
@@ -229,8 +229,8 @@ pub struct ByRuns {
     pub judgements: Vec<JudgedFigure>,
     /// Rounds that do not count, a line each.
     pub failures: Vec<String>,
-    /// Figures that have no ratio, a line each.
-    pub without_ratio: Vec<String>,
+    /// Figures that are 0 in every run of both sides: unchanged, and no comparison.
+    pub always_zero: Vec<FigureAddress>,
     /// What the results lack: sub-experiments, payloads and loads, or figures.
     pub missing: Vec<String>,
     /// What only they have.
@@ -238,8 +238,7 @@ pub struct ByRuns {
 }
 
 impl ByRuns {
-    /// Compares the whole rounds of both sides in every selected figure that both have. In the place of a loss, which may be
-    /// 0, the share delivered is compared, where anything was lost.
+    /// Compares the whole rounds of both sides in every selected figure that both have.
     ///
     /// # Errors
     /// As [`compare`].
@@ -250,20 +249,20 @@ impl ByRuns {
     ) -> Result<Self, Error> {
         let sides = [reference, results].map(|side| selection.select(&side.whole()));
         let found: HashMap<&FigureAddress, &Selected> = sides[1].iter().map(|one| (&one.address, one)).collect();
-        let (mut cells, mut without_ratio) = (Vec::new(), Vec::new());
+        let (mut cells, mut always_zero) = (Vec::new(), Vec::new());
         for one in &sides[0] {
             let Some(other) = found.get(&one.address) else { continue };
-            let Some((address, values)) = with_ratio([one, other]) else { continue };
-            match values.iter().flatten().all(|value| *value > 0.0) {
-                true => cells.push((address, values)),
-                false => without_ratio.push(format!("{address}: it is 0 in a run, and has no ratio then")),
+            let values = [one, *other].map(Selected::values);
+            match values.iter().flatten().all(|value| *value == 0.0) {
+                true => always_zero.push(one.address.clone()),
+                false => cells.push((one.address.clone(), values)),
             }
         }
         Ok(Self {
             question,
             judgements: JudgedFigure::all(cells, &question)?,
             failures: [reference.failures("reference"), results.failures("results")].concat(),
-            without_ratio,
+            always_zero,
             missing: one_sided([reference, results], [&sides[0], &sides[1]]),
             new: one_sided([results, reference], [&sides[1], &sides[0]]),
         })
@@ -274,17 +273,11 @@ impl ByRuns {
         let regressed = self.judgements.iter().any(JudgedFigure::is_regressed);
         !regressed && self.missing.is_empty() && (self.new.is_empty() || !strict)
     }
-}
 
-/// What is compared by its ratio; nothing where no run lost anything.
-fn with_ratio(both: [&Selected; 2]) -> Option<(FigureAddress, [Vec<f64>; 2])> {
-    let (address, values) = (both[0].address.clone(), both.map(Selected::values));
-    if address.figure != Figure::LossShare {
-        return Some((address, values));
+    /// Whether there is no figure that both sides have.
+    pub fn is_empty(&self) -> bool {
+        self.judgements.is_empty() && self.always_zero.is_empty()
     }
-    let is_lost = values.iter().flatten().any(|loss| *loss > 0.0);
-    let delivered = values.map(|side| side.into_iter().map(|loss| 1.0 - loss).collect());
-    is_lost.then_some((FigureAddress { figure: Figure::DeliveredShare, ..address }, delivered))
 }
 
 #[cfg(test)]
@@ -310,29 +303,18 @@ mod tests {
     }
 
     #[test]
-    fn less_is_worse_of_rates_and_one_side_is_named() {
-        let rate = |result| outcome(Some(1100.0), Some(result), true, 0.1);
-        assert_eq!(
-            (rate(1000.0), rate(999.0), rate(9999.0)),
-            (ThresholdOutcome::Passed, ThresholdOutcome::Failed, ThresholdOutcome::Passed)
-        );
-        assert_eq!(outcome(None, Some(1.0), true, 0.1), ThresholdOutcome::New);
-        assert_eq!(outcome(Some(1.0), None, true, 0.1), ThresholdOutcome::Missing);
+    fn less_is_worse_of_rates_and_a_loss_fails_where_there_was_none() {
+        use ThresholdOutcome::{Failed, Passed};
+        let rate = |reference, result| outcome(Some(reference), Some(result), true, 0.1);
+        assert_eq!((rate(1100.0, 1000.0), rate(1100.0, 999.0), rate(1100.0, 9999.0)), (Passed, Failed, Passed));
+        assert_eq!((rate(1100.0, 0.0), rate(0.0, 1100.0), rate(0.0, 0.0)), (Failed, Passed, Passed));
+        let loss = |reference, result| outcome(Some(reference), Some(result), false, 0.1);
+        assert_eq!((loss(0.0, 0.0), loss(0.0, 1e-9), loss(0.5, 0.0)), (Passed, Failed, Passed));
     }
 
     #[test]
-    fn a_loss_is_compared_by_what_it_leaves() {
-        let address =
-            crate::check::tests::limit("a", 16, (Figure::LossShare, tripmeter_model::figure::Statistic::Value), 0.0)
-                .address;
-        let side = |values: [f64; 2]| Selected {
-            address: address.clone(),
-            rounds: (1..).zip(values).collect(),
-            value: values[0],
-        };
-        let (none, some) = (side([0.0, 0.0]), side([0.25, 0.0]));
-        assert_eq!(with_ratio([&none, &none]), None);
-        let (delivered, values) = with_ratio([&none, &some]).unwrap();
-        assert_eq!((delivered.figure, values), (Figure::DeliveredShare, [vec![1.0, 1.0], vec![0.75, 1.0]]));
+    fn what_one_side_lacks_is_missing_or_new() {
+        assert_eq!(outcome(None, Some(1.0), true, 0.1), ThresholdOutcome::New);
+        assert_eq!(outcome(Some(1.0), None, true, 0.1), ThresholdOutcome::Missing);
     }
 }

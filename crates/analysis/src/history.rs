@@ -1,12 +1,12 @@
 //! Figures over time: their steps and slow drifts.
 
-use crate::results::{JudgedResults, MachineFacts, differences};
+use crate::results::{JudgedResults, MachineFacts, differences, differences_of_plans, differences_of_workloads};
 use crate::selection::Selection;
 use std::collections::HashMap;
 use tripmeter_model::address::FigureAddress;
-use tripmeter_model::figure::Figure;
+use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::Error;
-use tripmeter_stats::change_points::StepOptions;
+use tripmeter_stats::change_points::{StepOptions, change_points};
 use tripmeter_stats::slow_drift;
 
 /// A figure of one experiment.
@@ -35,6 +35,8 @@ pub struct History {
     pub experiments: Vec<String>,
     /// What each was measured on.
     pub machines: Vec<MachineFacts>,
+    /// How each was measured.
+    pub plans: Vec<Vec<SubExperiment>>,
     /// Every selected figure, in the order of first appearance.
     pub series: Vec<HistorySeries>,
     places: HashMap<FigureAddress, usize>,
@@ -86,6 +88,7 @@ impl History {
         let experiment = self.experiments.len();
         self.experiments.push(name.to_owned());
         self.machines.push(results.machine());
+        self.plans.push(results.manifest.plan.sub_experiments.clone());
         for one in selection.select(&results.trusted()) {
             let place = *self.places.entry(one.address.clone()).or_insert(self.series.len());
             if place == self.series.len() {
@@ -106,8 +109,10 @@ impl History {
         series.points.iter().position(is_marked).filter(|_| mark.is_of(series))
     }
 
-    /// The steps and slow drifts of every figure but losses, which are mostly 0 and have no ratio then, and in how many
-    /// figures they were looked for.
+    /// The steps and slow drifts of every figure, and in how many figures they were looked for.
+    ///
+    /// A value of 0 has no logarithm. So of a figure that is 0 in some experiments, steps to and from 0 are looked for in
+    /// whether it is 0, and other changes in the experiments in which it is not.
     ///
     /// # Errors
     /// As [`slow_drift::changes`], in one line with the address.
@@ -118,16 +123,72 @@ impl History {
         options: &StepOptions,
     ) -> Result<(Vec<Change>, usize), String> {
         let (mut found, mut count) = (Vec::new(), 0);
-        for series in self.series.iter().filter(|series| series.address.figure != Figure::LossShare) {
-            let points = series.points.iter().filter(|point| point.value > 0.0 && point.value.is_finite());
-            let series = HistorySeries { address: series.address.clone(), points: points.cloned().collect() };
-            if !series.points.is_empty() {
-                let of_one = self.changes_of(&series, steps, drifts, options);
-                found.extend(of_one.map_err(|error| format!("'{}': {error}", series.address))?);
-                count += 1;
+        for series in &self.series {
+            let those = |is_one: fn(&&HistoryPoint) -> bool| HistorySeries {
+                address: series.address.clone(),
+                points: series.points.iter().filter(is_one).cloned().collect(),
+            };
+            let all = those(|point| point.value >= 0.0 && point.value.is_finite());
+            let above_zero = those(|point| point.value > 0.0 && point.value.is_finite());
+            if all.points.is_empty() {
+                continue;
             }
+            count += 1;
+            let told = |error: Error| format!("'{}': {error}", series.address);
+            let mut of_one = Vec::new();
+            if above_zero.points.len() < all.points.len() {
+                of_one = self.steps_at_zero(&all, steps, options).map_err(told)?;
+            }
+            if !above_zero.points.is_empty() {
+                let others = self.changes_of(&above_zero, steps, drifts, options).map_err(told)?;
+                let is_new = |one: &Change| {
+                    let is_same = |known: &Change| one.until.is_none() && known.since == one.since;
+                    !of_one.iter().any(is_same)
+                };
+                let others: Vec<Change> = others.into_iter().filter(is_new).collect();
+                of_one.extend(others);
+            }
+            found.extend(of_one);
         }
         Ok((found, count))
+    }
+
+    /// Places of a figure from which on the machine or the workload is another, and those of known steps.
+    fn borders(&self, series: &HistorySeries, steps: &[KnownMark]) -> [Vec<usize>; 2] {
+        let points = &series.points;
+        let places = |is_one: &dyn Fn(usize) -> bool| (1..points.len()).filter(|&at| is_one(at)).collect::<Vec<_>>();
+        let machine = |at: usize| &self.machines[points[at].experiment];
+        let plan = |at: usize| self.plan(points[at].experiment, &series.address.sub_experiment);
+        let is_other_workload = |at: usize| match (plan(at - 1), plan(at)) {
+            (Some(one), Some(other)) => !differences_of_workloads(one, other).is_empty(),
+            _ => false,
+        };
+        let is_break = |at: usize| differences(machine(at - 1), machine(at)).next().is_some() || is_other_workload(at);
+        [places(&is_break), places(&|at| steps.iter().any(|mark| self.place(mark, series) == Some(at)))]
+    }
+
+    fn plan(&self, experiment: usize, name: &str) -> Option<&SubExperiment> {
+        self.plans[experiment].iter().find(|plan| plan.name == name)
+    }
+
+    fn change(
+        &self,
+        series: &HistorySeries,
+        since: usize,
+        until: Option<usize>,
+        [before, after, p]: [f64; 3],
+        is_known: bool,
+    ) -> Change {
+        let name = |at: usize| self.experiments[series.points[at].experiment].clone();
+        Change {
+            address: series.address.clone(),
+            since: name(since),
+            until: until.map(name),
+            before,
+            after,
+            p,
+            is_known,
+        }
     }
 
     fn changes_of(
@@ -137,33 +198,49 @@ impl History {
         drifts: &[KnownMark],
         options: &StepOptions,
     ) -> Result<Vec<Change>, Error> {
-        let points = &series.points;
-        let places = |is_one: &dyn Fn(usize) -> bool| (1..points.len()).filter(|&at| is_one(at)).collect::<Vec<_>>();
-        let machine = |at: usize| &self.machines[points[at].experiment];
-        let breaks = places(&|at| differences(machine(at - 1), machine(at)).next().is_some());
-        let known = places(&|at| steps.iter().any(|mark| self.place(mark, series) == Some(at)));
-        let values: Vec<f64> = points.iter().map(|point| point.value).collect();
+        let [breaks, known] = self.borders(series, steps);
+        let values: Vec<f64> = series.points.iter().map(|point| point.value).collect();
         let changed = slow_drift::changes(&values, &breaks, &known, options)?;
-        let name = |at: usize| self.experiments[points[at].experiment].clone();
-        let change = |since: usize, until: Option<usize>, [before, after, p]: [f64; 3], is_known| Change {
-            address: series.address.clone(),
-            since: name(since),
-            until: until.map(name),
-            before,
-            after,
-            p,
-            is_known,
-        };
         let mut found: Vec<Change> = Vec::new();
         found.extend(
-            changed.steps.iter().map(|one| change(one.index, None, [one.before, one.after, one.p], one.is_known)),
+            changed
+                .steps
+                .iter()
+                .map(|one| self.change(series, one.index, None, [one.before, one.after, one.p], one.is_known)),
         );
         let known_up_to = drifts.iter().filter_map(|mark| self.place(mark, series)).max();
         found.extend(changed.drifts.iter().map(|one| {
             let is_known = known_up_to.is_some_and(|last| one.last <= last);
-            change(one.first, Some(one.last), [one.begin, one.end, one.p], is_known)
+            self.change(series, one.first, Some(one.last), [one.begin, one.end, one.p], is_known)
         }));
         Ok(found)
+    }
+
+    /// Steps in whether a figure is 0, however large the others are. Levels are means of all values.
+    fn steps_at_zero(
+        &self,
+        series: &HistorySeries,
+        steps: &[KnownMark],
+        options: &StepOptions,
+    ) -> Result<Vec<Change>, Error> {
+        let [breaks, known] = self.borders(series, steps);
+        let points = &series.points;
+        // Any two levels will do.
+        let levels: Vec<f64> = points.iter().map(|point| if point.value == 0.0 { 1.0 } else { 2.0 }).collect();
+        let found = change_points(&levels, &breaks, &known, &StepOptions { min_change: 0.0, ..*options })?;
+        let borders: Vec<usize> = breaks.iter().copied().chain(found.iter().map(|step| step.index)).collect();
+        let mean =
+            |from: usize, to: usize| points[from..to].iter().map(|point| point.value).sum::<f64>() / (to - from) as f64;
+        let step = |at: usize| {
+            let from = borders.iter().copied().filter(|border| *border < at).max().unwrap_or(0);
+            let to = borders.iter().copied().filter(|border| *border > at).min().unwrap_or(points.len());
+            [mean(from, at), mean(at, to)]
+        };
+        let changes = found.iter().map(|one| {
+            let [before, after] = step(one.index);
+            self.change(series, one.index, None, [before, after, one.p], one.is_known)
+        });
+        Ok(changes.collect())
     }
 
     /// A line for each experiment from which on another machine, or one that is set otherwise, was measured on.
@@ -178,5 +255,76 @@ impl History {
             })
         });
         told.collect()
+    }
+
+    /// A line for each sub-experiment and experiment from which on it was measured otherwise.
+    pub fn changes_of_plans(&self) -> Vec<String> {
+        let mut latest: HashMap<&str, &SubExperiment> = HashMap::new();
+        let mut told = Vec::new();
+        for (plans, since) in self.plans.iter().zip(&self.experiments) {
+            for plan in plans {
+                let Some(before) = latest.insert(&plan.name, plan) else { continue };
+                let changed = differences_of_plans(before, plan);
+                if changed.is_empty() {
+                    continue;
+                }
+                let is_break = !differences_of_workloads(before, plan).is_empty();
+                let across = if is_break { ", across which no changes are looked for" } else { "" };
+                let changed: Vec<String> =
+                    changed.iter().map(|(what, one, other)| format!("{what} {one} -> {other}")).collect();
+                let name = &plan.name;
+                told.push(format!("'{name}' was measured otherwise since '{since}'{across}: {}", changed.join("; ")));
+            }
+        }
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::tests::limit;
+    use tripmeter_model::figure::{Figure, Statistic};
+
+    fn history(figure: Figure, values: &[f64]) -> History {
+        let address = limit("x", 16, (figure, Statistic::Value), 0.0).address;
+        let points = values.iter().enumerate().map(|(experiment, value)| HistoryPoint { experiment, value: *value });
+        History {
+            experiments: (0..values.len()).map(|day| day.to_string()).collect(),
+            machines: vec![MachineFacts::new(); values.len()],
+            plans: vec![Vec::new(); values.len()],
+            series: vec![HistorySeries { address, points: points.collect() }],
+            places: HashMap::new(),
+        }
+    }
+
+    /// First experiment, level before and after.
+    fn steps(figure: Figure, values: &[f64], known: &[&str]) -> Vec<(String, f64, f64, bool)> {
+        let marks: Vec<KnownMark> = known.iter().map(|name| KnownMark::of(name)).collect();
+        // However large a step is asked for, one to 0 is larger.
+        let options = StepOptions { min_change: 9.0, ..StepOptions::default() };
+        let (found, count) = history(figure, values).changes(&marks, &[], &options).unwrap();
+        assert_eq!(count, 1);
+        found.into_iter().map(|one| (one.since, one.before, one.after, one.is_known)).collect()
+    }
+
+    #[test]
+    fn a_step_to_or_from_0_is_told() {
+        let rate = [[1000.0; 10].as_slice(), &[0.0; 6]].concat();
+        assert_eq!(steps(Figure::ReceivedRate, &rate, &[]), [("10".to_owned(), 1000.0, 0.0, false)]);
+        assert_eq!(steps(Figure::ReceivedRate, &rate, &["10"]), [("10".to_owned(), 1000.0, 0.0, true)]);
+        let loss = [[0.0; 10].as_slice(), &[0.5; 6], &[0.0; 5]].concat();
+        let expected = [("10".to_owned(), 0.0, 0.5, false), ("16".to_owned(), 0.5, 0.0, false)];
+        assert_eq!(steps(Figure::LossShare, &loss, &[]), expected);
+    }
+
+    #[test]
+    fn other_steps_and_single_zeros_are_as_before() {
+        let one_zero = [[1000.0; 10].as_slice(), &[0.0], &[1001.0; 10]].concat();
+        assert_eq!(steps(Figure::ReceivedRate, &one_zero, &[]), []);
+        assert_eq!(steps(Figure::LossShare, &[0.0; 20], &[]), []);
+        let larger = [[0.001; 9].as_slice(), &[0.0], &[0.2; 9]].concat();
+        let found = steps(Figure::LossShare, &larger, &[]);
+        assert!(found.len() == 1 && found[0].0 == "10", "{found:?}");
     }
 }

@@ -152,7 +152,8 @@ impl JudgedResults {
     }
 }
 
-/// Planned payloads of a sub-experiment that have no latency in a round; none under `throughput`, which has none.
+/// Planned payloads of a sub-experiment that have no latency in a round; none under `throughput`, whose rate of 0 is a
+/// figure like any other.
 fn silent<'a>(table: &'a MetricTable, plan: &'a SubExperiment, round: u32) -> impl Iterator<Item = String> + 'a {
     let has_latency = move |row: Row| {
         let has = |figure: &Figure| {
@@ -176,19 +177,32 @@ pub fn differences<'a>(one: &'a MachineFacts, other: &'a MachineFacts) -> impl I
     pairs.filter(|[_, one, other]| one != other)
 }
 
-/// What differs in how two sub-experiments of one name were measured: what, one, other.
-pub fn differences_of_plans(one: &SubExperiment, other: &SubExperiment) -> Vec<(&'static str, String, String)> {
-    let topologies = [one, other].map(|plan| plan.workload.topology);
-    let of = |count: fn(&Topology) -> u32| topologies.each_ref().map(|of| count(of).to_string());
-    let all = [
+/// What differs between two sub-experiments of one name: what, one, other.
+pub type PlanDifferences = Vec<(&'static str, String, String)>;
+
+/// What differs in how two sub-experiments of one name were measured.
+pub fn differences_of_plans(one: &SubExperiment, other: &SubExperiment) -> PlanDifferences {
+    let own = [
         ("transport", [one.transport.to_string(), other.transport.to_string()]),
         ("wait", [one.wait.to_string(), other.wait.to_string()]),
         ("touch", [one.touch.to_string(), other.touch.to_string()]),
+    ];
+    [differing(own), differences_of_workloads(one, other)].concat()
+}
+
+/// What differs in who sends to whom. Figures of one are no runs of the other.
+pub fn differences_of_workloads(one: &SubExperiment, other: &SubExperiment) -> PlanDifferences {
+    let topologies = [one, other].map(|plan| plan.workload.topology);
+    let of = |count: fn(&Topology) -> u32| topologies.each_ref().map(|of| count(of).to_string());
+    differing([
         ("followers", of(|of| of.followers)),
         ("topics", of(|of| of.topics)),
         ("publishers", of(|of| of.publishers)),
         ("clients", of(|of| of.clients)),
-    ];
+    ])
+}
+
+fn differing<const N: usize>(all: [(&'static str, [String; 2]); N]) -> PlanDifferences {
     let differing = all.into_iter().filter(|(_, [one, other])| one != other);
     differing.map(|(what, [one, other])| (what, one, other)).collect()
 }

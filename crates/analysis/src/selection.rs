@@ -4,7 +4,7 @@ use crate::derived;
 use crate::table::{MetricTable, Row};
 use std::collections::HashSet;
 use tripmeter_model::address::{FigureAddress, FigureName};
-use tripmeter_model::figure::{Better, Figure, Fold, Statistic};
+use tripmeter_model::figure::{Better, Figure, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_stats::{losses, median};
 
@@ -54,7 +54,8 @@ pub struct Selected {
     pub address: FigureAddress,
     /// The rounds that have it, ascending, and its value in each.
     pub rounds: Vec<(u32, f64)>,
-    /// The rounds put together, as the figure is.
+    /// The median of the rounds, also of counts and maxima, so that it does not grow with their number; of losses the share
+    /// of all messages.
     pub value: f64,
 }
 
@@ -149,7 +150,7 @@ fn selected(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, stat
         true => return None,
         false => {
             let found = table.get(row, stream, figure, statistic)?;
-            (found.rounds.iter().copied().zip(found.values.iter().copied()).collect(), found.folded())
+            (found.rounds.iter().copied().zip(found.values.iter().copied()).collect(), median(found.values)?)
         }
     };
     let address = FigureAddress {
@@ -167,7 +168,6 @@ fn selected(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, stat
 fn folded(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, rounds: &[(u32, f64)]) -> Option<f64> {
     let values: Vec<f64> = rounds.iter().map(|(_, value)| *value).collect();
     if !matches!(figure, Figure::LossShare | Figure::DeliveredShare) {
-        debug_assert_eq!(figure.fold(), Fold::Median, "derived figures but the loss are medians over rounds");
         return median(&values);
     }
     let (lost, of) = losses::sum(&derived::loss(table, row, stream));
@@ -271,6 +271,20 @@ pub(crate) mod tests {
             Ok(vec!["a at 1k: delivered_share".to_owned(), share])
         );
         assert_eq!(named(&table, &["rtt_half_ns"]).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn counts_and_maxima_over_rounds_are_judged_by_their_median() {
+        let mut builder = Builder::new(vec!["a".to_owned()]);
+        for (round, lost) in [(1, 3), (2, 1), (3, 8)] {
+            let mut trial = trial(10.0, 20.0, lost);
+            trial.put(&Stream::process(Process::Leader), Figure::PeakMemory, 100.0 * lost as f64);
+            builder.add("a", round, 1024, trial);
+        }
+        let table = builder.build();
+        let names = ["lost", "peak_memory_bytes"].map(str::to_owned);
+        let found = Selection::named(&names, &[&table]).unwrap().select(&table);
+        assert_eq!(found.iter().map(|one| one.value).collect::<Vec<_>>(), [3.0, 300.0]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! An experiment against a reference, by a threshold or run against run.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
+use crate::number::counted;
 use crate::verdicts::{self, address_cells, address_columns, change_cell, one_sided, value_cell, value_column};
 use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ComparedFigure, ComparedSub, ThresholdOutcome};
 
@@ -13,17 +14,26 @@ pub fn by_runs(made: &ByRuns, effect: f64, strict: bool) -> Document {
     let groups = made.judgements.chunk_by(|one, other| one.address.sub_experiment == other.address.sub_experiment);
     let table = |title: &str, group| Block::Table(verdicts::table(title, group, &made.question, SIDES));
     let mut blocks: Vec<Block> = groups.map(|group| table(&group[0].address.sub_experiment, group)).collect();
-    blocks.push(Block::Text(verdicts::summary(&made.judgements, &made.question, effect)));
+    blocks.push(Block::Text(verdicts::summary(&made.judgements, &made.question, effect) + &unchanged(made)));
     let failures = made.failures.iter().map(|line| format!("FAILED: {line}; it is not in the verdicts"));
     let failures = failures.map(|text| Note::new(Severity::Error, "failed or not run", None, text));
-    let others = made.without_ratio.iter().map(|line| format!("not compared: {line}"));
-    let others = others.map(|text| Note::new(Severity::Warning, "no ratio", None, text));
-    let notes: Vec<Note> = failures.chain(others).chain(of_one_side(&made.missing, &made.new, strict)).collect();
+    let notes: Vec<Note> = failures.chain(of_one_side(&made.missing, &made.new, strict)).collect();
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }
     blocks.push(Block::Text(verdicts::legend(&made.question, SIDES)));
     Document { blocks }
+}
+
+/// A line about figures that are 0 everywhere.
+fn unchanged(made: &ByRuns) -> String {
+    let mut names: Vec<&str> = made.always_zero.iter().map(|one| one.figure.id()).collect();
+    names.sort_unstable();
+    names.dedup();
+    match made.always_zero.len() {
+        0 => String::new(),
+        count => format!("0 in every run of both sides: {} ({})\n", counted(count, "figure"), names.join(", ")),
+    }
 }
 
 /// A row for each sub-experiment with the figure that became worst, and the verdict; before it every figure if `detailed`.
@@ -132,7 +142,7 @@ mod tests {
             question,
             judgements: JudgedFigure::all(vec![cell("uds", 1.0), cell("tcp", 2.0)], &question).unwrap(),
             failures: vec!["uds, round 3 of the results: it hangs".to_owned()],
-            without_ratio: Vec::new(),
+            always_zero: vec![address("uds", Figure::LossShare, Statistic::Value)],
             missing: vec!["mq".to_owned()],
             new: Vec::new(),
         };
@@ -145,6 +155,7 @@ mod tests {
         assert!(is_as(0) && is_as(1), "{text}");
         assert!(text.contains("FAILED: uds, round 3 of the results: it hangs; it is not in the verdicts\n"), "{text}");
         assert!(text.contains("missing in the results: mq\n"), "{text}");
+        assert!(text.contains("\n0 in every run of both sides: 1 figure (loss_share)\n"), "{text}");
         assert!(!made.passed(false));
         made.judgements.truncate(1);
         made.missing.clear();

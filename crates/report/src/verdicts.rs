@@ -75,7 +75,7 @@ pub fn legend(question: &Question, sides: [&str; 2]) -> String {
          ratio: {result} / {reference}, the Hodges-Lehmann estimate {estimate}.\n\
          interval: exact, of ranks, as wide as the number of comparisons asks for.\n\
          p: of no change beyond the margin, adjusted for the number of comparisons.\n\
-         seen from: the smallest increase that so many {unit} show with a probability of {}; - = too few to show any.\n",
+         seen from: the smallest increase that so many {unit} show with a probability of {}; - = too few to show any, or 0 in a run.\n",
         percent(question.power)
     )
 }
@@ -111,7 +111,11 @@ fn row(one: &JudgedFigure, layout: Layout) -> Vec<Cell> {
         side(one, 0),
         side(one, 1),
         Cell::number(judged.ratio),
-        Cell::Range(bounded(judged.interval.map(|interval| [interval.low, interval.high]))),
+        match judged.interval.map(|interval| [interval.low, interval.high]) {
+            // From 0 to something, in some or all pairs of runs.
+            Some([low, high]) if high.is_infinite() => Cell::text(format!("{low:.3}..{high}")),
+            ends => Cell::Range(bounded(ends)),
+        },
         Cell::number(judged.p_changed),
         Cell::maybe(comparison.min_detectable_effect.map(|ratio| (ratio - 1.0) * 100.0)),
         Cell::text(verdict),
@@ -152,8 +156,10 @@ fn blindness(all: &[JudgedFigure], question: &Question, effect: f64) -> String {
     let is_seen = |one: &&JudgedFigure| {
         one.comparison.min_detectable_effect.is_some_and(|ratio| ratio.max(ratio.recip()) <= 1.0 + effect)
     };
-    let seen = all.iter().filter(is_seen).count();
-    if seen == all.len() {
+    // Of a figure that is 0 in a run there is nothing to say.
+    let able = || all.iter().filter(|one| one.comparison.log_sd.is_some());
+    let seen = able().filter(is_seen).count();
+    if seen == able().count() {
         return String::new();
     }
     let Some((hardest, needed)) = JudgedFigure::hardest(all, question, effect) else { return String::new() };
@@ -163,7 +169,7 @@ fn blindness(all: &[JudgedFigure], question: &Question, effect: f64) -> String {
         "not enough for {:+.1} %: {} of {} comparisons show it with a probability of {}; all of them would with {needed} {runs} (most for {} at {})\n",
         effect * 100.0,
         seen,
-        all.len(),
+        able().count(),
         percent(question.power),
         hardest.address.name(),
         hardest.address.place()

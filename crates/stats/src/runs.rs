@@ -56,17 +56,21 @@ pub struct Comparison {
     pub side_intervals: [Option<[f64; 2]>; 2],
     /// The ratio results / reference and what it says.
     pub judged: Judged,
-    /// Standard deviation of the log ratios of pairs, or of the log figures of runs; `None` below two runs.
+    /// Standard deviation of the log ratios of pairs, or of the log figures of runs; `None` below two runs, and if the
+    /// figure is 0 in any.
     pub log_sd: Option<f64>,
     /// The smallest ratio above 1 that so many runs show with the wanted power, or the largest below 1 of what is better if
-    /// there is more; `None` if they are too few to show any.
+    /// there is more; `None` if they are too few to show any, and without a deviation.
     pub min_detectable_effect: Option<f64>,
 }
 
 /// Judges every figure, in their order.
 ///
+/// Runs that are no pairs may have figures of 0, see [`Shift::ratio`]. If the median of what is better if there is more is
+/// 0 on one side alone, that side is worse, however few the runs are: nothing came in most of them.
+///
 /// # Errors
-/// If a side has no run, a figure is not above 0, or what should be pairs are not.
+/// If a side has no run, a figure is below 0, or 0 in a pair, or what should be pairs are not.
 ///
 /// # Panics
 /// If the question has a number outside its range.
@@ -83,13 +87,14 @@ pub fn compare(cells: &[Sides], question: &Question) -> Result<Vec<Comparison>, 
         let count = values.each_ref().map(Vec::len);
         let min_detectable_effect =
             log_sd.and_then(|log_sd| distances.min_detectable_effect(count[0].min(count[1]), log_sd));
+        let sides = values.each_ref().map(|values| median(values).expect("a shift has values on both sides"));
         let (judged, min_detectable_effect) = match is_better_if_more {
-            true => (turned(judged), min_detectable_effect.map(f64::recip)),
+            true => (turned(judged, sides), min_detectable_effect.map(f64::recip)),
             false => (judged, min_detectable_effect),
         };
         Comparison {
             runs: count,
-            sides: values.each_ref().map(|values| median(values).expect("a shift has values on both sides")),
+            sides,
             side_intervals: values.each_ref().map(|values| figure_over_rounds(values)?.interval),
             judged,
             log_sd,
@@ -111,9 +116,11 @@ pub fn runs_needed(comparisons: &[Comparison], question: &Question, effect: f64)
     Some((hardest, question.design(log_sd, comparisons.len()).runs_needed(1.0 + effect)))
 }
 
-/// The verdict on what is better if there is more.
-fn turned(judged: Judged) -> Judged {
+/// The verdict on what is better if there is more, of which these are the medians.
+fn turned(judged: Judged, [reference, result]: [f64; 2]) -> Judged {
     let verdict = match judged.verdict {
+        _ if reference > 0.0 && result == 0.0 => ChangeVerdict::Regressed,
+        _ if reference == 0.0 && result > 0.0 => ChangeVerdict::Improved,
         ChangeVerdict::Regressed => ChangeVerdict::Improved,
         ChangeVerdict::Improved => ChangeVerdict::Regressed,
         same => same,
@@ -121,8 +128,11 @@ fn turned(judged: Judged) -> Judged {
     Judged { verdict, ..judged }
 }
 
-/// As [`Design::log_sd`] wants it, from values above 0.
+/// As [`Design::log_sd`] wants it; `None` if a value is 0.
 fn log_sd([reference, result]: &[Vec<f64>; 2], layout: Layout) -> Option<f64> {
+    if reference.iter().chain(result).any(|value| *value == 0.0) {
+        return None;
+    }
     let logarithms = |values: &[f64]| -> Vec<f64> { values.iter().map(|value| value.ln()).collect() };
     let found = match layout {
         Layout::Paired => {
@@ -221,6 +231,29 @@ mod tests {
         assert_eq!(compared[0].judged.verdict, ChangeVerdict::Regressed);
         assert!(compared[0].min_detectable_effect.is_some_and(|ratio| ratio < 1.0), "{compared:?}");
         assert!((compared[0].sides[0] - 1000.0045).abs() < 1e-9, "{compared:?}");
+    }
+
+    #[test]
+    fn a_change_to_or_from_0_is_one() {
+        use ChangeVerdict::{Equivalent, Improved, Inconclusive, Regressed};
+        let verdict = |reference: &[f64], result: &[f64], is_better_if_more| {
+            let cell = Sides { values: [reference.to_vec(), result.to_vec()], is_better_if_more };
+            let one = compare(&[cell], &question(Layout::Independent)).unwrap().remove(0);
+            assert_eq!((one.log_sd, one.min_detectable_effect), (None, None));
+            one.judged.verdict
+        };
+        let (rate, none) = ([9.0, 8.0, 9.5, 8.5, 9.0, 8.0], [0.0; 6]);
+        assert_eq!((verdict(&rate, &none, true), verdict(&none, &rate, true)), (Regressed, Improved));
+        assert_eq!((verdict(&none, &rate, false), verdict(&rate, &none, false)), (Regressed, Improved));
+        // Too few runs for an interval: that nothing comes is a regression, and that something is lost is not shown.
+        assert_eq!(
+            (verdict(&rate[..2], &none[..2], true), verdict(&none[..2], &rate[..2], true)),
+            (Regressed, Improved)
+        );
+        assert_eq!(verdict(&none[..2], &rate[..2], false), Inconclusive);
+        assert_eq!(verdict(&none, &none, false), Equivalent);
+        let seldom = [0.0, 0.0, 3.0, 0.0, 4.0, 0.0];
+        assert_eq!(verdict(&none, &seldom, false), Inconclusive);
     }
 
     #[test]

@@ -49,14 +49,24 @@ impl Shift {
         Ok(Self::one_set(values))
     }
 
-    /// `result` / `reference`, two independent sets of values above 0: [`Shift::difference`] of logarithms; 1 is no
-    /// change.
+    /// `result` / `reference`, two independent sets of values of 0 or more: [`Shift::difference`] of logarithms; 1 is no
+    /// change. A pair of two zeros has the ratio 1, and a pair of which one is 0 has the ratio 0 or infinity: the test
+    /// asks how many results are above the bound times a reference, for which no value needs a logarithm.
     ///
     /// # Errors
-    /// If a side is empty or has a value that is not finite or not above 0.
+    /// If a side is empty or has a value that is not finite or below 0.
     pub fn ratio(reference: &[f64], result: &[f64]) -> Result<Self, Error> {
+        let logarithms = |side: &'static str, values: &[f64]| {
+            check_finite(side, values)?;
+            match values.iter().position(|&value| value < 0.0) {
+                Some(index) => Err(Error::NotPositive { side, index, value: values[index] }),
+                None => Ok(values.iter().map(|value| value.ln()).collect::<Vec<f64>>()),
+            }
+        };
         let (reference, result) = (logarithms("reference", reference)?, logarithms("result", result)?);
-        Ok(Self::two_sets(&reference, &result).exponentiated())
+        let differences = differences(&reference, &result).map(|one| if one.is_nan() { 0.0 } else { one });
+        let counts = CountDistribution::rank_sum(reference.len(), result.len());
+        Ok(Self::new(differences.collect(), counts).exponentiated())
     }
 
     /// `result` / `reference` of runs that were made in pairs, the i-th of one with the i-th of the other:
@@ -230,12 +240,31 @@ mod tests {
     }
 
     #[test]
+    fn a_ratio_to_or_from_0_is_as_large_as_any() {
+        let shift = |reference: f64, result: f64| Shift::ratio(&[reference; 6], &[result; 6]).unwrap();
+        let all = |ratio: f64| Some(Interval { low: ratio, high: ratio });
+        for (reference, result, ratio) in [(0.0, 0.5, f64::INFINITY), (5.0, 0.0, 0.0), (0.0, 0.0, 1.0)] {
+            let shift = shift(reference, result);
+            assert_eq!((shift.hodges_lehmann(), shift.interval(0.05)), (ratio, all(ratio)), "{reference} {result}");
+        }
+        let p = [shift(0.0, 0.5).p_greater(1.02), shift(5.0, 0.0).p_less(0.98)];
+        assert!(p.iter().all(|p| *p < 0.002) && shift(0.0, 0.0).p_differs(1.0) == 1.0, "{p:?}");
+        // One of six is no change.
+        let seldom = Shift::ratio(&[0.0; 6], &[0.0, 0.0, 0.3, 0.0, 0.0, 0.0]).unwrap();
+        assert!(seldom.hodges_lehmann() == 1.0 && seldom.p_greater(1.0) > 0.2);
+    }
+
+    #[test]
     fn values_that_have_no_ratio_are_errors() {
         let told = |found: Result<Shift, Error>| found.unwrap_err();
         assert_eq!(told(Shift::ratio(&[], &[1.0])), Error::Empty { side: "reference" });
         assert_eq!(
-            told(Shift::ratio(&[1.0], &[1.0, 0.0])),
-            Error::NotPositive { side: "result", index: 1, value: 0.0 }
+            told(Shift::ratio(&[1.0], &[1.0, -1.0])),
+            Error::NotPositive { side: "result", index: 1, value: -1.0 }
+        );
+        assert_eq!(
+            told(Shift::paired_ratio(&[1.0], &[0.0])),
+            Error::NotPositive { side: "result", index: 0, value: 0.0 }
         );
         assert_eq!(told(Shift::paired_ratio(&[1.0], &[])), Error::NotPairs { reference: 1, result: 0 });
         let infinite = Error::NotFinite { side: "only", index: 0, value: f64::INFINITY };

@@ -59,16 +59,15 @@ fn loosened(limits: &FigureLimits, folder: &Path, allows_damage: bool) -> Result
             }
         }
     }
-    let kinds = kinds(limits);
-    let Some(factors) = Factors::of(&checks, &kinds, RATE) else {
-        let (count, fewest) = (checks.len(), fewest_runs(RATE, kinds.len()));
+    let Some(factors) = Factors::of(&checks, limits, RATE) else {
+        let (count, fewest) = (checks.len(), fewest_runs(RATE, kinds(limits).len()));
         let text =
             format!("'{}' has {count} whole runs, and --family-wise needs {fewest}; make more", folder.display());
         return Err(CliError::new(exit::DATA, text));
     };
     output::say(&format!(
         "note: limits {}: a run like the {} in '{}' fails anywhere with a probability of at most 5 %",
-        loosenings(&factors),
+        loosenings(&factors, limits),
         checks.len(),
         folder.display()
     ));
@@ -87,7 +86,7 @@ fn whole(limits: &FigureLimits, results: &JudgedResults) -> Result<ResultsCheck,
 }
 
 /// By how much limits are larger, or lower ones smaller.
-fn loosenings(factors: &Factors) -> String {
+fn loosenings(factors: &Factors, limits: &FigureLimits) -> String {
     let is_lower = |kind: &LimitKind| kind.0.better() == Better::Higher;
     let listed = |is_one: &dyn Fn(&LimitKind) -> bool| {
         let own = factors.0.iter().filter(|(kind, _)| is_one(kind));
@@ -96,9 +95,10 @@ fn loosenings(factors: &Factors) -> String {
             .join(", ")
     };
     let parts = [
-        ("times", listed(&|kind| !is_added(*kind) && !is_lower(kind))),
-        ("plus", listed(&|kind| is_added(*kind))),
-        ("divided by", listed(&is_lower)),
+        ("times", listed(&|kind| !is_added(*kind, limits) && !is_lower(kind))),
+        ("plus", listed(&|kind| is_added(*kind, limits) && !is_lower(kind))),
+        ("minus", listed(&|kind| is_added(*kind, limits) && is_lower(kind))),
+        ("divided by", listed(&|kind| !is_added(*kind, limits) && is_lower(kind))),
     ];
     let parts = parts.iter().filter(|(_, list)| !list.is_empty()).map(|(word, list)| format!("{word} {list}"));
     parts.collect::<Vec<_>>().join(", ")

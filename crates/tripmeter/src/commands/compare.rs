@@ -106,7 +106,7 @@ fn by_ranks(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Selectio
     let question = Question { layout: Layout::Independent, margin, control: verdicts::CONTROL, power: POWER };
     let made = ByRuns::new(sides, selection, question)
         .map_err(|error| CliError::new(exit::DATA, format!("the runs cannot be compared: {error}")))?;
-    if made.judgements.is_empty() {
+    if made.is_empty() {
         return Err(nothing(args, [&made.missing, &made.new]));
     }
     output::print(&match args.json {
@@ -187,7 +187,7 @@ fn ranks_json(made: &ByRuns, strict: bool) -> Value {
         "question": verdicts::question_json(&made.question),
         "comparisons": made.judgements.iter().map(verdicts::judgement_json).collect::<Vec<_>>(),
         "failures": made.failures,
-        "without_ratio": made.without_ratio,
+        "always_zero": made.always_zero.iter().map(verdicts::address_json).collect::<Vec<_>>(),
         "missing_in_results": made.missing,
         "only_in_results": made.new,
     })

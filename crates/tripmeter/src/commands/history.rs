@@ -39,7 +39,7 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
         output::print(&draw(&history, limits.as_ref(), folder, args.plotting.options())?)?;
     }
     output::print(&output::text(&changes(&found, series)))?;
-    for line in history.changes_of_machine() {
+    for line in history.changes_of_machine().into_iter().chain(history.changes_of_plans()) {
         output::print(&format!("{line}\n"))?;
     }
     let is_changed = found.iter().any(|change| !change.is_known);

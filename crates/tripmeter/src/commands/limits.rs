@@ -7,7 +7,7 @@ use crate::many_runs::{ManyRuns, RunsOutcome};
 use crate::output;
 use crate::results::{NamedFolder, folders_in, listed, note_left_out, open_finished, selection};
 use tripmeter_analysis::limits::{DerivedLimits, LimitRun, RunGap};
-use tripmeter_analysis::results::differences_of_plans;
+use tripmeter_analysis::results::differences_of_workloads;
 use tripmeter_analysis::{JudgedResults, Selected, Selection};
 use tripmeter_model::exit;
 use tripmeter_report::counted;
@@ -78,10 +78,7 @@ fn same_workloads(
 ) -> Result<(), CliError> {
     for plan in &results.manifest.plan.sub_experiments {
         let Some(before) = known.plan(&plan.name) else { continue };
-        let differing = differences_of_plans(before, plan);
-        if let Some((what, one, other)) =
-            differing.iter().find(|(what, ..)| !["transport", "wait", "touch"].contains(what))
-        {
+        if let Some((what, one, other)) = differences_of_workloads(before, plan).first() {
             let text = format!(
                 "'{}' has no common limits: run '{first}' was measured with {what} {one}, run '{name}' with {other}; keep \
                  them in different folders",
