@@ -62,15 +62,13 @@ pub struct PayloadLine {
     pub round: u32,
     /// See [`TrialLine::attempt`].
     pub attempt: u32,
-    /// Bytes of `metrics.csv` that are of finished payloads; what is behind them was cut off by a kill.
-    pub metrics_bytes: u64,
     /// The payload, without its trials.
     #[serde(flatten)]
     pub payload: PayloadResult,
 }
 
 /// The lines of all attempts at a payload.
-pub fn payload_lines(of: &SubExperimentResult, cell: &PayloadResult, metrics_bytes: u64) -> Vec<TrialsLine> {
+pub fn payload_lines(of: &SubExperimentResult, cell: &PayloadResult) -> Vec<TrialsLine> {
     let attempts = cell.earlier_attempts.iter().chain([cell]);
     let lines = (1..).zip(attempts).flat_map(|(attempt, one)| {
         let (sub_experiment, round, payload_bytes) = (of.name.clone(), of.round, one.payload_bytes);
@@ -88,7 +86,7 @@ pub fn payload_lines(of: &SubExperimentResult, cell: &PayloadResult, metrics_byt
                 })
             }
         });
-        trials.chain([TrialsLine::Payload(PayloadLine { sub_experiment, round, attempt, metrics_bytes, payload })])
+        trials.chain([TrialsLine::Payload(PayloadLine { sub_experiment, round, attempt, payload })])
     });
     lines.collect()
 }
@@ -273,7 +271,7 @@ impl ResultPlaces {
     }
 
     fn add_payload(&mut self, manifest: &mut Manifest, line: PayloadLine) {
-        let PayloadLine { sub_experiment, round, attempt, mut payload, .. } = line;
+        let PayloadLine { sub_experiment, round, attempt, mut payload } = line;
         let Some(&place) = self.results.get(&(round, sub_experiment)) else { return };
         let is_of = |one: &TrialLine| one.attempt == attempt && one.payload_bytes == payload.payload_bytes;
         let trials = self.pending.remove(&place).unwrap_or_default().into_iter().filter(is_of);
@@ -394,7 +392,7 @@ mod tests {
         let mut cell = PayloadResult { trials: vec![trial.clone()], ..cell };
         cell.earlier_attempts.iter_mut().for_each(|earlier| earlier.trials = vec![trial.clone()]);
         let of = SubExperimentResult { round, ..state("running", 0) };
-        let lines = payload_lines(&of, &cell, 7);
+        let lines = payload_lines(&of, &cell);
         lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect()
     }
 
