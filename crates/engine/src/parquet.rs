@@ -1,9 +1,10 @@
 //! Samples as Parquet: made of the CSV by a program beside the plugins, when a sub-experiment has ended.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read, Seek};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// The program's name.
@@ -11,36 +12,47 @@ pub const PROGRAM: &str = "tripmeter_parquet";
 /// How long it may take at least, and for each MiB of the CSV.
 const LEAST_TIME: Duration = Duration::from_secs(60);
 const TIME_OF_MIB: Duration = Duration::from_secs(2);
+/// Longest error that is read.
+const MOST_TOLD_BYTES: u64 = 4096;
 /// Between two looks whether it has ended.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Writes `<name>.parquet` beside `<name>.csv`, if that is there; removes the CSV unless it is kept.
+/// Writes `<name>.parquet` beside `<name>.csv`, if that is there; removes the CSV unless it is kept. Ends when `stop` is set.
 ///
 /// # Errors
 /// Why it was not made; the CSV stays then.
-pub fn convert(program: &Path, csv: &Path, keeps_csv: bool) -> io::Result<()> {
+pub fn convert(program: &Path, csv: &Path, keeps_csv: bool, stop: &AtomicBool) -> io::Result<()> {
     let bytes = match fs::symlink_metadata(csv) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         there => there?.len(),
     };
     let mut command = Command::new(program);
     command.arg(csv).arg(csv.with_extension("parquet")).stdin(Stdio::null()).stdout(Stdio::null());
-    let mut child = command.stderr(Stdio::piped()).spawn()?;
+    // A pipe would have to be read while it runs.
+    let mut told = tempfile::tempfile()?;
+    let mut child = command.stderr(told.try_clone()?).spawn()?;
     let most = LEAST_TIME + TIME_OF_MIB.saturating_mul(u32::try_from(bytes >> 20).unwrap_or(u32::MAX));
     let begin = Instant::now();
-    while child.try_wait()?.is_none() {
-        if begin.elapsed() > most {
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        let (is_late, is_stopped) = (begin.elapsed() > most, stop.load(Relaxed));
+        if is_late || is_stopped {
             child.kill()?;
             child.wait()?;
-            return Err(io::Error::other(format!("{PROGRAM} did not end within {} s", most.as_secs())));
+            let why = if is_stopped { "interrupted".to_owned() } else { format!("no end within {} s", most.as_secs()) };
+            return Err(io::Error::other(format!("{PROGRAM} was killed: {why}")));
         }
         std::thread::sleep(LOOK);
-    }
-    let ended = child.wait_with_output()?;
-    if !ended.status.success() {
-        let why = String::from_utf8_lossy(&ended.stderr);
+    };
+    if !status.success() {
+        told.rewind()?;
+        let mut why = Vec::new();
+        told.take(MOST_TOLD_BYTES).read_to_end(&mut why)?;
+        let why = String::from_utf8_lossy(&why);
         let why = why.lines().next().unwrap_or("it said nothing");
-        return Err(io::Error::other(format!("{PROGRAM} ended with {}: {why}", ended.status)));
+        return Err(io::Error::other(format!("{PROGRAM} ended with {status}: {why}")));
     }
     if keeps_csv { Ok(()) } else { fs::remove_file(csv) }
 }
@@ -60,17 +72,30 @@ mod tests {
     #[test]
     fn the_csv_stays_if_it_is_asked_for_or_nothing_could_be_made_of_it() {
         let folder = tempfile::tempdir().unwrap();
-        let csv = folder.path().join("x.csv");
+        let (csv, going) = (folder.path().join("x.csv"), AtomicBool::new(false));
         let good = program(folder.path(), "cp \"$1\" \"$2\"");
-        assert!(convert(&good, &csv, false).is_ok(), "there is nothing to convert");
+        assert!(convert(&good, &csv, false, &going).is_ok(), "there is nothing to convert");
         for keeps_csv in [true, false] {
             fs::write(&csv, "rows").unwrap();
-            convert(&good, &csv, keeps_csv).unwrap();
+            convert(&good, &csv, keeps_csv, &going).unwrap();
             assert_eq!((csv.exists(), csv.with_extension("parquet").exists()), (keeps_csv, true));
         }
         fs::write(&csv, "rows").unwrap();
         let bad = program(folder.path(), "echo 'no room' >&2; exit 65");
-        let error = convert(&bad, &csv, false).unwrap_err().to_string();
+        let error = convert(&bad, &csv, false, &going).unwrap_err().to_string();
         assert!(csv.exists() && error.contains("65") && error.contains("no room"), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_says_much_or_does_not_end_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let csv = folder.path().join("x.csv");
+        fs::write(&csv, "rows").unwrap();
+        // More than a pipe holds.
+        let loud = program(folder.path(), "head -c 1000000 /dev/zero >&2; cp \"$1\" \"$2\"");
+        convert(&loud, &csv, true, &AtomicBool::new(false)).unwrap();
+        let endless = program(folder.path(), "exec sleep 1000");
+        let error = convert(&endless, &csv, false, &AtomicBool::new(true)).unwrap_err().to_string();
+        assert!(csv.exists() && error.contains("interrupted"), "{error}");
     }
 }

@@ -122,7 +122,7 @@ impl Results {
             lines.extend(line(&TrialsLine::SubExperiment(result.clone())));
             for cell in &result.cells {
                 rows.extend(metrics_file::rows(result, cell).map_err(failed)?);
-                lines.extend(payload_lines(result, cell, rows.len() as u64).iter().flat_map(line));
+                lines.extend(payload_lines(result, cell).iter().flat_map(line));
             }
         }
         self.replace(METRICS, &rows)?;
@@ -140,19 +140,21 @@ impl Results {
     /// Adds what was measured at a payload; before it its figures, if it `is_final` and will not be measured again.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If it cannot be written; then nothing of it is left.
     pub fn append_payload(
         &self,
         of: &SubExperimentResult,
         cell: &PayloadResult,
         is_final: bool,
     ) -> Result<(), ResultsError> {
+        let metrics_bytes = self.length(METRICS)?;
         if is_final {
             let rows = metrics_file::rows(of, cell);
             self.append(METRICS, &rows.map_err(|error| ResultsError::NotWritable(self.folder.join(METRICS), error))?)?;
         }
-        let lines = payload_lines(of, cell, self.length(METRICS)?);
-        self.append(TRIALS, &lines.iter().flat_map(line).collect::<Vec<u8>>())
+        let lines: Vec<u8> = payload_lines(of, cell).iter().flat_map(line).collect();
+        // That the rows cannot be cut off is the lesser error.
+        self.append(TRIALS, &lines).inspect_err(|_| drop(self.cut(METRICS, metrics_bytes)))
     }
 
     fn append(&self, name: &str, lines: &[u8]) -> Result<(), ResultsError> {
@@ -179,7 +181,11 @@ impl Results {
     /// # Errors
     /// If the file cannot be cut.
     pub fn cut_trials(&self, bytes: u64) -> Result<(), ResultsError> {
-        let path = self.folder.join(TRIALS);
+        self.cut(TRIALS, bytes)
+    }
+
+    fn cut(&self, name: &str, bytes: u64) -> Result<(), ResultsError> {
+        let path = self.folder.join(name);
         let cut = file::append(&path).and_then(|file| file.set_len(bytes));
         cut.map_err(|error| ResultsError::NotWritable(path, error))
     }
@@ -363,6 +369,24 @@ mod tests {
         };
         let (few, many) = (written(4), written(40));
         assert!(many < 10 * few, "{few} {many}");
+    }
+
+    #[test]
+    fn a_payload_that_cannot_be_appended_leaves_no_figures() {
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tripmeter/tests/golden/results-2.0");
+        let read = tripmeter_model::folder::read(&golden, |text| text.into()).unwrap();
+        let parent = tempfile::tempdir().unwrap();
+        let results = Results::create(Some(parent.path()), false).unwrap();
+        results.begin_trials(&Manifest { sub_experiments: Vec::new(), ..read.clone() }).unwrap();
+        let of = &read.sub_experiments[0];
+        let written = || fs::read(parent.path().join(METRICS)).unwrap();
+        results.append_payload(of, &of.cells[0], true).unwrap();
+        let before = written();
+        let trials = parent.path().join(TRIALS);
+        fs::remove_file(&trials).unwrap();
+        std::os::unix::fs::symlink("/dev/full", &trials).unwrap();
+        assert!(results.append_payload(of, &of.cells[1], true).is_err());
+        assert_eq!(written(), before);
     }
 
     #[test]

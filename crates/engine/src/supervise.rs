@@ -430,7 +430,7 @@ impl<'a> Run<'a> {
     fn make_parquet(&mut self, plan: &SubExperiment, round: u32) {
         let Some(program) = self.options.parquet.as_ref().filter(|_| self.plan.raw.parquet) else { return };
         let csv = self.results.round(round).join(SAMPLES).join(format!("{}.csv", plan.name));
-        if let Err(error) = parquet::convert(program, &csv, self.plan.raw.samples) {
+        if let Err(error) = parquet::convert(program, &csv, self.plan.raw.samples, &self.options.stop) {
             (self.watch)(&Event::Warning(format!("samples of '{}' stay CSV: {error}", plan.name)));
         }
     }

@@ -166,28 +166,81 @@ fn is_folder(file: &Path) -> FileError {
 /// # Errors
 /// As [`open`]; if compressed data is damaged or cut off, or there are more bytes than `most`.
 pub fn read(file: &Path, most: u64) -> Result<Vec<u8>, FileError> {
-    let failed = |error| FileError::reading(file, &error);
-    let opened = open(file)?;
-    let mut plain = BufReader::new(&opened);
-    let is_packed = plain.fill_buf().map_err(failed)?.starts_with(&GZIP_MAGIC);
-    let mut source: Box<dyn Read> = if is_packed { Box::new(MultiGzDecoder::new(plain)) } else { Box::new(plain) };
+    let mut plain = Plain::open(file)?;
     let mut bytes = Vec::new();
-    source.by_ref().take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+    let read = plain.source.by_ref().take(most.saturating_add(1)).read_to_end(&mut bytes);
+    read.map_err(|error| FileError::reading(file, &error))?;
     if bytes.len() as u64 > most {
-        let size = opened.metadata().map_err(failed)?.len();
-        let held = match is_packed {
-            true => {
-                format!("holds more than {most} bytes when decompressed ({size} compressed), the limit of such a file")
-            }
-            false => format!("has {size} bytes, more than {most}, the limit of such a file"),
-        };
-        let what = format!("{held}; it is damaged, or another kind of file");
-        return Err(FileError::wrong(file, what));
+        return Err(plain.too_large(file, most));
     }
     if bytes.starts_with(&UTF8_BOM) {
         bytes.drain(..UTF8_BOM.len());
     }
     Ok(bytes)
+}
+
+/// Hands over each line of a file that [`read`] can read, with its number from 1 and without its line break; one is held at
+/// a time. What stands behind the last line break is left out.
+///
+/// # Errors
+/// As [`read`]; if a line has more bytes than `most_of_line`, or `each` fails.
+pub fn each_line<E: From<FileError>>(
+    file: &Path,
+    most: u64,
+    most_of_line: u64,
+    mut each: impl FnMut(u64, &[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut plain = Plain::open(file)?;
+    let (mut line, mut left) = (Vec::new(), most);
+    for number in 1.. {
+        line.clear();
+        let read = plain.source.by_ref().take(left.min(most_of_line).saturating_add(1)).read_until(b'\n', &mut line);
+        let count = read.map_err(|error| FileError::reading(file, &error))? as u64;
+        if count > left {
+            return Err(plain.too_large(file, most).into());
+        }
+        if count > most_of_line {
+            let what =
+                format!("line {number} has more than {most_of_line} bytes, the limit; it is damaged, or not ours");
+            return Err(FileError::wrong(file, what).into());
+        }
+        left -= count;
+        let Some(whole) = line.strip_suffix(b"\n") else { break };
+        each(number, whole.strip_prefix(&UTF8_BOM).filter(|_| number == 1).unwrap_or(whole))?;
+    }
+    Ok(())
+}
+
+/// A regular file that is decompressed if it is gzip.
+struct Plain {
+    source: Box<dyn BufRead>,
+    is_packed: bool,
+    /// Bytes as it is stored.
+    size: u64,
+}
+
+impl Plain {
+    fn open(file: &Path) -> Result<Self, FileError> {
+        let failed = |error| FileError::reading(file, &error);
+        let opened = open(file)?;
+        let size = opened.metadata().map_err(failed)?.len();
+        let mut plain = BufReader::new(opened);
+        let is_packed = plain.fill_buf().map_err(failed)?.starts_with(&GZIP_MAGIC);
+        let source: Box<dyn BufRead> =
+            if is_packed { Box::new(BufReader::new(MultiGzDecoder::new(plain))) } else { Box::new(plain) };
+        Ok(Self { source, is_packed, size })
+    }
+
+    fn too_large(&self, file: &Path, most: u64) -> FileError {
+        let size = self.size;
+        let held = match self.is_packed {
+            true => {
+                format!("holds more than {most} bytes when decompressed ({size} compressed), the limit of such a file")
+            }
+            false => format!("has {size} bytes, more than {most}, the limit of such a file"),
+        };
+        FileError::wrong(file, format!("{held}; it is damaged, or another kind of file"))
+    }
 }
 
 /// Appends lines to a file by one write; a full disk leaves no part of them.
@@ -360,6 +413,28 @@ mod tests {
         }
         fs::write(&file, vec![b'x'; 100_000]).unwrap();
         assert_eq!(read(&file, 100_000).unwrap().len(), 100_000);
+    }
+
+    #[test]
+    fn lines_are_handed_over_one_by_one_and_have_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x.jsonl");
+        let lines = |contents: &[u8], most| {
+            fs::write(&file, contents).unwrap();
+            let mut lines = Vec::new();
+            let read = each_line(&file, most, 5, |number, line| {
+                lines.push((number, line.to_vec()));
+                Ok::<_, FileError>(())
+            });
+            read.map(|()| lines).map_err(|error| error.to_string())
+        };
+        let expected = [(1, b"a".to_vec()), (2, vec![]), (3, b"b\xff".to_vec())];
+        assert_eq!(lines(b"\xef\xbb\xbfa\n\nb\xff\ncut", 100).unwrap(), expected);
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(b"a\n\nb\xff\n").unwrap();
+        assert_eq!(lines(&encoder.finish().unwrap(), 100).unwrap(), expected);
+        assert!(lines(b"a\n123456", 100).unwrap_err().contains("line 2 has more than 5 bytes"));
+        assert!(lines(b"a\nb\nc\n", 5).unwrap_err().contains("has 6 bytes, more than 5"));
     }
 
     #[test]

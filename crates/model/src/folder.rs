@@ -62,15 +62,13 @@ pub struct PayloadLine {
     pub round: u32,
     /// See [`TrialLine::attempt`].
     pub attempt: u32,
-    /// Bytes of `metrics.csv` that are of finished payloads; what is behind them was cut off by a kill.
-    pub metrics_bytes: u64,
     /// The payload, without its trials.
     #[serde(flatten)]
     pub payload: PayloadResult,
 }
 
 /// The lines of all attempts at a payload.
-pub fn payload_lines(of: &SubExperimentResult, cell: &PayloadResult, metrics_bytes: u64) -> Vec<TrialsLine> {
+pub fn payload_lines(of: &SubExperimentResult, cell: &PayloadResult) -> Vec<TrialsLine> {
     let attempts = cell.earlier_attempts.iter().chain([cell]);
     let lines = (1..).zip(attempts).flat_map(|(attempt, one)| {
         let (sub_experiment, round, payload_bytes) = (of.name.clone(), of.round, one.payload_bytes);
@@ -88,7 +86,7 @@ pub fn payload_lines(of: &SubExperimentResult, cell: &PayloadResult, metrics_byt
                 })
             }
         });
-        trials.chain([TrialsLine::Payload(PayloadLine { sub_experiment, round, attempt, metrics_bytes, payload })])
+        trials.chain([TrialsLine::Payload(PayloadLine { sub_experiment, round, attempt, payload })])
     });
     lines.collect()
 }
@@ -118,7 +116,7 @@ pub enum FolderError {
     },
     /// A file cannot be read.
     #[error(transparent)]
-    File(FileError),
+    File(#[from] FileError),
     /// What stands in a file is wrong.
     #[error("'{}' {what}", .file.display())]
     Wrong {
@@ -136,7 +134,7 @@ pub enum FolderError {
 /// If a file is missing, too large, or wrong.
 pub fn read(folder: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<Manifest, FolderError> {
     let text = |name: &str| {
-        let text = read_text(&folder.join(name), MOST_BYTES)?;
+        let text = read_text(&folder.join(name))?;
         match too_long(&text) {
             Some(what) => {
                 let what = format!("holds {what}; it is damaged, or not ours");
@@ -158,8 +156,7 @@ pub fn read(folder: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<Mani
     let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
     let wrong = |what| FolderError::Wrong { file: folder.join(TRIALS), what };
     if is_there(TRIALS) {
-        let trials = read_text(&folder.join(TRIALS), MOST_TRIALS_BYTES)?;
-        add_lines(&mut manifest, &escape(&trials)).map_err(wrong)?;
+        add_lines(&mut manifest, &folder.join(TRIALS), &escape)?;
         manifest.check().map_err(wrong)?;
     }
     check_whole(&manifest).map_err(wrong)?;
@@ -172,8 +169,8 @@ pub fn read(folder: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<Mani
     Ok(manifest)
 }
 
-fn read_text(path: &Path, most: u64) -> Result<String, FolderError> {
-    let bytes = file::read(path, most).map_err(FolderError::File)?;
+fn read_text(path: &Path) -> Result<String, FolderError> {
+    let bytes = file::read(path, MOST_BYTES)?;
     let wrong = |what| FolderError::Wrong { file: path.to_path_buf(), what };
     String::from_utf8(bytes).map_err(|error| wrong(format!("is not UTF-8 text: {error}")))
 }
@@ -189,15 +186,23 @@ fn parse_manifest(text: &str) -> Result<Manifest, String> {
             Category::Data => "has no schema version, so it is none of tripmeter's".to_owned(),
             _ => format!("is not JSON: {error}; it may be cut off"),
         })?;
-    let version = schema_version.as_str().map_or_else(|| schema_version.to_string(), str::to_owned);
-    let major = |version: &str| version.split('.').next().map(str::to_owned);
-    if major(&version) != major(SCHEMA_VERSION) {
-        return Err(format!(
-            "has schema version {version}, this tripmeter reads {SCHEMA_VERSION}; read it with the tripmeter that wrote \
-             it, or measure again"
-        ));
-    }
+    check_version(&schema_version)?;
     serde_json::from_str(text).map_err(|error| format!("cannot be read: {error}"))
+}
+
+/// Checks the `schema_version` of a file of results.
+///
+/// # Errors
+/// If its major version is another than that of [`SCHEMA_VERSION`].
+pub fn check_version(schema_version: &serde_json::Value) -> Result<(), String> {
+    let version = schema_version.as_str().map_or_else(|| schema_version.to_string(), str::to_owned);
+    if version.split('.').next() == SCHEMA_VERSION.split('.').next() {
+        return Ok(());
+    }
+    Err(format!(
+        "has schema version {version}, this tripmeter reads {SCHEMA_VERSION}; read it with the tripmeter that wrote it, or \
+         measure again"
+    ))
 }
 
 /// Where the results and payloads are that lines are added to.
@@ -211,20 +216,22 @@ struct ResultPlaces {
 }
 
 /// Puts every whole line in its place.
-fn add_lines(manifest: &mut Manifest, text: &str) -> Result<(), String> {
+fn add_lines(manifest: &mut Manifest, path: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<(), FolderError> {
+    let wrong = |what| FolderError::Wrong { file: path.to_path_buf(), what };
     let mut places = ResultPlaces::default();
     for (place, result) in manifest.sub_experiments.iter().enumerate() {
         places.results.insert((result.round, result.name.clone()), place);
     }
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    for (number, line) in (1..).zip(whole.split('\n').filter(|line| !line.is_empty())) {
-        if let Some(what) = too_long(line) {
-            return Err(format!("holds {what} in line {number}; it is damaged, or not ours"));
+    file::each_line(path, MOST_TRIALS_BYTES, MOST_BYTES, |number, line| {
+        let line = str::from_utf8(line).map_err(|error| wrong(format!("is not UTF-8 text: line {number}: {error}")))?;
+        match too_long(line) {
+            Some(what) => Err(wrong(format!("holds {what} in line {number}; it is damaged, or not ours"))),
+            None if line.is_empty() => Ok(()),
+            None => places
+                .add(manifest, &escape(line))
+                .map_err(|error| wrong(format!("cannot be read: line {number}: {error}"))),
         }
-        let added = places.add(manifest, line);
-        added.map_err(|error| format!("cannot be read: line {number}: {error}"))?;
-    }
-    Ok(())
+    })
 }
 
 impl ResultPlaces {
@@ -264,7 +271,7 @@ impl ResultPlaces {
     }
 
     fn add_payload(&mut self, manifest: &mut Manifest, line: PayloadLine) {
-        let PayloadLine { sub_experiment, round, attempt, mut payload, .. } = line;
+        let PayloadLine { sub_experiment, round, attempt, mut payload } = line;
         let Some(&place) = self.results.get(&(round, sub_experiment)) else { return };
         let is_of = |one: &TrialLine| one.attempt == attempt && one.payload_bytes == payload.payload_bytes;
         let trials = self.pending.remove(&place).unwrap_or_default().into_iter().filter(is_of);
@@ -385,7 +392,7 @@ mod tests {
         let mut cell = PayloadResult { trials: vec![trial.clone()], ..cell };
         cell.earlier_attempts.iter_mut().for_each(|earlier| earlier.trials = vec![trial.clone()]);
         let of = SubExperimentResult { round, ..state("running", 0) };
-        let lines = payload_lines(&of, &cell, 7);
+        let lines = payload_lines(&of, &cell);
         lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect()
     }
 

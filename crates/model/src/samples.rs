@@ -22,8 +22,8 @@ pub const HEADER: [&str; 10] = [
     "answered_ns",
 ];
 
-/// Longest line that is read: names of topics have an end.
-const MOST_LINE_BYTES: u64 = 128 << 10;
+/// Longest row that is read, with the lines between its quotes: names of topics have an end.
+const MOST_ROW_BYTES: u64 = 128 << 10;
 
 /// A row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,8 @@ impl<R: Read> SampleReader<R> {
     /// # Errors
     /// If the first line is another.
     pub fn new(source: R, name: &str) -> Result<Self, FileError> {
-        let mut rows = csv::Reader::from_reader(Bounded { source, line_bytes: 0, is_at_end: false });
+        let mut rows =
+            csv::Reader::from_reader(Bounded { source, read: 0, row_begin: 0, is_in_line: false, is_at_end: false });
         let wrong = |what: String| FileError::wrong(Path::new(name), what);
         let header = rows.headers().map_err(|error| wrong(error.to_string()))?;
         if header != HEADER.as_slice() {
@@ -84,7 +85,8 @@ impl<R: Read> SampleReader<R> {
     }
 
     fn next_row(&mut self) -> Result<Option<SampleRow>, FileError> {
-        let line = self.rows.position().line();
+        let (line, row_begin) = (self.rows.position().line(), self.rows.position().byte());
+        self.rows.get_mut().row_begin = row_begin;
         let file = Path::new(&self.name);
         let read = self.rows.read_record(&mut self.row);
         // Only a row without a line break ends with the file: a kill has cut it off.
@@ -129,32 +131,36 @@ impl<R: Read> Iterator for SampleReader<R> {
     }
 }
 
-/// Fails at a line without end, which would be held in memory.
+/// Fails at a row without end, which would be held in memory: it may be that a quote is not closed.
 struct Bounded<R> {
     source: R,
-    /// Of the line that has not ended.
-    line_bytes: u64,
+    /// Bytes so far.
+    read: u64,
+    /// Bytes before the row that is being read.
+    row_begin: u64,
+    is_in_line: bool,
     is_at_end: bool,
 }
 
 impl<R> Bounded<R> {
     /// All was read, and the last line has no end.
     fn is_cut_off(&self) -> bool {
-        self.is_at_end && self.line_bytes > 0
+        self.is_at_end && self.is_in_line
     }
 }
 
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = buffer.len().min(MOST_LINE_BYTES as usize);
-        let count = self.source.read(&mut buffer[..most])?;
-        self.is_at_end = count == 0 && most > 0;
-        match memchr::memrchr(b'\n', &buffer[..count]) {
-            Some(end) => self.line_bytes = (count - end - 1) as u64,
-            None => self.line_bytes += count as u64,
+        // More is only read when all before is in the row.
+        if self.read - self.row_begin > MOST_ROW_BYTES {
+            let what = format!("a row of more than {MOST_ROW_BYTES} bytes; a quote may not be closed");
+            return Err(io::Error::new(ErrorKind::InvalidData, what));
         }
-        if self.line_bytes > MOST_LINE_BYTES {
-            return Err(io::Error::new(ErrorKind::InvalidData, format!("a line of more than {MOST_LINE_BYTES} bytes")));
+        let count = self.source.read(buffer)?;
+        self.read += count as u64;
+        self.is_at_end = count == 0 && !buffer.is_empty();
+        if let Some(last) = buffer[..count].last() {
+            self.is_in_line = *last != b'\n';
         }
         Ok(count)
     }
@@ -188,6 +194,32 @@ mod tests {
         assert_eq!((rows[1].round, rows[1].intended_ns, rows[1].answered_ns), (2, None, Some(u64::MAX)));
     }
 
+    /// Counts what is read.
+    struct Counted<'a>(&'a [u8], &'a std::cell::Cell<usize>);
+
+    impl Read for Counted<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let count = self.0.read(buffer)?;
+            self.1.set(self.1.get() + count);
+            Ok(count)
+        }
+    }
+
+    #[test]
+    fn a_quote_that_is_not_closed_is_an_error_before_much_is_read() {
+        let good = "1,1,64,all,1,ok,,0,,5\n";
+        let text = HEADER.join(",") + "\n" + good + "1,1,64,\"all,2,ok,,0,,5\n" + &good.repeat(100_000);
+        let count = std::cell::Cell::new(0);
+        let mut rows = SampleReader::new(Counted(text.as_bytes(), &count), "x.csv").unwrap();
+        assert!(rows.next().unwrap().is_ok());
+        let told = rows.next().unwrap().unwrap_err().to_string();
+        assert!(told.contains("line 3") && told.contains("a row of more than"), "{told}");
+        assert!(count.get() as u64 <= MOST_ROW_BYTES + (64 << 10), "{}", count.get());
+        // Many rows of which none is long.
+        let text = HEADER.join(",") + "\n" + &good.repeat(20_000);
+        assert_eq!(SampleReader::new(text.as_bytes(), "x.csv").unwrap().filter(Result::is_ok).count(), 20_000);
+    }
+
     #[test]
     fn what_is_wrong_is_named_with_its_line() {
         let told = |rows: &str| read(rows).unwrap_err().to_string();
@@ -209,7 +241,7 @@ mod tests {
         let mut rows = SampleReader::new(broken, "x.csv").unwrap();
         assert!(rows.next().unwrap().is_ok());
         assert!(rows.next().unwrap().is_err_and(|error| error.to_string().contains("gone")), "no end of the file");
-        assert!(told(&"x".repeat(1 << 20)).contains("a line of more than"));
+        assert!(told(&"x".repeat(1 << 20)).contains("a row of more than"));
         assert!(SampleReader::new("a,b\n".as_bytes(), "x").is_err_and(|error| error.to_string().contains("columns")));
     }
 }

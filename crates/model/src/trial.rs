@@ -87,10 +87,27 @@ fn known<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
     Ok(all.into_iter().filter_map(|(name, of)| Some((name.parse().ok()?, figures(of)))).collect())
 }
 
-/// Statistics of one figure.
+/// Statistics of one figure, sorted: most figures have one, and a node of a `BTreeMap` has room for eleven.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Stored", into = "Stored")]
-struct Values(BTreeMap<Statistic, (f64, Option<Interval>)>);
+struct Values(Vec<(Statistic, f64, Option<Interval>)>);
+
+impl Values {
+    fn get(&self, statistic: Statistic) -> Option<(f64, Option<Interval>)> {
+        let place = self.0.binary_search_by_key(&statistic, |one| one.0).ok()?;
+        Some((self.0[place].1, self.0[place].2))
+    }
+
+    fn put(&mut self, statistic: Statistic, value: f64, within: Option<Interval>) {
+        match self.0.binary_search_by_key(&statistic, |one| one.0) {
+            Ok(place) => self.0[place] = (statistic, value, within),
+            Err(place) => {
+                self.0.reserve_exact(1);
+                self.0.insert(place, (statistic, value, within));
+            }
+        }
+    }
+}
 
 /// A figure as files have it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -137,32 +154,33 @@ impl Serialize for Number {
 impl From<Stored> for Values {
     fn from(stored: Stored) -> Self {
         let (statistics, mut within) = match stored {
-            Stored::Value(value) => return Self(BTreeMap::from([(Statistic::Value, (value.0, None))])),
+            Stored::Value(value) => return Self(vec![(Statistic::Value, value.0, None)]),
             Stored::Samples { statistics, within } => (statistics, within),
         };
         let interval = |[low, high]: [Option<f64>; 2]| Interval {
             low: low.unwrap_or(f64::NEG_INFINITY),
             high: high.unwrap_or(f64::INFINITY),
         };
-        let of = |(name, value): (String, Maybe)| {
-            let Maybe::Number(Number(value)) = value else { return None };
-            let within = within.remove(&name).map(interval);
-            Some((name.parse().ok()?, (value, within)))
-        };
-        Self(statistics.into_iter().filter_map(of).collect())
+        let mut values = Self::default();
+        for (name, value) in statistics {
+            if let (Maybe::Number(Number(value)), Ok(statistic)) = (value, name.parse()) {
+                values.put(statistic, value, within.remove(&name).map(interval));
+            }
+        }
+        values
     }
 }
 
 impl From<Values> for Stored {
     fn from(values: Values) -> Self {
-        if let Some((value, None)) = values.0.get(&Statistic::Value).filter(|_| values.0.len() == 1) {
-            return Stored::Value(Number(*value));
+        if let [(Statistic::Value, value, None)] = values.0[..] {
+            return Stored::Value(Number(value));
         }
         let end = |end: f64| end.is_finite().then_some(end);
-        let within = values.0.iter().filter_map(|(statistic, (_, within))| Some((*statistic, (*within)?)));
+        let within = values.0.iter().filter_map(|(statistic, _, within)| Some((*statistic, (*within)?)));
         let within = within.map(|(statistic, of)| (statistic.to_string(), [end(of.low), end(of.high)])).collect();
         let statistics =
-            values.0.into_iter().map(|(statistic, (value, _))| (statistic.to_string(), Maybe::Number(Number(value))));
+            values.0.into_iter().map(|(statistic, value, _)| (statistic.to_string(), Maybe::Number(Number(value))));
         Stored::Samples { statistics: statistics.collect(), within }
     }
 }
@@ -203,7 +221,7 @@ impl Trial {
             self.streams.insert(stream.clone(), BTreeMap::new());
         }
         if let Some(figures) = self.streams.get_mut(stream) {
-            figures.entry(figure).or_default().0.insert(statistic, (value, within));
+            figures.entry(figure).or_default().put(statistic, value, within);
         }
     }
 
@@ -239,7 +257,7 @@ impl Trial {
     /// Returns one statistic of a figure, with its interval within this trial.
     pub fn get(&self, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<TrialFigure<'_>> {
         let (stream, figures) = self.streams.get_key_value(stream)?;
-        let (value, within) = *figures.get(&figure)?.0.get(&statistic)?;
+        let (value, within) = figures.get(&figure)?.get(statistic)?;
         Some(TrialFigure { stream, figure, statistic, value, within })
     }
 
@@ -289,12 +307,11 @@ impl Trial {
 
     /// Every figure.
     pub fn figures(&self) -> impl Iterator<Item = TrialFigure<'_>> {
-        let of_figure = |stream, figure: Figure, values: &Values| {
-            let statistics = values.0.clone().into_iter();
-            statistics.map(move |(statistic, (value, within))| TrialFigure { stream, figure, statistic, value, within })
-        };
-        self.streams.iter().flat_map(move |(stream, figures)| {
-            figures.iter().flat_map(move |(figure, values)| of_figure(stream, *figure, values))
+        self.streams.iter().flat_map(|(stream, figures)| {
+            figures.iter().flat_map(move |(&figure, values)| {
+                let of = move |&(statistic, value, within)| TrialFigure { stream, figure, statistic, value, within };
+                values.0.iter().map(of)
+            })
         })
     }
 

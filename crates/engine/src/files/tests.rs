@@ -35,21 +35,30 @@ fn measurements_count_over_the_whole_file_and_latency_is_half_the_round_trip() {
 }
 
 #[test]
-fn a_full_disk_is_an_error_and_what_was_written_can_be_cut_off() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut files = Files::create(folder.path(), "x", 1, ALL, Some("Round trips")).unwrap();
-    let begun = files.lengths().unwrap();
-    append(&mut files, 16, &[2000]).unwrap();
-    assert_ne!(files.lengths().unwrap().0, begun.0);
-    files.cut(begun);
-    assert_eq!(files.lengths().unwrap().0, begun.0);
+fn a_full_disk_is_an_error_and_leaves_nothing_of_the_payload() {
     let full = || File::options().append(true).open("/dev/full").unwrap();
-    files.measurements = Some(Measurements { csv: full(), rows: 0, latest: 0 });
-    assert_eq!(append(&mut files, 16, &[2000]).unwrap_err().kind(), io::ErrorKind::StorageFull);
-    files.samples = Some(SamplesFile { file: full(), round: 1 });
-    let mut rows = files.rows(Timebase::NANOSECONDS, 16, 0);
-    rows.add("all", 0, "ok", SampleStamps::default());
-    assert_eq!(rows.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
+    // Which of the three files has no room.
+    for place in 0..3 {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = Files::create(folder.path(), "x", 1, ALL, Some("Round trips")).unwrap();
+        let write = |files: &mut Files| {
+            let mut rows = files.rows(Timebase::NANOSECONDS, 16, 0);
+            rows.add("all", 0, "ok", SampleStamps::default());
+            rows.finish().and_then(|()| append(files, 16, &[2000]))
+        };
+        write(&mut files).unwrap();
+        let names = ["samples/x.csv", "measurements_x.csv", "histograms/x.hlog"];
+        let written = || names.map(|name| fs::read_to_string(folder.path().join(name)).unwrap());
+        let before = written();
+        match place {
+            0 => files.samples = Some(SamplesFile { file: full(), round: 1 }),
+            1 => files.measurements.as_mut().unwrap().csv = full(),
+            _ => files.histograms.as_mut().unwrap().file = full(),
+        }
+        let lengths = files.lengths().unwrap();
+        let error = write(&mut files).inspect_err(|_| files.cut(lengths)).unwrap_err();
+        assert_eq!((error.kind(), written()), (io::ErrorKind::StorageFull, before), "{}", names[place]);
+    }
 }
 
 fn delivery(intended: u64, actual: u64, arrived: Option<u64>, status: DeliveryStatus) -> Delivery {

@@ -482,8 +482,19 @@ impl ProcessGroup {
         let Some((result, cell)) = result.and_then(|result| Some((result, result.cells.last()?))) else {
             return Ok(());
         };
-        self.trials_bytes = run.results.trials_bytes()?;
-        Ok(run.results.append_payload(result, cell, !again)?)
+        let begun = run.results.trials_bytes().map(|bytes| self.trials_bytes = bytes);
+        let written = begun.and_then(|()| run.results.append_payload(result, cell, !again));
+        if written.is_err() {
+            // What is not in the files does not count; an earlier attempt does again.
+            self.again = false;
+            let unwritten = run.current().cells.pop();
+            self.replaced = unwritten.and_then(|mut cell| {
+                let mut earlier = std::mem::take(&mut cell.earlier_attempts);
+                let before = earlier.pop()?;
+                Some(PayloadResult { earlier_attempts: earlier, ..before })
+            });
+        }
+        Ok(written?)
     }
 
     /// Adds to the cell of a logger what was seen from here.

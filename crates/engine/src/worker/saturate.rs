@@ -196,12 +196,13 @@ impl Leader {
         if let (Some(times), Some(memory)) = (flow.times, arrivals) {
             let last = put_one_way(&mut trial, base, &times, memory, self.controls.followers());
             if bounds.has_rows {
+                let lengths = self.files.lengths().map_err(not_written)?;
                 let mut rows = self.files.rows(base, payload_bytes, began);
                 for (index, sent, received) in times.stamps(&last, sent) {
                     let status = if received.is_some() { DeliveryStatus::Ok } else { DeliveryStatus::Lost };
                     rows.add("all", index, status.as_str(), SampleStamps { sent, received, ..SampleStamps::default() });
                 }
-                rows.finish().map_err(not_written)?;
+                rows.finish().inspect_err(|_| self.files.cut(lengths)).map_err(not_written)?;
             }
         }
         Ok(trial)

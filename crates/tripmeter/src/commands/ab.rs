@@ -33,7 +33,6 @@ use tripmeter_stats::shift::fewest_pairs;
 
 /// What comes of it, beside the manifest.
 const FILE: &str = "ab.json";
-const SCHEMA_VERSION: u32 = 1;
 /// Source of the plan.
 const SOURCE: &str = "ab";
 /// Names of the sub-experiments.

@@ -64,6 +64,10 @@ fn check(loads: &[OfferedLoad], rows: &[Row], links: usize, kept: impl Fn(&[Row]
     assert_eq!(loads, [OfferedLoad::Rate { hz: 500.0 }, burst(SIZES[0]), burst(SIZES[1])]);
     assert_eq!(rows.len(), 3 * links * SAMPLES);
     for (trial, rows) in rows.chunks(links * SAMPLES).enumerate() {
+        let (demand, recovery_ns) = match loads[trial] {
+            OfferedLoad::Burst(Burst { size, gap_ns }) => (size as usize, gap_ns),
+            _ => (1, 2_000_000),
+        };
         for (link, rows) in rows.chunks(SAMPLES).enumerate() {
             for (index, row) in rows.iter().enumerate() {
                 assert_eq!((row.link, row.sequence, row.status.as_str()), (link, index + 1, "ok"));
@@ -77,6 +81,12 @@ fn check(loads: &[OfferedLoad], rows: &[Row], links: usize, kept: impl Fn(&[Row]
                 assert!(is_due, "{trial} {link} {index}: {} {intended}", row.intended_ns);
                 assert_eq!(row.trial as usize, trial + 1);
             }
+            // As many are due together, and so far apart, as the load says.
+            let due: Vec<&[Row]> = rows.chunk_by(|a, b| b.intended_ns - a.intended_ns <= 1).collect();
+            let (last, whole) = due.split_last().unwrap();
+            assert!(whole.iter().all(|burst| burst.len() == demand) && last.len() <= demand, "{trial} {link}");
+            let apart = |pair: &[&[Row]]| pair[1][0].intended_ns - pair[0][0].intended_ns;
+            assert!(due.windows(2).all(|pair| apart(pair).abs_diff(recovery_ns) <= 1), "{trial} {link}");
             kept(rows);
         }
     }

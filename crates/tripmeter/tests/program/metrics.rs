@@ -1,6 +1,7 @@
 //! `metrics.csv` has every figure of the manifest, once.
 
 use crate::common::figures::count;
+use crate::common::samples::sample_payloads;
 use crate::common::{Tripmeter, folder, manifest};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -103,13 +104,17 @@ fn results_of_this_major_version_are_read() {
         let words = ["export", &results, "--format", "csv"];
         let printed = Tripmeter::new(words).run().with(0).stdout;
         for row in [
-            "uds_stream_poll,64,closed,all,rtt_half_ns,p50,1,3471.5,",
-            "uds_stream_poll,1024,closed,all,rtt_half_ns,p50,1,3811.5,",
+            "uds_stream_poll,64,closed,all,rtt_half_ns,p50,1,2644,",
+            "uds_stream_poll,1024,closed,all,rtt_half_ns,p50,1,2408.5,",
             "uds_stream_poll,1024,closed,all,sent,value,1,55,",
         ] {
             assert!(printed.lines().any(|line| line.starts_with(row)), "{row}\n{printed}");
         }
     }
+    check(&golden);
+    assert_eq!(sample_payloads(&golden, "uds_stream_poll"), [[64; 50], [1024; 50]].concat());
+    let environment = manifest(&golden).environment;
+    assert!(environment.audit_before.is_some() && environment.audit_after.is_some());
 }
 
 #[test]

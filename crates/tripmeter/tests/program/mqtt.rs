@@ -2,6 +2,7 @@
 //! because of TLS. Skipped with a message where its plugin or a broker is missing.
 
 use crate::common::figures::counts;
+use crate::common::samples::sample_payloads;
 use crate::common::traces::{marked, signal};
 use crate::common::{
     LONGEST, Running, Tripmeter, alone, at_once, folder, has_cell, is_nightly, is_required, manifest, result, say,
@@ -89,9 +90,7 @@ fn what_was_measured_of_a_payload_until_its_broker_was_killed_is_kept() {
         // One message may be under way; of those at a fixed rate as many as the broker keeps for a follower that is late.
         let is_whole = pattern == "channel" || received + 1 >= sent;
         assert!(cell.samples >= 100 && is_whole, "{transport} {pattern}: {counts:?}");
-        let kind = if pattern == "pingpong" { "measurements" } else { pattern };
-        let text = std::fs::read_to_string(results.join(format!("{kind}_{}.csv", result.name))).unwrap();
-        let rows = text.lines().filter(|line| line.split(',').any(|word| word == "2048")).count() as u64;
+        let rows = sample_payloads(&results, &result.name).len() as u64;
         assert!(rows >= cell.samples, "{transport} {pattern}: {rows} rows of {}", cell.samples);
     };
     for transport in variants() {

@@ -2,7 +2,7 @@
 
 use super::asked::Asked;
 use super::pace::Pace;
-use super::{FILE, SCHEMA_VERSION, SIDES};
+use super::{FILE, SIDES};
 use crate::error::CliError;
 use crate::{output, verdicts};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use tripmeter_analysis::pairs::{FailedSide, Pair, Pairs, judged};
 use tripmeter_model::exit;
 use tripmeter_model::figure::Statistic;
 use tripmeter_model::file::write_whole;
-use tripmeter_model::manifest::{Manifest, RunStatus};
+use tripmeter_model::manifest::{Manifest, RunStatus, SCHEMA_VERSION};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_report::Ab;
 use tripmeter_stats::runs::Question;

@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tripmeter_engine::Begun;
 use tripmeter_model::exit;
-use tripmeter_model::file::{MOST_TABLE_BYTES, read};
-use tripmeter_model::manifest::{Manifest, RunStatus};
+use tripmeter_model::file::read;
+use tripmeter_model::folder::check_version;
+use tripmeter_model::manifest::{MOST_BYTES, Manifest, RunStatus};
 use tripmeter_model::plan::Plan;
 
 /// What was made before, and was not finished.
@@ -105,8 +106,10 @@ fn unfinished(folder: &Path) -> Result<Option<(Manifest, Option<Value>)>, CliErr
     let wrong = |why: String| CliError::new(exit::DATA, format!("'{}' {why}", file.display()));
     let json: Option<Value> = match file.exists() {
         true => {
-            let text = read(&file, MOST_TABLE_BYTES)?;
-            Some(serde_json::from_slice(&text).map_err(|error| wrong(format!("is not JSON: {error}")))?)
+            let text = read(&file, MOST_BYTES)?;
+            let json: Value = serde_json::from_slice(&text).map_err(|error| wrong(format!("is not JSON: {error}")))?;
+            check_version(&json["schema_version"]).map_err(wrong)?;
+            Some(json)
         }
         false => None,
     };

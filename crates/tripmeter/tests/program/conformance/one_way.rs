@@ -1,10 +1,12 @@
 //! Messages one way, as fast as they go; at a moderate rate where the transport may lose some.
 
 use crate::common::figures::{counts, times, value};
+use crate::common::samples::sample_rows;
 use crate::conformance::{Entry, Faults, Here, Outcome, SAMPLES, loses_when_starved};
 use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, PayloadResult};
+use tripmeter_model::samples::SampleRow;
 
 pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
     if !variant.can(Pattern::Throughput) {
@@ -22,11 +24,18 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
 }
 
 fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
-    outcome.result.cells.iter().for_each(|cell| check_trial(faults, outcome, cell));
+    let rows = match outcome.plan.one_way {
+        true => sample_rows(outcome.results, &outcome.result.name),
+        false => Vec::new(),
+    };
+    for cell in &outcome.result.cells {
+        let rows: Vec<_> = rows.iter().filter(|row| row.payload_bytes == cell.payload_bytes).collect();
+        check_trial(faults, outcome, cell, &rows);
+    }
 }
 
 /// Every payload has one trial.
-fn check_trial(faults: &mut Faults, outcome: &Outcome<'_>, cell: &PayloadResult) {
+fn check_trial(faults: &mut Faults, outcome: &Outcome<'_>, cell: &PayloadResult, rows: &[&SampleRow]) {
     let place = outcome.place(cell);
     let [trial] = &cell.trials[..] else {
         return faults.check(false, || format!("{place}: {} trials", cell.trials.len()));
@@ -46,4 +55,8 @@ fn check_trial(faults: &mut Faults, outcome: &Outcome<'_>, cell: &PayloadResult)
     let timed = times(trial, Figure::OneWay).map_or(0, |one_way| if one_way.min > 0.0 { one_way.samples } else { 0 });
     let expected = if outcome.plan.one_way { received } else { 0 };
     faults.check(timed == expected, || format!("{place}: {trial:?}"));
+    let arrived = rows.iter().filter(|row| row.status == "ok" && row.received_ns >= row.sent_ns).count() as u64;
+    let all = if outcome.plan.one_way { sent } else { 0 };
+    let found = (rows.len() as u64, arrived);
+    faults.check(found == (all, expected), || format!("{place}: {found:?} rows of samples: {trial:?}"));
 }

@@ -52,7 +52,7 @@ fn pattern_words(pattern: &'static str) -> &'static [&'static str] {
     }
 }
 
-/// A row of `channel_<name>.csv`.
+/// A row of samples.
 #[derive(Debug)]
 struct Row {
     status: String,

@@ -2,6 +2,7 @@
 
 use crate::common::samples::sample_payloads;
 use crate::common::{Tripmeter, alone, built, folder, manifest, result, say};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::RunStatus;
@@ -131,24 +132,55 @@ fn zenoh_that_runs_out_of_shared_memory_leaves_nothing() {
     assert_eq!(std::fs::read_to_string(&list).unwrap(), "");
 }
 
-#[test]
-fn a_full_disk_ends_a_sub_experiment_and_keeps_what_is_there() {
-    let _alone = alone();
-    let folder = folder();
-    let results = folder.path().join("results");
+/// Measures into a file system of so many bytes, which is too small; returns the copy of what is there. `None` if that is
+/// not allowed here.
+fn on_a_small_disk(folder: &Path, bytes: u64, words: &[&str]) -> Option<PathBuf> {
+    let results = folder.join("results");
     std::fs::create_dir(&results).unwrap();
-    let Some(wrapper) = small(&results.display().to_string(), 300 << 10) else { return };
+    let wrapper = small(&results.display().to_string(), bytes)?;
     // Copied out before the file system vanishes with the process.
-    let kept = folder.path().join("kept");
+    let kept = folder.join("kept");
     let script = "out=$1; shift; \"$@\"; code=$?; cp -r \"$OLDPWD/.\" \"$out\" 2>/dev/null; exit $code";
     let line = format!("cd '{}' && cd / && exec sh -c '{script}' sh '{}' \"$@\"", results.display(), kept.display());
     let mount = wrapper[4].replace("exec \"$@\"", &line);
     let wrapper = ["unshare", "-m", "sh", "-c", &mount, "sh"];
-    let words = ["ping", "-q", "uds/stream", "--wait", "block", "-n", "2500", "--payloads", "16,32,64,128,256"];
-    let output = results.display().to_string();
-    let finished = Tripmeter::under(&wrapper, words.iter().chain(&["--no-floor", "-o", &output])).run();
+    let (output, usual) =
+        (results.display().to_string(), ["ping", "-q", "uds/stream", "--wait", "block", "--no-floor"]);
+    let finished = Tripmeter::under(&wrapper, usual.iter().chain(words).chain(&["-o", &output])).run();
     let finished = finished.says(&["No space left on device"]);
     assert!(matches!(finished.code, Some(73 | 75)), "{finished:?}");
+    Some(kept)
+}
+
+/// Figures and tables are those of the finished payloads.
+#[track_caller]
+fn check_readable(results: &Path) {
+    crate::metrics::check(results);
+    let shown = Tripmeter::new(["show", &results.display().to_string(), "--wide"]).run().with(exit::GOOD).stdout;
+    let cells = result(&manifest(results), "uds_stream_block").cells.len();
+    let rows = shown.lines().filter(|line| line.starts_with("uds/stream")).count();
+    assert!(cells > 0 && rows == cells, "{cells}: {shown}");
+}
+
+/// What has no room first differs: the line of a trial, a row of figures, or the state at the end.
+#[test]
+fn figures_stay_readable_on_a_full_disk() {
+    let _alone = alone();
+    for kilobytes in [44, 48, 52, 56] {
+        let folder = folder();
+        let words = ["-n", "100", "--raw", "none", "--payloads", "64..64k"];
+        let Some(kept) = on_a_small_disk(folder.path(), kilobytes << 10, &words) else { return };
+        check_readable(&kept);
+    }
+}
+
+#[test]
+fn a_full_disk_ends_a_sub_experiment_and_keeps_what_is_there() {
+    let _alone = alone();
+    let folder = folder();
+    let words = ["-n", "2500", "--payloads", "16,32,64,128,256"];
+    let Some(kept) = on_a_small_disk(folder.path(), 300 << 10, &words) else { return };
+    check_readable(&kept);
     let manifest = manifest(&kept);
     let long = result(&manifest, "uds_stream_block");
     // The last manifest that had room; one cut off would not have been read.
