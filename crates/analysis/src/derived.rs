@@ -5,7 +5,7 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Counts, Handover, Handovers, ModeChange};
 use tripmeter_model::metric::{At, Interval, Probe, Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_stats::losses::Losses;
+use tripmeter_stats::proportion::Proportion;
 
 /// Counts of lost messages.
 const LOST_MESSAGES: [Figure; 3] = [Figure::Lost, Figure::Late, Figure::Damaged];
@@ -14,7 +14,7 @@ const LOST_CALLS: [Figure; 2] = [Figure::TimedOut, Figure::Failed];
 
 /// What did not come in time and intact, and what was sent, of each round: messages that were lost, late or damaged, lines
 /// that were, or calls that timed out or failed. It is the loss wherever one is shown, limited or compared.
-pub fn loss(table: &MetricTable, row: Row, stream: &Stream) -> Vec<Losses> {
+pub fn loss(table: &MetricTable, row: Row, stream: &Stream) -> Vec<Proportion> {
     let is_of_calls = table.get(row, stream, Figure::TimedOut, Statistic::Value).is_some();
     losses(table, row, stream, if is_of_calls { &LOST_CALLS } else { &LOST_MESSAGES })
 }
@@ -37,12 +37,11 @@ pub fn streams(table: &MetricTable, row: Row, figure: Figure) -> Vec<&Stream> {
 /// A derived figure of each round that has it.
 pub fn by_round(table: &MetricTable, row: Row, stream: &Stream, figure: Figure) -> Vec<(u32, f64)> {
     let sent = || table.get(row, stream, Figure::Sent, Statistic::Value);
-    let share = |(lost, of): Losses| lost as f64 / of as f64;
     match (figure, stream.process) {
         (Figure::LossShare | Figure::DeliveredShare, _) => {
             let Some(sent) = sent() else { return Vec::new() };
             let rounds = sent.rounds.iter().copied().zip(loss(table, row, stream));
-            let shares = rounds.filter(|(_, losses)| losses.1 > 0).map(|(round, losses)| (round, share(losses)));
+            let shares = rounds.filter(|(_, lost)| lost.of > 0).map(|(round, lost)| (round, lost.share()));
             let is_loss = figure == Figure::LossShare;
             shares.map(|(round, share)| (round, if is_loss { share } else { 1.0 - share })).collect()
         }
@@ -54,13 +53,13 @@ pub fn by_round(table: &MetricTable, row: Row, stream: &Stream, figure: Figure) 
 }
 
 /// Sum of the counts `lost` and messages sent, of each round.
-pub fn losses(table: &MetricTable, row: Row, stream: &Stream, lost: &[Figure]) -> Vec<Losses> {
+pub fn losses(table: &MetricTable, row: Row, stream: &Stream, lost: &[Figure]) -> Vec<Proportion> {
     let get = |figure| table.get(row, stream, figure, Statistic::Value);
     let Some(sent) = get(Figure::Sent) else { return Vec::new() };
     let lost: Vec<_> = lost.iter().filter_map(|figure| get(*figure)).collect();
     let of_round = |(round, sent): (&u32, &f64)| {
         let at = |one: &Rounds<'_>| one.at(*round).unwrap_or(0.0);
-        (lost.iter().map(at).sum::<f64>() as u64, *sent as u64)
+        Proportion { events: lost.iter().map(at).sum::<f64>() as u64, of: *sent as u64 }
     };
     sent.rounds.iter().zip(sent.values).map(of_round).collect()
 }
@@ -255,7 +254,7 @@ mod tests {
             builder.add("a", round, 16, trial);
         }
         let (table, row) = (builder.build(), Row { sub: 0, payload_bytes: 16, load: 0 });
-        assert_eq!(losses(&table, row, &Stream::all(), &LOST_MESSAGES), [(4, 10), (1, 10)]);
+        assert_eq!(losses(&table, row, &Stream::all(), &LOST_MESSAGES), [4, 1].map(|events| Proportion { events, of: 10 }));
         assert!(losses(&table, row, &Stream::last(), &LOST_MESSAGES).is_empty());
         assert_eq!(cpu_share(&table, row, Process::Leader), [0.25, 0.5]);
         assert!(cpu_share(&table, row, Process::Follower).is_empty());

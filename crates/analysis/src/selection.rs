@@ -6,7 +6,8 @@ use std::collections::HashSet;
 use tripmeter_model::address::{FigureAddress, FigureName};
 use tripmeter_model::figure::{Better, Figure, Statistic};
 use tripmeter_model::metric::Stream;
-use tripmeter_stats::{losses, median};
+use tripmeter_stats::median;
+use tripmeter_stats::proportion::{self, Proportion};
 
 /// Latencies that are judged unless others are named, by these statistics.
 pub(crate) const LATENCIES: [Figure; 7] = [
@@ -170,7 +171,7 @@ fn folded(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, rounds
     if !matches!(figure, Figure::LossShare | Figure::DeliveredShare) {
         return median(&values);
     }
-    let (lost, of) = losses::sum(&derived::loss(table, row, stream));
+    let Proportion { events: lost, of } = proportion::sum(&derived::loss(table, row, stream));
     let share = (of > 0).then(|| lost as f64 / of as f64)?;
     Some(if figure == Figure::LossShare { share } else { 1.0 - share })
 }

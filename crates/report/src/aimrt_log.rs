@@ -63,7 +63,7 @@ fn cells(metrics: &MetricTable, row: Row) -> Vec<Cell> {
         Cell::over(means),
         Cell::over(&cpu),
         peak.map_or(Cell::Missing(Missing::NotMeasured), |peak| Cell::over(&[peak * 100.0])),
-        Cell::over(&[lost.iter().map(|(lost, _)| *lost as f64).sum()]),
+        Cell::over(&[lost.iter().map(|one| one.events as f64).sum()]),
         Cell::lost(&lost),
     ]
 }

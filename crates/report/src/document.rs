@@ -8,7 +8,7 @@ use tripmeter_analysis::{Rounds, Row};
 use tripmeter_model::figure::Fold;
 use tripmeter_model::metric::Interval;
 use tripmeter_model::payload::display_size;
-use tripmeter_stats::losses::{self, Losses};
+use tripmeter_stats::proportion::{self, Proportion};
 use tripmeter_stats::rounds::figure_over_rounds;
 
 /// A page.
@@ -420,9 +420,7 @@ impl Cell {
     /// The median over rounds, with its interval if there are several.
     pub fn over(values: &[f64]) -> Self {
         let Some(over) = figure_over_rounds(values) else { return Cell::Missing(Missing::NotMeasured) };
-        let unbounded = [f64::NEG_INFINITY, f64::INFINITY];
-        let [low, high] = over.interval.unwrap_or(unbounded);
-        let interval = (values.len() > 1).then_some(Interval { low, high });
+        let interval = (values.len() > 1).then_some(over.interval.unwrap_or(Interval::UNBOUNDED));
         Cell::Number { value: over.median, interval, mark: "" }
     }
 
@@ -462,16 +460,16 @@ impl Cell {
     }
 
     /// Events of all rounds; with the interval of their share if there are any, or if `has_interval`.
-    pub fn events(rounds: &[Losses], has_interval: bool) -> Self {
-        let (events, of) = losses::sum(rounds);
-        let interval = losses::interval(rounds).filter(|_| events > 0 || has_interval);
+    pub fn events(rounds: &[Proportion], has_interval: bool) -> Self {
+        let Proportion { events, of } = proportion::sum(rounds);
+        let interval = proportion::interval(rounds).filter(|_| events > 0 || has_interval);
         Cell::Share { events, of, interval }
     }
 
     /// The losses of all rounds, with the interval of their share.
-    pub fn lost(rounds: &[Losses]) -> Self {
-        let Some(interval) = losses::interval(rounds) else { return Cell::Missing(Missing::NotMeasured) };
-        let (events, of) = losses::sum(rounds);
+    pub fn lost(rounds: &[Proportion]) -> Self {
+        let Some(interval) = proportion::interval(rounds) else { return Cell::Missing(Missing::NotMeasured) };
+        let Proportion { events, of } = proportion::sum(rounds);
         Cell::Share { events, of, interval: Some(interval) }
     }
 

@@ -11,7 +11,7 @@ use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_stats::losses::sum;
+use tripmeter_stats::proportion::{Proportion, sum};
 
 const LATENCY_HELP: &str = "one_way: from sending to arrival at a follower, or the last of them; rtt of last: from \
                             sending until the last answer is there";
@@ -69,7 +69,7 @@ fn lines<'a>(sub: &'a Merged<'a>, metrics: &'a MetricTable, row: Row) -> impl It
         factor: 1.0,
         lost: Cell::Missing(Missing::NotOfThisRow),
     };
-    let (events, of) = sum(&lost(&Stream::all()));
+    let Proportion { events, of } = sum(&lost(&Stream::all()));
     let whole = StreamLine {
         what: "rtt of last".to_owned(),
         stream: Stream::all(),

@@ -6,7 +6,7 @@ use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic, Unit};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::Stream;
-use tripmeter_stats::losses::Losses;
+use tripmeter_stats::proportion::Proportion;
 
 /// A row for each figure of each experiment: its address, its value over the rounds, and its interval over the rounds or
 /// within the only one. Values are in the unit of the figure. Several experiments have a column `folder` with their names.
@@ -112,7 +112,7 @@ fn derived(metrics: &MetricTable, row: Row) -> Vec<FigureLine> {
 }
 
 /// The share itself, as other values of the column are no shares.
-fn loss(rounds: &[Losses]) -> Cell {
+fn loss(rounds: &[Proportion]) -> Cell {
     match Cell::lost(rounds) {
         Cell::Share { events, of, interval } => {
             Cell::Number { value: events as f64 / of.max(1) as f64, interval, mark: "" }

@@ -111,10 +111,10 @@ fn row(one: &JudgedFigure, layout: Layout) -> Vec<Cell> {
         side(one, 0),
         side(one, 1),
         Cell::number(judged.ratio),
-        match judged.interval.map(|interval| [interval.low, interval.high]) {
+        match judged.interval {
             // From 0 to something, in some or all pairs of runs.
-            Some([low, high]) if high.is_infinite() => Cell::text(format!("{low:.3}..{high}")),
-            ends => Cell::Range(bounded(ends)),
+            Some(Interval { low, high }) if high.is_infinite() => Cell::text(format!("{low:.3}..{high}")),
+            interval => Cell::Range(bounded(interval)),
         },
         Cell::number(judged.p_changed),
         Cell::maybe(comparison.min_detectable_effect.map(|ratio| (ratio - 1.0) * 100.0)),
@@ -124,9 +124,8 @@ fn row(one: &JudgedFigure, layout: Layout) -> Vec<Cell> {
 }
 
 /// An interval; without bounds if there are too few runs for one.
-fn bounded(ends: Option<[f64; 2]>) -> Interval {
-    let [low, high] = ends.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
-    Interval { low, high }
+fn bounded(interval: Option<Interval>) -> Interval {
+    interval.unwrap_or(Interval::UNBOUNDED)
 }
 
 /// The figure of a side with its interval.

@@ -10,6 +10,9 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// Without bounds: nothing is known.
+    pub const UNBOUNDED: Self = Self { low: f64::NEG_INFINITY, high: f64::INFINITY };
+
     /// Whether a value lies in it.
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high

@@ -10,12 +10,12 @@ mod distribution;
 pub mod drift;
 mod error;
 mod interval;
-pub mod losses;
 pub mod modes;
 pub mod mser;
 pub mod multiplicity;
 pub mod order;
 pub mod power;
+pub mod proportion;
 mod rank_counts;
 pub mod rounds;
 pub mod runs;
@@ -57,11 +57,16 @@ pub struct Figures {
 /// # Source
 /// Hyndman and Fan (1996), type 7; the default of numpy and R.
 pub fn quantile(sorted: &[u64], p: f64) -> f64 {
-    assert!(!sorted.is_empty() && (0.0..=1.0).contains(&p), "a quantile needs samples and 0 <= p <= 1");
-    let position = p * (sorted.len() - 1) as f64;
+    assert!(!sorted.is_empty(), "a quantile needs samples");
+    interpolated(sorted.len(), p, |place| sorted[place] as f64)
+}
+
+/// The same of `count` sorted values, of which `at` gives each.
+fn interpolated(count: usize, p: f64, at: impl Fn(usize) -> f64) -> f64 {
+    assert!((0.0..=1.0).contains(&p), "a quantile needs 0 <= p <= 1");
+    let position = p * (count - 1) as f64;
     let below = position.floor() as usize;
-    let above = (below + 1).min(sorted.len() - 1);
-    let (low, high) = (sorted[below] as f64, sorted[above] as f64);
+    let (low, high) = (at(below), at((below + 1).min(count - 1)));
     low + (high - low) * (position - below as f64)
 }
 
@@ -70,13 +75,9 @@ pub fn quantile(sorted: &[u64], p: f64) -> f64 {
 /// # Panics
 /// If `p` is outside 0 to 1.
 pub fn quantile_of(values: &[f64], p: f64) -> Option<f64> {
-    assert!((0.0..=1.0).contains(&p), "a quantile needs 0 <= p <= 1");
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    let position = p * sorted.len().checked_sub(1)? as f64;
-    let below = position.floor() as usize;
-    let (low, high) = (sorted[below], sorted[(below + 1).min(sorted.len() - 1)]);
-    Some(low + (high - low) * (position - below as f64))
+    (!sorted.is_empty()).then(|| interpolated(sorted.len(), p, |place| sorted[place]))
 }
 
 /// All figures of the samples, which are sorted in place; `None` without a sample.
@@ -104,14 +105,7 @@ pub fn figures(samples: &mut [u64]) -> Option<Figures> {
 
 /// The median of floating-point values; `None` if there is none.
 pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        length if length % 2 == 1 => Some(sorted[middle]),
-        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
-    }
+    quantile_of(values, 0.5)
 }
 
 #[cfg(test)]

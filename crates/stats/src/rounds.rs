@@ -1,5 +1,6 @@
 //! How far figures can be trusted: over rounds, and within one.
 
+use crate::Interval;
 use crate::drift::drift;
 use crate::median;
 use crate::modes::{Groups, dip_test, two_groups};
@@ -16,7 +17,7 @@ pub struct Estimate {
     /// The median of the rounds.
     pub median: f64,
     /// Covers the median over all possible rounds with 95 %, whatever the distribution; `None` with fewer than 6 rounds.
-    pub interval: Option<[f64; 2]>,
+    pub interval: Option<Interval>,
 }
 
 /// All intervals here are at 95 %.
@@ -50,8 +51,7 @@ pub fn drift_of_rounds(medians: &[f64]) -> Option<f64> {
 
 /// The median of one figure over rounds, with its interval; `None` without a round.
 pub fn figure_over_rounds(values: &[f64]) -> Option<Estimate> {
-    let interval = median_interval(values, ALPHA).map(|interval| [interval.low, interval.high]);
-    Some(Estimate { median: median(values)?, interval })
+    Some(Estimate { median: median(values)?, interval: median_interval(values, ALPHA) })
 }
 
 #[cfg(test)]
@@ -94,6 +94,6 @@ mod tests {
         let rounds = [5.0, 3.0, 9.0, 4.0, 8.0, 7.0];
         let with = |interval, median| Some(Estimate { median, interval });
         assert_eq!(figure_over_rounds(&rounds[..5]), with(None, 5.0));
-        assert_eq!(figure_over_rounds(&rounds), with(Some([3.0, 9.0]), 6.0));
+        assert_eq!(figure_over_rounds(&rounds), with(Some(Interval { low: 3.0, high: 9.0 }), 6.0));
     }
 }

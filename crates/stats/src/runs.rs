@@ -4,6 +4,7 @@
 //! every unchanged program slower. So of each run only its figures count, and a comparison is of one of them.
 //! All comparisons are judged together, see [`crate::change`].
 
+use crate::Interval;
 use crate::change::{ChangeVerdict, Control, Judged, judge_all};
 use crate::error::Error;
 use crate::median;
@@ -53,7 +54,7 @@ pub struct Comparison {
     /// Median over the reference's runs, and over the results' runs, in the figure's unit.
     pub sides: [f64; 2],
     /// The intervals of those medians at 95 %; `None` below six runs.
-    pub side_intervals: [Option<[f64; 2]>; 2],
+    pub side_intervals: [Option<Interval>; 2],
     /// The ratio results / reference and what it says.
     pub judged: Judged,
     /// Standard deviation of the log ratios of pairs, or of the log figures of runs; `None` below two runs, and if the

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_model::address::FigureAddress;
+use tripmeter_stats::Interval;
 use tripmeter_stats::change::Control;
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
@@ -39,6 +40,11 @@ pub fn is_same_line(one: &FigureAddress, other: &FigureAddress) -> bool {
     FigureAddress { payload_bytes: one.payload_bytes, ..other.clone() } == *one
 }
 
+/// The ends of an interval; JSON has no infinity, so an unbounded one is null.
+fn ends(interval: Interval) -> [f64; 2] {
+    [interval.low, interval.high]
+}
+
 /// A judged figure, for programs.
 pub fn judgement_json(one: &JudgedFigure) -> Value {
     let (comparison, judged) = (&one.comparison, &one.comparison.judged);
@@ -46,7 +52,7 @@ pub fn judgement_json(one: &JudgedFigure) -> Value {
     for (name, of_one) in [
         ("runs", json!(comparison.runs)),
         ("ratio", json!(judged.ratio)),
-        ("interval", json!(judged.interval.map(|interval| [interval.low, interval.high]))),
+        ("interval", json!(judged.interval.map(ends))),
         ("confidence", json!(1.0 - judged.alpha)),
         ("p_changed", json!(judged.p_changed)),
         ("p_equivalent", json!(judged.p_equivalent)),
@@ -55,8 +61,8 @@ pub fn judgement_json(one: &JudgedFigure) -> Value {
         ("verdict", json!(judged.verdict.name())),
         ("reference", json!(comparison.sides[0])),
         ("result", json!(comparison.sides[1])),
-        ("reference_interval", json!(comparison.side_intervals[0])),
-        ("result_interval", json!(comparison.side_intervals[1])),
+        ("reference_interval", json!(comparison.side_intervals[0].map(ends))),
+        ("result_interval", json!(comparison.side_intervals[1].map(ends))),
     ] {
         value[name] = of_one;
     }

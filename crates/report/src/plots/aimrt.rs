@@ -315,7 +315,7 @@ fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) ->
         });
         let line = &mut lines[index].1;
         line.points[x as usize].1 = figures.median;
-        line.intervals.extend(figures.interval.map(|[low, high]| (x, low, high)));
+        line.intervals.extend(figures.interval.map(|interval| (x, interval.low, interval.high)));
         if figure.rate_missed {
             missed.push((x, figures.median));
         }

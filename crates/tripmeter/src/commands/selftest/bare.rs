@@ -87,7 +87,7 @@ fn of_kind(bench: &Bench, kind: BarePath) -> Result<Value, CliError> {
     let bare_ns = median(&bare);
     let limit_ns = bare_ns.map(|ns| MOST_NS.max(MOST_SHARE * ns));
     // What the interval does not exclude is good enough: seven pairs on a busy machine.
-    let least = over.map(|over| over.interval.map_or(over.median, |interval| interval[0]));
+    let least = over.map(|over| over.interval.map_or(over.median, |interval| interval.low));
     Ok(json!({
         "transport": kind.as_str(),
         "payload_bytes": PAYLOAD_BYTES,
@@ -96,7 +96,7 @@ fn of_kind(bench: &Bench, kind: BarePath) -> Result<Value, CliError> {
         "bare_rtt_median_ns": bare_ns,
         "rtt_median_ns": median(&ours),
         "more_ns": over.map(|over| over.median),
-        "more_interval_ns": over.and_then(|over| over.interval),
+        "more_interval_ns": over.and_then(|over| over.interval).map(|interval| [interval.low, interval.high]),
         "limit_ns": limit_ns,
         "good": least.zip(limit_ns).is_some_and(|(least, limit)| least <= limit),
     }))

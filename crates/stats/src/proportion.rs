@@ -5,8 +5,21 @@ use crate::binomial::clopper_pearson;
 use crate::order::median_interval;
 use crate::rounds::ALPHA;
 
-/// Events lost in a round, and events in all.
-pub type Losses = (u64, u64);
+/// Events of a kind among all that could have been, e.g. messages lost among those sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Proportion {
+    /// Events of the kind.
+    pub events: u64,
+    /// All.
+    pub of: u64,
+}
+
+impl Proportion {
+    /// From 0 to 1; NaN of nothing.
+    pub fn share(self) -> f64 {
+        self.events as f64 / self.of as f64
+    }
+}
 
 /// Confidence interval at 95 % or more of a share, from 0 to 1; `None` if nothing was sent.
 ///
@@ -19,26 +32,28 @@ pub type Losses = (u64, u64);
 ///
 /// # Source
 /// Clopper and Pearson (1934), doi:10.1093/biomet/26.4.404; Hahn and Meeker, "Statistical Intervals", 5.3.
-pub fn interval(rounds: &[Losses]) -> Option<Interval> {
-    let rounds: Vec<Losses> = rounds.iter().filter(|(_, of)| *of > 0).map(|&(lost, of)| (lost.min(of), of)).collect();
-    let (lost, of) = sum(&rounds);
+pub fn interval(rounds: &[Proportion]) -> Option<Interval> {
+    let bounded = |one: &Proportion| Proportion { events: one.events.min(one.of), ..*one };
+    let rounds: Vec<Proportion> = rounds.iter().filter(|one| one.of > 0).map(bounded).collect();
+    let Proportion { events: lost, of } = sum(&rounds);
     if of == 0 {
         return None;
     }
     if rounds.len() == 1 || lost == 0 {
         return Some(clopper_pearson(lost, of, ALPHA));
     }
-    let shares: Vec<f64> = rounds.iter().map(|&(lost, of)| lost as f64 / of as f64).collect();
+    let shares: Vec<f64> = rounds.iter().map(|one| one.share()).collect();
     if median_interval(&shares, ALPHA).is_none() {
-        return Some(Interval { low: f64::NEG_INFINITY, high: f64::INFINITY });
+        return Some(Interval::UNBOUNDED);
     }
     let (low, high) = (shares.iter().copied().fold(1.0, f64::min), shares.iter().copied().fold(0.0, f64::max));
     Some(Interval { low, high })
 }
 
 /// All rounds together.
-pub fn sum(rounds: &[Losses]) -> Losses {
-    rounds.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+pub fn sum(rounds: &[Proportion]) -> Proportion {
+    let add = |sum: Proportion, one: &Proportion| Proportion { events: sum.events + one.events, of: sum.of + one.of };
+    rounds.iter().fold(Proportion::default(), add)
 }
 
 #[cfg(test)]
@@ -48,16 +63,17 @@ mod tests {
     #[test]
     fn one_round_and_no_loss_are_bounded_as_if_independent() {
         assert_eq!(interval(&[]), None);
-        assert_eq!(interval(&[(0, 0)]), None);
-        for (rounds, lost, of) in [(&[(3, 1000)][..], 3, 1000), (&[(0, 500); 4], 0, 2000)] {
+        let of = |events, of| Proportion { events, of };
+        assert_eq!(interval(&[of(0, 0)]), None);
+        for (rounds, lost, of) in [(&[of(3, 1000)][..], 3, 1000), (&[of(0, 500); 4], 0, 2000)] {
             assert_eq!(interval(rounds), Some(clopper_pearson(lost, of, ALPHA)));
         }
     }
 
     #[test]
     fn a_burst_in_one_of_six_rounds_is_in_the_interval_and_fewer_are_unbounded() {
-        let mut rounds = [(0, 1000); 6];
-        rounds[4] = (80, 1000);
+        let mut rounds = [Proportion { events: 0, of: 1000 }; 6];
+        rounds[4].events = 80;
         assert_eq!(interval(&rounds), Some(Interval { low: 0.0, high: 0.08 }));
         assert_eq!(interval(&rounds[1..]), Some(Interval { low: f64::NEG_INFINITY, high: f64::INFINITY }));
     }
