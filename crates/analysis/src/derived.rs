@@ -254,7 +254,10 @@ mod tests {
             builder.add("a", round, 16, trial);
         }
         let (table, row) = (builder.build(), Row { sub: 0, payload_bytes: 16, load: 0 });
-        assert_eq!(losses(&table, row, &Stream::all(), &LOST_MESSAGES), [4, 1].map(|events| Proportion { events, of: 10 }));
+        assert_eq!(
+            losses(&table, row, &Stream::all(), &LOST_MESSAGES),
+            [4, 1].map(|events| Proportion { events, of: 10 })
+        );
         assert!(losses(&table, row, &Stream::last(), &LOST_MESSAGES).is_empty());
         assert_eq!(cpu_share(&table, row, Process::Leader), [0.25, 0.5]);
         assert!(cpu_share(&table, row, Process::Follower).is_empty());

@@ -222,7 +222,7 @@ fn flags_print_a_file_that_means_the_same() {
     for words in [
         &["ping", "uds", "--rate", "10,100", "--one-way", "--payloads", "1k"][..],
         &["call", "uds", "tcp", "--clients", "1,4", "--rate", "100"],
-        &["run", "ecal", "--only", "uds,tcp", "-n", "100"],
+        &["run", "iceperf", "--only", "uds,mq", "-n", "100"],
         &["throughput", "uds?packet=4096", "--loss-bound", "0.5%", "--rounds", "3"],
     ] {
         let printed = print(words);
@@ -230,6 +230,7 @@ fn flags_print_a_file_that_means_the_same() {
         assert_eq!(print(&["run", &copy]), printed, "{words:?}");
     }
     fails(&["run", "/nowhere/x.toml", "--print"], 66, &["cannot be read"]);
+    fails(&["run", "ecal", "--only", "uds", "--print"], 64, &["cannot wait by 'callback'"]);
     fails(&["ping", "uds", "--leader-cpu", "none", "--print"], 64, &["cannot leave one to the kernel"]);
 }
 
