@@ -24,7 +24,7 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 target=${CARGO_TARGET_DIR:-$PWD/target}/plugins
 cache=${TRIPMETER_PLUGIN_CACHE-${XDG_CACHE_HOME:-$HOME/.cache}/tripmeter/plugins}
-# Builds kept of each system: those of some branches.
+# Builds kept of each system: enough for a few branches.
 most_kept=4
 profile=${PROFILE:-release}
 lies=0

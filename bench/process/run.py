@@ -26,10 +26,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-# Name, files, and the aim: how many times faster.
+# Name, files, and the aim: how many times faster as a whole process.
 CASES = {"one": ("one file", 1, 20), "ten": ("experiment of ten files", 10, 15)}
-# What is compared with tripmeter's whole process.
-TIMES = {"wall_s": "whole process", "inside_s": "without interpreter start"}
+# Times of the baseline that are compared with tripmeter's whole process; the aims are for the first.
+TIMES = ("wall_s", "inside_s")
 
 
 def timed(command):
@@ -122,15 +122,14 @@ def print_table(document):
 
 
 def met(document):
-    """Prints each median against its aim; whether all reach it."""
+    """Prints the median ratio of whole processes against its aim; whether all reach it."""
     is_met = True
     for case, rounds in document["rounds"].items():
         name, _, aim = CASES[case]
-        for key, what in TIMES.items():
-            times = statistics.median(ratios(rounds, key))
-            is_met &= times >= aim
-            print(f"{name}, {what}: {times:.1f} times faster, aim {aim}: {'met' if times >= aim else 'NOT MET'}",
-                  file=sys.stderr)
+        times = statistics.median(ratios(rounds, "wall_s"))
+        is_met &= times >= aim
+        print(f"{name}, whole process: {times:.1f} times faster, aim {aim}: {'met' if times >= aim else 'NOT MET'}",
+              file=sys.stderr)
     return is_met
 
 

@@ -9,7 +9,7 @@
 
 #define MOST_SETTINGS 64
 
-/* One lie: the options of `claimed` become those of `done`. */
+/* One lie: the options of `claimed` become the options of `done`. */
 typedef struct lie {
     const char *plugin;  /* the end of the file's name */
     const char *claimed; /* a variant, or NAME=VALUE of a setting */
@@ -103,7 +103,7 @@ static const tm_node_options *twist(const tm_node_options *options, twisted *to)
     return &to->options;
 }
 
-/* The limits that are claimed: those of what is done, and the unauthorized peers of what is asked for. */
+/* The limits that are claimed: the limits of what is done, and the unauthorized peers of what is asked for. */
 static int32_t probe(const tm_node_options *options, tm_limits *limits, tm_error *error)
 {
     twisted to = {0};

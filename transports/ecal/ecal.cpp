@@ -245,7 +245,7 @@ struct tm_link final : private eCAL::CPayloadWriter {
         library().destroy_publisher(publisher);
     }
 
-    // In eCAL's thread; those of several followers or publishers have one each.
+    // In eCAL's thread; one thread per follower or publisher.
     void receive(const eCAL::SReceiveCallbackData& data)
     {
         std::unique_lock<std::mutex> alone(receiving, std::defer_lock);

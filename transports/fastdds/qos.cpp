@@ -182,7 +182,7 @@ void End::set_transport(DomainParticipantQos& qos, uint16_t tcp_port) const
     transport.user_transports.push_back(sockets);
 }
 
-// TCP has no multicast: the follower is told where the leader listens. Both announce themselves often until they have
+// TCP has no multicast: the follower gets the leader's port. Both announce themselves often until they have
 // found each other, as an announcement that comes before its connection is lost.
 void End::set_peer(DomainParticipantQos& qos, uint16_t tcp_port) const
 {

@@ -1,4 +1,4 @@
-// What a node is told, understood and checked.
+// Options of a node, parsed and checked.
 
 #ifndef TRIPMETER_FASTDDS_SETTINGS_H
 #define TRIPMETER_FASTDDS_SETTINGS_H

@@ -20,7 +20,7 @@ extern "C" __attribute__((visibility("default"))) rcl_ret_t rcl_rmw_implementati
 
 namespace {
 
-// What rcl and the layers below say aloud is also in the errors that they return.
+// What rcl and the layers below log is also in the errors that they return.
 void say_nothing(const rcutils_log_location_t*, int, const char*, rcutils_time_point_value_t, const char*, va_list*) {}
 
 } // namespace
@@ -104,7 +104,7 @@ void prepare_environment(const std::string& profile, const std::string& log_fold
           "RMW_FASTRTPS_USE_QOS_FROM_XML", "RMW_FASTRTPS_PUBLICATION_MODE"}) {
         unsetenv(name);
     }
-    // Where the sockets are bound is said by the profile: to the loopback. rmw's own range LOCALHOST leaves them open to
+    // The profile binds the sockets to the loopback. rmw's own range LOCALHOST leaves them open to
     // all addresses.
     setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "SYSTEM_DEFAULT", 1);
     setenv("ROS_LOG_DIR", log_folder.c_str(), 1);

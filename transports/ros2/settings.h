@@ -1,4 +1,4 @@
-// What a node is told, understood and checked.
+// Options of a node, parsed and checked.
 
 #ifndef TRIPMETER_ROS2_SETTINGS_H
 #define TRIPMETER_ROS2_SETTINGS_H

@@ -187,7 +187,7 @@ typedef struct tm_key_value {
     tm_str value;
 } tm_key_value;
 
-/* Everything a node is told. Pointers are valid during the call only. */
+/* Options of a node. Pointers are valid during the call only. */
 typedef struct tm_node_options {
     uint32_t struct_size;
     uint32_t role;    /* TM_LEADER or TM_FOLLOWER */
@@ -211,7 +211,7 @@ typedef struct tm_node_options {
      * with TM_PUBLISHERS. Above 1, link_count is as much at the leader and 1 at the follower, whose link_connect gets the
      * address of each of the leader's links, by their index; each of the leader's links gets that of the follower's. The
      * host connects the leader's links one after the other while the follower is in its one call, and then publishes from
-     * a thread for each. Messages of one publisher may not be put in those of another. Appended after the first release
+     * a thread for each. Never mix messages of two publishers. Appended after the first release
      * of this header: a transport that does not know it does not set TM_PUBLISHERS. */
     uint32_t publisher_count;
     uint32_t reserved;

@@ -15,7 +15,7 @@ pub enum Role {
     Follower,
 }
 
-/// Everything a node is told.
+/// Options of a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NodeOptions {
     /// Which half this is.
@@ -104,7 +104,7 @@ impl NodeOptions {
     }
 }
 
-/// What a link is told.
+/// Options of a link.
 #[derive(Clone, Copy)]
 pub struct LinkOptions {
     /// 0-based number of the topic, client or publisher.

@@ -105,7 +105,7 @@ pub fn options<S: System>(system: &S, role: Role, case: &Case<'_>, scratch: &Scr
 /// What `probe` says of a case.
 ///
 /// # Errors
-/// Those of `probe`.
+/// Settings of `probe`.
 pub fn probe<S: System>(system: &S, case: &Case<'_>) -> Result<Limits> {
     let scratch = Scratch::new();
     let found = system.probe(&options(system, Role::Leader, case, &scratch));
@@ -119,7 +119,7 @@ pub struct End<L: Link> {
 }
 
 impl<L: Link> End<L> {
-    /// Sends a message that is told by `seed`.
+    /// Sends a message filled from `seed`.
     pub fn send(&mut self, length: usize, seed: u32) {
         let loan = self.link.loan(length, None).expect("a loan");
         assert_eq!((loan.length, loan.data as usize % 64), (length, 0), "length and alignment of a loan");
@@ -143,7 +143,7 @@ impl<L: Link> End<L> {
     /// The next message, or what the transport says of its absence.
     ///
     /// # Errors
-    /// Those of `take`.
+    /// The bytes of `take`.
     pub fn receive(&mut self) -> Result<crate::Message> {
         let start = Instant::now();
         loop {
@@ -233,7 +233,7 @@ pub fn back_pressure<S: System>(system: &S, case: &Case<'_>) {
     );
 }
 
-/// After one round trip `leaver` goes, and the other side is told so.
+/// After one round trip `leaver` goes, and the other side gets an error.
 pub fn departure<S: System>(system: &S, case: &Case<'_>, leaver: Role) {
     let told = |end: &mut End<_>, role| {
         if role != leaver {

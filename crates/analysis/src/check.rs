@@ -127,7 +127,7 @@ impl ResultsCheck {
 /// limits of a kind (a figure and a statistic) are loosened alike, from runs that the limits were not made of: of each run
 /// only its worst figure of that kind counts. Each kind has an equal share of the rate.
 ///
-/// Limits are multiplied, and those of what is better if there is more divided, by a factor. Where a limit may be 0, see
+/// Upper limits are multiplied by a factor, lower limits divided. Where a limit may be 0, see
 /// [`is_added`], something is added or subtracted instead.
 ///
 /// # Source

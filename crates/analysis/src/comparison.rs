@@ -9,7 +9,7 @@ use tripmeter_stats::Error;
 use tripmeter_stats::change::ChangeVerdict;
 use tripmeter_stats::runs::{Comparison, Question, Sides, compare, runs_needed};
 
-/// What came of a comparison by a threshold.
+/// The result of a comparison by a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThresholdOutcome {
     /// Not beyond the threshold.

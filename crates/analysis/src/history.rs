@@ -153,7 +153,7 @@ impl History {
         Ok((found, count))
     }
 
-    /// Places of a figure from which on the machine or the workload is another, and those of known steps.
+    /// Places of a figure where the machine or the workload changed, and places of known steps.
     fn borders(&self, series: &HistorySeries, steps: &[KnownMark]) -> [Vec<usize>; 2] {
         let points = &series.points;
         let places = |is_one: &dyn Fn(usize) -> bool| (1..points.len()).filter(|&at| is_one(at)).collect::<Vec<_>>();

@@ -1,7 +1,7 @@
 //! What two sides measured, round by round: from a manifest to pairs.
 //!
 //! A side that failed in a round has no figures of it: what it measured before it failed is not taken either, as a failure
-//! may have to do with how long things take. The failure is told instead.
+//! may have to do with how long things take. The failure is reported instead.
 
 use crate::comparison::JudgedFigure;
 use tripmeter_model::address::FigureAddress;

@@ -29,7 +29,7 @@ pub struct Key {
     pub stream: u32,
     /// What it is.
     pub figure: Figure,
-    /// What is said of its samples.
+    /// What is known of its samples.
     pub statistic: Statistic,
 }
 

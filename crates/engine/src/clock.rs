@@ -108,9 +108,9 @@ pub fn monotonic_ns() -> u64 {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn read_tsc() -> u64 {
-    let mut processor = 0;
-    // SAFETY: every CPU that reaches here has RDTSCP, which `tsc_refusal` checks; `processor` is writable.
-    unsafe { std::arch::x86_64::__rdtscp(&mut processor) }
+    let mut cpu = 0;
+    // SAFETY: every CPU that reaches here has RDTSCP, which `tsc_refusal` checks; `cpu` is writable.
+    unsafe { std::arch::x86_64::__rdtscp(&mut cpu) }
 }
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -7,7 +7,7 @@ mod long_text;
 mod longest;
 mod movement;
 mod planned_job;
-mod processor_time;
+mod cpu_time;
 mod resume;
 mod sub_experiment;
 

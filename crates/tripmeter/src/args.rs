@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(grouped, visible);
     }
 
-    /// But for commands whose flags are those of another tool.
+    /// But for commands that take the flags of another tool.
     #[test]
     fn a_short_flag_means_the_same_everywhere() {
         let mut meanings = std::collections::BTreeMap::new();

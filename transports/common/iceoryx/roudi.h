@@ -335,8 +335,8 @@ static inline bool roudi_write_config(const char *path, uint64_t payload, uint64
 }
 
 /* Runs RouDi with the configuration $1 and cleans up after it. RouDi's watch over its clients stays off: it takes one
- * that got no processor time for 1.5 s for dead, and it stops for ever at a lock that a killed client held. Without it,
- * a killed client makes RouDi abort when it is told to end, so that its segments and sockets are left. They are removed
+ * that got no CPU time for 1.5 s for dead, and it stops for ever at a lock that a killed client held. Without it,
+ * a killed client makes RouDi abort when it gets SIGTERM, so that its segments and sockets are left. They are removed
  * under RouDi's own lock, which another RouDi would hold. */
 static const char roudi_script[] =
     "#!/bin/sh\n"

@@ -18,7 +18,7 @@ use tripmeter_abi::{Error, Result, os};
 use tripmeter_web::loopback;
 use tripmeter_web::reason::{reason, refused};
 
-/// A socket at a free port, which the follower is told.
+/// A socket at a free port, which the follower gets by the control channel.
 pub(crate) struct Caller {
     socket: TcpSocket,
     tls: Option<TlsConnector>,

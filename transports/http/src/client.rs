@@ -37,7 +37,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A socket at a free port, which the follower is told.
+    /// A socket at a free port, which the follower gets by the control channel.
     pub(crate) fn open(
         driver: Driver,
         options: &NodeOptions,

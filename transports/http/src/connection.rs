@@ -191,7 +191,7 @@ where
         let answered = answer(request);
         async move { Ok::<_, Infallible>(answered.await) }
     });
-    // However a connection ends, its service is dropped, and so the host is told.
+    // However a connection ends, its service is dropped, which notifies the host.
     if settings.is_http2 {
         let mut builder = server2::Builder::new(TokioExecutor::new());
         builder.initial_stream_window_size(settings.stream_window);

@@ -21,7 +21,7 @@ pub(crate) trait Wake {
     fn wait(&self, timeout_ns: u64) -> Result<()>;
 }
 
-/// Wait `poll`: nothing is said, nobody sleeps.
+/// Wait `poll`: no notification, nobody sleeps.
 pub(crate) struct Spin;
 
 impl Spin {

@@ -172,8 +172,8 @@ pub(crate) fn settings() -> Vec<Setting> {
             "lose",
             "",
             numbers,
-            "messages that vanish; numbers count every message of the link, those of the path proof (256 KiB of them) and of \
-             the warm-up first",
+            "messages that vanish; numbers count every message of the link: first the path proof (256 KiB), then the \
+             warm-up",
         ),
         Setting::new("duplicate", "", numbers, "messages that are delivered twice"),
         Setting::new("reorder", "", numbers, "messages held back, one at a time, until the next one was delivered"),

@@ -36,7 +36,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Every trip takes `service_ns`; `settings` are those of the system that inject faults, e.g. `("lose", "3,17")`.
+    /// Every trip takes `service_ns`; `settings` inject faults, e.g. `("lose", "3,17")`.
     ///
     /// # Errors
     /// [`Status::Invalid`] if a setting is unknown or not understood, or the wait is `callback`.

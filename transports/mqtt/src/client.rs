@@ -174,7 +174,7 @@ impl Client {
         MOST_REQUESTS.min(self.identity.settings.in_flight).into()
     }
 
-    /// Drives the loop, and tells what it hears, until it is told to stop.
+    /// Drives the loop, and passes on its events, until it is asked to stop.
     ///
     /// # Errors
     /// `Closed` if the connection is lost.

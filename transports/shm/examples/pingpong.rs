@@ -139,9 +139,9 @@ fn pin(cpu: usize) {
 
 #[cfg(target_arch = "x86_64")]
 fn ticks() -> u64 {
-    let mut processor = 0;
-    // SAFETY: every x86-64 processor of the last decades has the instruction.
-    unsafe { std::arch::x86_64::__rdtscp(&raw mut processor) }
+    let mut cpu = 0;
+    // SAFETY: every x86-64 CPU of the last decades has the instruction.
+    unsafe { std::arch::x86_64::__rdtscp(&raw mut cpu) }
 }
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -30,7 +30,7 @@ struct Front {
     joined: [AtomicU8; MOST_FOLLOWERS as usize],
 }
 
-/// The words of the rings of one follower. Those of the first are in the front page; those of the others come behind it.
+/// The words of the rings of one follower. The first follower's are in the front page; the others' come behind it.
 #[repr(C, align(64))]
 struct Controls {
     to_follower: Control,

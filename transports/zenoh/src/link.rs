@@ -147,7 +147,7 @@ impl<M: Memory, A: Arrivals> TypedLink<M, A> {
         Self { meeting, answer, memory, arrivals, publisher: None, ready: None }
     }
 
-    /// With several followers, each says by a token that it has subscribed, and the leader waits for those of all: whether
+    /// With several followers, each says by a token that it has subscribed, and the leader waits for all tokens: whether
     /// all subscribers match, zenoh does not tell.
     fn gather(&mut self, session: &Session, begin: Instant, timeout: Duration) -> Result<()> {
         let NodeOptions { run_id, role, follower_count, follower_index, .. } = &self.answer.options;

@@ -146,7 +146,7 @@ fn lockable_bytes() -> Option<u64> {
 /// If the system does not tell what is free.
 pub(crate) fn largest_payload_bytes(options: &NodeOptions) -> Result<u64> {
     let chunks = 2 * chunks(options.pattern) * u64::from(options.link_count.max(1));
-    // Those of the sender, and of all that answer it.
+    // The sender maps one share, each peer that answers another.
     let mapped = chunks / 2 * (1 + u64::from(options.follower_count.max(1)));
     let lockable = lockable_bytes().map_or(u64::MAX, |bytes| bytes.saturating_sub(TABLES_BYTES) / mapped);
     Ok((segments::free_bytes()?.saturating_sub(TABLES_BYTES) / chunks).min(lockable) / 4096 * 4096)

@@ -61,7 +61,7 @@ struct Asking {
     room: Arc<Mutex<Vec<u8>>>,
     sleeps: bool,
     querier: Option<Querier<'static>>,
-    /// Of the latest query. Those of the one before are of no more interest.
+    /// Of the latest query only.
     replies: Option<FifoChannelHandler<Reply>>,
     held: Option<Sample>,
 }

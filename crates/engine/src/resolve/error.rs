@@ -110,7 +110,7 @@ pub enum Problem {
     )]
     CpusOf(Pattern),
     #[error("cannot read which CPUs this process may use: {0}")]
-    NoProcessors(String),
+    NoCpus(String),
     #[error("cannot create a scratch folder: {0}; set TMPDIR to a folder that can be written")]
     NoScratch(String),
     #[error("{0}")]
@@ -254,7 +254,7 @@ impl Problem {
             Problem::DaemonRequired { .. } | Problem::DaemonMissing { .. } | Problem::NothingLeft(_) => {
                 exit::UNAVAILABLE
             }
-            Problem::NoProcessors(_) => exit::SOFTWARE,
+            Problem::NoCpus(_) => exit::SOFTWARE,
             Problem::NoScratch(_) | Problem::NoRoomForLog { .. } | Problem::LogOverLimit { .. } => exit::CANNOT_CREATE,
             _ => exit::USAGE,
         }

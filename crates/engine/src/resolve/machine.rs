@@ -11,12 +11,12 @@ use std::path::Path;
 /// This machine, as planning sees it.
 pub(super) struct Machine {
     /// The CPUs that this process may use, in order, each with all that share its core.
-    pub processors: Vec<Processor>,
+    pub cpus: Vec<Cpu>,
     /// Whether a program is found in `PATH`.
     pub has_program: fn(&str) -> bool,
 }
 
-pub(super) struct Processor {
+pub(super) struct Cpu {
     pub number: usize,
     pub core: Vec<usize>,
 }
@@ -25,25 +25,25 @@ impl Machine {
     /// # Source
     /// `Cpus_allowed_list` of proc_pid_status(5); `thread_siblings_list` of the kernel's cputopology.rst.
     pub fn this() -> Result<Self, Problem> {
-        let status = std::fs::read("/proc/self/status").map_err(|e| Problem::NoProcessors(e.to_string()))?;
+        let status = std::fs::read("/proc/self/status").map_err(|e| Problem::NoCpus(e.to_string()))?;
         let allowed = Status::from_read(&*status).ok().and_then(|status| status.cpus_allowed_list).unwrap_or_default();
         if allowed.is_empty() {
-            return Err(Problem::NoProcessors("/proc/self/status lists none".to_owned()));
+            return Err(Problem::NoCpus("/proc/self/status lists none".to_owned()));
         }
         let allowed = allowed.into_iter().flat_map(|(first, last)| first as usize..=last as usize);
-        let processors = allowed.map(|number| Processor { number, core: core_of(number) }).collect();
-        Ok(Self { processors, has_program })
+        let cpus = allowed.map(|number| Cpu { number, core: core_of(number) }).collect();
+        Ok(Self { cpus, has_program })
     }
 
     /// Leader's and follower's CPUs: those asked for, or else two of different cores, or at least two, or one.
     pub fn place(&self, leader: Option<usize>, follower: Option<usize>) -> Result<(usize, usize), Problem> {
         for (role, cpu) in [("leader", leader), ("follower", follower)] {
-            if let Some(cpu) = cpu.filter(|cpu| !self.processors.iter().any(|processor| processor.number == *cpu)) {
-                let allowed = listed(self.processors.iter().map(|processor| processor.number));
+            if let Some(cpu) = cpu.filter(|cpu| !self.cpus.iter().any(|one| one.number == *cpu)) {
+                let allowed = listed(self.cpus.iter().map(|one| one.number));
                 return Err(Problem::Cpu { role, cpu, allowed });
             }
         }
-        let leader = leader.or_else(|| follower.map(|cpu| self.apart_from(cpu))).unwrap_or(self.processors[0].number);
+        let leader = leader.or_else(|| follower.map(|cpu| self.apart_from(cpu))).unwrap_or(self.cpus[0].number);
         Ok((leader, follower.unwrap_or_else(|| self.apart_from(leader))))
     }
 
@@ -53,10 +53,10 @@ impl Machine {
         let mut cpus = cpus.ok_or_else(|| Problem::NotCpus(text.to_owned()))?;
         cpus.sort_unstable();
         cpus.dedup();
-        match cpus.iter().find(|cpu| !self.processors.iter().any(|processor| processor.number == **cpu)) {
+        match cpus.iter().find(|cpu| !self.cpus.iter().any(|one| one.number == **cpu)) {
             None => Ok(cpus),
             Some(cpu) => {
-                let allowed = listed(self.processors.iter().map(|processor| processor.number));
+                let allowed = listed(self.cpus.iter().map(|one| one.number));
                 Err(Problem::CpuOfList { cpu: *cpu, allowed })
             }
         }
@@ -65,9 +65,9 @@ impl Machine {
     /// The CPUs of several followers: `asked` for all, or else any but the leader's, the CPUs of other cores
     /// first, and over again if there are too few.
     pub fn spread(&self, leader: usize, asked: Option<usize>, followers: u32) -> Vec<usize> {
-        let others = || self.processors.iter().filter(|other| other.number != leader);
+        let others = || self.cpus.iter().filter(|other| other.number != leader);
         let (apart, siblings): (Vec<_>, Vec<_>) = others().partition(|other| !other.core.contains(&leader));
-        let mut free: Vec<usize> = apart.into_iter().chain(siblings).map(|processor| processor.number).collect();
+        let mut free: Vec<usize> = apart.into_iter().chain(siblings).map(|one| one.number).collect();
         if free.is_empty() {
             free.push(leader);
         }
@@ -76,7 +76,7 @@ impl Machine {
 
     /// The first CPU of another core, or else another one, or else the same.
     fn apart_from(&self, cpu: usize) -> usize {
-        let others = || self.processors.iter().filter(|other| other.number != cpu);
+        let others = || self.cpus.iter().filter(|other| other.number != cpu);
         let other = others().find(|other| !other.core.contains(&cpu)).or_else(|| others().next());
         other.map_or(cpu, |other| other.number)
     }
@@ -103,12 +103,12 @@ mod tests {
     use super::*;
 
     fn machine(cores: &[&[usize]]) -> Machine {
-        let mut processors: Vec<Processor> = cores
+        let mut cpus: Vec<Cpu> = cores
             .iter()
-            .flat_map(|core| core.iter().map(|number| Processor { number: *number, core: core.to_vec() }))
+            .flat_map(|core| core.iter().map(|number| Cpu { number: *number, core: core.to_vec() }))
             .collect();
-        processors.sort_by_key(|processor| processor.number);
-        Machine { processors, has_program: |_| false }
+        cpus.sort_by_key(|one| one.number);
+        Machine { cpus, has_program: |_| false }
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_cpus() {
-        assert!(!Machine::this().unwrap().processors.is_empty());
+        assert!(!Machine::this().unwrap().cpus.is_empty());
     }
 
     #[test]

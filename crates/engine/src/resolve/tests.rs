@@ -1,4 +1,4 @@
-use super::machine::{Machine, Processor};
+use super::machine::{Machine, Cpu};
 use super::*;
 use crate::lanes::AnySystem;
 use std::sync::Arc;
@@ -104,8 +104,8 @@ fn registry_of(systems: Vec<Planned>) -> Registry {
 }
 
 fn machine() -> Machine {
-    let processors = [0, 1].map(|number| Processor { number, core: vec![number] }).into();
-    Machine { processors, has_program: |program| program == "planned-daemon" }
+    let cpus = [0, 1].map(|number| Cpu { number, core: vec![number] }).into();
+    Machine { cpus, has_program: |program| program == "planned-daemon" }
 }
 
 fn plan_of(text: &str, unavailable: Unavailable, systems: Vec<Planned>) -> Result<Plan, PlanError> {

@@ -3,7 +3,7 @@
 use super::longest::{longest_pause, longest_payload, writing_time};
 use super::movement::Movement;
 use super::planned_job::{job, planned_cpus};
-use super::processor_time::ProcessorTime;
+use super::cpu_time::CpuTime;
 use super::{Event, Run, RunError, access};
 use crate::channel::{Heard, Incoming};
 use crate::last_line::last_line;
@@ -148,7 +148,7 @@ struct ProcessGroup {
     /// Bytes of `trials.jsonl` before its last line.
     trials_bytes: u64,
     /// Under pattern `log`: the leader's CPU time.
-    processor_time: Option<ProcessorTime>,
+    cpu_time: Option<CpuTime>,
     part: Part,
     /// Shared memory may have grown for this payload, and may be open.
     is_growing: bool,
@@ -218,7 +218,7 @@ impl ProcessGroup {
         let cells = plan.payloads.len() as u64 * u64::from(run.plan.attempts.max(1));
         let plan = plan.clone();
         let is_log = plan.workload.reply == Reply::Lines;
-        let processor_time = is_log.then(|| ProcessorTime::watch(leader.pid())).flatten();
+        let cpu_time = is_log.then(|| CpuTime::watch(leader.pid())).flatten();
         Ok(Self {
             log,
             log_start,
@@ -234,7 +234,7 @@ impl ProcessGroup {
             again: false,
             replaced: None,
             trials_bytes: 0,
-            processor_time,
+            cpu_time,
             part: part.clone(),
             is_growing: false,
             logged: (0, 0),
@@ -504,7 +504,7 @@ impl ProcessGroup {
         let used = |figure| trial.value(&leader, figure).unwrap_or(0.0);
         let all = used(Figure::CpuTime) / used(Figure::Window).max(1.0);
         let most =
-            self.processor_time.as_ref().map(|seen| seen.most_percent(begin_ns, end_ns).map(|most| most / 100.0));
+            self.cpu_time.as_ref().map(|seen| seen.most_percent(begin_ns, end_ns).map(|most| most / 100.0));
         if let Some(most) = most {
             trial.put(&leader, Figure::CpuPeak, most.unwrap_or(all).max(all));
         }

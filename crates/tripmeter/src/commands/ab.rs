@@ -43,7 +43,7 @@ const DEFAULT_PAYLOADS: &str = "1k,64k";
 const FIRST_ROUNDS: u64 = 10;
 const MOST_ROUNDS: u64 = tripmeter_model::plan::MOST_ROUNDS as u64;
 
-/// What came of both sides.
+/// The results of both sides.
 pub struct AbReport {
     /// `ab.json`
     pub json: Value,

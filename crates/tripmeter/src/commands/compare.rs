@@ -18,9 +18,9 @@ use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 use tripmeter_stats::shift::fewest_runs;
 
-/// How much more is let pass if nothing is said.
+/// Default of the share that a figure may grow by.
 const THRESHOLD: f64 = 0.1;
-/// Changes up to this share are none if nothing is said; and what is said to be seen or not.
+/// Default of the largest share that counts as no change, and of the change that the power is given for.
 const MARGIN: f64 = 0.02;
 const EFFECT: f64 = 0.1;
 const POWER: f64 = 0.95;

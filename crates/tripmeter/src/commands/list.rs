@@ -246,7 +246,7 @@ fn properties(variant: &Variant) -> String {
     properties.iter().filter(|(holds, _)| *holds).map(|(_, word)| *word).collect::<Vec<_>>().join(", ")
 }
 
-/// A limit for people; one that is no limit in practice is said so.
+/// A limit as text; `unlimited` where none applies in practice.
 fn size(bytes: u64) -> String {
     match bytes {
         0..1_048_576 => format!("{} bytes", display_size(bytes)),

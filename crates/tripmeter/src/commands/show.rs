@@ -74,7 +74,7 @@ fn with_parts(
     use_parts(&parts(&named, asked))
 }
 
-/// Every table asked for: first, and once, tables that have rows or columns of all folders, then those of each folder.
+/// Every table asked for: first, and once, tables that have rows or columns of all folders; then the tables of each folder.
 fn parts<'a>(named: &[(&'a str, &Manifest)], args: &TablesAsked<'_>) -> Vec<PrintedTable<'a>> {
     let kinds_of = |manifest| if args.tables.is_empty() { usual(manifest) } else { args.tables.to_vec() };
     let is_together = |kind: TableKind| match kind {

@@ -53,7 +53,7 @@ impl CallTask {
         let (left, noted) = (room.clone(), failure.clone());
         driver.spawn(async move {
             if let Err(error) = run(connection, bodies, &left, callback).await {
-                // Before whoever waits for room is told, so that it finds the reason.
+                // Before whoever waits for room is woken, so that it finds the reason.
                 let _ = noted.set(error);
             }
             left.close();

@@ -10,7 +10,7 @@ use tripmeter_model::exit;
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 
-/// All that must be the same if rounds are added to those of before.
+/// All that must be the same if rounds are added to earlier rounds.
 pub struct Asked<'a> {
     pub args: &'a AbArgs,
     pub question: Question,
@@ -69,7 +69,10 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What is asked; everything that can be wrong with it is told before anything is looked for.
+/// Checks what is asked before any transport is looked up.
+///
+/// # Errors
+/// If a share or a count is out of its range.
 pub fn question(args: &AbArgs) -> Result<Question, CliError> {
     let (margin, effect, power) = (args.margin.0, args.effect.0, args.power.0);
     let wrong = |text: String| Err(CliError::new(exit::USAGE, text));

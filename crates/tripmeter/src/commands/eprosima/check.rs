@@ -67,7 +67,7 @@ pub fn checked(
 /// Checks that a plan can meet requirements, before it is measured.
 ///
 /// # Errors
-/// If no round-trip sub-experiment of the plan has requirements, or one has those of a payload that is not in the plan.
+/// If no round-trip sub-experiment of the plan has requirements, or one has requirements for a payload that is not in the plan.
 pub fn fits(requirements: &Requirements, file: &Path, plan: &Plan) -> Result<(), CliError> {
     let planned: Vec<_> = plan.sub_experiments.iter().filter(|sub| sub.pattern == Pattern::PingPong).collect();
     let empty = |name: &str| Measured { name: name.to_owned(), summary: Default::default(), distrust: None };

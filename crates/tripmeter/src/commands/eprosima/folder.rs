@@ -124,7 +124,7 @@ impl ExperimentFolder {
     }
 
     /// Makes the summaries that are not there, or older than the samples, as files beside the samples. Where something is
-    /// still measured, none is made: figures are those of the samples that are there.
+    /// still measured, none is made: figures are of the samples found so far.
     ///
     /// # Errors
     /// If samples are wrong, or a file cannot be written.

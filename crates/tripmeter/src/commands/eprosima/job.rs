@@ -74,7 +74,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     Ok(code)
 }
 
-/// What is said beside the checks.
+/// Notes beside the checks.
 fn say(args: &JobArgs, text: &str) {
     if !args.quiet {
         text.lines().for_each(output::say);

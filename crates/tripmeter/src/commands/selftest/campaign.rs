@@ -246,7 +246,7 @@ impl Campaign {
         Ok(Some(line))
     }
 
-    /// What came of a phase so far; the campaign's numbers are required as they are, others as far as so few comparisons
+    /// Outcome of a phase so far; the campaign's numbers are required as they are, others as far as so few comparisons
     /// can tell.
     pub fn outcome(&self, phase: &Phase, full: bool) -> PhaseOutcome {
         PhaseOutcome::of(phase, &self.made(phase).collect::<Vec<_>>(), full)

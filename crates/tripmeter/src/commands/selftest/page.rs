@@ -25,7 +25,7 @@ pub fn page(made: &Value, folder: Option<&Path>) -> String {
             what => format!("  {} {what} of {} messages: {} lost\n", mark(one), one["injected"], one["lost"]),
         };
     }
-    page += "\nOwn overhead: round trips less those of a bare loop on the same CPUs, median of pairs\n";
+    page += "\nOwn overhead: half round trip less that of a bare loop on the same CPUs, median of pairs\n";
     for one in all(&made["overhead"]) {
         let interval = pair(&one["more_interval_ns"]).map(|ns| format!("{ns:.0}"));
         page += &format!(

@@ -152,7 +152,7 @@ fn on_a_small_disk(folder: &Path, bytes: u64, words: &[&str]) -> Option<PathBuf>
     Some(kept)
 }
 
-/// Figures and tables are those of the finished payloads.
+/// Figures and tables have the finished payloads only.
 #[track_caller]
 fn check_readable(results: &Path) {
     crate::metrics::check(results);

@@ -1,4 +1,4 @@
-//! What came of the comparisons of one kind.
+//! Counts and error rates of the comparisons of one kind.
 
 use super::FIGURES;
 use super::phase::Phase;
@@ -10,7 +10,7 @@ use tripmeter_stats::median;
 const FALSE_RATE: f64 = 0.05;
 const ALPHA: f64 = 0.05;
 
-/// What came of a phase.
+/// Counts and error rates of a phase.
 pub struct PhaseOutcome {
     phase: Phase,
     made: u32,
@@ -30,7 +30,7 @@ pub struct PhaseOutcome {
 }
 
 impl PhaseOutcome {
-    /// What came of a phase, by all of its lines; the campaign's numbers are required as they are, others as far as so
+    /// Outcome of a phase, by all of its lines; the campaign's numbers are required as they are, others as far as so
     /// few comparisons can tell.
     pub fn of(phase: &Phase, lines: &[&Value], full: bool) -> Self {
         let verdict = |line: &Value, figure: &str| line["verdicts"][figure]["verdict"].as_str().map(str::to_owned);
