@@ -65,7 +65,7 @@ pub use ecal::ecal;
 pub use figures::figures;
 pub use iceperf::iceperf;
 pub use limit_checks::{limit_checks, limits};
-pub use number::counted;
+pub use number::{counted, fixed};
 pub use screen::screen;
 pub use verdicts::percent;
 
