@@ -57,7 +57,7 @@ mod verdicts;
 
 pub use ab::{Ab, ab};
 pub use aimrt::aimrt;
-pub use all::all;
+pub use all::{all, interval_legend};
 pub use audit::{audit, audit_checks};
 pub use changes::changes;
 pub use compared::{by_runs, by_threshold};
