@@ -55,13 +55,15 @@ def selftest(folder):
     if not (folder / "selftest.json").exists():
         return
     made = json.loads((folder / "selftest.json").read_text())
+    if str(made["schema_version"]).split(".")[0] != "1":
+        sys.exit(f"render: selftest.json has schema version {made['schema_version']}, this script reads 1")
     lines = [json.loads(line) for line in (folder / "comparisons.jsonl").read_text().splitlines()[1:]]
-    print("| comparisons | made | called by median | by p99 | required | injected | estimated | seen from | rounds | time | |\n"
+    print("| comparisons | made | called by p50 | by p99 | required | injected | estimated | seen from | rounds | time | |\n"
           "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
     for one in made["comparisons"]:
         print_phase(one, [line for line in lines if line["phase"] == one["phase"]])
     print("\nMedians over the comparisons: injected, estimated (the ratio B / A less 1), seen from (the smallest increase of the "
-          "median that so many rounds call with 95 %), rounds and time. Behind numbers of calls: the interval of their share "
+          "p50 that so many rounds call with 95 %), rounds and time. Behind numbers of calls: the interval of their share "
           "at 95 % (Clopper and Pearson).\n")
     for one in made["overhead"]:
         low, high = one["more_interval_ns"]
@@ -85,7 +87,7 @@ def print_abandoned(file):
     def called(verdicts, figure):
         return sum(one.get(figure, {}).get("verdict") in ("regressed", "improved") for one in verdicts)
 
-    parts = [f"`{phase}` {len(verdicts)} made, {called(verdicts, 'median')} called by the median, {called(verdicts, 'p99')} "
+    parts = [f"`{phase}` {len(verdicts)} made, {called(verdicts, 'median')} called by the p50, {called(verdicts, 'p99')} "
              "by the p99" for phase, verdicts in phases.items()]
     print(f"\nAn earlier campaign, ended before it was whole (`{file.name}`): {'; '.join(parts)}.")
 
@@ -108,7 +110,7 @@ def print_phase(one, lines):
         return "" if value is None else f"{value * 100:+.1f} %"
 
     def called(figure):
-        low, high = one["rate_interval"][figure]
+        low, high = one.get("clopper_pearson", one.get("rate_interval"))[figure]
         return f"{one['called'][figure]} ({low * 100:.1f}..{high * 100:.1f} %)"
 
     required = f"at most {one['at_most']}" if same else f"at least {one['at_least']}"

@@ -14,37 +14,21 @@ use hdrhistogram::Histogram;
 use histograms::HistogramLog;
 use samples::SamplesFile;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tripmeter_eprosima::measurements::{MeasurementsWriter, file_name};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::Raw;
 use tripmeter_model::workload::Reply;
 
-/// First line of `measurements_<name>.csv`.
-///
-/// # Source
-/// The latency test specification of eProsima's Fast RTPS.
-pub const CSV_HEADER: &str = "Sample,Payload [Bytes],Latency [us]";
-
-/// Rows written by one system call.
-const ROWS_AT_ONCE: usize = 1 << 20;
-
 /// What a leader writes of a sub-experiment.
 pub struct Files {
     samples: Option<SamplesFile>,
-    measurements: Option<Measurements>,
+    measurements: Option<MeasurementsWriter>,
     histograms: Option<HistogramLog>,
     /// Trials that are whole.
     trials: u32,
-}
-
-/// `measurements_<name>.csv`: half of each round trip.
-struct Measurements {
-    csv: File,
-    rows: u64,
-    /// Of the latest payload.
-    latest: u64,
 }
 
 /// How long the files were, for [`Files::cut`].
@@ -79,11 +63,7 @@ impl Files {
     /// # Errors
     /// As `Files::of`.
     pub fn create(folder: &Path, name: &str, round: u32, raw: Raw, what: Option<&str>) -> io::Result<Self> {
-        let measurements = || {
-            let mut csv = discarded::create(&folder.join(format!("measurements_{name}.csv")))?;
-            writeln!(csv, "{CSV_HEADER}")?;
-            Ok::<_, io::Error>(Measurements { csv, rows: 0, latest: 0 })
-        };
+        let measurements = || MeasurementsWriter::begin(discarded::create(&folder.join(file_name(name)))?);
         let log = |what| {
             let comment = format!("{what} of {name} in ns; tagged by payload, and by the kind of time and the load");
             HistogramLog::create(folder, name, &comment)
@@ -176,7 +156,7 @@ impl Files {
     /// The rows of the latest payload in eProsima's file have been set aside; those that follow have their numbers.
     pub fn forget_latest(&mut self) {
         if let Some(measurements) = &mut self.measurements {
-            measurements.rows -= std::mem::take(&mut measurements.latest);
+            measurements.forget_latest();
         }
     }
 }
@@ -184,25 +164,6 @@ impl Files {
 /// What stands for a load in tags of histograms.
 pub(crate) fn tag(payload_bytes: u64, load: OfferedLoad) -> String {
     format!("{payload_bytes}{}", load.suffix().trim_end_matches("hz"))
-}
-
-impl Measurements {
-    fn append(&mut self, payload_bytes: u64, rtt_ns: impl Iterator<Item = u64>) -> io::Result<()> {
-        self.latest = 0;
-        let (mut text, mut rtt_ns) = (Vec::new(), rtt_ns.peekable());
-        // Whole rows in one system call, so that a killed process leaves no row cut off.
-        while rtt_ns.peek().is_some() {
-            for rtt_ns in rtt_ns.by_ref().take(ROWS_AT_ONCE) {
-                (self.rows, self.latest) = (self.rows + 1, self.latest + 1);
-                // Half of it in whole nanoseconds, halves rounded up.
-                let ns = rtt_ns.div_ceil(2);
-                writeln!(text, "{},{payload_bytes},{}.{:03}", self.rows, ns / 1000, ns % 1000)?;
-            }
-            self.csv.write_all(&text)?;
-            text.clear();
-        }
-        Ok(())
-    }
 }
 
 /// A folder in another one, which is created if it is not there; no link to one.

@@ -121,10 +121,12 @@ impl Distribution {
     fn put_with(&mut self, trial: &mut Trial, stream: &Stream, figure: Figure, factor: f64, has_intervals: bool) {
         let Some(Figures { min, mean, stdev, median, p90, p99, p999, p9999, max }) = self.figures() else { return };
         let sorted = self.ns.as_deref().filter(|_| has_intervals);
-        let within = |p: f64| {
+        let within = |p: f64, value: f64| {
             let (low, high) = quantile_bounds(sorted?, p, ALPHA);
-            let end = |end: Option<u64>, none: f64| end.map_or(none, |ns| ns as f64 * factor);
-            Some(Interval { low: end(low, f64::NEG_INFINITY), high: end(high, f64::INFINITY) })
+            // Of few samples the bound is the largest of them, and the value is interpolated to below it.
+            let low = low.map_or(f64::NEG_INFINITY, |ns| value.min(ns as f64));
+            let high = high.map_or(f64::INFINITY, |ns| value.max(ns as f64));
+            Some(Interval { low: low * factor, high: high * factor })
         };
         trial.put_statistic(stream, figure, Statistic::N, self.histogram.len() as f64, None);
         for (statistic, value) in
@@ -139,7 +141,7 @@ impl Distribution {
             (Statistic::P999, p999, 0.999),
             (Statistic::P9999, p9999, 0.9999),
         ] {
-            trial.put_statistic(stream, figure, statistic, value * factor, within(p));
+            trial.put_statistic(stream, figure, statistic, value * factor, within(p, value));
         }
     }
 }
@@ -325,6 +327,25 @@ mod tests {
         times.put_without_intervals(&mut trial, &all, Figure::OneWay);
         let one_way = trial.get(&all, Figure::OneWay, Statistic::P50).unwrap();
         assert_eq!((one_way.value, one_way.within), (501.0, None));
+    }
+
+    #[test]
+    fn an_interval_brackets_its_value_and_has_an_upper_end_from_enough_samples_on() {
+        let all = Stream::all();
+        for (n, is_bounded) in
+            [(1, false), (149, false), (1000, false), (20_000, false), (36_886, false), (36_887, true), (200_000, true)]
+        {
+            let mut times = Distribution::new(Raw::SAMPLES);
+            (0..n).for_each(|index| times.record(1000 + index * 7919 % 100_003));
+            let mut trial = Trial::new(tripmeter_model::pace::OfferedLoad::Closed);
+            times.put_scaled(&mut trial, &all, Figure::RttHalf, 0.5);
+            for statistic in [Statistic::P50, Statistic::P90, Statistic::P99, Statistic::P999, Statistic::P9999] {
+                let found = trial.get(&all, Figure::RttHalf, statistic).unwrap();
+                assert!(found.within.unwrap().contains(found.value), "{n}: {found:?}");
+            }
+            let p9999 = trial.get(&all, Figure::RttHalf, Statistic::P9999).unwrap();
+            assert_eq!(p9999.within.unwrap().high.is_finite(), is_bounded, "{n}");
+        }
     }
 
     #[test]

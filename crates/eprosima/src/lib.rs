@@ -3,6 +3,7 @@
 //! | Module | Holds |
 //! |---|---|
 //! | [`raw`] | `measurements_<name>.csv`: every sample |
+//! | [`measurements`] | writing that file |
 //! | [`summary`] | `…_summary.csv`: the figures of a sub-experiment |
 //! | [`requirements`] | upper limits |
 //! | [`check`] | `checks_<name>.csv`: figures against limits |
@@ -27,6 +28,7 @@ mod fixture;
 mod latency;
 mod legacy;
 pub mod limits;
+pub mod measurements;
 mod pairwise;
 pub mod raw;
 pub mod requirements;

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// The plan, the environment and the state of the whole.
@@ -38,7 +39,7 @@ pub enum TrialsLine {
 }
 
 /// A trial and its address. It counts once the line of its payload is there.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TrialLine {
     /// The name of the sub-experiment.
     pub sub_experiment: String,
@@ -54,7 +55,7 @@ pub struct TrialLine {
 }
 
 /// What holds for all trials of an attempt at a payload; it follows them. A later line of the same attempt takes its place.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PayloadLine {
     /// The name of the sub-experiment.
     pub sub_experiment: String,
@@ -65,6 +66,35 @@ pub struct PayloadLine {
     /// The payload, without its trials.
     #[serde(flatten)]
     pub payload: PayloadResult,
+}
+
+impl TrialLine {
+    /// Reads the address apart from the trial: a flattened field would lose the key that is wrong.
+    fn from_json(text: &str) -> Result<Self, JsonError> {
+        #[derive(Deserialize)]
+        struct TrialAddress {
+            sub_experiment: String,
+            round: u32,
+            payload_bytes: u64,
+            attempt: u32,
+        }
+        let TrialAddress { sub_experiment, round, payload_bytes, attempt } = from_json(text)?;
+        Ok(Self { sub_experiment, round, payload_bytes, attempt, trial: from_json(text)? })
+    }
+}
+
+impl PayloadLine {
+    /// As [`TrialLine::from_json`].
+    fn from_json(text: &str) -> Result<Self, JsonError> {
+        #[derive(Deserialize)]
+        struct PayloadAddress {
+            sub_experiment: String,
+            round: u32,
+            attempt: u32,
+        }
+        let PayloadAddress { sub_experiment, round, attempt } = from_json(text)?;
+        Ok(Self { sub_experiment, round, attempt, payload: from_json(text)? })
+    }
 }
 
 /// The lines of all attempts at a payload.
@@ -161,9 +191,10 @@ pub fn read(folder: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<Mani
     }
     check_whole(&manifest).map_err(wrong)?;
     if is_there(AUDIT) {
-        let what = |error| format!("cannot be read: {error}; figures do not need this file: remove it to see them");
+        let what =
+            |error: JsonError| format!("cannot be read: {error}; figures do not need this file: remove it to see them");
         let wrong = |error| FolderError::Wrong { file: folder.join(AUDIT), what: what(error) };
-        let audits: Audits = serde_json::from_str(&text(AUDIT)?).map_err(wrong)?;
+        let audits: Audits = from_json(&text(AUDIT)?).map_err(wrong)?;
         (manifest.environment.audit_before, manifest.environment.audit_after) = (audits.before, audits.after);
     }
     Ok(manifest)
@@ -187,7 +218,37 @@ fn parse_manifest(text: &str) -> Result<Manifest, String> {
             _ => format!("is not JSON: {error}; it may be cut off"),
         })?;
     check_version(&schema_version)?;
-    serde_json::from_str(text).map_err(|error| format!("cannot be read: {error}"))
+    from_json(text).map_err(|error| format!("cannot be read: {error}"))
+}
+
+/// Why a JSON text cannot be read: the key, what was found there, and what was expected.
+struct JsonError {
+    line: usize,
+    column: usize,
+    what: String,
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, column, what } = self;
+        write!(formatter, "line {line}, column {column}: {what}")
+    }
+}
+
+fn from_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, JsonError> {
+    // Most texts are right, and following the keys takes time.
+    serde_json::from_str(text).or_else(|_| {
+        let mut reader = serde_json::Deserializer::from_str(text);
+        serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+            let key = error.path().to_string();
+            let error = error.into_inner();
+            let (line, column) = (error.line(), error.column());
+            let told = error.to_string();
+            let what = told.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&told);
+            let what = if key == "." { what.to_owned() } else { format!("'{key}': {what}") };
+            JsonError { line, column, what }
+        })
+    })
 }
 
 /// Checks the `schema_version` of a file of results.
@@ -195,12 +256,20 @@ fn parse_manifest(text: &str) -> Result<Manifest, String> {
 /// # Errors
 /// If its major version is another than that of [`SCHEMA_VERSION`].
 pub fn check_version(schema_version: &serde_json::Value) -> Result<(), String> {
+    check_version_of(schema_version, SCHEMA_VERSION)
+}
+
+/// Checks the `schema_version` of a file whose own is `ours`.
+///
+/// # Errors
+/// If its major version is another.
+pub fn check_version_of(schema_version: &serde_json::Value, ours: &str) -> Result<(), String> {
     let version = schema_version.as_str().map_or_else(|| schema_version.to_string(), str::to_owned);
-    if version.split('.').next() == SCHEMA_VERSION.split('.').next() {
+    if version.split('.').next() == ours.split('.').next() {
         return Ok(());
     }
     Err(format!(
-        "has schema version {version}, this tripmeter reads {SCHEMA_VERSION}; read it with the tripmeter that wrote it, or \
+        "has schema version {version}, this tripmeter reads {ours}; read it with the tripmeter that wrote it, or \
          measure again"
     ))
 }
@@ -229,30 +298,30 @@ fn add_lines(manifest: &mut Manifest, path: &Path, escape: impl Fn(&str) -> Cow<
             None if line.is_empty() => Ok(()),
             None => places
                 .add(manifest, &escape(line))
-                .map_err(|error| wrong(format!("cannot be read: line {number}: {error}"))),
+                .map_err(|error| wrong(format!("cannot be read: {}", JsonError { line: number as usize, ..error }))),
         }
     })
 }
 
 impl ResultPlaces {
     /// Adds a line. One of a kind that is not known, or of a sub-experiment that has no state, is left out.
-    fn add(&mut self, manifest: &mut Manifest, line: &str) -> serde_json::Result<()> {
+    fn add(&mut self, manifest: &mut Manifest, line: &str) -> Result<(), JsonError> {
         /// What every line has.
         #[derive(Deserialize)]
         struct LineKind<'a> {
             #[serde(borrow)]
             kind: Cow<'a, str>,
         }
-        match &*serde_json::from_str::<LineKind<'_>>(line)?.kind {
+        match &*from_json::<LineKind<'_>>(line)?.kind {
             "trial" => {
-                let line: TrialLine = serde_json::from_str(line)?;
+                let line = TrialLine::from_json(line)?;
                 if let Some(place) = self.results.get(&(line.round, line.sub_experiment.clone())) {
                     self.pending.entry(*place).or_default().push(line);
                 }
             }
-            "payload" => self.add_payload(manifest, serde_json::from_str(line)?),
+            "payload" => self.add_payload(manifest, PayloadLine::from_json(line)?),
             "sub-experiment" => {
-                let result: SubExperimentResult = serde_json::from_str(line)?;
+                let result: SubExperimentResult = from_json(line)?;
                 let results = &mut manifest.sub_experiments;
                 match self.results.get(&(result.round, result.name.clone())).and_then(|place| results.get_mut(*place)) {
                     Some(before) => {
@@ -464,7 +533,15 @@ mod tests {
         };
         assert!(refused("3.0", "").contains("manifest.json' has schema version 3.0, this tripmeter reads 2.0"));
         let text = line(1, 64, 1) + "{}\n";
-        assert!(refused("2.0", &text).contains("trials.jsonl' cannot be read: line 4: missing field"));
+        assert!(refused("2.0", &text).contains("trials.jsonl' cannot be read: line 4, column 2: missing field"));
+        for (right, wrong, says) in [
+            ("\"sent\":1", "\"sent\":\"x\"", "'streams.all.sent': invalid type: string \"x\", expected a whole number"),
+            ("\"samples\":1", "\"samples\":-1", "'samples': invalid value: integer `-1`, expected u64"),
+        ] {
+            let text = line(1, 64, 1);
+            let told = refused("2.0", &text.replace(right, wrong));
+            assert!(told.contains("trials.jsonl' cannot be read: line ") && told.contains(says), "{told}");
+        }
         let nowhere = read(Path::new("/nowhere"), |text| text.into()).unwrap_err();
         assert!(matches!(nowhere, FolderError::NotThere { .. }), "{nowhere}");
     }

@@ -32,6 +32,7 @@ pub mod file;
 pub mod folder;
 mod handover;
 mod kept;
+mod known;
 pub mod limits;
 pub mod log;
 pub mod manifest;

@@ -31,6 +31,14 @@ pub enum PayloadError {
     Twice(u64),
 }
 
+/// How many of the planned payloads are finished, and which are missing: `1 of 3 payloads finished; missing: 64k, 1M`.
+pub fn finished_text(planned: &[u64], finished: &[u64]) -> String {
+    let missing: Vec<String> =
+        planned.iter().filter(|&bytes| !finished.contains(bytes)).map(|&bytes| display_size(bytes)).collect();
+    let text = format!("{} of {} payloads finished", planned.len() - missing.len(), planned.len());
+    if missing.is_empty() { text } else { format!("{text}; missing: {}", missing.join(", ")) }
+}
+
 /// Reads one size in bytes: `512`, `1k`, `4M`, `1G`; k = 1024.
 ///
 /// # Errors

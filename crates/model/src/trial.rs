@@ -1,15 +1,19 @@
 //! The result of any workload at one payload and one offered load, in one round.
 
-use crate::figure::{Figure, Statistic};
+use crate::figure::{Figure, Statistic, Unit};
+use crate::known::known_keys;
 use crate::manifest::Counts;
 use crate::metric::{Interval, Stream};
 use crate::pace::OfferedLoad;
 use crate::search::Step;
 use crate::series::Series;
 use schemars::JsonSchema;
+use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::marker::PhantomData;
 
 /// How many followers are shown one by one: in tables, in figures over rounds and in the evidence of the path.
 pub const SHOWN_FOLLOWERS: usize = 16;
@@ -50,11 +54,11 @@ pub struct Trial {
     pub cut_short: Option<String>,
     /// Of each stream its figures, by their names. Streams are `all`, or dimensions such as `topic=NAME`, `follower=last`
     /// and `process=leader`.
-    #[serde(deserialize_with = "known")]
+    #[serde(deserialize_with = "known_figures")]
     #[schemars(with = "BTreeMap<String, BTreeMap<String, Stored>>")]
     streams: BTreeMap<Stream, BTreeMap<Figure, Values>>,
     /// Of each stream and figure, the audit of its samples in their order.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "known")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "known_series")]
     #[schemars(with = "BTreeMap<String, BTreeMap<String, Series>>")]
     series: BTreeMap<Stream, BTreeMap<Figure, Series>>,
     /// Every rate that a search tried.
@@ -76,20 +80,23 @@ fn known_streams<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeSet<
     Ok(all.into_iter().filter_map(|name| name.parse().ok()).collect())
 }
 
-/// Reads values by stream and figure; ignores streams and figures of a newer version.
-fn known<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
+/// Reads figures by stream; ignores streams and figures of a newer version.
+fn known_figures<'de, D: Deserializer<'de>>(
     deserializer: D,
-) -> Result<BTreeMap<Stream, BTreeMap<Figure, V>>, D::Error> {
-    let all = BTreeMap::<Cow<'_, str>, BTreeMap<Cow<'_, str>, V>>::deserialize(deserializer)?;
-    let figures = |figures: BTreeMap<Cow<'_, str>, V>| {
-        figures.into_iter().filter_map(|(name, value)| Some((name.parse().ok()?, value))).collect()
-    };
-    Ok(all.into_iter().filter_map(|(name, of)| Some((name.parse().ok()?, figures(of)))).collect())
+) -> Result<BTreeMap<Stream, BTreeMap<Figure, Values>>, D::Error> {
+    known_keys(|_: &Stream| known_keys(|figure: &Figure| ValuesOf(*figure))).deserialize(deserializer)
+}
+
+/// Reads the audits of samples as [`known_figures`] reads figures.
+fn known_series<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<Stream, BTreeMap<Figure, Series>>, D::Error> {
+    known_keys(|_: &Stream| known_keys(|_: &Figure| PhantomData::<Series>)).deserialize(deserializer)
 }
 
 /// Statistics of one figure, sorted: most figures have one, and a node of a `BTreeMap` has room for eleven.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Stored", into = "Stored")]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(into = "Stored")]
 struct Values(Vec<(Statistic, f64, Option<Interval>)>);
 
 impl Values {
@@ -110,7 +117,7 @@ impl Values {
 }
 
 /// A figure as files have it.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Stored {
     /// A figure of one value.
@@ -120,7 +127,7 @@ enum Stored {
         /// Its statistics, by their names.
         #[serde(flatten)]
         #[schemars(with = "BTreeMap<String, f64>")]
-        statistics: BTreeMap<String, Maybe>,
+        statistics: BTreeMap<String, Number>,
         /// Confidence intervals at 95 % within the trial, by the names of the statistics; an end is null if there are too
         /// few samples for it. They say nothing of other trials, and are too narrow as far as each sample is like the one
         /// before.
@@ -129,16 +136,8 @@ enum Stored {
     },
 }
 
-/// A statistic, or what a newer version has in its place, which is ignored.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-enum Maybe {
-    Number(Number),
-    Other(serde_json::Value),
-}
-
 /// Whole numbers are written without a fraction.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug)]
 struct Number(f64);
 
 impl Serialize for Number {
@@ -151,23 +150,106 @@ impl Serialize for Number {
     }
 }
 
-impl From<Stored> for Values {
-    fn from(stored: Stored) -> Self {
-        let (statistics, mut within) = match stored {
-            Stored::Value(value) => return Self(vec![(Statistic::Value, value.0, None)]),
-            Stored::Samples { statistics, within } => (statistics, within),
-        };
-        let interval = |[low, high]: [Option<f64>; 2]| Interval {
-            low: low.unwrap_or(f64::NEG_INFINITY),
-            high: high.unwrap_or(f64::INFINITY),
-        };
-        let mut values = Self::default();
-        for (name, value) in statistics {
-            if let (Maybe::Number(Number(value)), Ok(statistic)) = (value, name.parse()) {
-                values.put(statistic, value, within.remove(&name).map(interval));
+/// Reads the values of a figure: one, or statistics with their intervals.
+struct ValuesOf(Figure);
+
+impl<'de> DeserializeSeed<'de> for ValuesOf {
+    type Value = Values;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Values, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ValuesOf {
+    type Value = Values;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}, or an object of statistics", NumberOf(self.0, Statistic::Value).expected())
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Values, E> {
+        self.visit_f64(value as f64)
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Values, E> {
+        self.visit_f64(value as f64)
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Values, E> {
+        let value = NumberOf(self.0, Statistic::Value).visit_f64(value)?;
+        Ok(Values(vec![(Statistic::Value, value, None)]))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Values, A::Error> {
+        let (mut values, mut intervals) = (Values::default(), BTreeMap::new());
+        while let Some(name) = map.next_key::<Cow<'_, str>>()? {
+            match name.parse() {
+                Ok(statistic) => {
+                    let value = map.next_value_seed(NumberOf(self.0, statistic))?;
+                    values.put(statistic, value, None);
+                }
+                Err(_) if name == "within" => {
+                    let ends = |_: &Statistic| PhantomData::<[Option<f64>; 2]>;
+                    intervals = map.next_value_seed(known_keys(ends))?;
+                }
+                Err(_) => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        values
+        for (statistic, _, within) in &mut values.0 {
+            *within = intervals.get(statistic).map(|[low, high]| Interval {
+                low: low.unwrap_or(f64::NEG_INFINITY),
+                high: high.unwrap_or(f64::INFINITY),
+            });
+        }
+        Ok(values)
+    }
+}
+
+/// Reads one number of a figure, and refuses what the figure cannot be.
+struct NumberOf(Figure, Statistic);
+
+impl NumberOf {
+    fn is_count(&self) -> bool {
+        self.1 == Statistic::N || self.0.unit() == Unit::Count
+    }
+
+    fn expected(&self) -> &'static str {
+        match self.0.unit() {
+            _ if self.is_count() => "a whole number that is not negative",
+            Unit::Ns => "a number",
+            _ => "a number that is not negative",
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for NumberOf {
+    type Value = f64;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<f64, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Visitor<'_> for NumberOf {
+    type Value = f64;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.expected())
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<f64, E> {
+        self.visit_f64(value as f64)
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<f64, E> {
+        self.visit_f64(value as f64)
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<f64, E> {
+        let is_wrong =
+            self.0.unit() != Unit::Ns && value < 0.0 || self.is_count() && (value < 0.0 || value.fract() != 0.0);
+        if is_wrong { Err(E::invalid_value(Unexpected::Float(value), &self)) } else { Ok(value) }
     }
 }
 
@@ -179,8 +261,7 @@ impl From<Values> for Stored {
         let end = |end: f64| end.is_finite().then_some(end);
         let within = values.0.iter().filter_map(|(statistic, _, within)| Some((*statistic, (*within)?)));
         let within = within.map(|(statistic, of)| (statistic.to_string(), [end(of.low), end(of.high)])).collect();
-        let statistics =
-            values.0.into_iter().map(|(statistic, value, _)| (statistic.to_string(), Maybe::Number(Number(value))));
+        let statistics = values.0.into_iter().map(|(statistic, value, _)| (statistic.to_string(), Number(value)));
         Stored::Samples { statistics: statistics.collect(), within }
     }
 }
@@ -375,9 +456,34 @@ mod tests {
             },
         });
         assert_eq!(json, expected, "{text}");
-        let newer = text.replace("\"all\":{", "\"robot=1\":{},\"all\":{\"new\":1,");
-        let newer = newer.replace("\"n\":10", "\"n\":10,\"how\":\"new\"").replace("[\"topic", "[\"robot=1\",\"topic");
+        let newer = text.replace("\"all\":{", "\"robot=1\":{},\"all\":{\"new\":[1],");
+        let newer = newer
+            .replace("\"n\":10", "\"n\":10,\"how\":\"new\",\"p98\":null")
+            .replace("[\"topic", "[\"robot=1\",\"topic");
         assert_eq!(serde_json::from_str::<Trial>(&newer).unwrap(), trial, "what is not known is ignored");
+    }
+
+    #[test]
+    fn a_figure_of_the_wrong_type_is_an_error() {
+        let (trial, _) = trial();
+        let text = serde_json::to_string(&trial).unwrap();
+        let count = "expected a whole number that is not negative";
+        for (right, wrong, says) in [
+            ("\"p99\":5", "\"p99\":\"x\"", "string \"x\", expected a number"),
+            ("\"p99\":5", "\"p99\":null", "null, expected a number"),
+            ("\"n\":10", "\"n\":-1", count),
+            ("\"n\":10", "\"n\":0.5", count),
+            ("\"lost\":3", "\"lost\":\"3\"", count),
+            ("\"lost\":3", "\"lost\":-3", count),
+            ("\"lost\":3", "\"lost\":[3]", count),
+            ("\"lost\":2", "\"peak_memory_bytes\":-1", "expected a number that is not negative"),
+            ("[1.0,null]", "[\"x\",null]", "string \"x\", expected f64"),
+        ] {
+            let wrong = text.replace(right, wrong);
+            assert_ne!(wrong, text, "{right}");
+            let error = serde_json::from_str::<Trial>(&wrong).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
     }
 
     #[test]

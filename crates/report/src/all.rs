@@ -1,7 +1,7 @@
 //! One page of everything: a table for each kind of sub-experiment, their notes, and what columns mean.
 
 use crate::document::{Block, Cell, Document, Missing};
-use crate::merged::Merged;
+use crate::merged::{Merged, rounds_text};
 use crate::{channel, fan_out, log, recording, rpc, run_notes, throughput, trips};
 use tripmeter_analysis::MetricTable;
 use tripmeter_model::Pattern;
@@ -11,7 +11,7 @@ use tripmeter_model::plan::SubExperiment;
 /// How to read the intervals below figures of all tables.
 pub const INTERVALS: &str = "\
 below figures: 95 % intervals of the median over rounds, or within the only round (runs differ by more: --rounds). n too \
-small: fewer than 6 rounds, or too few samples for an upper bound. Of losses: the least to the most of a round, in per cent of \
+small: fewer than 6 rounds, or too few samples for an upper bound (p50 needs 6, p90 36, p99 368, p99.9 3688, p99.99 36887). Of losses: the least to the most of a round, in per cent of \
 those sent; of one round, or without a loss, Clopper-Pearson as if messages were lost one by one.";
 
 /// One table of everything: a line for each sub-experiment and payload, grouped by payload, with its distance from the
@@ -20,16 +20,16 @@ those sent; of one round, or without a loss, Clopper-Pearson as if messages were
 /// Of several rounds, each figure is the median over the rounds, the maximum is that of all, and counts are totals.
 pub fn all(manifest: &Manifest) -> Document {
     let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
-    let of_pattern = |pattern| caption(manifest, |sub| sub.pattern == pattern, "");
-    let paced = caption(manifest, |sub| sub.pattern == Pattern::PingPong && sub.workload.is_call(), ", at a rate");
+    let caption = |is_of: fn(&SubExperiment) -> bool, what: &str| caption(manifest, &subs, is_of, what);
+    let paced = caption(|sub| sub.pattern == Pattern::PingPong && sub.workload.is_call(), ", at a rate");
     let tables = [
-        trips::table(caption(manifest, trips::is_of, ""), &subs, &metrics),
-        fan_out::table(caption(manifest, fan_out::is_of, ", several followers"), &subs, &metrics),
-        throughput::table(of_pattern(Pattern::Throughput), &subs, &metrics),
-        channel::table(of_pattern(Pattern::Channel), &subs, &metrics),
+        trips::table(caption(trips::is_of, ""), &subs, &metrics),
+        fan_out::table(caption(fan_out::is_of, ", several followers"), &subs, &metrics),
+        throughput::table(caption(|sub| sub.pattern == Pattern::Throughput, ""), &subs, &metrics),
+        channel::table(caption(|sub| sub.pattern == Pattern::Channel, ""), &subs, &metrics),
         rpc::table(paced, Pattern::PingPong, &subs, &metrics),
-        rpc::table(of_pattern(Pattern::Rpc), Pattern::Rpc, &subs, &metrics),
-        log::table(of_pattern(Pattern::Log), &subs, &metrics),
+        rpc::table(caption(|sub| sub.pattern == Pattern::Rpc, ""), Pattern::Rpc, &subs, &metrics),
+        log::table(caption(|sub| sub.pattern == Pattern::Log, ""), &subs, &metrics),
     ];
     let recording = manifest.plan.recording.as_ref().map(|recording| recording::table(recording, &subs, &metrics));
     let tables = tables.into_iter().chain(recording).filter(|table| !table.rows.is_empty());
@@ -43,8 +43,14 @@ pub fn all(manifest: &Manifest) -> Document {
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }
-    blocks.extend(has_intervals(&blocks).then(|| Block::Text(INTERVALS.to_owned())));
+    let legend = interval_legend(&blocks);
+    blocks.extend(legend);
     Document { blocks }
+}
+
+/// How to read intervals, if there are any.
+pub fn interval_legend(blocks: &[Block]) -> Option<Block> {
+    has_intervals(blocks).then(|| Block::Text(INTERVALS.to_owned()))
 }
 
 /// Whether any figure of the tables has an interval, or none as there are too few samples.
@@ -54,7 +60,7 @@ fn has_intervals(blocks: &[Block]) -> bool {
     cells.any(|cell| cell.interval().is_some() || *cell == Cell::Missing(Missing::TooFewSamples))
 }
 
-fn caption(manifest: &Manifest, is_of: impl Fn(&SubExperiment) -> bool, what: &str) -> String {
+fn caption(manifest: &Manifest, subs: &[Merged<'_>], is_of: fn(&SubExperiment) -> bool, what: &str) -> String {
     let used =
         |pattern: &&Pattern| manifest.plan.sub_experiments.iter().any(|sub| is_of(sub) && sub.pattern == **pattern);
     let patterns: Vec<_> = Pattern::ALL.iter().filter(used).map(|pattern| pattern.as_str()).collect();
@@ -63,8 +69,9 @@ fn caption(manifest: &Manifest, is_of: impl Fn(&SubExperiment) -> bool, what: &s
         text += ", INCOMPLETE";
     }
     if manifest.plan.rounds > 1 {
-        let rounds = manifest.plan.rounds;
-        text += &format!("; {rounds} rounds: median over rounds, max of all, n and lost are totals");
+        let payloads = subs.iter().filter(|sub| is_of(sub.planned)).flat_map(Merged::payloads);
+        let rounds = rounds_text(manifest.plan.rounds, payloads.map(|payload| payload.cells.len()));
+        text += &format!("; {rounds}: median over rounds, max of all, n and lost are totals");
     }
     text
 }
@@ -99,7 +106,10 @@ mod tests {
         (failed.status, failed.error) = (RunStatus::Failed, Some("the follower ended".to_owned()));
         result(&mut manifest, "pipe", 1, &[]).status = RunStatus::Interrupted;
         let text = all(&manifest);
-        assert!(text.starts_with("All transports, pattern pingpong, INCOMPLETE; 2 rounds"), "{text}");
+        assert!(
+            text.starts_with("All transports, pattern pingpong, INCOMPLETE; 1 to 2 rounds (2 planned): median"),
+            "{text}"
+        );
         let expected = "\
 FAILED: mq, round 2: the follower ended; no figures for 2k
 INTERRUPTED: pipe, round 1; no figures for 1k, 2k

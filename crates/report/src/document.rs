@@ -1,7 +1,7 @@
 //! Pages as data: tables of typed cells, notes and facts. Views make documents, and renderers ([`crate::render`]) write them.
 
 use crate::merged::CHANGED;
-use crate::number::{count, cpp, percent, whole_or};
+use crate::number::{count, cpp, fixed, percent, rounded, whole_or};
 use crate::plots::Chart;
 use tripmeter_analysis::derived::Each;
 use tripmeter_analysis::{Rounds, Row};
@@ -136,8 +136,10 @@ pub enum Show {
 /// How numbers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Digits {
-    /// So many decimals.
+    /// So many decimals, halves away from 0.
     Fixed(u8),
+    /// So many decimals of the exact double, as numpy and C write them: 4.3565 is 4.356.
+    Numpy(u8),
     /// So many significant digits, and no more decimals than that.
     Significant(u8),
     /// Without decimals.
@@ -506,23 +508,24 @@ impl Digits {
     /// The number, as text.
     pub fn write(self, value: f64) -> String {
         match self {
-            Digits::Fixed(decimals) => format!("{value:.*}", decimals.into()),
-            Digits::Integer | Digits::Events => format!("{value:.0}"),
+            Digits::Fixed(decimals) => fixed(value, decimals.into()),
+            Digits::Numpy(decimals) => format!("{value:.*}", decimals.into()),
+            Digits::Integer | Digits::Events => fixed(value, 0),
             Digits::Percent => percent(value),
             Digits::Rate => count(value),
             Digits::Size => display_size(value as u64),
             Digits::WholeOr(decimals) => whole_or(value, decimals.into()),
             Digits::Cpp(digits) => cpp(value, digits.into()),
-            Digits::Change => format!("{value:+.1} %"),
+            Digits::Change => format!("{}{} %", if value.is_sign_negative() { "" } else { "+" }, fixed(value, 1)),
             Digits::PValue if value < 0.001 => "<0.001".to_owned(),
-            Digits::PValue => format!("{value:.3}"),
+            Digits::PValue => fixed(value, 3),
             Digits::Significant(digits) => {
                 let digits = i32::from(digits);
                 let exponent = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
                 let decimals = (digits - 1 - exponent).min(digits);
                 // 9.996 has one digit more once it is rounded.
                 let power = 10_f64.powi(decimals.max(-300));
-                let rounded = (value * power).round() / power;
+                let rounded = rounded(value * power) / power;
                 let grown = rounded != 0.0 && rounded.abs().log10().floor() as i32 > exponent;
                 format!("{rounded:.*}", (decimals - i32::from(grown)).max(0) as usize)
             }
@@ -540,6 +543,8 @@ mod tests {
         let expected =
             ["0.065", "0.516", "5.16", "51.6", "516", "5160", "51600", "10.0", "100", "0.00", "0.000", "1000"];
         assert_eq!(texts.map(|value| Digits::Significant(3).write(value)), expected);
-        assert_eq!((Digits::Fixed(1).write(2.25), Digits::Integer.write(2.5)), ("2.2".into(), "2".into()));
+        assert_eq!((Digits::Fixed(1).write(2.25), Digits::Integer.write(2.5)), ("2.3".into(), "3".into()));
+        assert_eq!([2.25, -2.25, 0.0].map(|value| Digits::Change.write(value)), ["+2.3 %", "-2.3 %", "+0.0 %"]);
+        assert_eq!((Digits::Fixed(3).write(4.3565), Digits::Numpy(3).write(4.3565)), ("4.357".into(), "4.356".into()));
     }
 }

@@ -57,7 +57,7 @@ mod verdicts;
 
 pub use ab::{Ab, ab};
 pub use aimrt::aimrt;
-pub use all::all;
+pub use all::{all, interval_legend};
 pub use audit::{audit, audit_checks};
 pub use changes::changes;
 pub use compared::{by_runs, by_threshold};
@@ -65,7 +65,7 @@ pub use ecal::ecal;
 pub use figures::figures;
 pub use iceperf::iceperf;
 pub use limit_checks::{limit_checks, limits};
-pub use number::counted;
+pub use number::{counted, fixed};
 pub use screen::screen;
 pub use verdicts::percent;
 

@@ -1,5 +1,6 @@
 //! Sub-experiments with their rounds put together.
 
+use crate::number::counted;
 use tripmeter_model::manifest::{
     Counts, Manifest, ModeChange, PathProof, PayloadResult, RunStatus, SubExperimentResult, Verdict,
 };
@@ -103,6 +104,18 @@ impl MergedCell<'_> {
 
     pub fn counts(&self) -> Counts {
         self.cells.iter().map(|cell| cell.counts()).fold(Counts::default(), |sum, counts| sum + counts)
+    }
+}
+
+/// How many rounds figures are of, and how many were planned if some lack rounds: `3 rounds`, `1 round (3 planned)`,
+/// `1 to 2 rounds (3 planned)`. `finished` has the number of each payload.
+pub fn rounds_text(planned: u32, finished: impl Iterator<Item = usize>) -> String {
+    let planned = planned as usize;
+    let (fewest, most) = finished.fold((planned, 0), |(fewest, most), count| (fewest.min(count), most.max(count)));
+    match (fewest, most) {
+        _ if fewest == planned => counted(planned, "round"),
+        _ if fewest == most => format!("{} ({planned} planned)", counted(most, "round")),
+        _ => format!("{fewest} to {} ({planned} planned)", counted(most, "round")),
     }
 }
 

@@ -3,9 +3,29 @@
 /// Stands for an interval, or a figure, that has no bound.
 pub const TOO_SMALL: &str = "n too small";
 
+/// The nearest whole number, halves away from 0. What is nearer to a half than two roundings of a double is one: 4356.5 ns
+/// are 4.357 µs, although the double nearest to 4.3565 is below it.
+pub fn rounded(value: f64) -> f64 {
+    let magnitude = value.abs();
+    let slack = 2.0 * f64::EPSILON * magnitude;
+    let up = magnitude - magnitude.floor() + slack >= 0.5;
+    // Such large numbers, infinity and NaN have no fraction.
+    if magnitude < EXACT { (magnitude.floor() + f64::from(u8::from(up))).copysign(value) } else { value }
+}
+
+/// Doubles from here on are whole.
+const EXACT: f64 = (1_u64 << 52) as f64;
+
+/// With so many decimals, rounded as [`rounded`]: the rule of all figures but those of other tools' formats.
+pub fn fixed(value: f64, decimals: usize) -> String {
+    let power = 10_f64.powi(decimals as i32);
+    let scaled = value * power;
+    if scaled.abs() < EXACT { format!("{:.decimals$}", rounded(scaled) / power) } else { format!("{value:.decimals$}") }
+}
+
 /// Nanoseconds as microseconds with three decimals.
 pub fn micros(ns: f64) -> String {
-    format!("{:.3}", ns / 1000.0)
+    fixed(ns / 1000.0, 3)
 }
 
 /// A ratio as `×2.4`; from 100 on without a decimal.
@@ -15,17 +35,17 @@ pub fn ratio(value: f64) -> String {
 
 /// Whole if it is, else with so many decimals.
 pub fn whole_or(value: f64, decimals: usize) -> String {
-    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.decimals$}") }
+    if value.fract() == 0.0 { format!("{value:.0}") } else { fixed(value, decimals) }
 }
 
 /// At least three digits, and no decimals that nobody reads.
 pub fn count(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),
-        v if v >= 99.95 => format!("{v:.0}"),
-        v if v >= 9.995 => format!("{v:.1}"),
-        v if v >= 0.9995 => format!("{v:.2}"),
-        v => format!("{v:.4}"),
+        v if v >= 99.95 => fixed(v, 0),
+        v if v >= 9.995 => fixed(v, 1),
+        v if v >= 0.9995 => fixed(v, 2),
+        v => fixed(v, 4),
     }
 }
 
@@ -34,7 +54,7 @@ pub fn percent(share: f64) -> String {
     match share * 100.0 {
         0.0 => "0".to_owned(),
         p if p < 0.001 => "<0.001".to_owned(),
-        p => format!("{}", (p * 1000.0).round() / 1000.0),
+        p => format!("{}", rounded(p * 1000.0) / 1000.0),
     }
 }
 
@@ -152,6 +172,17 @@ mod tests {
     fn kilobytes_are_whole_where_they_can_be() {
         let texts = [16_u32, 1024, 1500, 4 << 20].map(|bytes| whole_or(f64::from(bytes) / 1024.0, 3));
         assert_eq!(texts, ["0.016", "1", "1.465", "4096"]);
+    }
+
+    #[test]
+    fn halves_are_rounded_away_from_zero_whatever_their_double_is() {
+        for half in (1..20_000).step_by(2) {
+            let ns = f64::from(half) / 2.0;
+            assert_eq!(micros(ns), format!("{:.3}", ns.ceil() / 1000.0), "{ns}");
+        }
+        assert_eq!([4356.5, 1111.5, 1126.49, -4356.5].map(micros), ["4.357", "1.112", "1.126", "-4.357"]);
+        assert_eq!([0.5, 1.5, 2.5, 1e300, f64::INFINITY].map(|value| fixed(value, 0).len()), [1, 1, 1, 301, 3]);
+        assert_eq!((fixed(2.25, 1), fixed(1e-9, 3), fixed(f64::NAN, 3)), ("2.3".into(), "0.000".into(), "NaN".into()));
     }
 
     #[test]

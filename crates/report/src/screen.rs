@@ -2,7 +2,7 @@
 //! is what most people want to know; everything else is in the table of everything.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
-use crate::merged::{CHANGED, Merged, MergedCell};
+use crate::merged::{CHANGED, Merged, MergedCell, rounds_text};
 use crate::table_row::MISSED;
 use crate::{FLOOR, notes, run_notes, throughput, trips};
 use std::collections::BTreeSet;
@@ -150,10 +150,12 @@ impl<'a> ScreenPage<'a> {
             return None;
         }
         let level = |line: &LoadLine| {
+            let of = |payloads: &[u64]| self.level(*line, payloads, (view.figure)(self.load(*line)), Statistic::P50);
             let kept: Vec<u64> = payloads.iter().copied().filter(|payload| !self.is_missed(*line, *payload)).collect();
-            self.level(*line, &kept, (view.figure)(self.load(*line)), Statistic::P50)
+            [of(&kept), of(&payloads)]
         };
-        lines.sort_by(|a, b| level(a).total_cmp(&level(b)));
+        // Lines that missed every rate come last, the fastest first, too.
+        lines.sort_by(|a, b| level(a).partial_cmp(&level(b)).expect("a level is a number"));
         let has_floor = view.pattern == Pattern::PingPong || lines.iter().any(|line| self.is_floor(*line));
         let distances: Vec<Option<f64>> =
             lines.iter().map(|line| self.distance(*line, &payloads, view.figure).filter(|_| has_floor)).collect();
@@ -186,7 +188,7 @@ impl<'a> ScreenPage<'a> {
             }
             (None, cells)
         });
-        let mut title = self.title(view.pattern, payloads.len(), count);
+        let mut title = self.title(view.pattern, &lines, &payloads, count);
         let load = self.load(lines[0]);
         if load != OfferedLoad::Closed
             && view.pattern == Pattern::PingPong
@@ -248,7 +250,7 @@ impl<'a> ScreenPage<'a> {
             }
             (None, cells)
         });
-        Some(Table::new(self.title(Pattern::Throughput, payloads.len(), count), columns, rows.collect()))
+        Some(Table::new(self.title(Pattern::Throughput, &lines, &payloads, count), columns, rows.collect()))
     }
 
     fn load(&self, line: LoadLine) -> OfferedLoad {
@@ -311,16 +313,19 @@ impl<'a> ScreenPage<'a> {
         geometric_mean(payloads.iter().filter_map(ratio))
     }
 
-    fn title(&self, pattern: Pattern, shown: usize, count: usize) -> String {
+    /// The pattern, and what the figures of these lines are of: all `count` payloads, or those shown.
+    fn title(&self, pattern: Pattern, lines: &[LoadLine], shown: &[u64], count: usize) -> String {
         let mut title = pattern.as_str().to_owned();
         if self.manifest.status != RunStatus::Complete {
             title += ", INCOMPLETE";
         }
         if self.manifest.plan.rounds > 1 {
-            title += &format!(", median of {} rounds", self.manifest.plan.rounds);
+            let payloads = lines.iter().flat_map(|line| shown.iter().map(|bytes| self.sub(line.0).payload(*bytes)));
+            let finished = payloads.map(|payload| payload.cells.len()).filter(|rounds| *rounds > 0);
+            title += &format!(", median of {}", rounds_text(self.manifest.plan.rounds, finished));
         }
-        if shown < count {
-            title += &format!(", {shown} of {count} payloads");
+        if shown.len() < count {
+            title += &format!(", {} of {count} payloads", shown.len());
         }
         title
     }
@@ -491,6 +496,42 @@ path proofs: 3 ok
 uds at 64k: 2 lost
 ";
         assert_eq!(text(&manifest), expected);
+    }
+
+    #[test]
+    fn a_killed_run_tells_how_many_rounds_its_figures_are_of() {
+        let mut manifest = fixture::manifest();
+        (manifest.plan.rounds, manifest.status) = (3, RunStatus::Running);
+        for name in ["uds", "mq"] {
+            add(&mut manifest, name, &format!("{name}/x"), &[1024]);
+            result(&mut manifest, name, 1, &[(1024, 1000.0)]);
+        }
+        let killed = |manifest: &mut Manifest, name: &str, round: u32, cells: &[(u64, f64)]| {
+            result(manifest, name, round, cells).status = RunStatus::Running;
+            text(manifest).lines().next().unwrap().to_owned()
+        };
+        let title = killed(&mut manifest, "uds", 2, &[]);
+        assert_eq!(title, "pingpong, INCOMPLETE, median of 1 round (3 planned)");
+        let title = killed(&mut manifest, "mq", 2, &[(1024, 1000.0)]);
+        assert_eq!(title, "pingpong, INCOMPLETE, median of 1 to 2 rounds (3 planned)");
+    }
+
+    #[test]
+    fn marked_lines_are_ordered_by_latency() {
+        let mut manifest = fixture::manifest();
+        let names = ["slow", "slower", "fast", "missed-slow", "missed-fast"];
+        for (name, ns) in names.into_iter().zip([3000.0, 4000.0, 2000.0, 2500.0, 1000.0]) {
+            add(&mut manifest, name, &format!("{name}/x"), &[1024]);
+            let result = result(&mut manifest, name, 1, &[(1024, ns)]);
+            match name.strip_prefix("missed") {
+                Some(_) => result.cells[0].trials[0].rate_missed = true,
+                None => result.path_proof.as_mut().unwrap().verdict = Verdict::Failed,
+            }
+        }
+        let text = text(&manifest);
+        let marked: Vec<&str> =
+            text.lines().filter(|line| line.contains('!')).filter_map(|line| line.split('/').next()).collect();
+        assert_eq!(marked, ["fast", "slow", "slower", "missed-fast", "missed-slow"], "{text}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Figures by address in tables, and comparisons of several runs with their verdicts.
 
 use crate::document::{Cell, Column, Digits, Note, Severity, Table};
+use crate::number::fixed;
 use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Unit};
@@ -113,7 +114,7 @@ fn row(one: &JudgedFigure, layout: Layout) -> Vec<Cell> {
         Cell::number(judged.ratio),
         match judged.interval {
             // From 0 to something, in some or all pairs of runs.
-            Some(Interval { low, high }) if high.is_infinite() => Cell::text(format!("{low:.3}..{high}")),
+            Some(Interval { low, high }) if high.is_infinite() => Cell::text(format!("{}..{high}", fixed(low, 3))),
             interval => Cell::Range(bounded(interval)),
         },
         Cell::number(judged.p_changed),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tripmeter_engine::Event;
 use tripmeter_model::manifest::{PayloadResult, RunStatus};
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::payload::display_size;
+use tripmeter_model::payload::{display_size, finished_text};
 use tripmeter_model::plan::{Plan, SubExperiment};
 
 /// What is drawn or written, from the engine's events.
@@ -31,7 +31,7 @@ struct Running<'a> {
     place: String,
     payload_bytes: u64,
     payload_started: Instant,
-    payloads_finished: usize,
+    finished: Vec<u64>,
 }
 
 impl<'a> Progress<'a> {
@@ -76,7 +76,7 @@ impl<'a> Progress<'a> {
         self.bar.set_message(place.clone());
         self.done_after = self.done + weight_of_all(sub_experiment);
         let payload_started = Instant::now();
-        self.running = Some(Running { sub_experiment, place, payload_bytes: 0, payload_started, payloads_finished: 0 });
+        self.running = Some(Running { sub_experiment, place, payload_bytes: 0, payload_started, finished: Vec::new() });
     }
 
     fn start_payload(&mut self, payload_bytes: u64) {
@@ -99,7 +99,7 @@ impl<'a> Progress<'a> {
 
     fn finish_payload(&mut self, cell: &PayloadResult) {
         let Some(running) = &mut self.running else { return };
-        running.payloads_finished += 1;
+        running.finished.push(cell.payload_bytes);
         self.done += weight(running.sub_experiment, cell.payload_bytes);
         self.bar.set_position(self.done);
     }
@@ -117,13 +117,13 @@ impl<'a> Progress<'a> {
         let Some(running) = self.running.take() else { return };
         self.done = self.done_after;
         self.bar.set_position(self.done);
-        let Running { place, sub_experiment, payloads_finished, .. } = running;
-        let payloads = format!("{payloads_finished} of {} payloads", sub_experiment.payloads.len());
+        let Running { place, sub_experiment, finished, .. } = running;
+        let payloads = finished_text(&sub_experiment.payloads, &finished);
         match (status, error) {
             (RunStatus::Complete, _) if !self.bar.is_hidden() => {}
             (RunStatus::Complete, _) => self.say(&format!("{place}: {payloads}")),
-            (_, Some(error)) => self.complain(&format!("{place}: {payloads}, then: {error}")),
-            (_, None) => self.say(&format!("{place}: {payloads}, then interrupted")),
+            (_, Some(error)) => self.complain(&format!("{place}: {payloads}; then failed: {error}")),
+            (_, None) => self.say(&format!("{place}: {payloads}; then interrupted")),
         }
     }
 

@@ -4,6 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use tripmeter_eprosima::measurements::file_name;
 use tripmeter_model::file::append;
 
 /// Folder of such files, beside those that count.
@@ -38,7 +39,7 @@ impl Discarded {
     /// If their lengths cannot be found out.
     pub fn of(folder: &Path, name: &str) -> io::Result<Self> {
         let histograms = folder.join(super::HISTOGRAMS).join(format!("{name}.hlog"));
-        let all = [folder.join(format!("measurements_{name}.csv")), histograms].into_iter();
+        let all = [folder.join(file_name(name)), histograms].into_iter();
         let growing = |file: PathBuf| {
             let head = fs::metadata(&file)?.len();
             Ok(Growing { file, head, begin: head })

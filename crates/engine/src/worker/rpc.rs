@@ -60,13 +60,7 @@ impl Leader {
         let last: Vec<u64> = ended.iter().map(|called| called.sequence).collect();
         session.sequence = last.iter().copied().max().unwrap_or(sequence);
         let heard = self.recv_arrived(last, failure)?;
-        let mut arrived = Vec::new();
-        for (made, called) in made.iter_mut().zip(&ended) {
-            made.truncate(called.calls);
-            let received = made.answered.iter().filter(|answered| **answered != NEVER).count() as u64;
-            let damaged = made.marks.iter().filter(|marks| **marks & DAMAGED != 0).count() as u64;
-            arrived.push(Arrived { received, duplicated: called.duplicated, damaged, ..Arrived::default() });
-        }
+        let arrived = made.iter_mut().zip(&ended).map(|(made, called)| arrived(made, called)).collect();
         let until = made.iter().map(|made| made.until).max().unwrap_or(begin);
         let logs = memory.as_mut().map_or_else(Vec::new, |memory| memory.logs(0));
         let times = |index| Some((batch.times)(begin, index)).filter(|times| !matches!(times, Times::Closed(_)));
@@ -77,23 +71,20 @@ impl Leader {
             arrived: made.answered,
             marks: made.marks,
         });
-        let (late, end) =
-            (ended.iter().map(|called| called.late).collect(), end_of(ended.iter().map(|called| called.end)));
-        let (topics, own, others) = (topics.collect(), used, heard.used);
-        let delivered = Delivered { topics, arrived };
-        Ok(Sent {
-            delivered,
-            followers: Vec::new(),
-            late,
-            refused: 0,
-            end,
-            broken: heard.broken,
-            begin,
-            until,
-            own,
-            others,
-        })
+        let late = ended.iter().map(|called| called.late).collect();
+        let end = end_of(ended.iter().map(|called| called.end));
+        let delivered = Delivered { topics: topics.collect(), arrived };
+        let (own, others, broken) = (used, heard.used, heard.broken);
+        Ok(Sent { delivered, followers: Vec::new(), late, refused: 0, end, broken, begin, until, own, others })
     }
+}
+
+/// Cuts what a client noted to the calls that it made, and counts the answers.
+fn arrived(made: &mut Made, called: &Called) -> Arrived {
+    made.truncate(called.calls);
+    let received = made.answered.iter().filter(|answered| **answered != NEVER).count() as u64;
+    let damaged = made.marks.iter().filter(|marks| **marks & DAMAGED != 0).count() as u64;
+    Arrived { received, duplicated: called.duplicated, damaged, ..Arrived::default() }
 }
 
 impl Follower {

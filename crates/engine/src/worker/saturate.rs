@@ -180,15 +180,7 @@ impl Leader {
         let subscription_ns =
             |arrived: &Arrived| base.to_ns(arrived.latest.unwrap_or(0).max(end).saturating_sub(begin));
         let each: Vec<_> = arrived.iter().map(|arrived| (arrived, subscription_ns(arrived))).collect();
-        if let Some(worst) = worst(each.iter().map(|(arrived, _)| **arrived)) {
-            let longest_ns = each.iter().map(|(_, ns)| *ns).max().unwrap_or(0);
-            put_arrived(&mut trial, &all, sent, payload_bytes, &worst, longest_ns);
-        }
-        if each.len() > 1 {
-            for (follower, (arrived, ns)) in (0..).zip(each) {
-                put_arrived(&mut trial, &Stream::follower(follower), sent, payload_bytes, arrived, ns);
-            }
-        }
+        put_all_arrived(&mut trial, sent, payload_bytes, &each);
         if let OfferedLoad::Rate { hz } = offer {
             trial.put(&all, Figure::OfferedRate, hz);
             trial.rate_missed = is_missed(publication_ns as f64, sent as f64, 1e9 / hz, 1e9 / hz);
@@ -196,16 +188,26 @@ impl Leader {
         if let (Some(times), Some(memory)) = (flow.times, arrivals) {
             let last = put_one_way(&mut trial, base, &times, memory, self.controls.followers());
             if bounds.has_rows {
-                let lengths = self.files.lengths().map_err(not_written)?;
-                let mut rows = self.files.rows(base, payload_bytes, began);
-                for (index, sent, received) in times.stamps(&last, sent) {
-                    let status = if received.is_some() { DeliveryStatus::Ok } else { DeliveryStatus::Lost };
-                    rows.add("all", index, status.as_str(), SampleStamps { sent, received, ..SampleStamps::default() });
-                }
-                rows.finish().inspect_err(|_| self.files.cut(lengths)).map_err(not_written)?;
+                self.write_timed(payload_bytes, began, times.stamps(&last, sent))?;
             }
         }
         Ok(trial)
+    }
+
+    /// Writes a row for each message that was timed: its index, and when it was sent and received.
+    fn write_timed(
+        &mut self,
+        payload_bytes: u64,
+        began: u64,
+        stamps: impl Iterator<Item = (u64, u64, Option<u64>)>,
+    ) -> Result<()> {
+        let lengths = self.files.lengths().map_err(not_written)?;
+        let mut rows = self.files.rows(self.job.timebase, payload_bytes, began);
+        for (index, sent, received) in stamps {
+            let status = if received.is_some() { DeliveryStatus::Ok } else { DeliveryStatus::Lost };
+            rows.add("all", index, status.as_str(), SampleStamps { sent, received, ..SampleStamps::default() });
+        }
+        rows.finish().inspect_err(|_| self.files.cut(lengths)).map_err(not_written)
     }
 
     /// Messages of that size, as they are offered; nothing sent yet.
@@ -266,6 +268,19 @@ fn worst(each: impl Iterator<Item = Arrived>) -> Option<Arrived> {
         latest: a.latest.max(b.latest),
         ..a
     })
+}
+
+/// Puts what came to each follower, within its time, into a trial: the worst, and each of several.
+fn put_all_arrived(trial: &mut Trial, sent: u64, payload_bytes: u64, each: &[(&Arrived, u64)]) {
+    if let Some(worst) = worst(each.iter().map(|(arrived, _)| **arrived)) {
+        let longest_ns = each.iter().map(|(_, ns)| *ns).max().unwrap_or(0);
+        put_arrived(trial, &Stream::all(), sent, payload_bytes, &worst, longest_ns);
+    }
+    if each.len() > 1 {
+        for (follower, (arrived, ns)) in (0..).zip(each) {
+            put_arrived(trial, &Stream::follower(follower), sent, payload_bytes, arrived, *ns);
+        }
+    }
 }
 
 /// Puts what came to a follower within that time into a trial.

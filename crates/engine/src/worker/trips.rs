@@ -73,6 +73,14 @@ impl Latency {
     }
 }
 
+/// Counts as lost what was under way when round trips broke off.
+fn count_under_way(counts: &mut Counts, at_followers: &mut [Counts]) {
+    let lost = |at: &Counts| at.sent.saturating_sub(at.received + at.late + at.damaged);
+    at_followers.iter_mut().for_each(|at| at.lost = lost(at));
+    let totals = at_followers.iter().map(|at| at.lost);
+    counts.lost = if totals.len() > 0 { totals.sum() } else { lost(counts) };
+}
+
 impl Leader {
     /// Warm-up and round trips of one payload.
     pub(super) fn trips(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<MeasuredPayload> {
@@ -141,11 +149,7 @@ impl Leader {
         let (recorded, warmup) = (recorder.finish(), warm.count());
         let mut counts = Counts { sent, received: warmup + recorded.count, ..tracked };
         if broken.is_some() {
-            // With what was under way.
-            let lost = |counts: &Counts| sent.saturating_sub(counts.received + counts.late + counts.damaged);
-            at_followers.iter_mut().for_each(|at| at.lost = lost(at));
-            let totals = at_followers.iter().map(|at| at.lost);
-            counts.lost = if totals.len() > 0 { totals.sum() } else { lost(&counts) };
+            count_under_way(&mut counts, &mut at_followers);
         }
         let outcome =
             TripsOutcome { recorded, counts, at_followers, warmup, duration_ns, end, broken, rows, begun, arrivals };

@@ -117,7 +117,7 @@ pub(super) fn bytes_column() -> Column {
 
 /// Of figures of summaries, which are in microseconds.
 pub(super) fn micros_column(id: &str, title: &str) -> Column {
-    Column { divisor: 1.0, ..Column::numbers(id, title, "µs", Digits::Fixed(3), "") }
+    Column { divisor: 1.0, ..Column::numbers(id, title, "µs", Digits::Numpy(3), "") }
 }
 
 fn row(comparison: &SubExperimentComparison) -> Vec<Cell> {
@@ -174,7 +174,7 @@ fn one_sided(names: &[String], what: &str, fails: bool) -> Option<Note> {
 /// The summaries of two sides, payload by payload.
 pub fn side_by_side(title: &str, sides: [(&str, &Summary); 2]) -> Table {
     let right = |name: &str| Column { is_right: true, ..Column::words(&name.to_lowercase(), name, "") };
-    let figure = |name: &&str| Column { digits: Digits::Fixed(3), ..right(name) };
+    let figure = |name: &&str| Column { digits: Digits::Numpy(3), ..right(name) };
     let [bytes, samples, figures @ ..] = &COLUMNS;
     let mut columns = vec![Column::words("side", "side", ""), right(bytes), right(samples)];
     columns.extend(figures.iter().map(figure));

@@ -84,6 +84,8 @@ pub struct AbArgs {
     #[arg(long)]
     pub json: bool,
     /// No progress on standard error
+    ///
+    /// Without `-o` or `--json`, the last line of standard output is the results folder.
     #[arg(short, long)]
     pub quiet: bool,
     #[command(flatten)]

@@ -5,7 +5,7 @@ mod found;
 mod pace;
 mod resume;
 
-use super::run::{WATCHDOG, stop_on_signals};
+use super::run::{WATCHDOG, print_folder, stop_on_signals};
 use crate::args::{AbArgs, ExperimentArgs};
 use crate::error::CliError;
 use crate::lock::lock;
@@ -47,6 +47,7 @@ const MOST_ROUNDS: u64 = tripmeter_model::plan::MOST_ROUNDS as u64;
 pub struct AbReport {
     /// `ab.json`
     pub json: Value,
+    folder: PathBuf,
     text: String,
     code: u8,
 }
@@ -58,6 +59,9 @@ pub fn ab(args: &AbArgs) -> Result<u8, CliError> {
         true => serde_json::to_string_pretty(&judged.json).expect("it is plain data") + "\n",
         false => judged.text,
     })?;
+    if args.quiet && args.output.is_none() && !args.json {
+        print_folder(&judged.folder)?;
+    }
     Ok(judged.code)
 }
 
@@ -95,7 +99,8 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     if manifest.status == RunStatus::Interrupted && !args.quiet {
         output::say(&format!("stopped; the same command with -o '{}' goes on", folder.display()));
     }
-    Ok(AbReport { json: made, text: found.text(&asked, &pace), code: found.exit_code() })
+    let (text, code) = (found.text(&asked, &pace), found.exit_code());
+    Ok(AbReport { json: made, folder, text, code })
 }
 
 /// Runs the plan, or what is missing of it, and judges after each round; returns the results folder, too.

@@ -12,6 +12,7 @@ use tripmeter_analysis::check::{CheckedLimit, Factors, LimitKind, ResultsCheck, 
 use tripmeter_model::exit;
 use tripmeter_model::figure::Better;
 use tripmeter_model::limits::FigureLimits;
+use tripmeter_report::fixed;
 use tripmeter_stats::conformal::fewest_runs;
 
 /// `tripmeter check`
@@ -90,7 +91,7 @@ fn loosenings(factors: &Factors, limits: &FigureLimits) -> String {
     let is_lower = |kind: &LimitKind| kind.0.better() == Better::Higher;
     let listed = |is_one: &dyn Fn(&LimitKind) -> bool| {
         let own = factors.0.iter().filter(|(kind, _)| is_one(kind));
-        own.map(|((figure, statistic), factor)| format!("{factor:.3} ({figure}.{statistic})"))
+        own.map(|((figure, statistic), factor)| format!("{} ({figure}.{statistic})", fixed(*factor, 3)))
             .collect::<Vec<_>>()
             .join(", ")
     };

@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 use tripmeter_model::exit;
 use tripmeter_model::file::write_whole;
 
-const SCHEMA_VERSION: u32 = 1;
+/// Of `selftest.json` and `comparisons.jsonl`: major.minor, as of other files.
+const SCHEMA_VERSION: &str = "1.0";
 /// What comes of it.
 const FILE: &str = "selftest.json";
 /// The quick form spends no more on comparisons of one kind; the first of each is made nevertheless.

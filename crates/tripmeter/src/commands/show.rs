@@ -128,7 +128,12 @@ fn part<'a>(
         TableKind::Figures => (tripmeter_report::figures(named), whole, TableFormat::Text),
         TableKind::Screen | TableKind::All => (tripmeter_report::all(manifest), whole, TableFormat::Text),
     };
-    PrintedTable { folder, has_heading: false, kind, document, text, format: format.unwrap_or(usual) }
+    let (mut document, format) = (document, format.unwrap_or(usual));
+    let is_screen = kind == TableKind::Screen && shown.intervals && !shown.wide;
+    if format == TableFormat::Text && (is_screen || kind == TableKind::Figures) {
+        document.blocks.extend(tripmeter_report::interval_legend(&document.blocks));
+    }
+    PrintedTable { folder, has_heading: false, kind, document, text, format }
 }
 
 /// Tables one after the other.

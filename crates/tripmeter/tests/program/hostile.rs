@@ -65,6 +65,49 @@ fn in_little_memory(place: &TempDir, line: &str) -> Finished {
     Tripmeter::under(&["prlimit", "--as=800000000"], line.split(' ')).at(place.path()).run()
 }
 
+#[test]
+fn a_figure_of_the_wrong_type_is_an_error_and_an_unknown_key_is_not() {
+    let place = measured();
+    let trials = place.path().join("results/trials.jsonl");
+    let right = fs::read_to_string(&trials).unwrap();
+    let number = right.lines().position(|line| line.contains("\"kind\":\"trial\"")).unwrap() + 1;
+    let line = format!("line {number}, column ");
+    let with = |found: &str, instead: &str| {
+        let wrong = right.replacen(found, instead, 1);
+        assert_ne!(wrong, right, "{found}");
+        fs::write(&trials, wrong).unwrap();
+    };
+    for (found, instead, key, what) in [
+        ("\"p50\":", "\"p50\":\"x\",\"new\":", "'streams.all.rtt_half_ns.p50'", "string \"x\", expected a number"),
+        ("\"n\":", "\"n\":-1,\"new\":", "'streams.all.rtt_half_ns.n'", "expected a whole number that is not negative"),
+        ("\"sent\":", "\"sent\":\"9\",\"new\":", "'streams.all.sent'", "string \"9\", expected a whole number"),
+    ] {
+        with(found, instead);
+        for command in ["show results", "export results --format csv", "compare results results"] {
+            tripmeter(&place, command).with(exit::DATA).one_line(&["results/trials.jsonl", &line, key, what]);
+        }
+    }
+    with("\"p50\":", "\"p98\":\"x\",\"p50\":");
+    tripmeter(&place, "show results").with(exit::GOOD);
+}
+
+#[test]
+fn a_quiet_run_ends_with_its_folder_unless_that_was_named() {
+    let place = folder();
+    let measure = |more: &str| {
+        let words = format!("ping uds/stream -q --wait block -n 20 --payloads 16 --no-floor{more}");
+        tripmeter(&place, &words).with(exit::GOOD)
+    };
+    let quiet = measure("");
+    let last = quiet.stdout.lines().last().unwrap();
+    assert!(last.contains("results/") && Path::new(last).join("manifest.json").exists(), "{}", quiet.stdout);
+    assert_eq!(quiet.stderr, "");
+    let named = measure(" -o named");
+    assert!(!named.stdout.lines().last().unwrap().contains("named"), "{}", named.stdout);
+    let json = measure(" --json");
+    assert!(serde_json::from_str::<Value>(&json.stdout).is_ok(), "{}", json.stdout);
+}
+
 fn fifo(file: &Path) {
     assert!(Command::new("mkfifo").arg(file).status().unwrap().success());
 }
@@ -219,7 +262,7 @@ fn a_line_that_was_cut_is_left_out_with_its_payload_if_that_does_not_count() {
     let left_out = [NAME, "32 bytes left out", "the manifest does not list it as finished"];
     for line in ["41,32", "41", "41,3", "41,32,1.0"] {
         cut(line);
-        let ended = "in the reference, it did not come to its end: 1 of 2 payloads";
+        let ended = "in the reference, it did not come to its end: 1 of 2 payloads finished; missing: 32";
         let compared = tripmeter(&place, "eprosima compare -R results -r results").with(1).says(&left_out);
         assert!(compared.unwrapped().contains(ended), "{}", compared.stdout);
         tripmeter(&place, "eprosima process results").with(exit::GOOD).says(&left_out);

@@ -13,6 +13,7 @@ use tripmeter_eprosima::summary::{Summary, SummaryRow};
 use tripmeter_eprosima::verdict::Measured;
 use tripmeter_model::folder::MANIFEST;
 use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult, Verdict};
+use tripmeter_model::payload::finished_text;
 use tripmeter_model::{exit, printable};
 
 /// Ends the name of a run's folder until the run is finished.
@@ -183,9 +184,9 @@ impl ExperimentFolder {
         let plan = self.manifest.as_ref()?.plan.sub_experiments.iter().find(|sub| sub.name == name)?;
         let result = self.result(name);
         let is_ended = |result: &SubExperimentResult| matches!(result.status, RunStatus::Complete | RunStatus::Failed);
-        let (measured, planned) = (result.map_or(0, |result| result.cells.len()), plan.payloads.len());
-        let is_short = !result.is_some_and(is_ended) && measured < planned;
-        is_short.then(|| format!("it did not come to its end: {measured} of {planned} payloads"))
+        let finished = self.finished(name)?;
+        let is_short = !result.is_some_and(is_ended) && finished.len() < plan.payloads.len();
+        is_short.then(|| format!("it did not come to its end: {}", finished_text(&plan.payloads, &finished)))
     }
 
     /// Why the figures of a sub-experiment do not count, if so: its path proof failed, it failed itself, or messages were

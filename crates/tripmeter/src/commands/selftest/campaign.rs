@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tripmeter_analysis::pairs::half_trips;
 use tripmeter_engine::Followers;
+use tripmeter_model::folder::check_version_of;
 use tripmeter_model::{exit, file};
 use tripmeter_stats::median;
 
@@ -86,8 +87,14 @@ impl Campaign {
         });
         if lines.is_empty() {
             append(&mut log, &header).map_err(failed)?;
-        } else if lines.remove(0) != header {
-            return Err(wrong("is of a selftest with another seed, program or kernel"));
+        } else {
+            let found = lines.remove(0);
+            check_version_of(&found["schema_version"], super::SCHEMA_VERSION).map_err(|why| wrong(&why))?;
+            // Fields of a newer minor version are ignored.
+            let mut known = header.as_object().into_iter().flatten().filter(|(key, _)| *key != "schema_version");
+            if known.any(|(key, value)| found[key] != *value) {
+                return Err(wrong("is of a selftest with another seed, program or kernel"));
+            }
         }
         Ok(Self { seed, phases: phases.to_vec(), log, lines, reference_ns: None, budget_s: BUDGET_S, _lock: lock })
     }
@@ -127,7 +134,7 @@ impl Campaign {
                 each = line["seconds"].as_f64().unwrap_or(0.0) / runs;
                 let verdict = |figure: &str| line["verdicts"][figure]["verdict"].as_str().unwrap_or("none").to_owned();
                 bench.say(&format!(
-                    "{} {index}/{}: median {}, p99 {}; {:.1} s; about {:#} left",
+                    "{} {index}/{}: p50 {}, p99 {}; {:.1} s; about {:#} left",
                     phase.id,
                     phase.number,
                     verdict("median"),
@@ -315,5 +322,14 @@ mod tests {
         assert!(fs::read_to_string(place.path().join(LOG)).unwrap().ends_with("}\n"), "what was cut off is gone");
         let other = Campaign::open(&bench, 8, &phases).err().unwrap();
         assert_eq!(other.code, exit::DATA);
+        let log = place.path().join(LOG);
+        let text = fs::read_to_string(&log).unwrap();
+        let ours = "\"schema_version\":\"1.0\"";
+        assert!(text.starts_with(&format!("{{{ours}")), "{text}");
+        fs::write(&log, text.replace(ours, "\"new\":1,\"schema_version\":\"1.7\"")).unwrap();
+        assert!(Campaign::open(&bench, 7, &phases).is_ok(), "a newer minor version");
+        fs::write(&log, text.replace(ours, "\"schema_version\":\"2.0\"")).unwrap();
+        let newer = Campaign::open(&bench, 7, &phases).err().unwrap();
+        assert!(newer.code == exit::DATA && newer.to_string().contains("schema version 2.0"), "{newer}");
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::path::Path;
+use tripmeter_report::fixed;
 
 /// What was found, for people; `folder` is where it is kept.
 pub fn page(made: &Value, folder: Option<&Path>) -> String {
@@ -15,12 +16,12 @@ pub fn page(made: &Value, folder: Option<&Path>) -> String {
     for one in all(&made["truth"]) {
         page += &match text(&one["what"]).as_str() {
             "stall" => format!(
-                "  {} stall of {} ms in sample {}: its round trip took {:.3} ms (median {:.3} ms)\n",
+                "  {} stall of {} ms in sample {}: its round trip took {} ms (p50 {} ms)\n",
                 mark(one),
                 number(&one["injected_ns"]) / 1e6,
                 one["sample"],
-                number(&one["rtt_ns"]) / 1e6,
-                number(&one["median_ns"]) / 1e6
+                fixed(number(&one["rtt_ns"]) / 1e6, 3),
+                fixed(number(&one["median_ns"]) / 1e6, 3)
             ),
             what => format!("  {} {what} of {} messages: {} lost\n", mark(one), one["injected"], one["lost"]),
         };
@@ -29,11 +30,11 @@ pub fn page(made: &Value, folder: Option<&Path>) -> String {
     for one in all(&made["overhead"]) {
         let interval = pair(&one["more_interval_ns"]).map(|ns| format!("{ns:.0}"));
         page += &format!(
-            "  {} {}: {:.3} µs, bare {:.3} µs: {:+.0} ns ({}; limit {:.0} ns, {} pairs)\n",
+            "  {} {}: p50 {} µs, bare {} µs: {:+.0} ns ({}; limit {:.0} ns, {} pairs)\n",
             mark(one),
             text(&one["transport"]),
-            number(&one["rtt_median_ns"]) / 1e3,
-            number(&one["bare_rtt_median_ns"]) / 1e3,
+            fixed(number(&one["rtt_median_ns"]) / 1e3, 3),
+            fixed(number(&one["bare_rtt_median_ns"]) / 1e3, 3),
             number(&one["more_ns"]),
             interval.join(".."),
             number(&one["limit_ns"]),
@@ -44,7 +45,7 @@ pub fn page(made: &Value, folder: Option<&Path>) -> String {
     for one in all(&made["comparisons"]) {
         page += &comparison(one);
     }
-    page += "\nA change of the median that is seen with 95 %\n";
+    page += "\nA change of the p50 that is seen with 95 %\n";
     for one in all(&made["comparisons"]).filter(|one| !one["at_most"].is_null()) {
         let from = one["seen_from"].as_f64().map_or("none".to_owned(), |ratio| format!("+{}", percent(ratio - 1.0)));
         page += &format!(
@@ -79,7 +80,7 @@ fn comparison(one: &Value) -> String {
     }
     if one["at_least"].is_null() {
         return format!(
-            "  {} {what}: of {made}, called changed: median {}, p99 {}; {} of either allowed{failed}\n",
+            "  {} {what}: of {made}, called changed: p50 {}, p99 {}; {} of either allowed{failed}\n",
             mark(one),
             rate("median"),
             rate("p99"),
@@ -92,7 +93,7 @@ fn comparison(one: &Value) -> String {
     };
     let share = |value: &Value| value.as_f64().map_or("-".to_owned(), |share| format!("{:+.1} %", share * 100.0));
     format!(
-        "  {} {what}: of {made}, called regressed: median {}; {required}; injected {}, estimated {}, {} rounds{failed}\n",
+        "  {} {what}: of {made}, called regressed: p50 {}; {required}; injected {}, estimated {}, {} rounds{failed}\n",
         mark(one),
         rate("median"),
         share(&one["injected"]),
@@ -156,20 +157,20 @@ mod tests {
         let text = page(&made, Some(Path::new("r")));
         for line in [
             "Selftest, quick form, seed 1, 61 s",
-            "  good stall of 50 ms in sample 400: its round trip took 50.100 ms (median 0.001 ms)",
+            "  good stall of 50 ms in sample 400: its round trip took 50.100 ms (p50 0.001 ms)",
             "  BAD  loss of 3 messages: 2 lost",
-            "  good uds: 4.100 µs, bare 4.000 µs: +100 ns (50..150; limit 400 ns, 7 pairs)",
+            "  good uds: p50 4.100 µs, bare 4.000 µs: +100 ns (50..150; limit 400 ns, 7 pairs)",
             "  uds: from +12.0 % on in 10.0 rounds of both sides, 2.0 s (margin 0)",
             "Every verdict with its seed is in 'r/comparisons.jsonl'.",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert!(
-            text.contains("of 3 of 5, called regressed: median 3 (30.0 %..100.0 %); 2 required; injected +10.0 %"),
+            text.contains("of 3 of 5, called regressed: p50 3 (30.0 %..100.0 %); 2 required; injected +10.0 %"),
             "{text}"
         );
         assert!(
-            text.contains("of 1 of 5, called regressed: median 0 (0.0 %..90.0 %); too few of them to require"),
+            text.contains("of 1 of 5, called regressed: p50 0 (0.0 %..90.0 %); too few of them to require"),
             "{text}"
         );
         assert!(text.contains("  NOT MADE uds hardly delayed\n"), "{text}");
