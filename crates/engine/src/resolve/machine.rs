@@ -11,12 +11,12 @@ use std::path::Path;
 /// This machine, as planning sees it.
 pub(super) struct Machine {
     /// The CPUs that this process may use, in order, each with all that share its core.
-    pub cpus: Vec<Cpu>,
+    pub cpus: Vec<UsableCpu>,
     /// Whether a program is found in `PATH`.
     pub has_program: fn(&str) -> bool,
 }
 
-pub(super) struct Cpu {
+pub(super) struct UsableCpu {
     pub number: usize,
     pub core: Vec<usize>,
 }
@@ -31,7 +31,7 @@ impl Machine {
             return Err(Problem::NoCpus("/proc/self/status lists none".to_owned()));
         }
         let allowed = allowed.into_iter().flat_map(|(first, last)| first as usize..=last as usize);
-        let cpus = allowed.map(|number| Cpu { number, core: core_of(number) }).collect();
+        let cpus = allowed.map(|number| UsableCpu { number, core: core_of(number) }).collect();
         Ok(Self { cpus, has_program })
     }
 
@@ -103,9 +103,9 @@ mod tests {
     use super::*;
 
     fn machine(cores: &[&[usize]]) -> Machine {
-        let mut cpus: Vec<Cpu> = cores
+        let mut cpus: Vec<UsableCpu> = cores
             .iter()
-            .flat_map(|core| core.iter().map(|number| Cpu { number: *number, core: core.to_vec() }))
+            .flat_map(|core| core.iter().map(|number| UsableCpu { number: *number, core: core.to_vec() }))
             .collect();
         cpus.sort_by_key(|one| one.number);
         Machine { cpus, has_program: |_| false }

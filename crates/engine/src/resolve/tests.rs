@@ -1,4 +1,4 @@
-use super::machine::{Cpu, Machine};
+use super::machine::{Machine, UsableCpu};
 use super::*;
 use crate::lanes::AnySystem;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ fn registry_of(systems: Vec<Planned>) -> Registry {
 }
 
 fn machine() -> Machine {
-    let cpus = [0, 1].map(|number| Cpu { number, core: vec![number] }).into();
+    let cpus = [0, 1].map(|number| UsableCpu { number, core: vec![number] }).into();
     Machine { cpus, has_program: |program| program == "planned-daemon" }
 }
 

@@ -15,13 +15,13 @@ const PERIOD: Duration = Duration::from_millis(100);
 type CpuTimeReading = (u64, u64);
 
 /// A thread that looks every 100 ms, until it is dropped or the process has ended.
-pub(super) struct CpuTime {
+pub(super) struct CpuTimeWatch {
     looks: Arc<Mutex<Vec<CpuTimeReading>>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl CpuTime {
+impl CpuTimeWatch {
     /// Begins to look at that process; `None` if there can be no such thread.
     pub(super) fn watch(pid: u32) -> Option<Self> {
         let (looks, stop) = (Arc::<Mutex<Vec<CpuTimeReading>>>::default(), Arc::<AtomicBool>::default());
@@ -46,7 +46,7 @@ impl CpuTime {
     }
 }
 
-impl Drop for CpuTime {
+impl Drop for CpuTimeWatch {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_process_that_works_is_seen_and_one_that_has_ended_is_not() {
-        let watched = CpuTime::watch(std::process::id()).unwrap();
+        let watched = CpuTimeWatch::watch(std::process::id()).unwrap();
         let begin = monotonic_ns();
         while watched.looks.lock().unwrap().len() < 4 {
             std::hint::black_box(os::process_cpu_ns(std::process::id()));

@@ -1,6 +1,6 @@
 //! One sub-experiment: its processes, what they report, and their end.
 
-use super::cpu_time::CpuTime;
+use super::cpu_time::CpuTimeWatch;
 use super::longest::{longest_pause, longest_payload, writing_time};
 use super::movement::Movement;
 use super::planned_job::{job, planned_cpus};
@@ -148,7 +148,7 @@ struct ProcessGroup {
     /// Bytes of `trials.jsonl` before its last line.
     trials_bytes: u64,
     /// Under pattern `log`: the leader's CPU time.
-    cpu_time: Option<CpuTime>,
+    cpu_time: Option<CpuTimeWatch>,
     part: Part,
     /// Shared memory may have grown for this payload, and may be open.
     is_growing: bool,
@@ -218,7 +218,7 @@ impl ProcessGroup {
         let cells = plan.payloads.len() as u64 * u64::from(run.plan.attempts.max(1));
         let plan = plan.clone();
         let is_log = plan.workload.reply == Reply::Lines;
-        let cpu_time = is_log.then(|| CpuTime::watch(leader.pid())).flatten();
+        let cpu_time = is_log.then(|| CpuTimeWatch::watch(leader.pid())).flatten();
         Ok(Self {
             log,
             log_start,
