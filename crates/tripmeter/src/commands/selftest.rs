@@ -22,7 +22,7 @@ use tripmeter_model::exit;
 use tripmeter_model::file::write_whole;
 
 const SCHEMA_VERSION: u32 = 1;
-/// What comes of it.
+/// File of the outcome.
 const FILE: &str = "selftest.json";
 /// The quick form spends no more on comparisons of one kind; the first of each is made nevertheless.
 const QUICK_PHASE: Duration = Duration::from_secs(18);
