@@ -6,6 +6,7 @@ use crate::{Pattern, Touch, Wait};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 /// Which tables are printed at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +34,16 @@ pub struct WrittenSamplesAbove {
     pub payload: String,
     /// Round trips per payload.
     pub samples: u64,
+}
+
+/// A recording as an experiment names it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WrittenRecording {
+    /// An MCAP file.
+    pub file: PathBuf,
+    /// How many times faster it is played, 0.001 to 1000; default 1.
+    pub speed: Option<f64>,
 }
 
 /// When a client makes its next call; the plan has it as the loads of its workload.
@@ -119,7 +130,10 @@ macro_rules! with_common_fields {
             /// Settings of every transport that has them and does not say otherwise.
             #[serde(default)]
             pub settings: BTreeMap<String, String>,
-            /// The recording whose messages are published or called, if one was read; no file names one.
+            /// Under `channel`, its default then, and `rpc`: the recording whose messages are published or called.
+            #[serde(rename = "recording")]
+            pub written_recording: Option<WrittenRecording>,
+            /// That recording, once it was read.
             #[serde(skip)]
             pub recording: Option<Recording>,
             /// What is measured.

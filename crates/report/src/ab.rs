@@ -13,12 +13,13 @@ use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_analysis::pairs::Pairs;
 use tripmeter_model::manifest::{Counts, Manifest, RunStatus};
 use tripmeter_model::payload::display_size;
+use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::runs::Question;
 
 /// How sides are called in tables.
 const LETTERS: [&str; 2] = ["A", "B"];
 
-/// What there is to tell.
+/// Everything that the page of `tripmeter ab` shows.
 #[derive(Clone, Copy, Debug)]
 pub struct Ab<'a> {
     /// What was measured; sub-experiment 0 of its plan is A, 1 is B.
@@ -33,14 +34,19 @@ pub struct Ab<'a> {
     pub effect: f64,
     /// What was found.
     pub comparisons: &'a [JudgedFigure],
+    /// Whether the figures of the sides have intervals.
+    pub has_intervals: bool,
     /// Why there are not more rounds; empty if as many are there as were asked for.
     pub stopped: &'a str,
 }
 
-/// The sides, a row for each comparison, the verdicts, and whatever keeps them from being good.
+/// The sides, a row per comparison, the verdicts, and notes on failures, losses and the samples.
 pub fn ab(ab: &Ab<'_>) -> Document {
     let plan = &ab.manifest.plan;
-    let (merged, metrics) = (Merged::of(ab.manifest), MetricTable::of(ab.manifest));
+    let metrics = MetricTable::of(ab.manifest);
+    let named: Vec<SubExperiment> = LETTERS.iter().zip(&plan.sub_experiments).map(named).collect();
+    let mut merged = Merged::of(ab.manifest);
+    merged.iter_mut().zip(&named).for_each(|(side, named)| side.planned = named);
     let sides = LETTERS.iter().zip(&merged).zip(ab.plugins);
     let sides = sides.map(|((letter, side), plugin)| ((*letter).to_owned(), described(side, plugin)));
     let mut blocks = vec![Block::Facts(Facts { title: String::new(), pairs: sides.collect() })];
@@ -49,7 +55,7 @@ pub fn ab(ab: &Ab<'_>) -> Document {
     if ab.comparisons.is_empty() {
         verdicts += "No pair was measured.\n";
     } else {
-        blocks.push(Block::Table(verdicts::table("", ab.comparisons, ab.question, LETTERS)));
+        blocks.push(Block::Table(verdicts::table_of_pairs(ab.comparisons, LETTERS, ab.has_intervals)));
         verdicts += &verdicts::summary(ab.comparisons, ab.question, ab.effect);
     }
     let stopped = if ab.stopped.is_empty() { String::new() } else { format!("; {}", ab.stopped) };
@@ -64,16 +70,21 @@ pub fn ab(ab: &Ab<'_>) -> Document {
     notes.extend(audit::note(ab.manifest).map(|text| Note::new(Severity::Info, "machine", None, text)));
     blocks.extend(of_notes(notes));
     if !ab.comparisons.is_empty() {
-        blocks.push(Block::Text(verdicts::legend(ab.question, LETTERS)));
+        blocks.push(Block::Text(verdicts::legend(ab.question, LETTERS, ab.has_intervals)));
     }
     Document { blocks }
+}
+
+/// A side under its letter, which notes call it by.
+fn named((letter, side): (&&str, &SubExperiment)) -> SubExperiment {
+    SubExperiment { name: (*letter).to_owned(), ..side.clone() }
 }
 
 fn of_notes(notes: Vec<Note>) -> Option<Block> {
     (!notes.is_empty()).then_some(Block::Notes(notes))
 }
 
-/// That rounds are of several hours, not all there, or not in the verdicts.
+/// Notes on resumed runs, on an interruption, and on failed rounds, which are in no verdict.
 fn outcomes(ab: &Ab<'_>) -> Vec<Note> {
     let mut notes = Vec::new();
     if let Some(last) = ab.manifest.resumptions.last() {
@@ -109,7 +120,7 @@ fn described(merged: &Merged<'_>, plugin: Option<&str>) -> String {
     text + &side.environment.iter().map(|(key, value)| format!(", {key}={value}")).collect::<String>()
 }
 
-/// The libraries that only one side has loaded; a warning if there are none, but the loader was to look elsewhere.
+/// Libraries that only one side has loaded; an error if there are none although the sides have different `LD_...`.
 fn libraries(sides: &[Merged<'_>]) -> Vec<Note> {
     let loaded = |side: &Merged<'_>| -> BTreeSet<String> {
         let processes = side.results.iter().flat_map(|result| &result.processes);
@@ -137,7 +148,7 @@ fn libraries(sides: &[Merged<'_>]) -> Vec<Note> {
     [only(LETTERS[0], &of_a, &of_b), only(LETTERS[1], &of_b, &of_a)].concat()
 }
 
-/// A note for each side and payload of which messages are missing, or samples fewer than planned.
+/// Notes per side and payload on missing messages, and on fewer samples than planned.
 fn messages(ab: &Ab<'_>) -> Vec<Note> {
     let mut notes = Vec::new();
     for (side, planned) in ab.manifest.plan.sub_experiments.iter().enumerate().take(LETTERS.len()) {
@@ -203,6 +214,10 @@ mod tests {
     }
 
     fn text(manifest: &Manifest) -> String {
+        text_with(manifest, false)
+    }
+
+    fn text_with(manifest: &Manifest, has_intervals: bool) -> String {
         let pairs = Pairs::of(manifest, ["a", "b"]);
         let comparisons = pairs.judged("a", &manifest.plan.sub_experiments[0].payloads, &QUESTION).unwrap();
         let plugins = [None, Some("/opt/new/tripmeter_uds.so")];
@@ -214,6 +229,7 @@ mod tests {
             question: &QUESTION,
             effect: 0.1,
             comparisons: &comparisons,
+            has_intervals,
             stopped,
         }))
     }
@@ -231,11 +247,11 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
         assert!(text.starts_with(begin), "{text}");
         let rows = fixture::squeezed(&text);
         assert!(
-            rows.iter().any(|row| row.starts_with("1k rtt_half_ns.p50 8 1.180 1.4") && row.ends_with("REGRESSED")),
+            rows.iter().any(|row| row.starts_with("1k rtt_half_ns.p50 1.180 1.4") && row.ends_with("REGRESSED")),
             "{text}"
         );
         assert!(
-            rows.iter().any(|row| row.starts_with("64k rtt_half_ns.p99 8 9.440 9.4") && row.ends_with("equivalent")),
+            rows.iter().any(|row| row.starts_with("64k rtt_half_ns.p99 9.440 9.4") && row.ends_with("equivalent")),
             "{text}"
         );
         let summary =
@@ -244,6 +260,54 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
         assert!(squeezed.contains(summary), "{text}");
         assert!(text.contains("8 rounds, each in random order (seed 7); enough for the effect\n"), "{text}");
         assert!(!text.contains("FAILED") && !text.contains("not enough"), "{text}");
+    }
+
+    #[test]
+    fn the_table_fits_80_columns_and_sides_have_intervals_if_asked() {
+        let mut manifest = manifest();
+        let text = text(&manifest);
+        let table: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("8 pairs of runs")).take(9).collect();
+        assert_eq!(
+            table[2..6],
+            [
+                "payload figure              A     B        ratio     p   seen verdict",
+                "                                                       from %",
+                "------------------------------------------------------------------------",
+                "     1k rtt_half_ns.p50 1.180 1.479        1.252 0.016   +2.4 REGRESSED",
+            ],
+            "{text}"
+        );
+        assert!(table.iter().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(!text.contains("1.040..1.320") && text_with(&manifest, true).contains("1.040..1.320"), "{text}");
+        manifest.sub_experiments.truncate(15);
+        let uneven = text_with(&manifest, false);
+        assert!(uneven.contains("7 pairs of runs"), "{uneven}");
+        manifest.sub_experiments.last_mut().unwrap().cells.truncate(1);
+        fixture::trial_of(&mut manifest, 13).remove(&Stream::all(), Figure::RttHalf);
+        let uneven = text_with(&manifest, false);
+        assert!(uneven.contains("payload figure          pairs"), "{uneven}");
+    }
+
+    #[test]
+    fn every_note_calls_a_side_by_its_letter() {
+        let mut manifest = manifest();
+        let drift = Some(tripmeter_model::series::Trend { change: 0.06, p: 1e-6 });
+        let series = tripmeter_model::series::Series {
+            every: 1,
+            samples: 10_000,
+            warm_up: None,
+            autocorrelation: None,
+            drift,
+            modes: None,
+        };
+        fixture::trial_of(&mut manifest, 0).put_series(&Stream::all(), Figure::RttHalf, Some(series));
+        let proof = manifest.sub_experiments[1].path_proof.as_mut().unwrap();
+        proof.verdict = tripmeter_model::manifest::Verdict::Failed;
+        let text = text(&manifest);
+        for note in [" at 1k: the median drifted by +6 %", "PATH PROOF FAILED: "] {
+            assert!(text.contains(note), "{text}");
+        }
+        assert!(!text.contains("a at 1k") && !text.contains("b at 1k") && !text.contains("FAILED: a ("), "{text}");
     }
 
     #[test]

@@ -34,8 +34,8 @@ In brackets: intervals at 95 %, over rounds (n too small = fewer than 6); of the
 round, of one round or without a loss by Clopper and Pearson as if calls failed one by one.
 ";
 
-/// AimRT's tables of channel and RPC back ends, as far as they were measured: a row for each system, size and number of
-/// topics or clients, in the order of the plan.
+/// AimRT's tables of the channel and RPC back ends that were measured. One row per system, size and number of topics or
+/// clients, in the order of the plan.
 ///
 /// # Source
 /// AimRT, performance test, tables of its channel and RPC back ends.
@@ -66,7 +66,7 @@ pub fn aimrt(manifest: &Manifest) -> Document {
     Document { blocks }
 }
 
-/// A line for whatever keeps figures from being good, or rows from being there.
+/// A line per reason why figures are doubtful or rows are missing.
 fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
     let is_of = |sub: &&Merged<'_>| {
         let plan = sub.planned;
@@ -162,8 +162,7 @@ impl AimrtPage<'_> {
         &self.subs[row.sub as usize]
     }
 
-    /// The rows of a figure, by mode, number of topics or clients, and size, as they come in the plan: systems stand side by
-    /// side in each.
+    /// Rows in the order of the plan, by mode, number of topics or clients, and size, so that systems stand side by side.
     fn rows(&self, is_of: fn(&SubExperiment) -> bool) -> Vec<Row> {
         let way = |sub: &SubExperiment| (sub.workload.is_closed(), sub.workload.links());
         let mut groups: Vec<((bool, u32), u64)> = Vec::new();

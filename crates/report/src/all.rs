@@ -14,10 +14,10 @@ below figures: 95 % intervals of the median over rounds, or within the only roun
 small: fewer than 6 rounds, or too few samples for an upper bound (p50 needs 6, p90 36, p99 368, p99.9 3688, p99.99 36887). Of losses: the least to the most of a round, in per cent of \
 those sent; of one round, or without a loss, Clopper-Pearson as if messages were lost one by one.";
 
-/// One table of everything: a line for each sub-experiment and payload, grouped by payload, with its distance from the
-/// floor; below it, whatever failed, and what the columns mean.
+/// All figures: one line per sub-experiment and payload, grouped by payload, with the ratio to the floor. Then failures, and
+/// the meaning of the columns.
 ///
-/// Of several rounds, each figure is the median over the rounds, the maximum is that of all, and counts are totals.
+/// Over several rounds, figures are medians, maxima are of all rounds, and counts are totals.
 pub fn all(manifest: &Manifest) -> Document {
     let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
     let caption = |is_of: fn(&SubExperiment) -> bool, what: &str| caption(manifest, &subs, is_of, what);

@@ -8,11 +8,11 @@ use tripmeter_model::manifest::Manifest;
 
 const COLUMNS: u16 = 118;
 
-/// A row for each finding, the worst first; below, the commands that would fix them, how many there are of each level, and
-/// of each system what others can reach while it is measured.
+/// One row per finding, the worst first. Then the commands that fix them, counts per level, and what others can reach
+/// of each system while it is measured.
 pub fn audit(audit: &Audit, open_to_others: &BTreeMap<&str, &[String]>) -> Document {
     let mut findings: Vec<&Finding> = audit.findings.iter().collect();
-    // Stable: the order of the checks within a level, and what is not visible last.
+    // The sort is stable: within a level, checks keep their order, and invisible settings come last.
     findings.sort_by_key(|finding| (std::cmp::Reverse(finding.level), !finding.visible));
     let row = |finding: &&Finding| {
         let Finding { level, check, value, limit, .. } = finding;

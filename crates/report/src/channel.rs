@@ -110,17 +110,7 @@ fn damaged(row: &TableRow<'_>) -> u64 {
 
 /// Notes on trials and messages of these rates.
 pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
-    let of_payload = |rows: &[TableRow<'_>]| {
-        let first = rows[0];
-        let (planned, size) = (first.sub.planned, display_size(first.row.payload_bytes));
-        let rates = planned.workload.loads.len();
-        let short = TableRow::shortfalls(rows, rates).into_iter();
-        let mut notes: Vec<Note> =
-            short.map(|why| first.warning(format!("* {} at {size}: {why}", planned.name))).collect();
-        notes.extend(rows.iter().flat_map(of_rate));
-        notes
-    };
-    rows(subs, metrics).chunk_by(TableRow::is_same_payload).flat_map(of_payload).collect()
+    TableRow::notes(&rows(subs, metrics), of_rate)
 }
 
 fn of_rate(row: &TableRow<'_>) -> Vec<Note> {

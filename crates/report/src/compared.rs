@@ -2,7 +2,9 @@
 
 use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
 use crate::number::counted;
-use crate::verdicts::{self, address_cells, address_columns, change_cell, one_sided, value_cell, value_column};
+use crate::verdicts::{
+    self, JudgedRow, NOT_COMPARED, address_cells, address_columns, change_cell, of_one_side, value_cell, value_column,
+};
 use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ComparedFigure, ComparedSub, ThresholdOutcome};
 
 /// How sides are called in tables.
@@ -12,16 +14,16 @@ const SIDES: [&str; 2] = ["reference", "result"];
 /// change of `effect` would have been seen.
 pub fn by_runs(made: &ByRuns, effect: f64, strict: bool) -> Document {
     let groups = made.judgements.chunk_by(|one, other| one.address.sub_experiment == other.address.sub_experiment);
-    let table = |title: &str, group| Block::Table(verdicts::table(title, group, &made.question, SIDES));
+    let table = |title: &str, group| Block::Table(verdicts::table(title, group, SIDES));
     let mut blocks: Vec<Block> = groups.map(|group| table(&group[0].address.sub_experiment, group)).collect();
     blocks.push(Block::Text(verdicts::summary(&made.judgements, &made.question, effect) + &unchanged(made)));
     let failures = made.failures.iter().map(|line| format!("FAILED: {line}; it is not in the verdicts"));
     let failures = failures.map(|text| Note::new(Severity::Error, "failed or not run", None, text));
-    let notes: Vec<Note> = failures.chain(of_one_side(&made.missing, &made.new, strict)).collect();
+    let notes: Vec<Note> = failures.chain(lacks(&made.missing, &made.new, strict)).collect();
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }
-    blocks.push(Block::Text(verdicts::legend(&made.question, SIDES)));
+    blocks.push(Block::Text(verdicts::legend(&made.question, SIDES, true)));
     Document { blocks }
 }
 
@@ -38,39 +40,26 @@ fn unchanged(made: &ByRuns) -> String {
 
 /// A row for each sub-experiment with the figure that became worst, and the verdict; before it every figure if `detailed`.
 pub fn by_threshold(made: &ByThreshold, threshold: f64, detailed: bool, strict: bool) -> Document {
-    let details = made.both.iter().filter(|_| detailed).map(details);
-    let mut blocks: Vec<Block> = details.map(Block::Table).collect();
-    if !made.both.is_empty() {
-        let columns = vec![
-            Column::words("sub_experiment", "sub-experiment", ""),
-            Column { is_right: true, ..Column::words("passed", "passed", "") },
-            Column::words("worst", "worst figure", ""),
-            Column::numbers("increase_percent", "increase", "", Digits::Change, ""),
-            Column::words("verdict", "verdict", ""),
-        ];
-        let rows = made.both.iter().map(|one| (None, row(one, strict)));
-        blocks.push(Block::Table(Table::new(String::new(), columns, rows.collect())));
-    }
-    let distrusted = made.both.iter().filter_map(|one| {
-        let text = format!("FAILED: {}: {}", one.name, one.distrust.as_ref()?);
-        Some(Note::new(Severity::Error, "not trusted", None, text))
-    });
-    let notes: Vec<Note> = distrusted.chain(of_one_side(&made.missing, &made.new, strict)).collect();
-    if !notes.is_empty() {
-        blocks.push(Block::Notes(notes));
-    }
+    let distrusted = made.both.iter().filter_map(|one| verdicts::distrusted(&one.name, &one.distrust));
     let passed = made.both.iter().filter(|one| one.passed(strict)).count();
     let most = (threshold * 1e8).round() / 1e6;
     let least = ((1.0 / (1.0 + threshold) - 1.0) * 1e3).round() / 10.0;
-    blocks.push(Block::Text(format!(
-        "{passed} of {} sub-experiments passed: at most {most:+} %, or at least {least:+} % of what is better if there is more",
-        made.both.len()
-    )));
-    Document { blocks }
+    verdicts::page(
+        made.both.iter().filter(|_| detailed).map(details),
+        [["worst", "worst figure"], ["increase_percent", "increase"]],
+        made.both.iter().map(|one| row(one, strict)),
+        distrusted.chain(lacks(&made.missing, &made.new, strict)).collect(),
+        format!(
+            "{passed} of {} sub-experiments passed: at most {most:+} %, or at least {least:+} % of what is better if there is more",
+            made.both.len()
+        ),
+    )
 }
 
-fn of_one_side<'a>(missing: &'a [String], new: &'a [String], strict: bool) -> impl Iterator<Item = Note> + use<'a> {
-    one_sided(missing, "missing in the results", true).into_iter().chain(one_sided(new, "only in the results", strict))
+fn lacks<'a>(missing: &'a [String], new: &'a [String], strict: bool) -> impl Iterator<Item = Note> + use<'a> {
+    let lists = [(missing, "missing in the results", true), (new, "only in the results", strict)];
+    let lists = lists.into_iter().filter(|(names, ..)| !names.is_empty());
+    lists.map(|(names, what, fails)| of_one_side(&format!("{what}: {}", names.join(", ")), NOT_COMPARED, fails))
 }
 
 fn details(one: &ComparedSub) -> Table {
@@ -92,20 +81,15 @@ fn details(one: &ComparedSub) -> Table {
     Table::new(one.name.clone(), columns.collect(), one.compared.iter().map(row).collect())
 }
 
-fn row(one: &ComparedSub, strict: bool) -> Vec<Cell> {
+fn row(one: &ComparedSub, strict: bool) -> JudgedRow<'_> {
     let worst = one.worst();
-    let name = worst.map(|worst| format!("{} at {}", worst.address.name(), worst.address.place()));
-    vec![
-        Cell::text(&one.name),
-        Cell::text(format!(
-            "{}/{}",
-            one.count(ThresholdOutcome::Passed),
-            one.compared.len() - one.count(ThresholdOutcome::New)
-        )),
-        Cell::text(name.unwrap_or_default()),
-        worst.map_or(Cell::text(""), |worst| change_cell(worst.increase())),
-        Cell::text(if one.passed(strict) { "passed" } else { "FAILED" }),
-    ]
+    JudgedRow {
+        name: &one.name,
+        passed: [one.count(ThresholdOutcome::Passed), one.compared.len() - one.count(ThresholdOutcome::New)],
+        worst: worst
+            .map(|one| (format!("{} at {}", one.address.name(), one.address.place()), change_cell(one.increase()))),
+        is_good: one.passed(strict),
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Pages as data: tables of typed cells, notes and facts. Views make documents, and renderers ([`crate::render`]) write them.
 
 use crate::merged::CHANGED;
-use crate::number::{count, cpp, fixed, percent, rounded, whole_or};
+use crate::number::{count, cpp, fixed, percent, significant, whole_or};
 use crate::plots::Chart;
 use tripmeter_analysis::derived::Each;
 use tripmeter_analysis::{Rounds, Row};
@@ -117,8 +117,7 @@ pub struct Column {
     pub most_chars: Option<usize>,
     /// Whether cells are on the right.
     pub is_right: bool,
-    /// In text, cells are blank where the row above has the same address and the same in all such columns: they name it, or
-    /// are figures of all its rows.
+    /// In text, cells are blank where the row above has the same address and the same cells in all such columns.
     pub is_merged: bool,
     /// When it is shown.
     pub show: Show,
@@ -148,7 +147,7 @@ pub enum Digits {
     Percent,
     /// Of a share, the number of events; its interval per cent.
     Events,
-    /// At least three digits, and no decimals that nobody reads.
+    /// At least three digits, and few decimals.
     Rate,
     /// Bytes in the largest unit that divides them: `1k`, `1500`.
     Size,
@@ -158,7 +157,7 @@ pub enum Digits {
     Cpp(u8),
     /// Per cent with its sign, e.g. of a change.
     Change,
-    /// A p-value: three decimals, and what is less than they show.
+    /// A p-value: three decimals, or `<0.001`.
     PValue,
 }
 
@@ -171,7 +170,7 @@ pub enum Cell {
         value: f64,
         /// Its confidence interval, where there is one.
         interval: Option<Interval>,
-        /// Written before it if it is not good, e.g. `*`; else empty.
+        /// Written before a doubtful value, e.g. `*`; else empty.
         mark: &'static str,
     },
     /// Events of so many.
@@ -185,7 +184,7 @@ pub enum Cell {
     },
     /// Two that are written as one, e.g. of both sides.
     Pair(Box<[Cell; 2]>),
-    /// How many times as much as the floor.
+    /// A ratio to the floor.
     Ratio {
         /// The ratio.
         value: f64,
@@ -202,7 +201,7 @@ pub enum Cell {
     Range(Interval),
     /// Words.
     Text(String),
-    /// Words with a mark before them, as what they stand for is not good.
+    /// Words after a mark, which says that their figure is doubtful.
     Marked(&'static str, String),
     /// No number.
     Missing(Missing),
@@ -519,16 +518,7 @@ impl Digits {
             Digits::Change => format!("{}{} %", if value.is_sign_negative() { "" } else { "+" }, fixed(value, 1)),
             Digits::PValue if value < 0.001 => "<0.001".to_owned(),
             Digits::PValue => fixed(value, 3),
-            Digits::Significant(digits) => {
-                let digits = i32::from(digits);
-                let exponent = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
-                let decimals = (digits - 1 - exponent).min(digits);
-                // 9.996 has one digit more once it is rounded.
-                let power = 10_f64.powi(decimals.max(-300));
-                let rounded = rounded(value * power) / power;
-                let grown = rounded != 0.0 && rounded.abs().log10().floor() as i32 > exponent;
-                format!("{rounded:.*}", (decimals - i32::from(grown)).max(0) as usize)
-            }
+            Digits::Significant(digits) => significant(value, digits.into(), digits.into()),
         }
     }
 }

@@ -20,12 +20,12 @@ struct EcalSubExperiment<'a> {
     mark: String,
 }
 
-/// eCAL's table, one column for each sub-experiment of all experiments given, which have a name each; then the message
-/// frequency and throughput of each row, and whether every message came.
+/// eCAL's table with one column per sub-experiment of all named experiments. Then message frequency and throughput per row,
+/// and whether all messages arrived.
 ///
 /// # Source
-/// eCAL, `doc/rst/advanced/performance.rst`, and the sample `latency_rec_cb`, which prints frequency and throughput of
-/// messages that follow each other without a pause: the inverse of the mean latency.
+/// eCAL, `doc/rst/advanced/performance.rst`, and the sample `latency_rec_cb`. Its frequency and throughput are of messages
+/// without a pause between them: the inverse of the mean latency.
 pub fn ecal(experiments: &[(&str, &Manifest)]) -> Document {
     let several = experiments.len() > 1;
     let mark = |index: usize| if several { format!("[{}]", index + 1) } else { String::new() };
@@ -214,7 +214,7 @@ fn platform(environment: &Environment) -> String {
     )
 }
 
-/// Whether every message came, by count; what came late or damaged is no drop, and is counted apart.
+/// Whether all messages arrived, by count; late and damaged ones are not drops and are counted apart.
 fn drops(column: &EcalSubExperiment<'_>) -> Note {
     let lost = column.count(Figure::Lost);
     let (severity, word) = match lost {

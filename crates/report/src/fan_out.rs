@@ -45,7 +45,7 @@ fn columns() -> Vec<Column> {
     columns
 }
 
-/// What is shown in a line: whose latency, how many of it a round trip has, and what was lost.
+/// A line of the table: whose latency, how many of them a round trip has, and losses.
 struct StreamLine {
     what: String,
     stream: Stream,

@@ -8,8 +8,8 @@ use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::Stream;
 use tripmeter_stats::proportion::Proportion;
 
-/// A row for each figure of each experiment: its address, its value over the rounds, and its interval over the rounds or
-/// within the only one. Values are in the unit of the figure. Several experiments have a column `folder` with their names.
+/// One row per figure of each experiment: address, value over the rounds, and interval over the rounds or within the only
+/// one. Values are in the figure's unit. A column `folder` names the experiments if there are several.
 pub fn figures(experiments: &[(&str, &Manifest)]) -> Document {
     let folder = (experiments.len() > 1).then(|| Column::words("folder", "folder", "").merged());
     let rows = experiments.iter().flat_map(|(name, manifest)| {

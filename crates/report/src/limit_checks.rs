@@ -1,43 +1,28 @@
 //! An experiment against limits, and limits, as text.
 
-use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
+use crate::document::{Block, Cell, Column, Digits, Document, Table};
 use crate::number::counted;
-use crate::verdicts::{address_cells, address_columns, change_cell, value_cell, value_column};
+use crate::verdicts::{
+    JudgedRow, NOT_CHECKED, NOT_MEASURED, address_cells, address_columns, change_cell, distrusted, lacking, page,
+    value_cell, value_column,
+};
 use tripmeter_analysis::check::{CheckedLimit, CheckedSub, ResultsCheck};
 use tripmeter_model::limits::{FigureLimits, Limit};
 
-/// Stands for figures that there are limits of.
-const NOT_MEASURED: &str = "not measured";
-
-/// A row for each sub-experiment with the figure that is nearest to its limit or farthest beyond it, before it every limit if
-/// `detailed`, and below it what was not checked and the verdict.
+/// One row per sub-experiment with its worst figure, then sub-experiments that were not checked, and the verdict. If
+/// `detailed`, tables of all limits come first.
 pub fn limit_checks(check: &ResultsCheck, detailed: bool, strict: bool) -> Document {
-    let details = check.checked.iter().filter(|_| detailed).map(details);
-    let mut blocks: Vec<Block> = details.map(Block::Table).collect();
-    if !check.checked.is_empty() {
-        let columns = vec![
-            Column::words("sub_experiment", "sub-experiment", ""),
-            Column { is_right: true, ..Column::words("passed", "passed", "") },
-            Column::words("worst", "worst figure", ""),
-            Column::numbers("from_limit_percent", "from limit", "", Digits::Change, ""),
-            Column::words("verdict", "verdict", ""),
-        ];
-        let rows = check.checked.iter().map(|one| (None, row(one)));
-        blocks.push(Block::Table(Table::new(String::new(), columns, rows.collect())));
-    }
-    let distrusted = check.checked.iter().filter_map(|one| {
-        let text = format!("FAILED: {}: {}", one.name, one.distrust.as_ref()?);
-        Some(Note::new(Severity::Error, "not trusted", None, text))
-    });
-    let notes: Vec<Note> = distrusted
-        .chain(one_sided(&check.without_limits, "without limits", strict))
-        .chain(one_sided(&check.not_measured, "with limits but not measured", strict))
-        .collect();
-    if !notes.is_empty() {
-        blocks.push(Block::Notes(notes));
-    }
-    blocks.push(Block::Text(verdict(check, strict)));
-    Document { blocks }
+    let distrusted = check.checked.iter().filter_map(|one| distrusted(&one.name, &one.distrust));
+    page(
+        check.checked.iter().filter(|_| detailed).map(details),
+        [["worst", "worst figure"], ["from_limit_percent", "from limit"]],
+        check.checked.iter().map(row),
+        distrusted
+            .chain(lacking(&check.without_limits, "without limits", NOT_CHECKED, strict))
+            .chain(lacking(&check.not_measured, "with limits but not measured", NOT_CHECKED, strict))
+            .collect(),
+        verdict(check, strict),
+    )
 }
 
 /// A row for each limit.
@@ -75,26 +60,19 @@ fn details(check: &CheckedSub) -> Table {
     Table::new(check.name.clone(), columns.collect(), check.rows.iter().map(row).collect())
 }
 
-fn row(check: &CheckedSub) -> Vec<Cell> {
-    let worst = check.worst().map(|row| format!("{} at {}", row.limit.address.name(), row.limit.address.place()));
-    vec![
-        Cell::text(&check.name),
-        Cell::text(format!("{}/{}", check.passed_rows(), check.rows.len())),
-        Cell::text(worst.unwrap_or_default()),
-        check.worst().map_or(Cell::text(""), distance),
-        Cell::text(if check.passed() { "passed" } else { "FAILED" }),
-    ]
+fn row(check: &CheckedSub) -> JudgedRow<'_> {
+    let name = |row: &CheckedLimit| format!("{} at {}", row.limit.address.name(), row.limit.address.place());
+    JudgedRow {
+        name: &check.name,
+        passed: [check.passed_rows(), check.rows.len()],
+        worst: check.worst().map(|row| (name(row), distance(row))),
+        is_good: check.passed(),
+    }
 }
 
 /// Per cent beyond the limit.
 fn distance(row: &CheckedLimit) -> Cell {
     if row.value.is_none() { Cell::text(NOT_MEASURED) } else { change_cell(row.share_beyond()) }
-}
-
-fn one_sided(names: &[String], what: &str, strict: bool) -> Option<Note> {
-    let (severity, verdict) = if strict { (Severity::Error, "FAILED") } else { (Severity::Info, "not checked") };
-    let text = || format!("{verdict}: {} {what}: {}", counted(names.len(), "sub-experiment"), names.join(", "));
-    (!names.is_empty()).then(|| Note::new(severity, "of one side only", None, text()))
 }
 
 fn verdict(check: &ResultsCheck, strict: bool) -> String {

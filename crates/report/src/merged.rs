@@ -53,8 +53,7 @@ impl<'a> Merged<'a> {
         MergedCell { payload_bytes: bytes, cells: cells.filter(|cell| cell.payload_bytes == bytes).collect() }
     }
 
-    /// The rounds that did not end as they should, with their state and error; a round of which nothing is known was
-    /// not begun.
+    /// Rounds that did not complete, with state and error; a round without a result was not begun.
     pub fn unfinished(&self) -> Vec<(u32, RunStatus, Option<&'a str>)> {
         let of_round = |round| self.results.iter().find(|result| result.round == round);
         (1..=self.rounds)

@@ -1,4 +1,4 @@
-//! The lines under a table: whatever keeps its figures from being good.
+//! The lines under a table: why its figures are doubtful.
 
 use crate::merged::{CHANGED, Merged, MergedCell};
 use crate::number::counted;
@@ -56,7 +56,7 @@ pub fn failed_proof(sub: &Merged<'_>) -> Option<String> {
     ))
 }
 
-/// A line if it was to be shown that unauthorized peers are refused, and could not be.
+/// A line if the refusal of unauthorized peers could not be proven.
 fn doubtful_security(sub: &Merged<'_>) -> Option<String> {
     let (round, proof) = sub.proof().filter(|(_, proof)| proof.verdict == Verdict::NotVisible)?;
     let is_secured = !proof.unauthorized_peers.is_empty();
@@ -65,7 +65,7 @@ fn doubtful_security(sub: &Merged<'_>) -> Option<String> {
     is_secured.then(|| format!("NOT PROVEN: {} ({}){place}: {}", planned.name, planned.transport, proof.evidence))
 }
 
-/// What keeps sub-experiments as a whole from being good: failed proofs first, then what is missing.
+/// Reasons to doubt whole sub-experiments: failed proofs first, then rounds that did not end.
 pub fn outcomes<'a>(subs: impl Iterator<Item = &'a Merged<'a>> + Clone) -> Vec<String> {
     let proofs = subs.clone().filter_map(failed_proof).chain(subs.clone().filter_map(doubtful_security));
     let damaged = subs.clone().filter_map(damaged_proof);
@@ -101,11 +101,11 @@ fn in_round(sub: &Merged<'_>, round: u32) -> String {
     if sub.rounds > 1 { format!(", round {round}") } else { String::new() }
 }
 
-/// Of messages that were sent.
+/// Text of the note on a payload that lost all messages.
 pub const ALL_LOST: &str = "nothing came of what was sent; the exit code is 75 then (--allow-loss)";
 
-/// What happened to messages that did not arrive once, in order, in time and intact: `2 lost, 1 damaged`; of calls
-/// `10 timed out, 4 answered late`; empty if nothing did.
+/// Counts of messages that were lost, late, duplicated, reordered or damaged: `2 lost, 1 damaged`. For calls:
+/// `10 timed out, 4 answered late`. Empty if all are 0.
 pub fn mishaps(counts: &Counts, are_calls: bool) -> String {
     let Counts { lost, late, duplicated, reordered, damaged, .. } = *counts;
     let kinds = match are_calls {
@@ -127,7 +127,7 @@ pub fn odd(counts: &Counts) -> bool {
     counts.late + counts.duplicated + counts.reordered + counts.damaged > 0
 }
 
-/// A line if the hand-over probe changed while a payload was measured, or if that was measured again because of it.
+/// A line if the core-to-core probe changed while a payload was measured, or if the payload was measured again for that.
 pub fn handover(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     let (changed, again) = (cell.changed(), cell.set_aside().count());
     let place = format!("{} at {}", sub.planned.name, display_size(cell.payload_bytes));
@@ -154,7 +154,7 @@ pub fn handover(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{mark}{place}: {}", parts.join("; ")))
 }
 
-/// Those lines of all payloads.
+/// The lines of [`handover`] for all payloads.
 pub fn handovers(sub: &Merged<'_>) -> Vec<String> {
     sub.payloads().iter().filter_map(|cell| handover(sub, cell)).collect()
 }
@@ -171,7 +171,7 @@ pub fn mishap_line(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     (!what.is_empty()).then(|| format!("{} at {}: {what}", sub.planned.name, display_size(cell.payload_bytes)))
 }
 
-/// What notes have in common that say what a table leaves out.
+/// Kind of notes on sub-experiments that a table leaves out.
 pub const LEFT_OUT: &str = "left out";
 
 /// A line on a sub-experiment that a published table has no place for; `why` is added to its pattern.
@@ -180,7 +180,7 @@ pub fn left_out(plan: &SubExperiment, why: &str) -> String {
     format!("{name}: pattern {pattern}{why}, left out here; it is in the table `all`")
 }
 
-/// What tells round trips at a rate from those that published tables have.
+/// Suffix of the pattern for round trips at a rate, which published tables do not have.
 pub fn at_a_rate(plan: &SubExperiment) -> &'static str {
     if plan.pattern == Pattern::PingPong && plan.workload.is_call() { " at a rate" } else { "" }
 }

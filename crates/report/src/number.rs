@@ -28,9 +28,20 @@ pub fn micros(ns: f64) -> String {
     fixed(ns / 1000.0, 3)
 }
 
-/// A ratio as `×2.4`; from 100 on without a decimal.
+/// A ratio with three significant digits: `×0.0527`, `×2.40`, `×297`.
 pub fn ratio(value: f64) -> String {
-    if value < 99.95 { format!("×{value:.1}") } else { format!("×{value:.0}") }
+    format!("×{}", significant(value, 3, i32::MAX))
+}
+
+/// A number with so many significant digits, and no more decimals than `most_decimals`.
+pub fn significant(value: f64, digits: i32, most_decimals: i32) -> String {
+    let exponent = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
+    let decimals = digits.saturating_sub(1).saturating_sub(exponent).min(most_decimals);
+    // 9.996 has one digit more once it is rounded.
+    let power = 10_f64.powi(decimals.max(-300));
+    let rounded = rounded(value * power) / power;
+    let grown = rounded != 0.0 && rounded.abs().log10().floor() as i32 > exponent;
+    format!("{rounded:.*}", (decimals - i32::from(grown)).max(0) as usize)
 }
 
 /// Whole if it is, else with so many decimals.
@@ -38,7 +49,7 @@ pub fn whole_or(value: f64, decimals: usize) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { fixed(value, decimals) }
 }
 
-/// At least three digits, and no decimals that nobody reads.
+/// At least three digits, and few decimals.
 pub fn count(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),
@@ -188,6 +199,9 @@ mod tests {
     #[test]
     fn microseconds_and_ratios_keep_their_decimals() {
         assert_eq!([214.4, 12_345.6, 0.0].map(micros), ["0.214", "12.346", "0.000"]);
-        assert_eq!([1.0, 2.44, 99.94, 99.96, 5000.4].map(ratio), ["×1.0", "×2.4", "×99.9", "×100", "×5000"]);
+        let texts = [0.0, 0.05274, 0.956, 0.9996, 1.0, 2.444, 99.94, 99.96, 297.4, 5000.4, f64::INFINITY].map(ratio);
+        let expected =
+            ["×0.00", "×0.0527", "×0.956", "×1.00", "×1.00", "×2.44", "×99.9", "×100", "×297", "×5000", "×inf"];
+        assert_eq!(texts, expected);
     }
 }

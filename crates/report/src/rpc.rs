@@ -134,19 +134,9 @@ fn naming(row: &TableRow<'_>) -> Vec<Cell> {
     cells
 }
 
-/// What keeps these figures from being good.
+/// Notes on trials and calls.
 pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
-    let of_payload = |rows: &[TableRow<'_>]| {
-        let first = rows[0];
-        let (planned, size) = (first.sub.planned, display_size(first.row.payload_bytes));
-        let loads = planned.workload.loads.len();
-        let short = TableRow::shortfalls(rows, loads).into_iter();
-        let mut notes: Vec<Note> =
-            short.map(|why| first.warning(format!("* {} at {size}: {why}", planned.name))).collect();
-        notes.extend(rows.iter().flat_map(of_load));
-        notes
-    };
-    rows(subs, metrics, |_| true).chunk_by(TableRow::is_same_payload).flat_map(of_payload).collect()
+    TableRow::notes(&rows(subs, metrics, |_| true), of_load)
 }
 
 fn of_load(row: &TableRow<'_>) -> Vec<Note> {

@@ -1,10 +1,13 @@
-//! The first screen: at most 80 columns, systems as rows, payloads as groups of columns, the best first. What is shown here
-//! is what most people want to know; everything else is in the table of everything.
+//! The first screen: at most 80 columns, systems as rows, payloads as groups of columns, the best first. Everything else is
+//! in the table `all`.
 
-use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
-use crate::merged::{CHANGED, Merged, MergedCell, rounds_text};
+mod notes;
+
+use crate::document::{Block, Cell, Column, Digits, Document, Missing, Table};
+use crate::merged::{CHANGED, Merged, rounds_text};
+use crate::notes::failed_proof;
 use crate::table_row::MISSED;
-use crate::{FLOOR, notes, run_notes, throughput, trips};
+use crate::{FLOOR, throughput};
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
@@ -18,7 +21,7 @@ use tripmeter_stats::median;
 use tripmeter_stats::order::fewest_for_upper_bound;
 use tripmeter_stats::rounds::ALPHA;
 
-/// Most payloads that find room.
+/// Payloads that fit into 80 columns.
 const MOST_PAYLOADS: usize = 3;
 /// Labels longer than this are broken.
 const LABEL_COLUMNS: usize = 26;
@@ -65,29 +68,11 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
         blocks.push(Block::Text("Nothing was measured.".to_owned()));
     }
     blocks.extend(page.facts());
-    let notes = page.notes(all_notes);
-    let notes = if all_notes { notes } else { folded(&notes) };
+    let notes = notes::notes(manifest, &subs, &metrics, all_notes);
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }
     Document { blocks }
-}
-
-/// Kinds of notes on messages that did not come as they should.
-const MISHAPS: [&str; 2] = ["timed out or failed", "lost or out of order"];
-
-/// One note for each kind: the note itself if it is alone, else their number and the first. Failures and losses are shown.
-fn folded(notes: &[Note]) -> Vec<Note> {
-    let fold = |group: &[Note]| {
-        let (kind, first) = (group[0].kind, &group[0].text);
-        if group.len() == 1 || group[0].severity == Severity::Error || MISHAPS.contains(&kind) {
-            return group.to_vec();
-        }
-        let first = first.strip_prefix(kind).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(first);
-        let text = format!("{} × {kind}: {first}; … (--notes)", group.len());
-        vec![Note { text, ..group[0].clone() }]
-    };
-    notes.chunk_by(|a, b| (a.severity, a.kind) == (b.severity, b.kind)).flat_map(fold).collect()
 }
 
 struct ScreenPage<'a> {
@@ -96,14 +81,14 @@ struct ScreenPage<'a> {
     metrics: &'a MetricTable,
 }
 
-/// What stands in one line: a sub-experiment at one offered load, at every payload.
+/// A line: a sub-experiment at one offered load, with all payloads.
 type LoadLine = (u32, u32);
 
 fn row(line: LoadLine, payload_bytes: u64) -> Row {
     Row { sub: line.0, payload_bytes, load: line.1 }
 }
 
-/// What figures of a payload are.
+/// Help of the columns of a payload: median and 99th percentile.
 const LATENCY_HELP: [&str; 2] = [
     "median; * fewer samples or messages than planned, or damaged ones, ~ the core-to-core latency changed, ! the rate was \
      missed, or the path proof failed",
@@ -204,7 +189,7 @@ impl<'a> ScreenPage<'a> {
         let get = |statistic| self.metrics.get(row(line, payload_bytes), &Stream::all(), figure, statistic);
         let merged = self.sub(line.0).payload(payload_bytes);
         let mark = if merged.star().is_empty() { merged.mark() } else { merged.star() };
-        let missed = self.is_missed(line, payload_bytes) || self.has_failed_proof(line);
+        let missed = self.is_missed(line, payload_bytes) || failed_proof(self.sub(line.0)).is_some();
         let mut p50 = Cell::of(get(Statistic::P50)).marked(with_missed(mark, missed));
         if matches!(p50, Cell::Missing(_)) && merged.cells.iter().any(|cell| cell.is_all_lost()) {
             let are_calls = self.planned(line).workload.is_call();
@@ -240,7 +225,7 @@ impl<'a> ScreenPage<'a> {
         let rows = lines.iter().map(|line| {
             let mut cells = vec![Cell::text(self.label(*line, &lines))];
             for payload_bytes in &payloads {
-                let missed = self.is_missed(*line, *payload_bytes) || self.has_failed_proof(*line);
+                let missed = self.is_missed(*line, *payload_bytes) || failed_proof(self.sub(line.0)).is_some();
                 let row = row(*line, *payload_bytes);
                 let star = if stars.contains(&row) { "*" } else { "" };
                 cells.extend([(Figure::ReceivedRate, star), (Figure::ReceivedBytes, "")].map(|(figure, mark)| {
@@ -262,10 +247,6 @@ impl<'a> ScreenPage<'a> {
         self.metrics.is_rate_missed(row(line, payload_bytes))
     }
 
-    fn has_failed_proof(&self, line: LoadLine) -> bool {
-        self.sub(line.0).proof().is_some_and(|(_, proof)| proof.verdict == Verdict::Failed)
-    }
-
     /// The geometric mean of a figure over payloads; infinite if there is none.
     fn level(&self, line: LoadLine, payloads: &[u64], figure: Figure, statistic: Statistic) -> f64 {
         let of = |payload_bytes: &u64| {
@@ -278,8 +259,8 @@ impl<'a> ScreenPage<'a> {
         self.floor(line).is_some_and(|floor| floor == line)
     }
 
-    /// The floor of a line: the same wait and touch; one with default settings is preferred, one whose path proof failed is
-    /// none.
+    /// The floor of a line: `shm` with the same wait and touch, and a path proof that did not fail. Default settings are
+    /// preferred.
     fn floor(&self, line: LoadLine) -> Option<LoadLine> {
         let own = self.planned(line);
         let fits = |sub: &Merged<'_>| {
@@ -289,7 +270,7 @@ impl<'a> ScreenPage<'a> {
                 && (planned.wait, planned.touch) == (own.wait, own.touch)
                 && !planned.workload.is_fan_out()
                 && !sub.same_process()
-                && notes::failed_proof(sub).is_none()
+                && failed_proof(sub).is_none()
                 && sub.results.iter().any(|result| !result.cells.is_empty())
         };
         let floors = (0..).zip(self.subs).filter(|(_, sub)| fits(sub));
@@ -297,8 +278,8 @@ impl<'a> ScreenPage<'a> {
         best.map(|(index, _)| (index, line.1))
     }
 
-    /// How many times the floor, by the median over rounds at each payload, and the geometric mean over payloads at which
-    /// neither missed its rate.
+    /// Ratio to the floor: the median over rounds at each payload, then the geometric mean over payloads. Payloads at which
+    /// either missed its rate are left out.
     fn distance(&self, line: LoadLine, payloads: &[u64], figure: fn(OfferedLoad) -> Figure) -> Option<f64> {
         let floor = self.floor(line)?;
         let ratio = |payload_bytes: &u64| {
@@ -378,44 +359,6 @@ impl<'a> ScreenPage<'a> {
         let verdicts: Vec<String> =
             verdicts.filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
         Some(Block::Text(format!("path proofs: {}", verdicts.join(", "))))
-    }
-
-    /// All notes, the gravest first; notes of one kind follow each other.
-    fn notes(&self, all_notes: bool) -> Vec<Note> {
-        let cells = || self.subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
-        let short = |sub: &Merged<'_>, cell: &MergedCell<'_>| {
-            let why = cell.shortfalls().join("; ");
-            (!why.is_empty()).then(|| format!("{} at {}: {why}", sub.planned.name, display_size(cell.payload_bytes)))
-        };
-        let all_lost = cells().filter_map(|(sub, cell)| notes::all_lost(sub, &cell));
-        let too_few = cells().filter_map(|(sub, cell)| short(sub, &cell));
-        let note = |severity, kind| move |text| Note::new(severity, kind, None, text);
-        let mut all = run_notes::outcomes(self.subs);
-        all.extend(all_lost.map(note(Severity::Error, "nothing came")));
-        all.extend(self.mishaps());
-        all.extend(too_few.map(note(Severity::Warning, trips::TOO_FEW)));
-        for note in run_notes::of_run(self.manifest, self.subs, self.metrics) {
-            // Losses are among the mishaps.
-            let is_grave = note.kind != run_notes::TRIALS || note.severity < Severity::Info;
-            let is_shown = is_grave && (all_notes || note.kind != run_notes::SENT_LATE);
-            if is_shown && note.kind != run_notes::HISTOGRAMS && all.iter().all(|known| known.text != note.text) {
-                all.push(note);
-            }
-        }
-        let kinds: Vec<&str> = all.iter().map(|note| note.kind).collect();
-        all.sort_by_key(|note| (note.severity, kinds.iter().position(|kind| *kind == note.kind)));
-        all
-    }
-
-    /// What happened to messages that did not arrive once, in order, in time and intact, and to calls that failed.
-    fn mishaps(&self) -> Vec<Note> {
-        let cells = self.subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
-        let note = |(sub, cell): (&Merged<'_>, MergedCell<'_>)| {
-            let are_calls = sub.planned.workload.is_call();
-            let kind = MISHAPS[usize::from(!are_calls)];
-            Some(Note::new(Severity::Warning, kind, None, notes::mishap_line(sub, &cell)?))
-        };
-        cells.filter_map(note).collect()
     }
 }
 
@@ -549,29 +492,6 @@ uds at 64k: 2 lost
     }
 
     #[test]
-    fn notes_of_one_kind_are_one_line_but_failures_and_losses() {
-        let mut manifest = fixture::manifest();
-        for name in ["a", "b", "c"] {
-            add(&mut manifest, name, "udp/loopback", &[1024]);
-            let trial = &mut result(&mut manifest, name, 1, &[(1024, 1000.0)]).cells[0].trials[0];
-            put(trial, &[(Figure::Lost, 1.0)]);
-        }
-        let failed = manifest.sub_experiments.last_mut().unwrap();
-        (failed.status, failed.error) = (RunStatus::Failed, Some("the follower ended".to_owned()));
-        let notes = |all| {
-            let document = screen(&manifest, all);
-            let Some(Block::Notes(notes)) = document.blocks.last().cloned() else { panic!() };
-            notes.into_iter().map(|note| note.text).collect::<Vec<_>>()
-        };
-        let lost = ["FAILED: c: the follower ended", "a at 1k: 1 lost", "b at 1k: 1 lost", "c at 1k: 1 lost"];
-        assert_eq!(notes(false), lost);
-        assert_eq!(notes(true), lost);
-        let left_out = |name: &str| Note::new(Severity::Info, "left out", None, format!("left out: {name}"));
-        let folded = folded(&["a", "b", "c"].map(left_out));
-        assert_eq!(folded.iter().map(|note| note.text.as_str()).collect::<Vec<_>>(), ["3 × left out: a; … (--notes)"]);
-    }
-
-    #[test]
     fn nothing_measured_is_said() {
         assert_eq!(text(&fixture::manifest()), "Nothing was measured.\n");
     }
@@ -627,14 +547,14 @@ uds at 64k: 2 lost
         let found: Vec<String> = rows(&manifest).iter().map(bars).collect();
         assert_eq!(
             found,
-            ["shm/ring 1.00 2.00 floor", "uds/stream 2.00 4.00 ×2.0", "mq/queue 5.00 10.0 ×5.0"],
+            ["shm/ring 1.00 2.00 floor", "uds/stream 2.00 4.00 ×2.00", "mq/queue 5.00 10.0 ×5.00"],
             "{found:?}"
         );
         fixture::trial_of(&mut manifest, 1).rate_missed = true;
         let found: Vec<String> = rows(&manifest).iter().map(bars).collect();
         assert_eq!(
             found,
-            ["shm/ring 1.00 2.00 floor", "mq/queue 5.00 10.0 ×5.0", "uds/stream !2.00 !4.00 -"],
+            ["shm/ring 1.00 2.00 floor", "mq/queue 5.00 10.0 ×5.00", "uds/stream !2.00 !4.00 -"],
             "{found:?}"
         );
         let csv = crate::render::csv(&table(&manifest));

@@ -18,7 +18,7 @@ use tripmeter_stats::rounds::{drift_of_rounds, modes_of_rounds};
 /// Figures that dropping a warm-up may change.
 const FIGURES: [&str; 3] = ["mean", "median", "p99"];
 
-/// Figures of which rounds are looked at, as notes name them.
+/// Figures whose rounds are audited, with their names in notes.
 const OF_ROUNDS: [(Figure, &str); 6] = [
     (Figure::RttHalf, "rtt_half"),
     (Figure::OneWay, "one_way"),
@@ -28,7 +28,7 @@ const OF_ROUNDS: [(Figure, &str); 6] = [
     (Figure::ServiceRtt, "service time of calls"),
 ];
 
-/// A note for each payload, load, topic and figure of which there is something to say.
+/// Notes on series with findings: one per payload, load, topic and figure.
 pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     (0..).zip(subs).flat_map(|(index, sub)| notes_of(index, sub, metrics)).collect()
 }
@@ -51,7 +51,7 @@ pub fn notes_of(index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Note
     notes
 }
 
-/// What these notes have in common.
+/// Kind of these notes.
 pub const KIND: &str = "samples in their order";
 
 /// One series of a figure.
@@ -98,7 +98,7 @@ fn named(sub: &Merged<'_>, row: Row, load: OfferedLoad, stream: &Stream, figure:
     }
 }
 
-/// What the medians of the rounds show apart from their middle.
+/// Modes and drift of the medians of the rounds.
 fn of_rounds(sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<String> {
     let place = place(sub, row);
     let mut lines = Vec::new();

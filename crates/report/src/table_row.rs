@@ -11,6 +11,7 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::{At, Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::trial::Trial;
 
@@ -114,9 +115,20 @@ impl<'a> TableRow<'a> {
         if self.trials().any(|(_, trial)| is(trial)) { mark } else { "" }
     }
 
-    /// Reasons why rounds have fewer trials of this payload than `planned`.
-    pub fn shortfalls(rows: &[Self], planned: usize) -> Vec<&'a str> {
+    /// Notes on rows: for each payload why it has fewer trials than planned, then those of each row.
+    pub fn notes(rows: &[Self], of_row: impl Fn(&Self) -> Vec<Note>) -> Vec<Note> {
+        let of_payload = |rows: &[Self]| {
+            let (first, size) = (rows[0], display_size(rows[0].row.payload_bytes));
+            let short = |why: &str| first.warning(format!("* {} at {size}: {why}", first.sub.planned.name));
+            Self::shortfalls(rows).into_iter().map(short).chain(rows.iter().flat_map(&of_row)).collect::<Vec<_>>()
+        };
+        rows.chunk_by(Self::is_same_payload).flat_map(of_payload).collect()
+    }
+
+    /// Reasons why rounds have fewer trials of this payload than planned.
+    fn shortfalls(rows: &[Self]) -> Vec<&'a str> {
         let Some(Self { sub, row, .. }) = rows.first() else { return Vec::new() };
+        let planned = sub.planned.workload.loads.len();
         let is_measured = |one: &&Self, round: u32| one.trials().any(|trial| trial.0 == round);
         let measured = |round| rows.iter().filter(|one| is_measured(one, round)).count();
         let short = sub.results.iter().filter(|result| measured(result.round) < planned);

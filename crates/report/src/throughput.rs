@@ -1,4 +1,4 @@
-//! The table of pattern `throughput`: what was offered, and what arrived of it.
+//! The table of pattern `throughput`: messages offered and received.
 
 use crate::columns;
 use crate::document::{Cell, Column, Digits, Note, Severity, Table};

@@ -345,7 +345,7 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
                 .map(|row| row.split(" 10.000 2.000 ").nth(1).unwrap_or(row).to_owned())
                 .collect()
         };
-        assert_eq!(distances("mq/queue"), ["×2.0 0 ok", "- 0 ok", "- 0 ok"], "{text}");
+        assert_eq!(distances("mq/queue"), ["×2.00 0 ok", "- 0 ok", "- 0 ok"], "{text}");
         assert!(rows_of(&text, "shm").iter().all(|row| row.ends_with("floor 0 ok")), "{text}");
     }
 

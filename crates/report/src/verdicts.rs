@@ -1,7 +1,7 @@
 //! Figures by address in tables, and comparisons of several runs with their verdicts.
 
-use crate::document::{Cell, Column, Digits, Note, Severity, Table};
-use crate::number::fixed;
+use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
+use crate::number::{TOO_SMALL, counted, fixed};
 use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Unit};
@@ -57,71 +57,170 @@ pub fn change_cell(share: Option<f64>) -> Cell {
     Cell::maybe(share.filter(|share| !share.is_nan()).map(|share| (share * 1e8).round() / 1e6 + 0.0))
 }
 
-/// A note of what only one side has.
-pub fn one_sided(names: &[String], what: &str, fails: bool) -> Option<Note> {
-    let (severity, begin) = if fails { (Severity::Error, "FAILED") } else { (Severity::Info, "not compared") };
-    let text = || format!("{begin}: {what}: {}", names.join(", "));
-    (!names.is_empty()).then(|| Note::new(severity, "of one side only", None, text()))
+/// Begins notes of what has no limit or was not measured.
+pub const NOT_CHECKED: &str = "not checked";
+/// Begins notes of what only one of two results has.
+pub const NOT_COMPARED: &str = "not compared";
+
+/// A note of what only one side has; it begins with `FAILED` if it fails, else with `kind`.
+pub fn of_one_side(text: &str, kind: &str, fails: bool) -> Note {
+    let (severity, begin) = if fails { (Severity::Error, "FAILED") } else { (Severity::Info, kind) };
+    Note::new(severity, "of one side only", None, format!("{begin}: {text}"))
 }
 
-/// What the columns mean, a line each.
-pub fn legend(question: &Question, sides: [&str; 2]) -> String {
-    let [reference, result] = sides;
-    let (estimate, unit) = match question.layout {
-        Layout::Paired => ("of pairs of runs", "pairs"),
-        Layout::Independent => ("of all pairs of runs", "runs of either side"),
+/// The same of sub-experiments, if there are any.
+pub fn lacking(names: &[String], what: &str, kind: &str, fails: bool) -> Option<Note> {
+    let text = || format!("{} {what}: {}", counted(names.len(), "sub-experiment"), names.join(", "));
+    (!names.is_empty()).then(|| of_one_side(&text(), kind, fails))
+}
+
+/// Stands for figures that there are limits of.
+pub const NOT_MEASURED: &str = "not measured";
+
+/// A note that fails a sub-experiment although its figures pass, if there is a reason.
+pub fn distrusted(name: &str, why: &Option<String>) -> Option<Note> {
+    let text = format!("FAILED: {name}: {}", why.as_ref()?);
+    Some(Note::new(Severity::Error, "not trusted", None, text))
+}
+
+/// A sub-experiment that was judged.
+pub struct JudgedRow<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// How many of its figures passed, and of how many.
+    pub passed: [usize; 2],
+    /// Its worst figure, and how bad that is.
+    pub worst: Option<(String, Cell)>,
+    /// Whether it passed.
+    pub is_good: bool,
+}
+
+/// A page of judged sub-experiments: tables of all figures, a row for each sub-experiment, notes and the verdict. `worst` and
+/// `change` are id and title of the columns of the worst figure.
+pub fn page<'a>(
+    details: impl Iterator<Item = Table>,
+    [worst, change]: [[&str; 2]; 2],
+    rows: impl Iterator<Item = JudgedRow<'a>>,
+    notes: Vec<Note>,
+    verdict: String,
+) -> Document {
+    let columns = vec![
+        Column::words("sub_experiment", "sub-experiment", ""),
+        Column { is_right: true, ..Column::words("passed", "passed", "") },
+        Column::words(worst[0], worst[1], ""),
+        Column::numbers(change[0], change[1], "", Digits::Change, ""),
+        Column::words("verdict", "verdict", ""),
+    ];
+    let row = |JudgedRow { name, passed: [passed, of], worst, is_good }: JudgedRow<'_>| {
+        let (figure, change) = worst.unwrap_or_else(|| (String::new(), Cell::text("")));
+        let verdict = Cell::text(if is_good { "passed" } else { "FAILED" });
+        (None, vec![Cell::text(name), Cell::text(format!("{passed}/{of}")), Cell::text(figure), change, verdict])
     };
+    let rows: Vec<_> = rows.map(row).collect();
+    let mut blocks: Vec<Block> = details.map(Block::Table).collect();
+    if !rows.is_empty() {
+        blocks.push(Block::Table(Table::new(String::new(), columns, rows)));
+    }
+    if !notes.is_empty() {
+        blocks.push(Block::Notes(notes));
+    }
+    blocks.push(Block::Text(verdict));
+    Document { blocks }
+}
+
+/// What the columns mean, a line each; `has_intervals` if the sides have theirs.
+pub fn legend(question: &Question, sides: [&str; 2], has_intervals: bool) -> String {
+    let [reference, result] = sides;
+    let (estimate, interval, unit) = match question.layout {
+        Layout::Paired => ("of pairs of runs", "below it: its interval, exact", "pairs"),
+        Layout::Independent => ("of all pairs of runs", "interval: exact", "runs of either side"),
+    };
+    let and_interval = if has_intervals { ", and its interval at 95 %" } else { "" };
     format!(
-        "{reference}, {result}: median over runs of the figure, times in µs, and its interval at 95 %. k = 1024 bytes.\n\
+        "{reference}, {result}: median over runs of the figure, times in µs{and_interval}. k = 1024 bytes.\n\
          ratio: {result} / {reference}, the Hodges-Lehmann estimate {estimate}.\n\
-         interval: exact, of ranks, as wide as the number of comparisons asks for.\n\
+         {interval}, of ranks, as wide as the number of comparisons asks for.\n\
          p: of no change beyond the margin, adjusted for the number of comparisons.\n\
          seen from: the smallest increase that so many {unit} show with a probability of {}; - = too few to show any, or 0 in a run.\n",
         percent(question.power)
     )
 }
 
-/// A row for each figure.
-pub fn table(title: &str, all: &[JudgedFigure], question: &Question, sides: [&str; 2]) -> Table {
+/// Rows of runs that are not in pairs, one for each figure.
+pub fn table(title: &str, all: &[JudgedFigure], sides: [&str; 2]) -> Table {
     let side = |side: &str| value_column(&format!("{}_ns", side.to_lowercase()), side);
-    let number = |id, title, digits| Column::numbers(id, title, "", digits, "");
-    let right = |id, title| Column { is_right: true, ..Column::words(id, title, "") };
-    let runs = if question.layout == Layout::Paired { "pairs" } else { "runs" };
     let columns = address_columns().into_iter().chain([
-        right("runs", runs),
+        Column { is_right: true, ..Column::words("runs", "runs", "") },
         side(sides[0]),
         side(sides[1]),
-        number("ratio", "ratio", Digits::Fixed(3)),
-        number("interval", "interval", Digits::Fixed(3)),
-        number("p", "p", Digits::PValue),
-        number("seen_from_percent", "seen from", Digits::Change),
-        Column::words("verdict", "verdict", ""),
+        Column::numbers("ratio", "ratio", "", Digits::Fixed(3), ""),
+        Column::numbers("interval", "interval", "", Digits::Fixed(3), ""),
     ]);
-    let rows = all.iter().map(|one| (None, row(one, question.layout)));
-    Table::new(title.to_owned(), columns.collect(), rows.collect())
+    let seen_from = Column::numbers("seen_from_percent", "seen from", "", Digits::Change, "");
+    let row = |one: &JudgedFigure| {
+        let runs = one.comparison.runs;
+        let cells = address_cells(&one.address).into_iter().chain([
+            Cell::text(format!("{}+{}", runs[0], runs[1])),
+            side_cell(one, 0, true),
+            side_cell(one, 1, true),
+            Cell::number(one.comparison.judged.ratio),
+            match one.comparison.judged.interval {
+                // From 0 to something, in some or all pairs of runs.
+                Some(Interval { low, high }) if high.is_infinite() => Cell::text(format!("{}..{high}", fixed(low, 3))),
+                interval => Cell::Range(bounded(interval)),
+            },
+        ]);
+        (None, cells.chain(verdict_cells(one, Cell::maybe(seen_from_percent(one)))).collect())
+    };
+    Table::new(title.to_owned(), columns.chain(verdict_columns(seen_from)).collect(), all.iter().map(row).collect())
 }
 
-fn row(one: &JudgedFigure, layout: Layout) -> Vec<Cell> {
-    let (comparison, judged) = (&one.comparison, &one.comparison.judged);
-    let verdict = if one.is_regressed() { "REGRESSED" } else { judged.verdict.name() };
-    let cells = address_cells(&one.address).into_iter().chain([
-        match layout {
-            Layout::Paired => Cell::text(comparison.runs[0].to_string()),
-            Layout::Independent => Cell::text(format!("{}+{}", comparison.runs[0], comparison.runs[1])),
-        },
-        side(one, 0),
-        side(one, 1),
-        Cell::number(judged.ratio),
-        match judged.interval {
-            // From 0 to something, in some or all pairs of runs.
-            Some(Interval { low, high }) if high.is_infinite() => Cell::text(format!("{}..{high}", fixed(low, 3))),
-            interval => Cell::Range(bounded(interval)),
-        },
-        Cell::number(judged.p_changed),
-        Cell::maybe(comparison.min_detectable_effect.map(|ratio| (ratio - 1.0) * 100.0)),
-        Cell::text(verdict),
+/// Rows of pairs of runs, one for each figure, in 80 columns: the ratio has its interval below, and the sides only if asked.
+pub fn table_of_pairs(all: &[JudgedFigure], sides: [&str; 2], has_intervals: bool) -> Table {
+    let pairs = all.first().map_or(0, |one| one.comparison.runs[0]);
+    let is_same = all.iter().all(|one| one.comparison.runs[0] == pairs);
+    let side = |side: &str| Column { unit: "", ..value_column(&format!("{}_ns", side.to_lowercase()), side) };
+    let columns = address_columns().into_iter().chain([
+        Column { is_right: true, ..Column::words("runs", "pairs", "") }.if_any(),
+        side(sides[0]),
+        side(sides[1]),
+        Column { is_right: true, ..Column::words("ratio", "ratio", "") },
     ]);
-    cells.collect()
+    let seen_from = Column { is_right: true, ..Column::words("seen_from_percent", "seen\nfrom %", "") };
+    let row = |one: &JudgedFigure| {
+        let seen_from = seen_from_percent(one)
+            .map_or("-".to_owned(), |percent| format!("{percent:+.*}", if percent < 1000.0 { 1 } else { 0 }));
+        let seen_from = Cell::text(seen_from);
+        let judged = &one.comparison.judged;
+        let interval = judged
+            .interval
+            .map_or(TOO_SMALL.to_owned(), |Interval { low, high }| format!("{}..{}", fixed(low, 3), fixed(high, 3)));
+        let cells = address_cells(&one.address).into_iter().chain([
+            Cell::text(if is_same { String::new() } else { one.comparison.runs[0].to_string() }),
+            side_cell(one, 0, has_intervals),
+            side_cell(one, 1, has_intervals),
+            Cell::text(format!("{}\n{interval}", fixed(judged.ratio, 3))),
+        ]);
+        (None, cells.chain(verdict_cells(one, seen_from)).collect())
+    };
+    let title =
+        if is_same { format!("{} of runs, times in µs", counted(pairs, "pair")) } else { "times in µs".to_owned() };
+    Table::new(title, columns.chain(verdict_columns(seen_from)).collect(), all.iter().map(row).collect())
+}
+
+fn verdict_columns(seen_from: Column) -> [Column; 3] {
+    [Column::numbers("p", "p", "", Digits::PValue, ""), seen_from, Column::words("verdict", "verdict", "")]
+}
+
+fn verdict_cells(one: &JudgedFigure, seen_from: Cell) -> [Cell; 3] {
+    let judged = &one.comparison.judged;
+    let verdict = if one.is_regressed() { "REGRESSED" } else { judged.verdict.name() };
+    [Cell::number(judged.p_changed), seen_from, Cell::text(verdict)]
+}
+
+/// The smallest increase that is seen, in per cent.
+fn seen_from_percent(one: &JudgedFigure) -> Option<f64> {
+    one.comparison.min_detectable_effect.map(|ratio| (ratio - 1.0) * 100.0)
 }
 
 /// An interval; without bounds if there are too few runs for one.
@@ -129,10 +228,10 @@ fn bounded(interval: Option<Interval>) -> Interval {
     interval.unwrap_or(Interval::UNBOUNDED)
 }
 
-/// The figure of a side with its interval.
-fn side(one: &JudgedFigure, side: usize) -> Cell {
-    let interval = bounded(one.comparison.side_intervals[side]);
-    with_interval(one.address.figure, Some(one.comparison.sides[side]), Some(interval))
+/// The figure of a side.
+fn side_cell(one: &JudgedFigure, side: usize, has_interval: bool) -> Cell {
+    let interval = has_interval.then(|| bounded(one.comparison.side_intervals[side]));
+    with_interval(one.address.figure, Some(one.comparison.sides[side]), interval)
 }
 
 /// Verdict counts, false discovery rate, minimum detectable effect.

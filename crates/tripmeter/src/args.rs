@@ -3,6 +3,7 @@
 mod ab;
 mod doctor;
 mod eprosima;
+mod experiment;
 mod iceperf;
 mod machine;
 mod measure;
@@ -17,11 +18,12 @@ pub use eprosima::{
     CompareSubexperimentsArgs, DetermineRequirementsArgs, EprosimaArgs, EprosimaCheckArgs, EprosimaCommand,
     EprosimaCompareArgs, EprosimaHistoryArgs, JobArgs, ProcessArgs, PruneArgs,
 };
+pub use experiment::{ExperimentArgs, Written};
 pub use iceperf::{Benchmark, IceperfArgs, IceperfCommand, IceperfLeaderArgs, Technology};
 pub use machine::{CompletionsArgs, InstallArgs, ListArgs, ManArgs};
 pub use measure::{
-    AllowedArgs, CallArgs, Cpu, ExperimentArgs, FollowArgs, LoggerArgs, MeasuringArgs, OutputArgs, PingArgs,
-    PluginArgs, PublishArgs, ReplayArgs, RunArgs, RunningArgs, ShownArgs, ThroughputArgs, Written,
+    AllowedArgs, CallArgs, Cpu, FollowArgs, LoggerArgs, MeasuringArgs, OutputArgs, PingArgs, PluginArgs, PublishArgs,
+    ReplayArgs, RunArgs, RunningArgs, ShownArgs, ThroughputArgs,
 };
 pub use results::{ExportArgs, ExportFormat, ShowArgs, TableFormat};
 pub use selftest::{BareArgs, SelftestArgs};
@@ -106,12 +108,15 @@ impl FromStr for Share {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number.trim_end(), 100.0));
-        match number.parse::<f64>().map(|number| number / unit) {
-            Ok(share) if (0.0..1.0).contains(&share) => Ok(Self(share)),
-            _ => Err("write a share from 0 to below 1, as 2% or 0.02".to_owned()),
-        }
+        let share = number_or_percent(text).filter(|share| (0.0..1.0).contains(share));
+        share.map(Self).ok_or("write a share from 0 to below 1, as 2% or 0.02".to_owned())
     }
+}
+
+/// `0.02` and `2%` as 0.02; `None` if it is neither.
+fn number_or_percent(text: &str) -> Option<f64> {
+    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number.trim_end(), 100.0));
+    number.parse::<f64>().ok().map(|number| number / unit)
 }
 
 /// A parser of these words, which are all words of `T`.
@@ -181,6 +186,15 @@ mod tests {
                 let meaning = meanings.entry(short).or_insert_with(|| long.to_owned());
                 assert_eq!(meaning, long, "-{short} of {name}");
             }
+        }
+    }
+
+    #[test]
+    fn flags_without_meaning_are_not_offered() {
+        for (command, flags) in [("replay", &["--payloads", "--samples"][..]), ("logger", &["--touch"])] {
+            let mut found = self::command().find_subcommand(command).unwrap().clone();
+            let help = found.render_long_help().to_string();
+            assert!(help.contains("--warmup") && flags.iter().all(|flag| !help.contains(flag)), "{command}: {help}");
         }
     }
 

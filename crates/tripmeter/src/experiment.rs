@@ -9,7 +9,7 @@ use tripmeter_engine::os::stranger_at;
 use tripmeter_engine::parquet;
 use tripmeter_engine::registry::{Prober, Registry};
 use tripmeter_engine::resolve::{Unavailable, fits_recording, resolve};
-use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile};
+use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, WrittenRecording};
 use tripmeter_model::plan::Plan;
 use tripmeter_model::recording::Recording;
 use tripmeter_model::transport::Selector;
@@ -75,7 +75,8 @@ fn search_folders(program: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// A folder of transports that nobody has named, without links, unless it or one of them may be somebody else's.
+/// The canonical path of a usual folder of transports; an error if another user could write to it or to a plugin
+/// in it, or a plugin is a link.
 fn trusted(folder: &Path, program: &Path) -> io::Result<PathBuf> {
     let folder = folder.canonicalize()?;
     let check = |path: &Path| stranger_at(path, program)?.map_or(Ok(()), |why| Err(io::Error::other(why)));
@@ -105,21 +106,17 @@ pub fn data_folder() -> Option<PathBuf> {
     given("XDG_DATA_HOME").or_else(home).map(|folder| folder.join("tripmeter"))
 }
 
-/// Puts file or preset and flags together, and resolves them. A recording is read by `open`, once all else of the flags
-/// makes sense.
+/// Puts file or preset and flags together, and resolves them. A recording is read by `open` at the speed asked for, once all
+/// else makes sense.
 pub fn plan(
     args: &ExperimentArgs,
     registry: &Registry,
-    open: impl FnOnce(&Path) -> Result<Recording, CliError>,
+    open: impl FnOnce(&Path, f64) -> Result<Recording, CliError>,
 ) -> Result<Plan, CliError> {
     let (mut experiment, source, unavailable) = flagged(args, registry)?;
-    if let Some((file, _)) = &args.recording {
-        let parts = experiment.sub_experiments.iter().map(|entry| entry.common().or(&experiment.common()));
-        parts
-            .chain([experiment.common()])
-            .try_for_each(|common| fits_recording(&common))
-            .map_err(|problem| CliError::new(problem.exit_code(), problem.to_string()))?;
-        experiment.recording = Some(open(file)?);
+    if let Some(WrittenRecording { file, speed }) = experiment.written_recording.clone() {
+        check_recording(&experiment)?;
+        experiment.recording = Some(open(&file, speed.unwrap_or(1.0))?);
     }
     let mut plan = resolve(&experiment, &source, unavailable, registry)
         .map_err(|error| of_the_file(args, error.into(), registry))?;
@@ -131,6 +128,16 @@ pub fn plan(
         plan.sub_experiments.iter_mut().for_each(|sub_experiment| sub_experiment.follower_cpus.clear());
     }
     Ok(plan)
+}
+
+/// Refuses settings that a recording determines itself.
+fn check_recording(experiment: &Experiment) -> Result<(), CliError> {
+    let whole = experiment.common();
+    let parts = experiment.sub_experiments.iter().map(|entry| entry.common().or(&whole));
+    parts
+        .chain([whole.clone()])
+        .try_for_each(|common| fits_recording(&common))
+        .map_err(|problem| CliError::new(problem.exit_code(), problem.to_string()))
 }
 
 /// File or preset with the flags put into it, where it comes from, and what becomes of transports that are not here.
@@ -145,7 +152,7 @@ fn flagged(args: &ExperimentArgs, registry: &Registry) -> Result<(Experiment, St
     }
     apply(&mut experiment, args);
     if let Some(file) = &args.profile {
-        experiment.settings.insert("profile".to_owned(), profile(file)?);
+        experiment.settings.insert("profile".to_owned(), absolute("profile", file)?);
     }
     Ok((experiment, source, unavailable))
 }
@@ -168,19 +175,21 @@ fn no_experiments(transports: &[String], registry: &Registry) -> Result<(), CliE
 /// The experiment as a file: a preset or file to which no flag adds anything stays as it is.
 ///
 /// # Errors
-/// If it cannot be read, or what is measured is a recording, which files do not name.
+/// If it cannot be read.
 pub fn text(args: &ExperimentArgs) -> Result<String, CliError> {
-    if args.recording.is_some() {
-        let text = "experiment files name no recordings, so this one cannot be printed; leave --print out";
-        return Err(CliError::new(exit::USAGE, text));
-    }
     if [args.measuring.leader_cpu, args.measuring.follower_cpu].contains(&Some(Cpu::Any)) {
         let text = "experiment files name CPUs and cannot leave one to the kernel, so this one cannot be printed; leave \
                     `none` out";
         return Err(CliError::new(exit::USAGE, text));
     }
     let registry = registry(&PluginArgs::default(), &program()?)?;
-    let (experiment, source, unavailable) = flagged(args, &registry)?;
+    let (mut experiment, source, unavailable) = flagged(args, &registry)?;
+    if experiment.written_recording.is_some() {
+        check_recording(&experiment)?;
+    }
+    if let (Some(written), Some(_)) = (&mut experiment.written_recording, &args.recording) {
+        written.file = absolute("recording", &written.file)?.into();
+    }
     match resolve(&experiment, &source, unavailable, &registry) {
         // Another machine may have what is missing here.
         Err(error) if error.exit_code() != exit::UNAVAILABLE => return Err(of_the_file(args, error.into(), &registry)),
@@ -198,10 +207,10 @@ pub fn text(args: &ExperimentArgs) -> Result<String, CliError> {
     }
 }
 
-/// The path of a profile as leader and follower can open it, wherever they were started.
-fn profile(file: &Path) -> Result<String, CliError> {
+/// The path of a file as every process can open it, wherever it was started; `what` names it in errors.
+fn absolute(what: &str, file: &Path) -> Result<String, CliError> {
     let cannot =
-        |why: &str| CliError::new(exit::NO_INPUT, format!("profile '{}' cannot be read: {why}", file.display()));
+        |why: &str| CliError::new(exit::NO_INPUT, format!("{what} '{}' cannot be read: {why}", file.display()));
     let path = std::fs::canonicalize(file).map_err(|error| cannot(&error.to_string()))?;
     if !path.is_file() {
         return Err(cannot("it is not a file"));
@@ -321,6 +330,7 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
         let ranges = entries.chain([&mut experiment.samples_above]).flatten().flatten();
         ranges.for_each(|range| range.samples = range.samples.min(most));
     }
+    put(&mut experiment.written_recording, &args.recording);
     put(&mut experiment.rounds, &args.rounds);
     put(&mut experiment.cpus, &args.cpus);
     put(&mut experiment.seed, &measuring.seed);

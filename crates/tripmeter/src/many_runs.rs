@@ -51,8 +51,8 @@ impl ManyRuns<'_> {
     /// Makes the runs that are not there yet.
     ///
     /// # Errors
-    /// If the experiment is wrong, the folder holds runs of another one or is used by another command, or a run measured
-    /// nothing at all.
+    /// If the experiment has several rounds, the folder has runs of another experiment or is locked by another command, or a
+    /// run measured nothing.
     pub fn make(&self) -> Result<RunsOutcome, CliError> {
         if self.prepared.plan.rounds > 1 {
             return Err(CliError::new(
@@ -158,7 +158,7 @@ impl RunSeries<'_> {
     }
 }
 
-/// Removes what a killed run left; only what is one.
+/// Removes the folder of a killed run; refuses anything else.
 pub fn remove_unfinished(folder: &Path) -> Result<(), CliError> {
     let Ok(metadata) = folder.symlink_metadata() else { return Ok(()) };
     let failed =

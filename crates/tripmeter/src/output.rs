@@ -45,7 +45,7 @@ fn write(text: &str) -> Result<(), CliError> {
     }
 }
 
-/// Writes a line to standard error; whatever would make it another one is escaped.
+/// Writes a line to standard error; control characters are escaped.
 pub fn say(text: &str) {
     // There is nowhere left to report a failure.
     let _ = writeln!(std::io::stderr(), "{}", line(text));

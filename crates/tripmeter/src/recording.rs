@@ -1,7 +1,7 @@
-//! `--from-recording`: from an MCAP file to the schedule that the engine plays.
+//! `tripmeter replay`: from an MCAP file to the schedule that the engine plays.
 //!
-//! The file is read once, from begin to end, and is not kept: memory is that of its largest record (a message or an
-//! attachment) and of the names of its channels. The schedule goes to a temporary folder, 16 bytes for each message.
+//! The file is read once, from begin to end. Memory holds its largest record (a message or an attachment) and the names of
+//! its channels. The schedule goes to a temporary folder, 16 bytes per message.
 
 mod scan;
 mod schedule;

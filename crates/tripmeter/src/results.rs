@@ -1,4 +1,4 @@
-//! Results folders that are judged: one, one of its rounds, or many.
+//! Results folders to judge: one, one of its rounds, or many.
 
 use crate::commands::show;
 use crate::database::Contents;
@@ -28,18 +28,26 @@ pub struct NamedFolder {
 /// # Errors
 /// If it has no manifest, or one that is wrong.
 pub fn open(path: &Path, allows_damage: bool) -> Result<JudgedResults, CliError> {
+    let (folder, round) = with_manifest(path);
+    let results = JudgedResults { manifest: show::read(&folder)?, allows_damage };
+    Ok(match round {
+        Some(round) => results.of_round(round),
+        None => results,
+    })
+}
+
+/// The folder whose manifest is of this path, and the number of the round if it is a round of that folder.
+pub fn with_manifest(path: &Path) -> (PathBuf, Option<u32>) {
     // However it is spelled: as `.`, or by a link.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let last = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    match (round_of(&last), real.parent()) {
-        (Some(round), Some(parent)) if !is_results(path) && is_results(parent) => {
-            Ok(JudgedResults { manifest: show::read(parent)?, allows_damage }.of_round(round))
-        }
-        _ => Ok(JudgedResults { manifest: show::read(path)?, allows_damage }),
+    let round = real.file_name().and_then(|name| round_of(&name.to_string_lossy()));
+    match (round, real.parent()) {
+        (Some(round), Some(parent)) if !is_results(path) && is_results(parent) => (parent.to_owned(), Some(round)),
+        _ => (path.to_owned(), None),
     }
 }
 
-/// The same, if anything of it can be judged: it is not measured any more.
+/// Reads a results folder; `None`, and a note, if it is still being measured.
 pub fn open_finished(folder: &NamedFolder, allows_damage: bool) -> Result<Option<JudgedResults>, CliError> {
     let results = open(&folder.path, allows_damage)?;
     if results.is_running() {
@@ -49,17 +57,17 @@ pub fn open_finished(folder: &NamedFolder, allows_damage: bool) -> Result<Option
     Ok(Some(results))
 }
 
-/// Whether a folder has a manifest; also one that cannot be read, or is a link.
+/// Whether a folder has a manifest, readable or not, or a link to one.
 pub fn is_results(folder: &Path) -> bool {
     folder.join(MANIFEST).symlink_metadata().is_ok()
 }
 
 /// The number of a round's folder: `round-02`.
-fn round_of(name: &str) -> Option<u32> {
+pub fn round_of(name: &str) -> Option<u32> {
     name.strip_prefix("round-")?.parse().ok().filter(|round| *round > 0)
 }
 
-/// Each results folder, and the results folders in other folders, oldest first. One note names what else is in them.
+/// The results folders given, and those in other folders given, oldest first. One note names everything else there.
 ///
 /// # Errors
 /// If one is no folder, or has no results folder in it.
@@ -85,12 +93,17 @@ fn of_database(folder: &Path) -> Result<Vec<NamedFolder>, CliError> {
         return Err(CliError::new(exit::DATA, text));
     }
     let files = contents.others.into_iter().filter(|name| !is_hidden(name));
-    let strays: Vec<String> = files.chain(others).map(|name| format!("'{}'", printable::line(&name))).collect();
-    if !strays.is_empty() {
-        output::say(&format!("note: ignored in '{}': {}", folder.display(), listed(&strays)));
-    }
+    note_ignored(folder, files.chain(others));
     let named = |name: String| NamedFolder { path: folder.join(&name), name: printable::line(&name).into_owned() };
     Ok(ours.into_iter().map(named).collect())
+}
+
+/// Notes in one line what is ignored in a folder, if anything is.
+pub fn note_ignored(folder: &Path, names: impl Iterator<Item = String>) {
+    let names: Vec<String> = names.map(|name| format!("'{}'", printable::line(&name))).collect();
+    if !names.is_empty() {
+        output::say(&format!("note: ignored in '{}': {}", folder.display(), listed(&names)));
+    }
 }
 
 /// The first few names, and how many more there are.
@@ -102,7 +115,7 @@ pub fn listed(names: &[String]) -> String {
     names[..names.len().min(NAMES_IN_A_NOTE)].join(", ") + &more
 }
 
-/// The figures that were asked for, which these results must have together.
+/// The figures that were asked for; each must be in one of the results.
 ///
 /// # Errors
 /// If there is no such figure, or it cannot be judged.
@@ -112,7 +125,7 @@ pub fn selection(names: &[String], results: &[&JudgedResults]) -> Result<Selecti
     selection.map_err(|why| CliError::new(exit::USAGE, format!("{why} (--figures)")))
 }
 
-/// Notes of what is not trusted, and left out.
+/// Prints a note per sub-experiment that is left out because it is not trusted.
 pub fn note_left_out(name: &str, results: &JudgedResults) {
     for line in results.left_out() {
         output::say(&format!("note: left out of '{name}': {line}"));

@@ -23,8 +23,8 @@ struct Shapes {
     points: SampleSeries,
 }
 
-/// Draws the round trips, or calls of a logger, of each payload of a results folder whose samples are there:
-/// `<place>/<name>/histogram_<bytes>` and `series_<bytes>`, with rounds in `<place>/round-01`. Returns the files.
+/// Draws `<place>/<name>/histogram_<bytes>` and `series_<bytes>` of each payload with samples of round trips or calls of a
+/// logger. Rounds go to `<place>/round-01`. Returns the files.
 ///
 /// # Errors
 /// If samples are wrong, or a file cannot be written.

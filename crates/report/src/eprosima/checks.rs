@@ -1,40 +1,26 @@
 //! An experiment against its requirements, as text.
 
 use super::comparison::{bytes_column, micros_column};
-use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
+use crate::document::{Cell, Column, Digits, Document, Missing, Table};
 use crate::number::counted;
+use crate::verdicts::{JudgedRow, NOT_CHECKED, NOT_MEASURED, distrusted, lacking, page};
 use tripmeter_eprosima::check::CheckRow;
 use tripmeter_eprosima::verdict::{ExperimentCheck, SubExperimentCheck};
 
 /// A row for each sub-experiment with its worst check, before it every check if `detailed`, and below it what was not
 /// checked and the verdict.
 pub fn checks(check: &ExperimentCheck, detailed: bool) -> Document {
-    let details = check.checked.iter().filter(|_| detailed).map(details);
-    let mut blocks: Vec<Block> = details.map(Block::Table).collect();
-    if !check.checked.is_empty() {
-        let columns = vec![
-            Column::words("sub_experiment", "sub-experiment", ""),
-            Column { is_right: true, ..Column::words("passed", "passed", "") },
-            Column::words("worst_check", "worst check", ""),
-            Column::numbers("from_limit_percent", "from limit", "", Digits::Change, ""),
-            Column::words("verdict", "verdict", ""),
-        ];
-        let rows = check.checked.iter().map(|one| (None, row(one)));
-        blocks.push(Block::Table(Table::new(String::new(), columns, rows.collect())));
-    }
-    let distrusted = check.checked.iter().filter_map(|one| {
-        let text = format!("FAILED: {}: {}", one.name, one.distrust.as_ref()?);
-        Some(Note::new(Severity::Error, "not trusted", None, text))
-    });
-    let notes: Vec<Note> = distrusted
-        .chain(one_sided(&check.without_requirements, "without requirements"))
-        .chain(one_sided(&check.not_measured, "with requirements but not measured"))
-        .collect();
-    if !notes.is_empty() {
-        blocks.push(Block::Notes(notes));
-    }
-    blocks.push(Block::Text(verdict(check)));
-    Document { blocks }
+    let distrusted = check.checked.iter().filter_map(|one| distrusted(&one.name, &one.distrust));
+    page(
+        check.checked.iter().filter(|_| detailed).map(details),
+        [["worst_check", "worst check"], ["from_limit_percent", "from limit"]],
+        check.checked.iter().map(row),
+        distrusted
+            .chain(lacking(&check.without_requirements, "without requirements", NOT_CHECKED, false))
+            .chain(lacking(&check.not_measured, "with requirements but not measured", NOT_CHECKED, false))
+            .collect(),
+        verdict(check),
+    )
 }
 
 fn details(check: &SubExperimentCheck) -> Table {
@@ -61,18 +47,14 @@ fn details(check: &SubExperimentCheck) -> Table {
     Table::new(check.name.clone(), columns, check.report.rows.iter().map(row).collect())
 }
 
-/// Stands for figures that there are limits of.
-const NOT_MEASURED: &str = "not measured";
-
-fn row(check: &SubExperimentCheck) -> Vec<Cell> {
-    let worst = check.worst().map(|row| format!("{} of {} bytes", row.check.column(), row.bytes)).unwrap_or_default();
-    vec![
-        Cell::text(&check.name),
-        Cell::text(format!("{}/{}", check.passed_checks(), check.report.rows.len())),
-        Cell::text(worst),
-        check.worst().map_or(Cell::text(""), distance),
-        Cell::text(if check.passed() { "passed" } else { "FAILED" }),
-    ]
+fn row(check: &SubExperimentCheck) -> JudgedRow<'_> {
+    let name = |row: &CheckRow| format!("{} of {} bytes", row.check.column(), row.bytes);
+    JudgedRow {
+        name: &check.name,
+        passed: [check.passed_checks(), check.report.rows.len()],
+        worst: check.worst().map(|row| (name(row), distance(row))),
+        is_good: check.passed(),
+    }
 }
 
 /// Per cent beyond the limit.
@@ -82,11 +64,6 @@ fn distance(row: &CheckRow) -> Cell {
         Some(percent) if percent.is_nan() => Cell::Missing(Missing::NotMeasured),
         Some(percent) => Cell::number(percent + 0.0),
     }
-}
-
-fn one_sided(names: &[String], what: &str) -> Option<Note> {
-    let text = || format!("not checked: {} {what}: {}", counted(names.len(), "sub-experiment"), names.join(", "));
-    (!names.is_empty()).then(|| Note::new(Severity::Info, "of one side only", None, text()))
 }
 
 fn verdict(check: &ExperimentCheck) -> String {

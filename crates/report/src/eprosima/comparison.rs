@@ -1,7 +1,8 @@
 //! An experiment against a reference, as text and as a file.
 
-use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
+use crate::document::{Cell, Column, Digits, Document, Missing, Note, Table};
 use crate::number::counted;
+use crate::verdicts::{JudgedRow, NOT_COMPARED, distrusted, lacking, of_one_side, page};
 use tripmeter_eprosima::comparison::{Compared, Outcome};
 use tripmeter_eprosima::summary::{COLUMNS, Summary};
 
@@ -49,36 +50,22 @@ impl ExperimentComparison {
 /// A row for each sub-experiment with the figure that increased most, and the verdict; before it every comparison if
 /// `detailed`.
 pub fn comparison(comparison: &ExperimentComparison, threshold: f64, detailed: bool) -> Document {
-    let details = comparison.both.iter().filter(|_| detailed).map(details);
-    let mut blocks: Vec<Block> = details.map(Block::Table).collect();
-    if !comparison.both.is_empty() {
-        let columns = vec![
-            Column::words("sub_experiment", "sub-experiment", ""),
-            Column { is_right: true, ..Column::words("passed", "passed", "") },
-            Column::words("largest_increase", "largest increase", ""),
-            Column::numbers("increase_percent", "increase", "", Digits::Change, ""),
-            Column::words("verdict", "verdict", ""),
-        ];
-        let rows = comparison.both.iter().map(|one| (None, row(one)));
-        blocks.push(Block::Table(Table::new(String::new(), columns, rows.collect())));
-    }
-    let notes: Vec<Note> = comparison
-        .both
-        .iter()
-        .flat_map(notes)
-        .chain(one_sided(&comparison.missing, "missing in the results", true))
-        .chain(one_sided(&comparison.new, "only in the results", false))
-        .collect();
-    if !notes.is_empty() {
-        blocks.push(Block::Notes(notes));
-    }
     let passed = comparison.both.iter().filter(|one| one.passed()).count();
     let all = comparison.both.len() + comparison.missing.len();
     let most = percent(threshold);
-    blocks.push(Block::Text(format!(
-        "{passed}/{all} comparisons passed: at most {most:+} % for Min, Median, Max and 99%"
-    )));
-    Document { blocks }
+    page(
+        comparison.both.iter().filter(|_| detailed).map(details),
+        [["largest_increase", "largest increase"], ["increase_percent", "increase"]],
+        comparison.both.iter().map(row),
+        comparison
+            .both
+            .iter()
+            .flat_map(notes)
+            .chain(lacking(&comparison.missing, "missing in the results", NOT_COMPARED, true))
+            .chain(lacking(&comparison.new, "only in the results", NOT_COMPARED, false))
+            .collect(),
+        format!("{passed}/{all} comparisons passed: at most {most:+} % for Min, Median, Max and 99%"),
+    )
 }
 
 /// The share in percent, without the noise of binary fractions.
@@ -120,19 +107,16 @@ pub(super) fn micros_column(id: &str, title: &str) -> Column {
     Column { divisor: 1.0, ..Column::numbers(id, title, "µs", Digits::Numpy(3), "") }
 }
 
-fn row(comparison: &SubExperimentComparison) -> Vec<Cell> {
+fn row(comparison: &SubExperimentComparison) -> JudgedRow<'_> {
     let on_both = comparison.compared.iter().filter(|one| one.percent().is_some());
     let order = |one: &&Compared| one.percent().filter(|percent| !percent.is_nan()).unwrap_or(f64::NEG_INFINITY);
     let worst = on_both.max_by(|a, b| order(a).total_cmp(&order(b)));
-    let verdict = if comparison.passed() { "passed" } else { "FAILED" };
-    let passed = comparison.count(Outcome::Passed);
-    vec![
-        Cell::text(&comparison.name),
-        Cell::text(format!("{passed}/{}", comparison.compared.len() - comparison.count(Outcome::New))),
-        Cell::text(worst.map(|one| format!("{} of {} bytes", one.figure.column(), one.bytes)).unwrap_or_default()),
-        worst.map_or(Cell::text(""), increase),
-        Cell::text(verdict),
-    ]
+    JudgedRow {
+        name: &comparison.name,
+        passed: [comparison.count(Outcome::Passed), comparison.compared.len() - comparison.count(Outcome::New)],
+        worst: worst.map(|one| (format!("{} of {} bytes", one.figure.column(), one.bytes), increase(one))),
+        is_good: comparison.passed(),
+    }
 }
 
 fn increase(one: &Compared) -> Cell {
@@ -147,28 +131,16 @@ fn notes(comparison: &SubExperimentComparison) -> Vec<Note> {
         of_first.map(|one| one.bytes.text()).collect()
     };
     let name = &comparison.name;
-    let distrust = comparison.distrust.iter().map(|distrust| format!("FAILED: {name}: {distrust}"));
-    let mut notes: Vec<Note> = distrust.map(|text| Note::new(Severity::Error, "not trusted", None, text)).collect();
+    let mut notes: Vec<Note> = distrusted(name, &comparison.distrust).into_iter().collect();
     let kinds = [(Outcome::Missing, "missing in the results", true), (Outcome::New, "only in the results", false)];
     for (outcome, what, fails) in kinds {
         let payloads = payloads(outcome);
         if !payloads.is_empty() {
             let (count, list) = (counted(payloads.len(), "payload"), payloads.join(", "));
-            notes.push(lacking(format!("{name}: {count} {what}: {list} bytes"), fails));
+            notes.push(of_one_side(&format!("{name}: {count} {what}: {list} bytes"), NOT_COMPARED, fails));
         }
     }
     notes
-}
-
-fn lacking(text: String, fails: bool) -> Note {
-    let (severity, verdict) = if fails { (Severity::Error, "FAILED") } else { (Severity::Info, "not compared") };
-    Note::new(severity, "of one side only", None, format!("{verdict}: {text}"))
-}
-
-/// A note of the sub-experiments that one side lacks.
-fn one_sided(names: &[String], what: &str, fails: bool) -> Option<Note> {
-    let text = || format!("{} {what}: {}", counted(names.len(), "sub-experiment"), names.join(", "));
-    (!names.is_empty()).then(|| lacking(text(), fails))
 }
 
 /// The summaries of two sides, payload by payload.

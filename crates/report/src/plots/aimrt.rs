@@ -1,8 +1,8 @@
-//! The plots that AimRT publishes of its benchmarks, for the results of patterns `channel`, `rpc` and `log`: averages over
-//! payloads, and over topics or clients; calls per second over payloads.
+//! Plots as AimRT publishes them, for results of patterns `channel`, `rpc` and `log`: average latency over payloads, topics
+//! or clients, and calls per second over payloads.
 //!
-//! Every figure is the one of the table `aimrt`. A picture is of one way of measuring: figures of different rates, modes,
-//! numbers of topics or clients share one only where these are its horizontal axis.
+//! Figures are those of the table `aimrt`. Each plot has one rate, mode, and number of topics or clients, unless that number
+//! is its horizontal axis.
 //!
 //! # Source
 //! AimRT, performance test.
@@ -26,7 +26,7 @@ use tripmeter_stats::rounds::figure_over_rounds;
 /// The results of one experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedResults<'a> {
-    /// Their name, which lines have beside that of the transport where there are several.
+    /// Name of the results; lines have it beside the transport's if there are several.
     pub name: &'a str,
     /// What was measured.
     pub manifest: &'a Manifest,
@@ -210,7 +210,7 @@ const LOG: Plot = Plot {
 };
 
 impl Plot {
-    /// A picture for each way of measuring and each value of what is not on its axis.
+    /// One plot per way of measuring, and per value of the parameter that is not on the axis.
     fn plots(&self, figures: &[PlottedValue], over: Over, names: &[&str]) -> Vec<Chart> {
         let fixed = |figure: &PlottedValue| match over {
             Over::Payloads => u64::from(figure.links),
@@ -282,7 +282,7 @@ fn capitalised(word: &str) -> String {
     word[..1].to_uppercase() + &word[1..]
 }
 
-/// A line for each transport, in the order of appearance, and rings around what is not of the rate that was asked for.
+/// One line per transport, in order of appearance, with rings around points that missed their rate.
 fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) -> Vec<Line> {
     let plain =
         |figure: &PlottedValue| (figure.folder, figure.transport.clone(), figure.factors.clone(), String::new());

@@ -3,7 +3,7 @@
 use super::{Options, Picture, PlotError, layout, render};
 use serde::Serialize;
 
-/// A chart: titles, two axes, and what is drawn between them, in this order: bars, bands, lines, marks.
+/// A chart: titles, two axes, and between them, in this order, bars, bands, lines and marks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Chart {
     /// The name of its file, without an extension.

@@ -83,6 +83,9 @@ pub struct AbArgs {
     /// Print the verdicts as JSON
     #[arg(long)]
     pub json: bool,
+    /// Print confidence intervals of A and B below their figures
+    #[arg(long)]
+    pub intervals: bool,
     /// No progress on standard error
     ///
     /// Without `-o` or `--json`, the last line of standard output is the results folder.

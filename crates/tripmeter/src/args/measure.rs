@@ -1,12 +1,12 @@
-//! Arguments of the commands that measure: `run`, a command for each pattern, and `follow`.
+//! Arguments of the commands that measure: `run`, a command for each pattern, and `follow`. What they ask for is in
+//! [`super::experiment`].
 
 use super::{words, words_of};
-use clap::Args;
+use clap::{Arg, Args};
 use std::path::PathBuf;
 use std::str::FromStr;
-use tripmeter_model::experiment::{Common, Mode};
 use tripmeter_model::plan::{Daemons, Raw, Streams};
-use tripmeter_model::{Pattern, Touch, Wait};
+use tripmeter_model::{Touch, Wait};
 
 /// Exit codes of all commands that measure.
 const CODES: &str = "Exit codes: 0 good, 1 refused by --strict, 64 wrong usage, 65 wrong data, 66 no
@@ -194,8 +194,15 @@ pub struct ThroughputArgs {
     pub running: RunningArgs,
 }
 
+/// Hides flags of all measuring commands that have no meaning for one of them; they are refused with the reason.
+fn hidden(argument: Arg, flags: &[&str]) -> Arg {
+    let is_hidden = flags.contains(&argument.get_id().as_str());
+    if is_hidden { argument.hide(true) } else { argument }
+}
+
 /// Publish a recording again, at its times and sizes
 #[derive(Args)]
+#[command(mut_args = |argument| hidden(argument, &["payloads", "samples"]))]
 #[command(after_help = examples!("tripmeter replay drive.mcap uds shm" "tripmeter replay drive.mcap grpc --as-calls"))]
 #[command(after_long_help = with_codes(examples!(
     "tripmeter replay drive.mcap uds shm"
@@ -232,6 +239,7 @@ pub struct ReplayArgs {
 
 /// Measure the calls of a logger, and count its lines
 #[derive(Args)]
+#[command(mut_args = |argument| hidden(argument, &["touch"]))]
 #[command(after_help = examples!("tripmeter logger" "tripmeter logger spdlog 'write/*' --payloads 32..8k"))]
 #[command(after_long_help = with_codes(examples!(
     "tripmeter logger"
@@ -287,8 +295,8 @@ pub struct TransportArgs {
 pub struct BurstArgs {
     /// Send bursts of so many messages
     ///
-    /// Several numbers make a trial each, after the rates. All of a burst are due when it begins, and the bursts of all topics and clients begin together; under `throughput`
-    /// they are sent one after the other.
+    /// Several numbers make a trial each, after the rates. All messages of a burst are due when it begins. The bursts of all
+    /// topics and clients begin together; those of `throughput` are sent one after the other.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub demand: Option<String>,
     /// Milliseconds from the begin of a burst to the begin of the next [default: 5]
@@ -347,7 +355,7 @@ pub struct MeasuringArgs {
     /// Seed of the random order
     #[arg(long, value_name = "N", allow_negative_numbers = true, hide_short_help = true)]
     pub seed: Option<u64>,
-    /// Files of every sample: samples, eprosima, parquet, several by comma; or none [default: samples]
+    /// Files of every sample: samples, parquet, eprosima (of round trips), several by comma; or none [default: samples]
     #[arg(long, value_name = "LIST", hide_short_help = true)]
     pub raw: Option<Raw>,
     /// Topics and clients with figures of their own: the first 16 and the slowest, or all [default: few]
@@ -465,155 +473,5 @@ impl FromStr for Cpu {
             "none" => Ok(Cpu::Any),
             _ => text.parse().map(Cpu::Number).map_err(|_| "write the number of a CPU, or none".to_owned()),
         }
-    }
-}
-
-/// Where an experiment comes from, before flags.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Written {
-    /// Flags only.
-    #[default]
-    Flags,
-    /// It ships with the program.
-    Preset(String),
-    /// A file in TOML.
-    File(PathBuf),
-}
-
-/// What a command asks to be measured, whatever its flags are.
-#[derive(Clone, Default)]
-pub struct ExperimentArgs {
-    pub written: Written,
-    /// Transports; with a preset or file, of which its sub-experiments are kept.
-    pub transports: Vec<String>,
-    /// What flags say of the pattern.
-    pub common: Common,
-    /// A recording and its speed.
-    pub recording: Option<(PathBuf, f64)>,
-    pub cpus: Option<String>,
-    pub profile: Option<PathBuf>,
-    pub rounds: Option<u32>,
-    pub no_floor: bool,
-    pub allowed: AllowedArgs,
-    pub measuring: MeasuringArgs,
-}
-
-impl ExperimentArgs {
-    /// The preset of that name, or else the file.
-    pub fn written(experiment: &str, measuring: &MeasuringArgs) -> Self {
-        let is_preset = crate::embedded::presets().iter().any(|(name, _)| *name == experiment);
-        let is_file = !is_preset && (experiment.contains(['/', '.']) || PathBuf::from(experiment).exists());
-        let written = if is_file { Written::File(experiment.into()) } else { Written::Preset(experiment.to_owned()) };
-        Self { written, measuring: measuring.clone(), ..Self::default() }
-    }
-
-    /// A pattern over transports, all that can run here if none is named.
-    fn of(transports: &TransportArgs, common: Common, measuring: &MeasuringArgs, running: &RunningArgs) -> Self {
-        Self { transports: transports.names.clone(), common, measuring: measuring.clone(), ..Self::default() }
-            .with(running)
-    }
-
-    fn with(self, running: &RunningArgs) -> Self {
-        Self {
-            profile: running.profile.clone(),
-            rounds: running.rounds,
-            no_floor: running.no_floor,
-            allowed: running.allowed,
-            ..self
-        }
-    }
-}
-
-impl RunArgs {
-    pub fn experiment(&self) -> ExperimentArgs {
-        let named = self.experiment.as_deref().unwrap_or("quick");
-        let written = ExperimentArgs::written(named, &self.measuring);
-        ExperimentArgs { transports: self.only.clone(), ..written }.with(&self.running)
-    }
-}
-
-/// The rate and the bursts of a pattern.
-fn paced(pattern: Pattern, rate: &Option<String>, bursts: &BurstArgs) -> Common {
-    Common {
-        pattern: Some(pattern),
-        rate: rate.clone(),
-        demand: bursts.demand.clone(),
-        recovery_ms: bursts.recovery.clone(),
-        ..Common::default()
-    }
-}
-
-impl PingArgs {
-    pub fn experiment(&self) -> ExperimentArgs {
-        let common = Common {
-            followers: self.followers,
-            one_way: self.one_way.then_some(true),
-            ..paced(Pattern::PingPong, &self.rate, &self.bursts)
-        };
-        ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running)
-    }
-}
-
-impl PublishArgs {
-    pub fn experiment(&self) -> ExperimentArgs {
-        let common = Common {
-            topics: self.topics,
-            publishers: self.publishers,
-            followers: self.followers,
-            ..paced(Pattern::Channel, &self.rate, &self.bursts)
-        };
-        let cpus = self.cpus.cpus.clone();
-        ExperimentArgs { cpus, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
-    }
-}
-
-impl CallArgs {
-    pub fn experiment(&self) -> ExperimentArgs {
-        let is_paced = self.rate.is_some() || self.bursts.demand.is_some();
-        let common = Common {
-            clients: self.clients.clone(),
-            one_way: self.one_way.then_some(true),
-            mode: is_paced.then_some(Mode::FixedFreq),
-            ..paced(Pattern::Rpc, &self.rate, &self.bursts)
-        };
-        let cpus = self.cpus.cpus.clone();
-        ExperimentArgs { cpus, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
-    }
-}
-
-impl ThroughputArgs {
-    pub fn experiment(&self) -> ExperimentArgs {
-        let common = Common {
-            loss_bound: self.loss_bound.clone(),
-            duration_s: self.duration,
-            followers: self.followers,
-            one_way: self.one_way.then_some(true),
-            ..paced(Pattern::Throughput, &self.rate, &self.bursts)
-        };
-        ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running)
-    }
-}
-
-impl ReplayArgs {
-    pub fn experiment(&self) -> ExperimentArgs {
-        let common = Common {
-            pattern: Some(if self.as_calls { Pattern::Rpc } else { Pattern::Channel }),
-            one_way: self.one_way.then_some(true),
-            followers: self.followers,
-            ..Common::default()
-        };
-        ExperimentArgs {
-            cpus: self.cpus.cpus.clone(),
-            recording: Some((self.recording.clone(), self.speed.unwrap_or(1.0))),
-            ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running)
-        }
-    }
-}
-
-impl LoggerArgs {
-    pub fn experiment(&self) -> ExperimentArgs {
-        let common = Common { pattern: Some(Pattern::Log), ..Common::default() };
-        let cpus = self.cpus.cpus.clone();
-        ExperimentArgs { cpus, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
     }
 }

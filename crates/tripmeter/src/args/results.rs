@@ -6,6 +6,16 @@ use clap::Args;
 use std::path::PathBuf;
 use tripmeter_model::experiment::TableKind;
 
+/// Tables by the words of `--tables`.
+const TABLES: [(&str, TableKind); 6] = [
+    ("iceperf", TableKind::Iceperf),
+    ("ecal", TableKind::Ecal),
+    ("aimrt", TableKind::Aimrt),
+    ("screen", TableKind::Screen),
+    ("all", TableKind::All),
+    ("figures", TableKind::Figures),
+];
+
 /// How a table is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableFormat {
@@ -38,20 +48,11 @@ pub struct ShowArgs {
     /// Results folders
     #[arg(required = true, value_name = "DIR")]
     pub folders: Vec<PathBuf>,
-    #[command(flatten)]
-    pub tables: TablesArgs,
+    /// Tables [default: the tables of the run's preset, else screen]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = words_of(&TABLES))]
+    pub tables: Vec<TableKind>,
     #[command(flatten)]
     pub shown: ShownArgs,
-}
-
-/// Which tables are printed.
-#[derive(Args)]
-pub struct TablesArgs {
-    /// Tables [default: the tables of the run's preset, else screen]
-    #[arg(long, value_name = "LIST", value_delimiter = ',',
-        value_parser = words_of(&[("iceperf", TableKind::Iceperf), ("ecal", TableKind::Ecal), ("aimrt", TableKind::Aimrt),
-            ("screen", TableKind::Screen), ("all", TableKind::All), ("figures", TableKind::Figures)]))]
-    pub tables: Vec<TableKind>,
 }
 
 /// What results are written as.
@@ -110,9 +111,7 @@ pub struct ExportArgs {
     #[arg(short, long, value_name = "PATH")]
     pub output: Option<PathBuf>,
     /// Tables [default: figures]
-    #[arg(long, value_name = "LIST", value_delimiter = ',',
-        value_parser = words_of(&[("iceperf", TableKind::Iceperf), ("ecal", TableKind::Ecal), ("aimrt", TableKind::Aimrt),
-            ("screen", TableKind::Screen), ("all", TableKind::All), ("figures", TableKind::Figures)]))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = words_of(&TABLES))]
     pub tables: Vec<TableKind>,
     /// Draw latencies on a logarithmic axis
     #[arg(long)]

@@ -1,7 +1,7 @@
 //! Arguments of the commands that compare results with limits and with other results.
 
 use super::plotting::PlottingArgs;
-use super::{AllowedArgs, ExperimentArgs, MeasuringArgs, PluginArgs, Share, words_of};
+use super::{AllowedArgs, ExperimentArgs, MeasuringArgs, PluginArgs, Share, number_or_percent, words_of};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -197,12 +197,8 @@ pub enum Method {
 
 /// A share of 0 or more, written as `10%` or `0.1`.
 fn threshold(text: &str) -> Result<f64, String> {
-    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number.trim_end(), 100.0));
-    let share = number.parse::<f64>().map(|number| number / unit);
-    share
-        .ok()
-        .filter(|share| share.is_finite() && *share >= 0.0)
-        .ok_or("write a share of 0 or more, as 10% or 0.1".into())
+    let share = number_or_percent(text).filter(|share| share.is_finite() && *share >= 0.0);
+    share.ok_or("write a share of 0 or more, as 10% or 0.1".to_owned())
 }
 
 /// Find steps and slow drifts over time

@@ -31,7 +31,7 @@ use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_stats::shift::fewest_pairs;
 
-/// What comes of it, beside the manifest.
+/// File of the verdicts, beside the manifest.
 const FILE: &str = "ab.json";
 /// Source of the plan.
 const SOURCE: &str = "ab";
@@ -103,7 +103,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     Ok(AbReport { json: made, folder, text, code })
 }
 
-/// Runs the plan, or what is missing of it, and judges after each round; returns the results folder, too.
+/// Runs the missing rounds of the plan, and judges after each; returns manifest and results folder.
 fn measure(
     plan: &Plan,
     registries: &[Registry; 2],
@@ -160,7 +160,7 @@ fn plugin(registry: &Registry, side: &SubExperiment) -> Option<Result<HashedPlug
     registry.plugin_file(&side.transport.system).map(HashedPlugin::read)
 }
 
-/// Both sides as the two sub-experiments of one plan; `seed` is that of the rounds so far, unless another is asked for.
+/// Both sides as the two sub-experiments of one plan; `seed` is the seed of earlier rounds, which --seed overrides.
 fn plan(args: &AbArgs, registries: &[Registry; 2], seed: Option<u64>) -> Result<Plan, CliError> {
     let (mut plan, mut sides) = (None, Vec::new());
     for side in [0, 1] {
@@ -174,7 +174,7 @@ fn plan(args: &AbArgs, registries: &[Registry; 2], seed: Option<u64>) -> Result<
         experiment.measuring.seed = experiment.measuring.seed.or(seed);
         experiment.measuring.payloads.get_or_insert_with(|| DEFAULT_PAYLOADS.to_owned());
         let mut made =
-            experiment::plan(&experiment, &registries[side], |_| unreachable!("`ab` has no flag for a recording"))?;
+            experiment::plan(&experiment, &registries[side], |_, _| unreachable!("`ab` has no flag for a recording"))?;
         let mut found = made.sub_experiments.drain(..);
         let (Some(mut sub), None) = (found.next(), found.next()) else {
             let text = format!("'{written}' stands for several transports, and a side is one; name its variant");

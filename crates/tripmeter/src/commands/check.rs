@@ -39,7 +39,7 @@ pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
     Ok(exit_code(&checked, args.strict))
 }
 
-/// Reads limits, of which there must be some.
+/// Reads limits; fails if there are none.
 pub fn limits(file: &Path) -> Result<FigureLimits, CliError> {
     let limits = FigureLimits::read(file)?;
     match limits.rows.is_empty() {
@@ -48,7 +48,7 @@ pub fn limits(file: &Path) -> Result<FigureLimits, CliError> {
     }
 }
 
-/// The limits of which runs like those in a folder break one with a small probability; says by how much they are larger.
+/// Limits loosened so that at most 5 % of runs as in the folder break any; prints the factors.
 fn loosened(limits: &FigureLimits, folder: &Path, allows_damage: bool) -> Result<FigureLimits, CliError> {
     let mut checks = Vec::new();
     for run in folders_in(&[folder.to_owned()])? {

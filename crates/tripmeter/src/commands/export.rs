@@ -5,6 +5,7 @@ use crate::args::{ExportArgs, ExportFormat};
 use crate::database::last_part;
 use crate::error::CliError;
 use crate::plotting::{PictureJob, draw_all, no_link};
+use crate::results::listed;
 use crate::{output, sample_plots};
 use std::path::{Path, PathBuf};
 use tripmeter_model::file::write_named;
@@ -26,7 +27,7 @@ pub fn export(args: &ExportArgs) -> Result<u8, CliError> {
         ExportFormat::Table(format) => {
             let text = show::exported(args, format)?;
             if text.is_empty() {
-                let text = format!("nothing of this table was measured in '{}'", args.folders[0].display());
+                let text = format!("nothing of this table was measured in {}", quoted(&args.folders));
                 return Err(CliError::new(exit::DATA, text));
             }
             match &args.output {
@@ -64,13 +65,9 @@ fn plots(args: &ExportArgs, options: Options) -> Result<u8, CliError> {
     }
     if drawn.is_empty() {
         let text = format!(
-            "nothing to plot: {} no samples of round trips or calls of a logger, and no results of patterns channel, rpc or \
-             log at two payloads, or with two numbers of topics or clients",
-            if names.len() == 1 {
-                format!("'{}' has", args.folders[0].display())
-            } else {
-                "the folders have".to_owned()
-            }
+            "nothing to plot in {}: neither samples of round trips or of a logger (--raw samples), nor pattern channel, \
+             rpc or log at two payloads, or with two numbers of topics or clients",
+            quoted(&args.folders)
         );
         return Err(CliError::new(exit::DATA, text));
     }
@@ -94,6 +91,10 @@ fn draw(results: &[NamedResults<'_>], place: &Path, options: Options) -> Result<
     let document = charts(results);
     let jobs = document.charts().map(|chart| -> PictureJob<'_> { Box::new(move || chart.picture(&options)) });
     draw_all(place, jobs.collect())
+}
+
+fn quoted(folders: &[PathBuf]) -> String {
+    listed(&folders.iter().map(|folder| format!("'{}'", folder.display())).collect::<Vec<_>>())
 }
 
 /// The names of the folders; where two are the same, with the folders that they are in.

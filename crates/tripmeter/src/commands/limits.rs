@@ -13,7 +13,7 @@ use tripmeter_model::exit;
 use tripmeter_report::counted;
 use tripmeter_stats::conformal::fewest_for_percentile;
 
-/// With much fewer runs, a 99th percentile is no more than the largest.
+/// With far fewer runs, the 99th percentile is close to the maximum.
 const ENOUGH_RUNS: usize = 100;
 
 /// `tripmeter limits`

@@ -19,7 +19,7 @@ use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
 use tripmeter_model::plan::Plan;
 use tripmeter_model::{exit, printable};
 
-/// How long a measuring process may show no sign of life; it shows one per second.
+/// Longest time without a heartbeat of a measuring process, which sends one per second.
 pub const WATCHDOG: Duration = Duration::from_secs(20);
 
 /// `tripmeter run`, and the command of each pattern.
@@ -143,7 +143,7 @@ pub struct Prepared {
     /// Whether its audits look for hiccups.
     spin: bool,
     parquet: Option<PathBuf>,
-    /// What the exit code says nothing of.
+    /// Losses and damage that do not change the exit code.
     pub allowed: AllowedArgs,
     /// Keeps the schedule that the plan names.
     _recording: Option<Opened>,
@@ -156,8 +156,7 @@ impl Prepared {
         let program = experiment::program()?;
         let registry = experiment::registry(plugins, &program)?;
         let mut opened = None;
-        let plan = experiment::plan(args, &registry, |file| {
-            let speed = args.recording.as_ref().map_or(1.0, |(_, speed)| *speed);
+        let plan = experiment::plan(args, &registry, |file, speed| {
             let read = recording::open(file, speed, &stop, quiet)?;
             Ok(opened.insert(read).recording.clone())
         })?;
@@ -215,7 +214,7 @@ impl Prepared {
     }
 }
 
-/// Whether nothing is measured any more, so that signals end the program as usual.
+/// Whether measuring is over, so that signals end the program as usual.
 static IS_OVER: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// From now on, signals end the program.
@@ -249,7 +248,7 @@ pub fn exit_code(manifest: &Manifest, allowed: AllowedArgs) -> u8 {
     if failed || !bad.is_empty() || !manifest.plan.missing.is_empty() { exit::PARTIAL } else { exit::GOOD }
 }
 
-/// A line for each path proof or payload whose messages came damaged, and for each payload of which nothing came.
+/// A line per path proof or payload with damaged messages, and per payload that lost all.
 fn bad_messages(manifest: &Manifest, allowed: AllowedArgs) -> Vec<String> {
     let mut lines = Vec::new();
     let proofs = manifest.sub_experiments.iter().filter_map(|result| Some((result, result.path_proof.as_ref()?)));

@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 use tripmeter_model::exit;
 use tripmeter_model::file::write_whole;
 
-/// Of `selftest.json` and `comparisons.jsonl`: major.minor, as of other files.
+/// Version of `selftest.json` and `comparisons.jsonl`: major.minor, as of other files.
 const SCHEMA_VERSION: &str = "1.0";
-/// What comes of it.
+/// File of the outcome.
 const FILE: &str = "selftest.json";
 /// The quick form spends no more on comparisons of one kind; the first of each is made nevertheless.
 const QUICK_PHASE: Duration = Duration::from_secs(18);

@@ -30,7 +30,7 @@ struct PrintedTable<'a> {
 
 /// `tripmeter show`
 pub fn show(args: &ShowArgs) -> Result<u8, CliError> {
-    let asked = TablesAsked { tables: &args.tables.tables, shown: args.shown, format: None };
+    let asked = TablesAsked { tables: &args.tables, shown: args.shown, format: None };
     let text = with_parts(&args.folders, &asked, |parts| Ok(joined(parts)))?;
     match output::may_colour() {
         true => output::print_coloured(&text)?,

@@ -352,6 +352,20 @@ fn a_time_cap_ends_it_and_a_stop_keeps_what_was_played() {
 }
 
 #[test]
+fn a_printed_replay_is_an_experiment_that_plays_the_recording() {
+    let (recorded, output) = (folder(), folder());
+    let file = write(recorded.path(), Some(Compression::Zstd), &drive());
+    let printed = play(&file, output.path(), &["uds", "--speed", "2", "--print"]).with(exit::GOOD);
+    let experiment = recorded.path().join("replay.toml");
+    std::fs::write(&experiment, &printed.stdout).unwrap();
+    let results = output.path().join("results");
+    let words = ["run", "-q", experiment.to_str().unwrap(), "-o", results.to_str().unwrap()];
+    Tripmeter::new(words.iter().chain(&STEADY)).run().with(exit::GOOD);
+    let found = manifest(&results).plan.recording.unwrap();
+    assert_eq!((found.speed, found.messages), (2.0, drive().len() as u64), "{}", printed.stdout);
+}
+
+#[test]
 fn what_cannot_be_played_is_refused_in_one_line_before_anything_starts() {
     let (recorded, output) = (folder(), folder());
     let file = write(recorded.path(), Some(Compression::Zstd), &drive());
@@ -387,7 +401,7 @@ fn what_cannot_be_played_is_refused_in_one_line_before_anything_starts() {
     let crowded = folder();
     let clients = write(crowded.path(), None, &many);
     refused(&clients, &rpc, exit::USAGE, &["257 topics", "at most 256", "--as-calls"]);
-    refused(&file, &["uds", "--print"], exit::USAGE, &["name no recordings", "leave --print out"]);
+    refused(&file, &["uds", "--print", "-n", "5"], exit::USAGE, &["-n", "recording exclude each other"]);
     refused(&file, &["uds", "--speed", "0"], exit::USAGE, &["a speed of 0", "0.001 to 1000"]);
     let long = folder();
     let named = write(long.path(), Some(Compression::Zstd), &[("x".repeat(65_537), 0, 64)]);

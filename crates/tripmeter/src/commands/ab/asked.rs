@@ -1,4 +1,4 @@
-//! What is asked of both sides, and of which builds.
+//! The question to both sides, and the builds it is asked of.
 
 use crate::args::AbArgs;
 use crate::error::CliError;
@@ -20,7 +20,7 @@ pub struct Asked<'a> {
     pub plugins: [Option<HashedPlugin>; 2],
 }
 
-/// A plugin, by what is in it.
+/// A plugin with the hash of its file.
 pub struct HashedPlugin {
     pub file: PathBuf,
     pub sha256: String,

@@ -61,6 +61,7 @@ impl<'a> Found<'a> {
             question: &asked.question,
             effect: asked.args.effect.0,
             comparisons: &self.comparisons,
+            has_intervals: asked.args.intervals,
             stopped: pace.stopped,
         }))
     }

@@ -10,7 +10,7 @@ use tripmeter_stats::runs::Question;
 pub struct Pace {
     fixed: bool,
     effect: f64,
-    /// Rounds that are made whatever the budget.
+    /// Rounds that are made even beyond the budget.
     first: u32,
     budget: Duration,
     begin: Instant,
@@ -37,13 +37,13 @@ impl Pace {
         }
     }
 
-    /// The time of all rounds so far, a round that was under way at a kill left out.
+    /// Time spent on all rounds so far, without rounds that a kill cut off.
     pub fn spent(&self) -> Duration {
         self.before + self.begin.elapsed()
     }
 
-    /// Before the first round and after each: how many there are to be in all. It looks at how much figures differ from run to run and not at the
-    /// ratio, and seldom, so that going on hardly favours a verdict; see docs/method.md.
+    /// Rounds in all, asked for before the first round and after each. Depends on the spread between runs, never on the
+    /// ratio, and is computed seldom, so that stopping does not favour a verdict; see docs/method.md.
     pub fn rounds_wanted(&mut self, found: &Found<'_>, question: &Question) -> u32 {
         let (round, planned) = (found.rounds(), found.manifest.plan.rounds);
         if self.fixed || round < self.first {

@@ -31,7 +31,7 @@ pub fn exit_code(checked: &ExperimentCheck) -> u8 {
     u8::try_from(checked.failing()).unwrap_or(MOST).min(MOST)
 }
 
-/// Reads requirements, of which there must be some.
+/// Reads requirements; fails if there are none.
 pub fn requirements(file: &Path) -> Result<Requirements, CliError> {
     let requirements = Requirements::read(file)?;
     match requirements.rows.is_empty() {

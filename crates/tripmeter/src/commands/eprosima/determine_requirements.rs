@@ -1,9 +1,10 @@
 //! `tripmeter eprosima determine-requirements`: requirements from many runs.
 
-use super::folder::{ExperimentFolder, Source, listed, runs, threads};
+use super::folder::{ExperimentFolder, Source, runs, threads};
 use crate::args::DetermineRequirementsArgs;
 use crate::error::CliError;
 use crate::output;
+use crate::results::listed;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tripmeter_eprosima::limits::{BrokenLimit, Derived, FEWEST_RUNS, Gap, RunSummary, broken, limits};

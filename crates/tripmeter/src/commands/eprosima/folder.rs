@@ -1,9 +1,10 @@
-//! The folder of an experiment: its summaries, which are made first where there are only samples, or newer ones.
+//! The folder of an experiment: its summaries, made anew where they are missing or older than the samples.
 
 use crate::commands::show;
 use crate::database::Contents;
 use crate::error::CliError;
 use crate::output;
+use crate::results::{NamedFolder, UNFINISHED, is_results, listed, note_ignored, round_of, with_manifest};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tripmeter_engine::files::discarded::ATTEMPTS;
@@ -11,15 +12,9 @@ use tripmeter_eprosima::bytes::Bytes;
 use tripmeter_eprosima::raw::Reader;
 use tripmeter_eprosima::summary::{Summary, SummaryRow};
 use tripmeter_eprosima::verdict::Measured;
-use tripmeter_model::folder::MANIFEST;
 use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult, Verdict};
 use tripmeter_model::payload::finished_text;
 use tripmeter_model::{exit, printable};
-
-/// Ends the name of a run's folder until the run is finished.
-const UNFINISHED: &str = ".unfinished";
-/// How many names a note lists.
-const NAMES_IN_A_NOTE: usize = 5;
 
 /// Where the figures of one sub-experiment are.
 #[derive(Clone, Debug)]
@@ -116,7 +111,7 @@ impl ExperimentFolder {
             }
         }
         if manifest.is_none() {
-            ignored(path, contents.others.iter().filter(|name| !is_of_an_experiment(name)));
+            note_ignored(path, contents.others.into_iter().filter(|name| !is_of_an_experiment(name)));
         }
         let mut found = Self { path: path.to_owned(), sources, manifest, round };
         let finished: Vec<_> = found.sources.iter().map(|source| found.finished(&source.name)).collect();
@@ -158,7 +153,7 @@ impl ExperimentFolder {
         self.manifest.as_ref().is_some_and(|manifest| manifest.status == RunStatus::Running)
     }
 
-    /// Every summary; that of a sub-experiment of which nothing was measured is empty.
+    /// All summaries; a sub-experiment that was not measured has an empty one.
     ///
     /// # Errors
     /// If a file is wrong.
@@ -171,15 +166,15 @@ impl ExperimentFolder {
         measured.collect()
     }
 
-    /// The payloads of a sub-experiment that the manifest lists as finished; `None` if there is no plan of it. Of a run
-    /// that was killed, files may hold one more, or a part of it.
+    /// Payloads of a sub-experiment that the manifest lists as finished; `None` if it is not in the plan. Files of a killed
+    /// run may have a part of one more.
     pub fn finished(&self, name: &str) -> Option<Vec<u64>> {
         self.manifest.as_ref()?.plan.sub_experiments.iter().find(|sub| sub.name == name)?;
         let cells = self.result(name).map_or(&[][..], |result| &result.cells);
         Some(cells.iter().map(|cell| cell.payload_bytes).collect())
     }
 
-    /// That a sub-experiment lacks payloads because its run was killed or interrupted, if so.
+    /// A message if a sub-experiment lacks payloads because its run was killed or interrupted.
     pub fn unfinished(&self, name: &str) -> Option<String> {
         let plan = self.manifest.as_ref()?.plan.sub_experiments.iter().find(|sub| sub.name == name)?;
         let result = self.result(name);
@@ -217,24 +212,14 @@ impl ExperimentFolder {
     }
 }
 
-/// The manifest of a folder, or of the one that it is a round of, and the number of the round.
+/// The manifest of a folder, or of its parent for a round, and the number of the round.
 fn manifest_of(path: &Path) -> Result<(Option<Manifest>, u32), CliError> {
-    // However it is spelled: as `.`, or by a link.
-    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let last = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let (folder, round) = match (round_of(&last), real.parent()) {
-        (Some(round), Some(parent)) if !has_manifest(path) => (parent, round),
-        _ => (path, 1),
-    };
-    Ok((if has_manifest(folder) { Some(show::read(folder)?) } else { None }, round))
+    let (folder, round) = with_manifest(path);
+    let manifest = if is_results(&folder) { Some(show::read(&folder)?) } else { None };
+    Ok((manifest, round.unwrap_or(1)))
 }
 
-/// Whether a folder has a manifest; also one that cannot be read, or is a link.
-pub fn has_manifest(folder: &Path) -> bool {
-    folder.join(MANIFEST).symlink_metadata().is_ok()
-}
-
-/// Whether a payload counts: where a manifest lists what is finished, nothing else does.
+/// Whether a payload counts: any, or only those that the manifest lists as finished.
 pub fn counts(finished: Option<&[u64]>, bytes: &Bytes) -> bool {
     finished.is_none_or(|finished| finished.iter().any(|one| Bytes::from(*one) == *bytes))
 }
@@ -253,7 +238,7 @@ pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Summaries, and samples of what has none or one that is older than they, by name.
+/// Sources by name: the summary, or the samples if there is no summary or an older one.
 fn sources(path: &Path, contents: &Contents) -> Vec<Source> {
     let mut found: BTreeMap<String, [Option<PathBuf>; 2]> = BTreeMap::new();
     // A folder in the place of a file is an error when it is read. Of a file and its compressed copy, the first is taken.
@@ -286,7 +271,7 @@ pub fn sub_experiment(file: &str) -> Option<(&str, bool)> {
     (!found.0.is_empty() && printable::line(found.0) == found.0).then_some(found)
 }
 
-/// Files that belong to an experiment or to what is made of it; hidden ones are nobody's business.
+/// Whether a file belongs to an experiment or its plots, or is hidden.
 fn is_of_an_experiment(file: &str) -> bool {
     let is_csv = ["measurements_", "checks_"].iter().any(|beginning| file.starts_with(beginning))
         && [".csv", ".csv.gz", ".hlog"].iter().any(|ending| file.ends_with(ending))
@@ -294,43 +279,12 @@ fn is_of_an_experiment(file: &str) -> bool {
     is_csv || [".png", ".svg"].iter().any(|ending| file.ends_with(ending)) || file.starts_with('.')
 }
 
-/// The number of a round's folder: `round-02`.
-pub fn round_of(name: &str) -> Option<u32> {
-    name.strip_prefix("round-")?.parse().ok().filter(|round| *round > 0)
-}
-
-/// One note of what is ignored in a folder; none if that is nothing.
-fn ignored<'a>(folder: &Path, names: impl Iterator<Item = &'a String>) {
-    let names: Vec<_> = names.map(|name| format!("'{name}'")).collect();
-    if !names.is_empty() {
-        output::say(&format!("note: ignored in '{}': {}", folder.display(), listed(&names)));
-    }
-}
-
-/// The first few names, and how many more there are.
-pub fn listed(names: &[String]) -> String {
-    let more = match names.len().saturating_sub(NAMES_IN_A_NOTE) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    names[..names.len().min(NAMES_IN_A_NOTE)].join(", ") + &more
-}
-
-/// One experiment, or one round of it, in a folder of many.
-#[derive(Clone, Debug)]
-pub struct RunFolder {
-    /// Its folder's name; of a round, with that of its experiment.
-    pub name: String,
-    /// Its folder.
-    pub path: PathBuf,
-}
-
 /// The experiments in a folder, oldest first; of those with rounds, each round. Folders without results and files are
 /// named in one note, but for that of attempts that do not count.
 ///
 /// # Errors
 /// If it is no folder, or there is no experiment in it.
-pub fn runs(folder: &Path) -> Result<Vec<RunFolder>, CliError> {
+pub fn runs(folder: &Path) -> Result<Vec<NamedFolder>, CliError> {
     let contents = Contents::read(folder)?;
     let mut runs = Vec::new();
     let mut strays: Vec<String> = contents.others.into_iter().filter(|name| !is_of_an_experiment(name)).collect();
@@ -338,16 +292,16 @@ pub fn runs(folder: &Path) -> Result<Vec<RunFolder>, CliError> {
         let path = folder.join(&name);
         let inside = Contents::read(&path)?;
         let rounds: Vec<_> = inside.folders.iter().filter(|inner| round_of(inner).is_some()).collect();
-        let is_aside = name == ATTEMPTS && !has_manifest(&path);
+        let is_aside = name == ATTEMPTS && !is_results(&path);
         if name.starts_with('.') || name.ends_with(UNFINISHED) || is_aside {
             continue;
         } else if !sources(&path, &inside).is_empty() {
-            runs.push(RunFolder { name: printable::line(&name).into_owned(), path });
+            runs.push(NamedFolder { name: printable::line(&name).into_owned(), path });
         } else if rounds.is_empty() {
             strays.push(name);
         } else {
             let shown = printable::line(&name);
-            let run = |round: &&String| RunFolder { name: format!("{shown}/{round}"), path: path.join(round) };
+            let run = |round: &&String| NamedFolder { name: format!("{shown}/{round}"), path: path.join(round) };
             runs.extend(rounds.iter().map(run));
         }
     }
@@ -355,6 +309,6 @@ pub fn runs(folder: &Path) -> Result<Vec<RunFolder>, CliError> {
         let text = format!("'{}' holds no folder with results of an experiment", folder.display());
         return Err(CliError::new(exit::DATA, text));
     }
-    ignored(folder, strays.iter());
+    note_ignored(folder, strays.into_iter());
     Ok(runs)
 }

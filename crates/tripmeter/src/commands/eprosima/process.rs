@@ -1,10 +1,11 @@
 //! `tripmeter eprosima process`: samples into summaries.
 
-use super::folder::{ExperimentFolder, counts, note_unfinished, round_of, sub_experiment, threads};
+use super::folder::{ExperimentFolder, counts, note_unfinished, sub_experiment, threads};
 use crate::args::ProcessArgs;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::{self, create_folder, draw_all, no_link};
+use crate::results::round_of;
 use std::cmp::Reverse;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,9 +63,9 @@ pub fn process(args: &ProcessArgs) -> Result<u8, CliError> {
     Ok(exit::GOOD)
 }
 
-/// Makes the summary of every file of samples in folders of results, and draws plots if there is a place for them: in
-/// `<plots>/measurements_<name>`, where there are rounds in `<plots>/round-<number>/measurements_<name>`. Says what fails
-/// and goes on; returns the exit code.
+/// Makes the summary of every file of samples in results folders, and plots if a place for them is given. Plots go to
+/// `<plots>/measurements_<name>`, those of rounds to `<plots>/round-<number>/measurements_<name>`. Prints errors and goes on;
+/// returns the exit code.
 ///
 /// # Errors
 /// If a folder cannot be read, or holds no samples.

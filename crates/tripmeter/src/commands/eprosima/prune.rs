@@ -1,11 +1,11 @@
 //! `tripmeter eprosima prune`: removes old results folders, and nothing else.
 
-use super::folder::has_manifest;
 use crate::args::PruneArgs;
 use crate::commands::show;
 use crate::database::{Began, Contents, last_part};
 use crate::error::CliError;
 use crate::output;
+use crate::results::is_results;
 use std::path::Path;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::RunStatus;
@@ -20,7 +20,7 @@ pub fn prune(args: &PruneArgs) -> Result<u8, CliError> {
     Ok(exit::GOOD)
 }
 
-/// The names given by `-s`, each of which must be in the database, so that a wrong one keeps nothing from being kept.
+/// Names given by `-s`. Each must be in the database: a mistyped name would let its folder be removed.
 fn named(args: &PruneArgs) -> Result<Vec<String>, CliError> {
     let given = args.keep.iter().flat_map(|list| list.split(':')).filter(|name| !name.is_empty());
     given
@@ -78,7 +78,7 @@ pub fn remove_old(database: &Path, number: usize, named: &[String], dry_run: boo
 
 /// Whether a folder holds results, and nobody is writing them.
 fn is_finished_experiment(folder: &Path) -> Result<(), String> {
-    if has_manifest(folder) {
+    if is_results(folder) {
         return match show::read(folder) {
             Ok(manifest) if manifest.status == RunStatus::Running => Err("it is running, or was killed".to_owned()),
             Ok(manifest) if manifest.sub_experiments.iter().all(|result| result.cells.is_empty()) => {

@@ -53,7 +53,7 @@ impl PythonEnvironment<'_> {
         Ok(())
     }
 
-    /// Two of us take turns. The kernel takes the lock back from one that is killed.
+    /// Lets two installs take turns. The kernel releases the lock of a killed process.
     fn lock(&self) -> Result<File, CliError> {
         let path = self.folder.with_extension("lock");
         let file = append(&path).map_err(|error| self.cannot_create(&path, &error))?;

@@ -65,7 +65,7 @@ fn of_kind(bench: &Bench, kind: BarePath) -> Result<Value, CliError> {
         }
         let folder = bench.folder.join(format!("overhead-{}-{pair}.unfinished", kind.as_str()));
         super::campaign::remove(&folder)?;
-        // Each is first as often as second, but for one.
+        // Alternating, so that neither profits from being first.
         if pair % 2 == 0 {
             bare.push(bare_median(bench, kind)?);
         }

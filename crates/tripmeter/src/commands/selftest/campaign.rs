@@ -1,7 +1,7 @@
 //! Comparisons whose right answer is known: of a transport with itself, and with itself and an injected delay.
 //!
-//! Each is a `tripmeter ab` of its own, with a seed of its own. A line of `comparisons.jsonl` is written when it is over, so
-//! that nothing of it is lost by a kill; the same command makes what is missing.
+//! Each comparison is a `tripmeter ab` with its own seed. When it ends, it adds a line to `comparisons.jsonl`, so a kill
+//! loses none; the same command makes the missing ones.
 
 mod outcome;
 mod phase;
@@ -99,7 +99,7 @@ impl Campaign {
         Ok(Self { seed, phases: phases.to_vec(), log, lines, reference_ns: None, budget_s: BUDGET_S, _lock: lock })
     }
 
-    /// Makes what is missing; of each phase no more than begin in that time, but one.
+    /// Makes the missing comparisons. With `most`, a phase begins none after that time, but makes at least one.
     pub fn run(&mut self, bench: &Bench, most: Option<Duration>) -> Result<(), CliError> {
         if most.is_some() {
             self.budget_s = QUICK_BUDGET_S;
@@ -246,7 +246,7 @@ impl Campaign {
         });
         let kept = bench.folder.join(name + ".json");
         fs::rename(folder.join("ab.json"), &kept).map_err(|error| cannot_create(&kept, &error))?;
-        // Before the line: after it, nobody would look for the folder again.
+        // Before the line is written: a finished comparison's folder is not looked for again.
         remove(&folder)?;
         append(&mut self.log, &line).map_err(|error| cannot_create(&bench.folder.join(LOG), &error))?;
         self.lines.push(line.clone());
@@ -291,6 +291,7 @@ fn arguments(phase: &Phase, seed: u64, folder: &Path, budget_s: f64) -> AbArgs {
         budget: budget_s,
         output: Some(PathBuf::from(folder)),
         json: false,
+        intervals: false,
         quiet: true,
         plugins: PluginArgs::default(),
     }

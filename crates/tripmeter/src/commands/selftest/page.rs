@@ -102,7 +102,7 @@ fn comparison(one: &Value) -> String {
     )
 }
 
-/// A share without digits that nobody reads.
+/// A share in per cent with one decimal.
 fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }

@@ -14,7 +14,7 @@ const ALPHA: f64 = 0.05;
 pub struct PhaseOutcome {
     phase: Phase,
     made: u32,
-    /// Comparisons of which a side failed in some rounds.
+    /// Comparisons with a side that failed in some rounds.
     pub failed: u32,
     /// Called changed (of itself), or called regressed by the median (with a delay), of each figure.
     called: [u32; 2],
@@ -30,8 +30,8 @@ pub struct PhaseOutcome {
 }
 
 impl PhaseOutcome {
-    /// Outcome of a phase, by all of its lines; the campaign's numbers are required as they are, others as far as so
-    /// few comparisons can tell.
+    /// Outcome of a phase from its lines. The full campaign must meet the required counts; fewer comparisons must not
+    /// contradict them.
     pub fn of(phase: &Phase, lines: &[&Value], full: bool) -> Self {
         let verdict = |line: &Value, figure: &str| line["verdicts"][figure]["verdict"].as_str().map(str::to_owned);
         let called = FIGURES.map(|figure| {

@@ -1,0 +1,102 @@
+//! Notes below the first screen: one line for each kind, or all of them.
+
+use crate::document::{Note, Severity};
+use crate::merged::{Merged, MergedCell};
+use crate::{notes, run_notes, trips};
+use tripmeter_analysis::MetricTable;
+use tripmeter_model::manifest::Manifest;
+use tripmeter_model::payload::display_size;
+
+/// Kinds of notes on calls and on messages that failed.
+const MISHAPS: [&str; 2] = ["timed out or failed", "lost or out of order"];
+
+/// Notes, the gravest first; unless `all_notes`, one for each kind.
+pub fn notes(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, all_notes: bool) -> Vec<Note> {
+    let notes = all(manifest, subs, metrics, all_notes);
+    if all_notes { notes } else { folded(&notes) }
+}
+
+/// One note for each kind: the note itself if it is alone, else their number and the first. Failures and losses are shown.
+fn folded(notes: &[Note]) -> Vec<Note> {
+    let fold = |group: &[Note]| {
+        let (kind, first) = (group[0].kind, &group[0].text);
+        if group.len() == 1 || group[0].severity == Severity::Error || MISHAPS.contains(&kind) {
+            return group.to_vec();
+        }
+        let first = first.strip_prefix(kind).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(first);
+        let text = format!("{} × {kind}: {first}; … (--notes)", group.len());
+        vec![Note { text, ..group[0].clone() }]
+    };
+    notes.chunk_by(|a, b| (a.severity, a.kind) == (b.severity, b.kind)).flat_map(fold).collect()
+}
+
+/// All notes, the gravest first; notes of one kind follow each other.
+fn all(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, all_notes: bool) -> Vec<Note> {
+    let cells = || subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
+    let short = |sub: &Merged<'_>, cell: &MergedCell<'_>| {
+        let why = cell.shortfalls().join("; ");
+        (!why.is_empty()).then(|| format!("{} at {}: {why}", sub.planned.name, display_size(cell.payload_bytes)))
+    };
+    let all_lost = cells().filter_map(|(sub, cell)| notes::all_lost(sub, &cell));
+    let too_few = cells().filter_map(|(sub, cell)| short(sub, &cell));
+    let note = |severity, kind| move |text| Note::new(severity, kind, None, text);
+    let mut all = run_notes::outcomes(subs);
+    all.extend(all_lost.map(note(Severity::Error, "nothing came")));
+    all.extend(mishaps(subs));
+    all.extend(too_few.map(note(Severity::Warning, trips::TOO_FEW)));
+    for note in run_notes::of_run(manifest, subs, metrics) {
+        // Losses are among the mishaps.
+        let is_grave = note.kind != run_notes::TRIALS || note.severity < Severity::Info;
+        let is_shown = is_grave && (all_notes || note.kind != run_notes::SENT_LATE);
+        if is_shown && note.kind != run_notes::HISTOGRAMS && all.iter().all(|known| known.text != note.text) {
+            all.push(note);
+        }
+    }
+    let kinds: Vec<&str> = all.iter().map(|note| note.kind).collect();
+    all.sort_by_key(|note| (note.severity, kinds.iter().position(|kind| *kind == note.kind)));
+    all
+}
+
+/// Notes on messages that were lost, late, duplicated, reordered or damaged, and on calls that failed.
+fn mishaps(subs: &[Merged<'_>]) -> Vec<Note> {
+    let cells = subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
+    let note = |(sub, cell): (&Merged<'_>, MergedCell<'_>)| {
+        let are_calls = sub.planned.workload.is_call();
+        let kind = MISHAPS[usize::from(!are_calls)];
+        Some(Note::new(Severity::Warning, kind, None, notes::mishap_line(sub, &cell)?))
+    };
+    cells.filter_map(note).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Block;
+    use crate::fixture::{self, add, put, result};
+    use crate::screen::screen;
+    use tripmeter_model::figure::Figure;
+    use tripmeter_model::manifest::RunStatus;
+
+    #[test]
+    fn notes_of_one_kind_are_one_line_but_failures_and_losses() {
+        let mut manifest = fixture::manifest();
+        for name in ["a", "b", "c"] {
+            add(&mut manifest, name, "udp/loopback", &[1024]);
+            let trial = &mut result(&mut manifest, name, 1, &[(1024, 1000.0)]).cells[0].trials[0];
+            put(trial, &[(Figure::Lost, 1.0)]);
+        }
+        let failed = manifest.sub_experiments.last_mut().unwrap();
+        (failed.status, failed.error) = (RunStatus::Failed, Some("the follower ended".to_owned()));
+        let notes = |all| {
+            let document = screen(&manifest, all);
+            let Some(Block::Notes(notes)) = document.blocks.last().cloned() else { panic!() };
+            notes.into_iter().map(|note| note.text).collect::<Vec<_>>()
+        };
+        let lost = ["FAILED: c: the follower ended", "a at 1k: 1 lost", "b at 1k: 1 lost", "c at 1k: 1 lost"];
+        assert_eq!(notes(false), lost);
+        assert_eq!(notes(true), lost);
+        let left_out = |name: &str| Note::new(Severity::Info, "left out", None, format!("left out: {name}"));
+        let folded = folded(&["a", "b", "c"].map(left_out));
+        assert_eq!(folded.iter().map(|note| note.text.as_str()).collect::<Vec<_>>(), ["3 × left out: a; … (--notes)"]);
+    }
+}

@@ -1,0 +1,158 @@
+//! What the measuring commands ask for, made of their flags.
+
+use super::measure::{
+    AllowedArgs, BurstArgs, CallArgs, LoggerArgs, MeasuringArgs, PingArgs, PublishArgs, ReplayArgs, RunArgs,
+    RunningArgs, ThroughputArgs, TransportArgs,
+};
+use std::path::PathBuf;
+use tripmeter_model::Pattern;
+use tripmeter_model::experiment::{Common, Mode, WrittenRecording};
+
+/// Where an experiment comes from, before flags.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Written {
+    /// Flags only.
+    #[default]
+    Flags,
+    /// It ships with the program.
+    Preset(String),
+    /// A file in TOML.
+    File(PathBuf),
+}
+
+/// What a command asks to be measured, whatever its flags are.
+#[derive(Clone, Default)]
+pub struct ExperimentArgs {
+    pub written: Written,
+    /// Transports; with a preset or file, of which its sub-experiments are kept.
+    pub transports: Vec<String>,
+    /// What flags say of the pattern.
+    pub common: Common,
+    pub recording: Option<WrittenRecording>,
+    pub cpus: Option<String>,
+    pub profile: Option<PathBuf>,
+    pub rounds: Option<u32>,
+    pub no_floor: bool,
+    pub allowed: AllowedArgs,
+    pub measuring: MeasuringArgs,
+}
+
+impl ExperimentArgs {
+    /// The preset of that name, or else the file.
+    pub fn written(experiment: &str, measuring: &MeasuringArgs) -> Self {
+        let is_preset = crate::embedded::presets().iter().any(|(name, _)| *name == experiment);
+        let is_file = !is_preset && (experiment.contains(['/', '.']) || PathBuf::from(experiment).exists());
+        let written = if is_file { Written::File(experiment.into()) } else { Written::Preset(experiment.to_owned()) };
+        Self { written, measuring: measuring.clone(), ..Self::default() }
+    }
+
+    /// A pattern over transports, all that can run here if none is named.
+    fn of(transports: &TransportArgs, common: Common, measuring: &MeasuringArgs, running: &RunningArgs) -> Self {
+        Self { transports: transports.names.clone(), common, measuring: measuring.clone(), ..Self::default() }
+            .with(running)
+    }
+
+    fn with(self, running: &RunningArgs) -> Self {
+        Self {
+            profile: running.profile.clone(),
+            rounds: running.rounds,
+            no_floor: running.no_floor,
+            allowed: running.allowed,
+            ..self
+        }
+    }
+}
+
+impl RunArgs {
+    pub fn experiment(&self) -> ExperimentArgs {
+        let named = self.experiment.as_deref().unwrap_or("quick");
+        let written = ExperimentArgs::written(named, &self.measuring);
+        ExperimentArgs { transports: self.only.clone(), ..written }.with(&self.running)
+    }
+}
+
+/// The rate and the bursts of a pattern.
+fn paced(pattern: Pattern, rate: &Option<String>, bursts: &BurstArgs) -> Common {
+    Common {
+        pattern: Some(pattern),
+        rate: rate.clone(),
+        demand: bursts.demand.clone(),
+        recovery_ms: bursts.recovery.clone(),
+        ..Common::default()
+    }
+}
+
+impl PingArgs {
+    pub fn experiment(&self) -> ExperimentArgs {
+        let common = Common {
+            followers: self.followers,
+            one_way: self.one_way.then_some(true),
+            ..paced(Pattern::PingPong, &self.rate, &self.bursts)
+        };
+        ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running)
+    }
+}
+
+impl PublishArgs {
+    pub fn experiment(&self) -> ExperimentArgs {
+        let common = Common {
+            topics: self.topics,
+            publishers: self.publishers,
+            followers: self.followers,
+            ..paced(Pattern::Channel, &self.rate, &self.bursts)
+        };
+        let cpus = self.cpus.cpus.clone();
+        ExperimentArgs { cpus, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
+    }
+}
+
+impl CallArgs {
+    pub fn experiment(&self) -> ExperimentArgs {
+        let is_paced = self.rate.is_some() || self.bursts.demand.is_some();
+        let common = Common {
+            clients: self.clients.clone(),
+            one_way: self.one_way.then_some(true),
+            mode: is_paced.then_some(Mode::FixedFreq),
+            ..paced(Pattern::Rpc, &self.rate, &self.bursts)
+        };
+        let cpus = self.cpus.cpus.clone();
+        ExperimentArgs { cpus, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
+    }
+}
+
+impl ThroughputArgs {
+    pub fn experiment(&self) -> ExperimentArgs {
+        let common = Common {
+            loss_bound: self.loss_bound.clone(),
+            duration_s: self.duration,
+            followers: self.followers,
+            one_way: self.one_way.then_some(true),
+            ..paced(Pattern::Throughput, &self.rate, &self.bursts)
+        };
+        ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running)
+    }
+}
+
+impl ReplayArgs {
+    pub fn experiment(&self) -> ExperimentArgs {
+        let common = Common {
+            pattern: Some(if self.as_calls { Pattern::Rpc } else { Pattern::Channel }),
+            one_way: self.one_way.then_some(true),
+            followers: self.followers,
+            ..Common::default()
+        };
+        ExperimentArgs {
+            cpus: self.cpus.cpus.clone(),
+            recording: Some(WrittenRecording { file: self.recording.clone(), speed: self.speed }),
+            ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running)
+        }
+    }
+}
+
+impl LoggerArgs {
+    pub fn experiment(&self) -> ExperimentArgs {
+        let common = Common { pattern: Some(Pattern::Log), ..Common::default() };
+        let cpus = self.cpus.cpus.clone();
+        ExperimentArgs { cpus, ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running) }
+    }
+}
