@@ -30,6 +30,7 @@ impl Text {
     /// The whole document; ends with a line break unless it is empty.
     pub fn render(self, document: &Document) -> String {
         let blocks = document.blocks.iter().map(|block| match block {
+            Block::Heading(heading) => format!("{}\n", self.wrapped(&heading.text)),
             Block::Table(table) => self.table(table),
             Block::Notes(notes) => notes.iter().map(|note| self.note(note)).collect(),
             Block::Facts(pairs) => pairs_text(pairs),
@@ -257,6 +258,7 @@ pub fn markdown(document: &Document) -> String {
             text.push('\n');
         }
         match block {
+            Block::Heading(heading) => text += &format!("## {}\n", heading.text),
             Block::Table(table) => text += &markdown_table(table),
             Block::Notes(notes) => text.extend(notes.iter().map(|note| format!("- {}\n", note.text))),
             Block::Facts(Facts { title, pairs }) => {
@@ -344,6 +346,7 @@ fn plain(cell: &Cell) -> String {
 /// JSON: a list of blocks; numbers in the units of their figures, unbounded ends of intervals as null.
 pub fn json(document: &Document) -> Value {
     let block = |block: &Block| match block {
+        Block::Heading(heading) => json!({ "heading": heading.text }),
         Block::Table(table) => json!({ "table": json_table(table) }),
         Block::Notes(notes) => json!({ "notes": notes.iter().map(json_note).collect::<Vec<_>>() }),
         Block::Facts(Facts { title, pairs }) => {

@@ -149,6 +149,7 @@ impl XAxis {
         match &chart.x {
             X::Categories { names, .. } => Self::categories(names, width),
             X::Numbers { log, whole, .. } => Self::numbers(chart, width, *log, *whole),
+            X::Percentiles { .. } => Self::numbers(chart, width, true, false),
         }
     }
 
@@ -268,7 +269,8 @@ impl Frame {
                 }
             });
         }
-        let (X::Categories { label: x_label, .. } | X::Numbers { label: x_label, .. }) = &chart.x;
+        let (X::Categories { label: x_label, .. } | X::Numbers { label: x_label, .. } | X::Percentiles { label: x_label }) =
+            &chart.x;
         let x_label = text::fit(x_label, LABEL_EM, right - left + 40.0);
         shapes.push(label(((left + right) / 2.0, bottom + self.x.height - 4.0), x_label, LABEL_EM, INK, Align::Middle));
         let text = text::fit(&chart.y.label, LABEL_EM, bottom - self.top + 40.0);
