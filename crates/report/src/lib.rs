@@ -16,7 +16,7 @@
 //! | [`changes()`] | steps and slow drifts in the history of figures |
 //! | [`plots`] | pictures, as PNG or SVG |
 //!
-//! A view makes a [`document`], and [`render`] makes text, Markdown, CSV and JSON of it.
+//! A view makes a [`document`], and [`render`] makes text, Markdown, CSV, JSON and HTML of it.
 //!
 //! The tables end with a line break.
 #![forbid(unsafe_code)]
@@ -37,12 +37,14 @@ mod fan_out;
 mod figures;
 #[cfg(test)]
 mod fixture;
+mod html;
 mod iceperf;
 mod limit_checks;
 mod log;
 mod merged;
 mod notes;
 mod number;
+mod page;
 pub mod plots;
 mod recording;
 pub mod render;
@@ -66,6 +68,7 @@ pub use figures::figures;
 pub use iceperf::iceperf;
 pub use limit_checks::{limit_checks, limits};
 pub use number::counted;
+pub use page::page;
 pub use screen::screen;
 pub use verdicts::percent;
 

@@ -1,4 +1,6 @@
-//! Renderers of a document: text, Markdown, CSV and JSON.
+//! Renderers of a document: text, Markdown, CSV, JSON and HTML.
+
+pub use crate::html::html;
 
 use crate::document::{Block, Cell, Column, Digits, Document, Facts, Missing, Note, Severity, Table};
 use crate::number::TOO_SMALL;
@@ -155,7 +157,7 @@ fn broken(text: &str, most: usize) -> String {
 }
 
 /// Whether two rows are of the same thing: their addresses and all that names them.
-fn is_same(columns: &[Column], above: &(Option<Row>, Vec<Cell>), row: &(Option<Row>, Vec<Cell>)) -> bool {
+pub(crate) fn is_same(columns: &[Column], above: &(Option<Row>, Vec<Cell>), row: &(Option<Row>, Vec<Cell>)) -> bool {
     let mut cells = columns.iter().zip(above.1.iter().zip(&row.1));
     row.0.is_some() && row.0 == above.0 && cells.all(|(column, (above, cell))| !column.is_merged || above == cell)
 }
@@ -175,7 +177,7 @@ fn heads(columns: &[Column]) -> Vec<String> {
 }
 
 /// Titles with what they mean, each once.
-fn helps(columns: &[Column]) -> impl Iterator<Item = (String, &'static str)> {
+pub(crate) fn helps(columns: &[Column]) -> impl Iterator<Item = (String, &'static str)> {
     let mut helps: Vec<(String, &'static str)> = Vec::new();
     for column in columns.iter().filter(|column| !column.help.is_empty()) {
         let one = (column.title.replace('\n', " "), column.help);
@@ -187,7 +189,7 @@ fn helps(columns: &[Column]) -> impl Iterator<Item = (String, &'static str)> {
 }
 
 /// The cell, and its interval; the longest bar has so many columns.
-fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option<String>) {
+pub(crate) fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option<String>) {
     let number = |value: f64| column.digits.write(value / column.divisor);
     let ends = |interval: &Interval, write: &dyn Fn(f64) -> String| {
         if is_bounded(interval) {
