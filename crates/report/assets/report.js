@@ -69,6 +69,8 @@
 
     const FEWEST_ROWS_TO_FILTER = 8;
     const FEWEST_COLUMNS_TO_CHOOSE = 5;
+    /** Longer tables scroll up and down in their box, too. */
+    const MOST_ROWS_AT_ONCE = 60;
 
     const rules = document.head.appendChild(make("style")).sheet;
 
@@ -82,6 +84,7 @@
         const tools = make("div", { className: "tools" });
         if (rows.length >= FEWEST_ROWS_TO_FILTER) addFilter(tools, rows);
         if (heads.length >= FEWEST_COLUMNS_TO_CHOOSE) addColumns(tools, table, heads);
+        if (rows.length > MOST_ROWS_AT_ONCE) box.querySelector(".scroll").classList.add("tall");
         if (tools.childElementCount) box.querySelector(".scroll").before(tools);
     }
 
@@ -248,9 +251,15 @@
         // Differences of a few per cent shall not look large.
         if (fromZero || (low >= 0 && low <= high * 0.7)) low = Math.min(low, 0);
         if (low === high) high = low === 0 ? 1 : low + Math.abs(low) * 0.1;
-        const room = (high - low) * 0.03;
-        const write = whole ? (value) => (Number.isInteger(value) ? written(value) : "") : written;
-        return { type: "value", min: low === 0 ? 0 : low - room, max: high + room, write, label };
+        const interval = whole ? Math.max(roundStep((high - low) / 5), 1) : roundStep((high - low) / 5);
+        const [min, max] = [Math.floor(low / interval) * interval, Math.ceil(high / interval) * interval];
+        return { type: "value", min, max, interval, write: written, label };
+    }
+
+    /** 1, 2 or 5 times a power of ten that is not less. */
+    function roundStep(rough) {
+        const power = 10 ** Math.floor(Math.log10(rough));
+        return [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999) * power;
     }
 
     /** The least, or greatest, of parts: a call does not take a hundred thousand arguments. */
@@ -300,9 +309,12 @@
             return { ...axis, ticks, label: x.label, write: percentile, isPercentile: true };
         }
         const axis = { ...axisOf(all, x), label: x.label };
-        // An axis of numbers ends where the data end.
-        if (!x.log && all.length) [axis.min, axis.max] = [Math.min(...ends(all, Math.min)), Math.max(...ends(all, Math.max))];
-        if (axis.min === axis.max) [axis.min, axis.max] = [axis.min - 1, axis.max + 1];
+        // A line of many points fills its chart from side to side.
+        const isFull = chart.bars.length || chart.lines.some((line) => line.points.length > MOST_MARKERS);
+        if (!x.log && isFull) {
+            [axis.min, axis.max] = [Math.min(...ends(all, Math.min)), Math.max(...ends(all, Math.max))];
+            delete axis.interval;
+        }
         if (x.log && /byte|payload|size/i.test(x.label)) {
             axis.write = size;
             const sizes = [...new Set(all)].filter((value) => value > 0).sort((a, b) => a - b);
@@ -374,7 +386,7 @@
             axisTick: { show: false },
             splitLine: { show: isUpright, lineStyle: { color: look.line } },
         };
-        const text = { color: look.soft, fontSize: 12, hideOverlap: true };
+        const text = { color: look.soft, fontSize: 12, hideOverlap: true, margin: isUpright ? 8 : 10 };
         if (axis.type === "category") {
             const most = isUpright ? Math.max(10, Math.min(38, Math.floor(width / 20))) : LONG_NAME;
             return {
@@ -387,15 +399,25 @@
             };
         }
         const ticks = axis.ticks ? { customValues: axis.ticks } : {};
+        // Six labels need some room; on less, ECharts takes fewer.
+        const isFar = !isUpright && width < 420;
         return {
             type: axis.type,
             min: axis.min,
             max: axis.max,
+            ...(axis.interval && !isFar ? { interval: axis.interval } : {}),
             ...shared,
             axisTick: { show: !isUpright, lineStyle: { color: look.soft }, ...ticks },
             splitLine: { show: isUpright || axis.type === "log", lineStyle: { color: look.line } },
             splitNumber: isUpright ? 5 : Math.max(3, Math.floor(width / 110)),
-            axisLabel: { ...text, ...ticks, showMinLabel: axis.ticks ? null : axis.min === 0, showMaxLabel: axis.ticks ? null : false, formatter: axis.write },
+            axisLabel: {
+                ...text,
+                ...ticks,
+                // Ends that are no round numbers have no label.
+                showMinLabel: axis.interval || axis.ticks ? null : axis.min === 0,
+                showMaxLabel: axis.interval || axis.ticks ? null : false,
+                formatter: axis.write,
+            },
         };
     }
 
@@ -485,7 +507,7 @@
                     type: "bar",
                     name: entry.id,
                     stack: "all",
-                    barMaxWidth: 26,
+                    barMaxWidth: 36,
                     barCategoryGap: "30%",
                     data,
                     itemStyle: { color: entry.color },
@@ -503,7 +525,7 @@
                     symbol: entry.symbol,
                     symbolSize: isMany ? Math.min(entry.symbolSize, 4) : entry.symbolSize,
                     showSymbol: !isMany && entry.symbol !== "none",
-                    itemStyle: { color: entry.color },
+                    itemStyle: { color: entry.color, opacity: isMany && entry.isScatter ? 0.7 : 1 },
                     lineStyle: { color: entry.color, width: isMany ? 1.25 : entry.width, type: entry.dash },
                     emphasis: { focus: "series", lineStyle: { width: entry.width + 1 } },
                     blur: { itemStyle: { opacity: 0.25 }, lineStyle: { opacity: 0.2 } },
@@ -598,7 +620,7 @@
             for (const [name, value] of Object.entries(attributes)) shape.setAttribute(name, value);
         };
         const isLine = entry.kind === "line" || entry.kind === "mark";
-        const wide = isLine ? 24 : 12;
+        const wide = isLine && !entry.isScatter ? 24 : 12;
         for (const [name, value] of [["width", wide], ["height", 12], ["viewBox", `0 0 ${wide} 12`], ["aria-hidden", "true"]]) {
             svg.setAttribute(name, value);
         }
@@ -612,13 +634,15 @@
             add("line", { x1: 0, y1: 6, x2: 24, y2: 6, stroke: entry.color, "stroke-width": 2, ...dashes });
         }
         const fill = { fill: entry.color };
+        const middle = wide / 2;
+        const ring = { fill: "none", stroke: entry.color, "stroke-width": 2 };
         const path = entry.symbol?.startsWith("path://") ? entry.symbol.slice(7) : null;
-        if (path) add("path", { d: path, transform: "translate(7.5 1.5) scale(0.9)", ...fill });
-        else if (entry.symbol === "circle") add("circle", { cx: 12, cy: 6, r: 4, ...fill });
-        else if (entry.symbol === "rect") add("rect", { x: 8, y: 2, width: 8, height: 8, ...fill });
-        else if (entry.symbol === "triangle") add("path", { d: "M12 1.5 L16.5 10 L7.5 10 Z", ...fill });
-        else if (entry.symbol === "diamond") add("path", { d: "M12 1 L17 6 L12 11 L7 6 Z", ...fill });
-        else if (entry.symbol === "emptyCircle") add("circle", { cx: 12, cy: 6, r: 5, fill: "none", stroke: entry.color, "stroke-width": 2 });
+        if (path) add("path", { d: path, transform: `translate(${middle - 4.5} 1.5) scale(0.9)`, ...fill });
+        else if (entry.symbol === "circle") add("circle", { cx: middle, cy: 6, r: 4, ...fill });
+        else if (entry.symbol === "rect") add("rect", { x: middle - 4, y: 2, width: 8, height: 8, ...fill });
+        else if (entry.symbol === "triangle") add("path", { d: "M0 1.5 L4.5 10 L-4.5 10 Z", transform: `translate(${middle})`, ...fill });
+        else if (entry.symbol === "diamond") add("path", { d: "M0 1 L5 6 L0 11 L-5 6 Z", transform: `translate(${middle})`, ...fill });
+        else if (entry.symbol === "emptyCircle") add("circle", { cx: middle, cy: 6, r: 5, ...ring });
         return svg;
     }
 
@@ -648,7 +672,7 @@
 
     function lookOf() {
         return isDark()
-            ? { ink: "#dfe4ea", soft: "#9aa5b1", line: "#333b45", page: "#1f252d" }
+            ? { ink: "#dfe4ea", soft: "#9aa5b1", line: "#2b323b", page: "#1f252d" }
             : { ink: "#1d2430", soft: "#5a6472", line: "#e3e7ec", page: "#ffffff" };
     }
 
@@ -670,6 +694,7 @@
         const isZoomed = x.type === "value" && matchMedia("(pointer: fine)").matches;
         const option = {
             animation: false,
+            textStyle: { fontFamily: getComputedStyle(document.body).fontFamily },
             aria: { enabled: true, label: { description: ariaText(figure) }, decal: { show: chart.stacks.length > 1 } },
             grid: { left: 2, right: 10, top: 10, bottom: 4, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
             legend: { show: false, data: entries.map((entry) => entry.id) },
