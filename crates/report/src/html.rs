@@ -19,6 +19,8 @@ const SCRIPT: &str = include_str!("../assets/report.js");
 const STYLE: &str = include_str!("../assets/report.css");
 /// Words of more characters are cut to three lines, and shown whole where they are pointed at.
 const LONG: usize = 100;
+/// Paragraphs of more bytes scroll.
+const TALL: usize = 2000;
 /// Most characters of what is shown where something is pointed at.
 const LONGEST_TITLE: usize = 500;
 
@@ -89,9 +91,15 @@ fn part(block: &Block) -> String {
         Block::Chart(chart) => chart::html(chart),
         Block::Notes(notes) => format!("<ul class=\"notes\">\n{}</ul>\n", notes.iter().map(note).collect::<String>()),
         Block::Facts(facts) => self::facts(facts),
-        Block::Text(text) => text.lines().map(|line| format!("<p>{}</p>\n", escaped(line))).collect(),
+        Block::Text(text) => text.lines().map(paragraph).collect(),
         Block::Lines(lines) => format!("<pre tabindex=\"0\">{}</pre>\n", escaped_lines(lines)),
     }
+}
+
+fn paragraph(line: &str) -> String {
+    // One that fills a page has a box that scrolls.
+    let tall = if line.len() > TALL { " class=\"tall\" tabindex=\"0\"" } else { "" };
+    format!("<p{tall}>{}</p>\n", escaped(line))
 }
 
 fn note(note: &Note) -> String {

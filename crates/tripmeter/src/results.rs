@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::output;
 use std::path::{Path, PathBuf};
 use tripmeter_analysis::{JudgedResults, MetricTable, Selection};
-use tripmeter_model::folder::MANIFEST;
+use tripmeter_model::folder::{MANIFEST, REPORT};
 use tripmeter_model::{exit, printable};
 
 /// Ends the name of a run's folder until the run is finished.
@@ -84,7 +84,7 @@ fn of_database(folder: &Path) -> Result<Vec<NamedFolder>, CliError> {
         let text = format!("'{}' is no results folder, and holds none", folder.display());
         return Err(CliError::new(exit::DATA, text));
     }
-    let files = contents.others.into_iter().filter(|name| !is_hidden(name));
+    let files = contents.others.into_iter().filter(|name| !is_hidden(name) && name != REPORT);
     let strays: Vec<String> = files.chain(others).map(|name| format!("'{}'", printable::line(&name))).collect();
     if !strays.is_empty() {
         output::say(&format!("note: ignored in '{}': {}", folder.display(), listed(&strays)));

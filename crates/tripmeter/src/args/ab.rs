@@ -86,6 +86,9 @@ pub struct AbArgs {
     /// No progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
+    /// Do not write report.html into the results folder
+    #[arg(long, hide_short_help = true)]
+    pub no_report: bool,
     #[command(flatten)]
     pub plugins: PluginArgs,
 }

@@ -5,6 +5,7 @@ mod found;
 mod pace;
 mod resume;
 
+use super::report;
 use super::run::{WATCHDOG, stop_on_signals};
 use crate::args::{AbArgs, ExperimentArgs};
 use crate::error::CliError;
@@ -49,6 +50,8 @@ pub struct AbReport {
     pub json: Value,
     text: String,
     code: u8,
+    manifest: Manifest,
+    folder: PathBuf,
 }
 
 /// `tripmeter ab`
@@ -58,6 +61,9 @@ pub fn ab(args: &AbArgs) -> Result<u8, CliError> {
         true => serde_json::to_string_pretty(&judged.json).expect("it is plain data") + "\n",
         false => judged.text,
     })?;
+    if !args.no_report {
+        report::of_run(&judged.manifest, &judged.folder, args.quiet);
+    }
     Ok(judged.code)
 }
 
@@ -95,7 +101,8 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     if manifest.status == RunStatus::Interrupted && !args.quiet {
         output::say(&format!("stopped; the same command with -o '{}' goes on", folder.display()));
     }
-    Ok(AbReport { json: made, text: found.text(&asked, &pace), code: found.exit_code() })
+    let (text, code) = (found.text(&asked, &pace), found.exit_code());
+    Ok(AbReport { json: made, text, code, manifest, folder })
 }
 
 /// Runs the plan, or what is missing of it, and judges after each round; returns the results folder, too.

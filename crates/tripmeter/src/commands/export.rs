@@ -96,8 +96,8 @@ fn draw(results: &[NamedResults<'_>], place: &Path, options: Options) -> Result<
     draw_all(place, jobs.collect())
 }
 
-/// The names of the folders; where two are the same, with the folders that they are in.
-fn names(folders: &[PathBuf]) -> Vec<String> {
+/// Names of folders; where two are the same, with the folders that they are in.
+pub fn names(folders: &[PathBuf]) -> Vec<String> {
     let short: Vec<String> = folders.iter().map(|folder| last_part(folder)).collect();
     let is_twice = |name: &String| short.iter().filter(|other| *other == name).count() > 1;
     let name = |(folder, name): (&PathBuf, &String)| {

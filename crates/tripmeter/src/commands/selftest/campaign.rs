@@ -285,6 +285,7 @@ fn arguments(phase: &Phase, seed: u64, folder: &Path, budget_s: f64) -> AbArgs {
         output: Some(PathBuf::from(folder)),
         json: false,
         quiet: true,
+        no_report: true,
         plugins: PluginArgs::default(),
     }
 }

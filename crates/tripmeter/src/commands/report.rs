@@ -1,0 +1,62 @@
+//! `tripmeter report`: results as one HTML page.
+
+use super::export::names;
+use super::show;
+use crate::args::ReportArgs;
+use crate::error::CliError;
+use crate::output;
+use crate::plotting::no_link;
+use std::path::{Path, PathBuf};
+use tripmeter_model::exit;
+use tripmeter_model::file::{FileError, write_named, write_whole};
+use tripmeter_model::folder::REPORT;
+use tripmeter_model::manifest::Manifest;
+use tripmeter_report::plots::aimrt::NamedResults;
+use tripmeter_report::{page, render};
+
+/// `tripmeter report`
+pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
+    let file = match (&args.output, &args.folders[..]) {
+        (Some(file), _) => file.clone(),
+        (None, [folder]) => folder.join(REPORT),
+        (None, folders) => {
+            let text = format!("{} folders are given, but no file for their page; name one (-o FILE)", folders.len());
+            return Err(CliError::new(exit::USAGE, text));
+        }
+    };
+    let manifests = args.folders.iter().map(|folder| show::read(folder)).collect::<Result<Vec<_>, _>>()?;
+    if args.output.is_none() {
+        no_link(&file)?;
+    }
+    let names = names(&args.folders);
+    let results: Vec<_> =
+        names.iter().zip(&manifests).map(|(name, manifest)| NamedResults { name, manifest }).collect();
+    write_named(&file, html(&results).as_bytes())?;
+    output::print(&format!("{}\n", file.display()))?;
+    Ok(exit::GOOD)
+}
+
+/// Writes the page of a run into its results folder, and says where unless `quiet`. Without it the run is as good.
+pub fn of_run(manifest: &Manifest, folder: &Path, quiet: bool) {
+    match write(manifest, folder) {
+        Ok(file) if !quiet => output::say(&format!("report: {}", file.display())),
+        Ok(_) => {}
+        Err(error) => output::say(&format!("note: no report: {error}")),
+    }
+}
+
+fn write(manifest: &Manifest, folder: &Path) -> Result<PathBuf, FileError> {
+    let (file, name, manifest) = (folder.join(REPORT), crate::database::last_part(folder), show::printable(manifest));
+    let page = html(&[NamedResults { name: &name, manifest: &manifest }]);
+    write_whole(&file, page.as_bytes())?;
+    Ok(file)
+}
+
+fn html(results: &[NamedResults<'_>]) -> String {
+    let names: Vec<&str> = results.iter().map(|one| one.name).collect();
+    let title = match results {
+        [one] => format!("{} · {}", one.manifest.plan.source, one.name),
+        _ => names.join(" · "),
+    };
+    render::html(&page(results), &title)
+}
