@@ -27,7 +27,9 @@ const LONGEST_TITLE: usize = 500;
 /// The document as an HTML page of its own; `title` is its first heading and the name of its window.
 pub fn html(document: &Document, title: &str) -> String {
     let (nav, main) = parts(document);
-    let scripts = if document.charts().any(|chart| chart.heat.is_none()) { &[ECHARTS, SCRIPT][..] } else { &[SCRIPT] };
+    // Heat maps are tables.
+    let is_drawn = document.charts().any(|chart| chart.heat.is_none());
+    let scripts = if is_drawn { &[ECHARTS, SCRIPT][..] } else { &[SCRIPT] };
     let policy: String = scripts.iter().map(|script| format!(" 'sha256-{}'", hash(script))).collect();
     let scripts: String = scripts.iter().map(|script| format!("<script>{script}</script>\n")).collect();
     let (name, title, version) = (escaped(title), words(title), env!("CARGO_PKG_VERSION"));
@@ -53,7 +55,7 @@ pub fn html(document: &Document, title: &str) -> String {
 {scripts}</body>
 </html>
 "##,
-        credit = if scripts.contains("echarts") { " Charts are drawn by Apache ECharts." } else { "" },
+        credit = if is_drawn { " Charts are drawn by Apache ECharts." } else { "" },
     )
 }
 

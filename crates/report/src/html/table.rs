@@ -93,7 +93,7 @@ fn cell(column: &Column, cell: &Cell, tag: &str, is_repeated: bool) -> String {
         Cell::Bar(share) => {
             format!("<span class=\"share\"><i style=\"width:{:.1}%\"></i></span>", share.clamp(0.0, 1.0) * 100.0)
         }
-        Cell::Text(text) => words(text),
+        Cell::Text(text) => text.lines().map(breakable).collect::<Vec<_>>().join("<br>"),
         cell => {
             let (number, interval) = texts(column, cell, 0);
             let interval = interval.map_or(String::new(), |interval| {
@@ -109,6 +109,16 @@ fn cell(column: &Column, cell: &Cell, tag: &str, is_repeated: bool) -> String {
     let class = if classes.is_empty() { String::new() } else { format!(" class=\"{}\"", classes.join(" ")) };
     let end = tag.split(' ').next().unwrap_or(tag);
     format!("<{tag}{class}{value}{hints}>{inner}</{end}>")
+}
+
+/// Words that may go on in the next line after what joins the parts of names.
+fn breakable(line: &str) -> String {
+    let mut text = words(line.trim());
+    // `&` and `=` are not looked for: they are parts of escapes and attributes.
+    for joint in ['_', '?'] {
+        text = text.replace(joint, &format!("{joint}<wbr>"));
+    }
+    text
 }
 
 /// What a cell is sorted by, if it is a number; in the unit of its figure.

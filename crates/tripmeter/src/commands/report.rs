@@ -55,6 +55,7 @@ fn write(manifest: &Manifest, folder: &Path) -> Result<PathBuf, FileError> {
 fn html(results: &[NamedResults<'_>]) -> String {
     let names: Vec<&str> = results.iter().map(|one| one.name).collect();
     let title = match results {
+        [one] if one.manifest.plan.source == one.name => one.name.to_owned(),
         [one] => format!("{} · {}", one.manifest.plan.source, one.name),
         _ => names.join(" · "),
     };
