@@ -14,6 +14,7 @@
 //! | [`limit_checks()`], [`limits()`] | an experiment against limits, and limits |
 //! | [`by_threshold()`], [`by_runs()`] | an experiment against a reference, by a threshold or run against run |
 //! | [`changes()`] | steps and slow drifts in the history of figures |
+//! | [`page()`] | the report: what was asked, the answer, and a chart for each question that the figures allow |
 //! | [`plots`] | pictures, as PNG or SVG |
 //!
 //! A view makes a [`document`], and [`render`] makes text, Markdown, CSV and JSON of it.
@@ -38,11 +39,13 @@ mod figures;
 #[cfg(test)]
 mod fixture;
 mod iceperf;
+mod labels;
 mod limit_checks;
 mod log;
 mod merged;
 mod notes;
 mod number;
+mod page;
 pub mod plots;
 mod recording;
 pub mod render;
@@ -66,6 +69,8 @@ pub use figures::figures;
 pub use iceperf::iceperf;
 pub use limit_checks::{limit_checks, limits};
 pub use number::counted;
+pub use page::{PageInput, SampledTrial, page, page_of};
+pub use plots::aimrt::NamedResults;
 pub use screen::screen;
 pub use verdicts::percent;
 

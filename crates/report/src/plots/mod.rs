@@ -36,6 +36,7 @@ mod tests;
 mod text;
 
 pub use chart::Chart;
+pub(crate) use scale::count as scale_count;
 
 use thiserror::Error;
 
