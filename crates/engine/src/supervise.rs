@@ -3,11 +3,11 @@
 //! This process sleeps while a cell is measured; it wakes about once a second to hear that the leader is alive.
 
 mod access;
+mod cpu_time;
 mod long_text;
 mod longest;
 mod movement;
 mod planned_job;
-mod cpu_time;
 mod resume;
 mod sub_experiment;
 

@@ -14,6 +14,7 @@
 //! | [`limit_checks()`], [`limits()`] | an experiment against limits, and limits |
 //! | [`by_threshold()`], [`by_runs()`] | an experiment against a reference, by a threshold or run against run |
 //! | [`changes()`] | steps and slow drifts in the history of figures |
+//! | [`page()`] | the report: what was asked, the answer, and a chart for each question that the figures allow |
 //! | [`plots`] | pictures, as PNG or SVG |
 //!
 //! A view makes a [`document`], and [`render`] makes text, Markdown, CSV, JSON and HTML of it.
@@ -39,6 +40,7 @@ mod figures;
 mod fixture;
 mod html;
 mod iceperf;
+mod labels;
 mod limit_checks;
 mod log;
 mod merged;
@@ -68,7 +70,8 @@ pub use figures::figures;
 pub use iceperf::iceperf;
 pub use limit_checks::{limit_checks, limits};
 pub use number::counted;
-pub use page::page;
+pub use page::{PageInput, SampledTrial, page, page_of};
+pub use plots::aimrt::NamedResults;
 pub use screen::screen;
 pub use verdicts::percent;
 

@@ -2,6 +2,7 @@
 //! is what most people want to know; everything else is in the table of everything.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
+use crate::labels::{self, LabelledLine, load_text};
 use crate::merged::{CHANGED, Merged, MergedCell};
 use crate::table_row::MISSED;
 use crate::{FLOOR, notes, run_notes, throughput, trips};
@@ -74,7 +75,7 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
 }
 
 /// Kinds of notes on messages that did not come as they should.
-const MISHAPS: [&str; 2] = ["timed out or failed", "lost or out of order"];
+pub(crate) const MISHAPS: [&str; 2] = ["timed out or failed", "lost or out of order"];
 
 /// One note for each kind: the note itself if it is alone, else their number and the first. Failures and losses are shown.
 fn folded(notes: &[Note]) -> Vec<Note> {
@@ -327,38 +328,8 @@ impl<'a> ScreenPage<'a> {
 
     /// The transport, and what tells it from the other lines.
     fn label(&self, line: LoadLine, lines: &[LoadLine]) -> String {
-        let own = self.planned(line);
-        let differs = |of: fn(&SubExperiment) -> String| lines.iter().any(|other| of(self.planned(*other)) != of(own));
-        let mut parts = vec![own.transport.to_string()];
-        for of in [
-            |sub: &SubExperiment| sub.wait.to_string(),
-            |sub: &SubExperiment| format!("touch {}", sub.touch),
-            |sub: &SubExperiment| counted(sub.workload.followers(), "follower"),
-            |sub: &SubExperiment| counted(sub.workload.publishers(), "publisher"),
-            |sub: &SubExperiment| {
-                let what = if sub.workload.is_call() { "client" } else { "topic" };
-                counted(sub.workload.follower_links(), what)
-            },
-        ] {
-            if differs(of) {
-                parts.push(of(own));
-            }
-        }
-        if lines.iter().any(|other| self.load(*other) != self.load(line)) {
-            parts.push(load_text(self.load(line)));
-        }
-        let like = |other: &&LoadLine| {
-            let other = self.planned(**other);
-            let one = |sub: &SubExperiment| (sub.transport.to_string(), sub.wait, sub.touch, sub.workload.topology);
-            other.name != own.name && one(other) == one(own)
-        };
-        if lines.iter().any(|other| like(&other)) {
-            parts.push(own.name.clone());
-        }
-        if self.sub(line.0).same_process() {
-            parts.push("same process".to_owned());
-        }
-        broken(&parts)
+        let of = |line: &LoadLine| LabelledLine { sub: self.sub(line.0), load: self.load(*line) };
+        broken(&labels::parts(of(&line), &lines.iter().map(of).collect::<Vec<_>>()))
     }
 
     /// What holds for all: path proofs.
@@ -411,18 +382,6 @@ impl<'a> ScreenPage<'a> {
             Some(Note::new(Severity::Warning, kind, None, notes::mishap_line(sub, &cell)?))
         };
         cells.filter_map(note).collect()
-    }
-}
-
-fn counted(count: u32, noun: &str) -> String {
-    crate::number::counted(count as usize, noun)
-}
-
-fn load_text(load: OfferedLoad) -> String {
-    match load {
-        OfferedLoad::Rate { hz } => format!("{hz} /s"),
-        OfferedLoad::Search { loss_bound } => format!("search, {} % loss", loss_bound * 100.0),
-        load => crate::throughput::offered(load),
     }
 }
 

@@ -1,4 +1,4 @@
-use super::machine::{Machine, Cpu};
+use super::machine::{Cpu, Machine};
 use super::*;
 use crate::lanes::AnySystem;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! One sub-experiment: its processes, what they report, and their end.
 
+use super::cpu_time::CpuTime;
 use super::longest::{longest_pause, longest_payload, writing_time};
 use super::movement::Movement;
 use super::planned_job::{job, planned_cpus};
-use super::cpu_time::CpuTime;
 use super::{Event, Run, RunError, access};
 use crate::channel::{Heard, Incoming};
 use crate::last_line::last_line;
@@ -503,8 +503,7 @@ impl ProcessGroup {
         let ((begin_ns, end_ns), leader) = (self.logged, Stream::process(Process::Leader));
         let used = |figure| trial.value(&leader, figure).unwrap_or(0.0);
         let all = used(Figure::CpuTime) / used(Figure::Window).max(1.0);
-        let most =
-            self.cpu_time.as_ref().map(|seen| seen.most_percent(begin_ns, end_ns).map(|most| most / 100.0));
+        let most = self.cpu_time.as_ref().map(|seen| seen.most_percent(begin_ns, end_ns).map(|most| most / 100.0));
         if let Some(most) = most {
             trial.put(&leader, Figure::CpuPeak, most.unwrap_or(all).max(all));
         }

@@ -114,6 +114,9 @@ fn cell(column: &Column, cell: &Cell, tag: &str, is_repeated: bool) -> String {
 /// Words that may go on in the next line after what joins the parts of names.
 fn breakable(line: &str) -> String {
     let mut text = words(line.trim());
+    if text.starts_with("<span") {
+        return text;
+    }
     // `&` and `=` are not looked for: they are parts of escapes and attributes.
     for joint in ['_', '?'] {
         text = text.replace(joint, &format!("{joint}<wbr>"));

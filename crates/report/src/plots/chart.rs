@@ -60,6 +60,15 @@ pub enum X {
     },
 }
 
+impl X {
+    /// What the axis is.
+    pub fn label(&self) -> &str {
+        match self {
+            X::Categories { label, .. } | X::Numbers { label, .. } | X::Percentiles { label } => label,
+        }
+    }
+}
+
 impl Default for X {
     fn default() -> Self {
         X::Numbers { label: String::new(), log: false, whole: false }
