@@ -256,6 +256,14 @@
         return { type: "value", min, max, interval, write: written, label };
     }
 
+    function multiples(low, high, step) {
+        const found = [];
+        for (let at = Math.ceil(low / step - 1e-9); at * step <= high * (1 + 1e-12); at++) {
+            found.push(Number((at * step).toPrecision(12)));
+        }
+        return found;
+    }
+
     /** 1, 2 or 5 times a power of ten that is not less. */
     function roundStep(rough) {
         const power = 10 ** Math.floor(Math.log10(rough));
@@ -309,11 +317,16 @@
             return { ...axis, ticks, label: x.label, write: percentile, isPercentile: true };
         }
         const axis = { ...axisOf(all, x), label: x.label };
-        // A line of many points fills its chart from side to side.
-        const isFull = chart.bars.length || chart.lines.some((line) => line.points.length > MOST_MARKERS);
-        if (!x.log && isFull) {
-            [axis.min, axis.max] = [Math.min(...ends(all, Math.min)), Math.max(...ends(all, Math.max))];
+        // It ends where the data end, with room for markers if these are seen.
+        if (!x.log && all.length) {
+            const [low, high] = [Math.min(...ends(all, Math.min)), Math.max(...ends(all, Math.max))];
+            const isFull = chart.bars.length > 0 || chart.lines.some((line) => line.points.length > MOST_MARKERS);
+            const room = high > low ? (high - low) * 0.04 : Math.abs(low) * 0.1 || 1;
+            [axis.min, axis.max] = isFull ? [low, high] : [low - room, high + room];
+            const rough = roundStep((axis.max - axis.min) / Math.min(10, Math.max(3, Math.floor(width / 110))));
+            const step = x.whole ? Math.max(rough, 1) : rough;
             delete axis.interval;
+            if (!isFull) axis.ticks = multiples(axis.min, axis.max, step);
         }
         if (x.log && /byte|payload|size/i.test(x.label)) {
             axis.write = size;
@@ -382,7 +395,7 @@
 
     function axisOption(axis, isUpright, width, look) {
         const shared = {
-            axisLine: { show: !isUpright, lineStyle: { color: look.soft } },
+            axisLine: { show: !isUpright, onZero: false, lineStyle: { color: look.soft } },
             axisTick: { show: false },
             splitLine: { show: isUpright, lineStyle: { color: look.line } },
         };

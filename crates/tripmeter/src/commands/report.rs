@@ -70,7 +70,8 @@ fn first_samples(manifest: &Manifest) -> u64 {
 fn html(results: &[NamedResults<'_>], samples: &[SampledTrial]) -> String {
     let names: Vec<&str> = results.iter().map(|one| one.name).collect();
     let title = match results {
-        [one] if one.manifest.plan.source == one.name => one.name.to_owned(),
+        // Flags say nothing that a reader knows them by.
+        [one] if ["flags", one.name].contains(&one.manifest.plan.source.as_str()) => one.name.to_owned(),
         [one] => format!("{} · {}", one.manifest.plan.source, one.name),
         _ => names.join(" · "),
     };
