@@ -659,28 +659,31 @@
         return svg;
     }
 
-    /** The legend: a button for each line that switches it on and off. */
-    function addLegend(figure, chart, entries, drawn) {
-        figure.querySelector(".series")?.remove();
+    /** The legend: a button for each line that switches it on and off. Drawn again, it keeps its buttons. */
+    function addLegend(figure, chart, entries, state) {
         const named = entries.filter((entry) => entry.name);
-        if (!named.length || (named.length === 1 && named[0].kind !== "mark" && !chart.marks.length)) return;
-        const list = make("ul", { className: "series" });
-        for (const entry of named) {
-            const name = make("bdi", {}, cut(entry.name, 300));
-            if (entry.kind === "mark") {
-                list.append(make("li", {}, make("span", { className: "mark", title: cut(entry.name, 500) }, sign(entry), name)));
-                continue;
-            }
-            const button = make("button", { type: "button", title: cut(entry.name, 500), ariaPressed: "true" }, sign(entry), name);
-            button.addEventListener("click", () => {
-                button.ariaPressed = button.ariaPressed === "true" ? "false" : "true";
-                drawn.dispatchAction({ type: "legendToggleSelect", name: entry.id });
-            });
-            button.addEventListener("pointerenter", () => drawn.dispatchAction({ type: "highlight", seriesName: entry.id }));
-            button.addEventListener("pointerleave", () => drawn.dispatchAction({ type: "downplay", seriesName: entry.id }));
-            list.append(make("li", {}, button));
+        const list = figure.querySelector(".series");
+        if (list) {
+            named.forEach((entry, at) => list.children[at].querySelector("svg").replaceWith(sign(entry)));
+            return;
         }
-        figure.querySelector(".axis.x").after(list);
+        if (!named.length || (named.length === 1 && named[0].kind !== "mark" && !chart.marks.length)) return;
+        const items = named.map((entry) => {
+            const inner = [sign(entry), make("bdi", {}, cut(entry.name, 300))];
+            const title = cut(entry.name, 500);
+            if (entry.kind === "mark") return make("li", {}, make("span", { className: "mark", title }, ...inner));
+            const button = make("button", { type: "button", title, ariaPressed: "true" }, ...inner);
+            button.addEventListener("click", () => {
+                const isOn = button.ariaPressed === "true";
+                button.ariaPressed = String(!isOn);
+                state.off[isOn ? "add" : "delete"](entry.id);
+                state.drawn.dispatchAction({ type: "legendToggleSelect", name: entry.id });
+            });
+            button.addEventListener("pointerenter", () => state.drawn.dispatchAction({ type: "highlight", seriesName: entry.id }));
+            button.addEventListener("pointerleave", () => state.drawn.dispatchAction({ type: "downplay", seriesName: entry.id }));
+            return make("li", {}, button);
+        });
+        figure.querySelector(".axis.x").after(make("ul", { className: "series" }, ...items));
     }
 
     function lookOf() {
@@ -702,6 +705,7 @@
         const [yLabel, xLabel] = ["y", "x"].map((name) => figure.querySelector(`.axis.${name}`));
         [yLabel.textContent, xLabel.textContent] = isFlat ? [x.label, y.label] : [y.label, x.label];
         if (isFlat) place.style.height = `${Math.max(x.names.length * (chart.stacks.length ? 30 : 26) + 50, 120)}px`;
+        const isFirst = !state.drawn;
         state.drawn ??= echarts.init(place, null, { renderer: "canvas" });
         // Times within a run can be looked at more closely; a finger scrolls the page.
         const isZoomed = x.type === "value" && matchMedia("(pointer: fine)").matches;
@@ -710,7 +714,11 @@
             textStyle: { fontFamily: getComputedStyle(document.body).fontFamily },
             aria: { enabled: true, label: { description: ariaText(figure) }, decal: { show: chart.stacks.length > 1 } },
             grid: { left: 2, right: 10, top: 10, bottom: 4, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
-            legend: { show: false, data: entries.map((entry) => entry.id) },
+            legend: {
+                show: false,
+                data: entries.map((entry) => entry.id),
+                selected: Object.fromEntries([...state.off].map((id) => [id, false])),
+            },
             tooltip: tooltip(chart, entries, axes, isFlat),
             xAxis: axisOption(isFlat ? y : x, false, width, look),
             yAxis: axisOption(isFlat ? x : y, true, width, look),
@@ -720,9 +728,9 @@
         if (isFlat) option.xAxis.splitLine = { show: true, lineStyle: { color: look.line } };
         state.drawn.resize({ width, height: place.clientHeight, silent: true });
         state.drawn.setOption(option, { notMerge: true });
-        if (isZoomed) state.drawn.getZr().on("dblclick", () => state.drawn.dispatchAction({ type: "dataZoom", start: 0, end: 100 }));
+        if (isZoomed && isFirst) state.drawn.getZr().on("dblclick", () => state.drawn.dispatchAction({ type: "dataZoom", start: 0, end: 100 }));
         state.width = width;
-        addLegend(figure, chart, entries, state.drawn);
+        addLegend(figure, chart, entries, state);
         figure.dataset.drawn = "true";
     }
 
@@ -748,7 +756,7 @@
             { rootMargin: "400px 0px" },
         );
         for (const figure of figures) {
-            charts.set(figure, {});
+            charts.set(figure, { off: new Set() });
             seen.observe(figure);
         }
         const sized = new ResizeObserver((entries) => {
