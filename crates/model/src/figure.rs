@@ -167,6 +167,12 @@ figures! {
 }
 
 impl Figure {
+    /// Figures that stand for all messages of a trial: its headline is the first of them that it has.
+    pub const HEADLINES: [Figure; 8] = {
+        use Figure::{Call, OneWay, ReceivedRate, Response, ResponseRtt, RttHalf, Service, ServiceRtt};
+        [RttHalf, ResponseRtt, ServiceRtt, Response, Service, Call, ReceivedRate, OneWay]
+    };
+
     /// Whether it follows from other figures of a trial, and is not stored.
     pub fn is_derived(self) -> bool {
         use Figure::{CpuShare, DeliveredShare, FaultsPerMessage, LossShare, SwitchesRate};

@@ -24,6 +24,8 @@ const MOST_TRIALS_BYTES: u64 = 512 << 20;
 pub const TRIALS: &str = "trials.jsonl";
 /// The audits of the machine: [`Audits`].
 pub const AUDIT: &str = "audit.json";
+/// The page that shows all of it; nothing is read from it.
+pub const REPORT: &str = "report.html";
 
 /// A line of `trials.jsonl`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

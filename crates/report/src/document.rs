@@ -31,6 +31,8 @@ impl Document {
 /// A part of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Block {
+    /// Begins a part of a long page.
+    Heading(Heading),
     /// A table.
     Table(Table),
     /// A chart; text leaves it out.
@@ -43,6 +45,15 @@ pub enum Block {
     Text(String),
     /// Lines that stand as they are.
     Lines(String),
+}
+
+/// The head of a part of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heading {
+    /// Names it in links: lower-case letters, digits and `-`.
+    pub id: &'static str,
+    /// What stands there.
+    pub text: String,
 }
 
 /// Facts: a word and its value each.

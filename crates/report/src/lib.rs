@@ -14,9 +14,10 @@
 //! | [`limit_checks()`], [`limits()`] | an experiment against limits, and limits |
 //! | [`by_threshold()`], [`by_runs()`] | an experiment against a reference, by a threshold or run against run |
 //! | [`changes()`] | steps and slow drifts in the history of figures |
+//! | [`page()`] | the report: what was asked, the answer, and a chart for each question that the figures allow |
 //! | [`plots`] | pictures, as PNG or SVG |
 //!
-//! A view makes a [`document`], and [`render`] makes text, Markdown, CSV and JSON of it.
+//! A view makes a [`document`], and [`render`] makes text, Markdown, CSV, JSON and HTML of it.
 //!
 //! The tables end with a line break.
 #![forbid(unsafe_code)]
@@ -37,12 +38,15 @@ mod fan_out;
 mod figures;
 #[cfg(test)]
 mod fixture;
+mod html;
 mod iceperf;
+mod labels;
 mod limit_checks;
 mod log;
 mod merged;
 mod notes;
 mod number;
+mod page;
 pub mod plots;
 mod recording;
 pub mod render;
@@ -66,6 +70,8 @@ pub use figures::figures;
 pub use iceperf::iceperf;
 pub use limit_checks::{limit_checks, limits};
 pub use number::{counted, fixed};
+pub use page::{PageInput, SampledTrial, page, page_of};
+pub use plots::aimrt::NamedResults;
 pub use screen::screen;
 pub use verdicts::percent;
 

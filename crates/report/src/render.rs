@@ -1,4 +1,6 @@
-//! Renderers of a document: text, Markdown, CSV and JSON.
+//! Renderers of a document: text, Markdown, CSV, JSON and HTML.
+
+pub use crate::html::html;
 
 use crate::document::{Block, Cell, Column, Digits, Document, Facts, Missing, Note, Severity, Table};
 use crate::number::TOO_SMALL;
@@ -30,6 +32,7 @@ impl Text {
     /// The whole document; ends with a line break unless it is empty.
     pub fn render(self, document: &Document) -> String {
         let blocks = document.blocks.iter().map(|block| match block {
+            Block::Heading(heading) => format!("{}\n", self.wrapped(&heading.text)),
             Block::Table(table) => self.table(table),
             Block::Notes(notes) => notes.iter().map(|note| self.note(note)).collect(),
             Block::Facts(pairs) => pairs_text(pairs),
@@ -154,7 +157,7 @@ fn broken(text: &str, most: usize) -> String {
 }
 
 /// Whether two rows are of the same thing: their addresses and all that names them.
-fn is_same(columns: &[Column], above: &(Option<Row>, Vec<Cell>), row: &(Option<Row>, Vec<Cell>)) -> bool {
+pub(crate) fn is_same(columns: &[Column], above: &(Option<Row>, Vec<Cell>), row: &(Option<Row>, Vec<Cell>)) -> bool {
     let mut cells = columns.iter().zip(above.1.iter().zip(&row.1));
     row.0.is_some() && row.0 == above.0 && cells.all(|(column, (above, cell))| !column.is_merged || above == cell)
 }
@@ -174,7 +177,7 @@ fn heads(columns: &[Column]) -> Vec<String> {
 }
 
 /// Titles with what they mean, each once.
-fn helps(columns: &[Column]) -> impl Iterator<Item = (String, &'static str)> {
+pub(crate) fn helps(columns: &[Column]) -> impl Iterator<Item = (String, &'static str)> {
     let mut helps: Vec<(String, &'static str)> = Vec::new();
     for column in columns.iter().filter(|column| !column.help.is_empty()) {
         let one = (column.title.replace('\n', " "), column.help);
@@ -186,7 +189,7 @@ fn helps(columns: &[Column]) -> impl Iterator<Item = (String, &'static str)> {
 }
 
 /// The cell, and its interval; the longest bar has so many columns.
-fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option<String>) {
+pub(crate) fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option<String>) {
     let number = |value: f64| column.digits.write(value / column.divisor);
     let ends = |interval: &Interval, write: &dyn Fn(f64) -> String| {
         if is_bounded(interval) {
@@ -257,6 +260,7 @@ pub fn markdown(document: &Document) -> String {
             text.push('\n');
         }
         match block {
+            Block::Heading(heading) => text += &format!("## {}\n", heading.text),
             Block::Table(table) => text += &markdown_table(table),
             Block::Notes(notes) => text.extend(notes.iter().map(|note| format!("- {}\n", note.text))),
             Block::Facts(Facts { title, pairs }) => {
@@ -344,6 +348,7 @@ fn plain(cell: &Cell) -> String {
 /// JSON: a list of blocks; numbers in the units of their figures, unbounded ends of intervals as null.
 pub fn json(document: &Document) -> Value {
     let block = |block: &Block| match block {
+        Block::Heading(heading) => json!({ "heading": heading.text }),
         Block::Table(table) => json!({ "table": json_table(table) }),
         Block::Notes(notes) => json!({ "notes": notes.iter().map(json_note).collect::<Vec<_>>() }),
         Block::Facts(Facts { title, pairs }) => {

@@ -1,9 +1,10 @@
 //! The first screen: at most 80 columns, systems as rows, payloads as groups of columns, the best first. Everything else is
 //! in the table `all`.
 
-mod notes;
+pub(crate) mod notes;
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Table};
+use crate::labels::{self, LabelledLine, load_text};
 use crate::merged::{CHANGED, Merged, rounds_text};
 use crate::notes::failed_proof;
 use crate::table_row::MISSED;
@@ -313,38 +314,8 @@ impl<'a> ScreenPage<'a> {
 
     /// The transport, and what tells it from the other lines.
     fn label(&self, line: LoadLine, lines: &[LoadLine]) -> String {
-        let own = self.planned(line);
-        let differs = |of: fn(&SubExperiment) -> String| lines.iter().any(|other| of(self.planned(*other)) != of(own));
-        let mut parts = vec![own.transport.to_string()];
-        for of in [
-            |sub: &SubExperiment| sub.wait.to_string(),
-            |sub: &SubExperiment| format!("touch {}", sub.touch),
-            |sub: &SubExperiment| counted(sub.workload.followers(), "follower"),
-            |sub: &SubExperiment| counted(sub.workload.publishers(), "publisher"),
-            |sub: &SubExperiment| {
-                let what = if sub.workload.is_call() { "client" } else { "topic" };
-                counted(sub.workload.follower_links(), what)
-            },
-        ] {
-            if differs(of) {
-                parts.push(of(own));
-            }
-        }
-        if lines.iter().any(|other| self.load(*other) != self.load(line)) {
-            parts.push(load_text(self.load(line)));
-        }
-        let like = |other: &&LoadLine| {
-            let other = self.planned(**other);
-            let one = |sub: &SubExperiment| (sub.transport.to_string(), sub.wait, sub.touch, sub.workload.topology);
-            other.name != own.name && one(other) == one(own)
-        };
-        if lines.iter().any(|other| like(&other)) {
-            parts.push(own.name.clone());
-        }
-        if self.sub(line.0).same_process() {
-            parts.push("same process".to_owned());
-        }
-        broken(&parts)
+        let of = |line: &LoadLine| LabelledLine { sub: self.sub(line.0), load: self.load(*line) };
+        broken(&labels::parts(of(&line), &lines.iter().map(of).collect::<Vec<_>>()))
     }
 
     /// What holds for all: path proofs.
@@ -359,18 +330,6 @@ impl<'a> ScreenPage<'a> {
         let verdicts: Vec<String> =
             verdicts.filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
         Some(Block::Text(format!("path proofs: {}", verdicts.join(", "))))
-    }
-}
-
-fn counted(count: u32, noun: &str) -> String {
-    crate::number::counted(count as usize, noun)
-}
-
-fn load_text(load: OfferedLoad) -> String {
-    match load {
-        OfferedLoad::Rate { hz } => format!("{hz} /s"),
-        OfferedLoad::Search { loss_bound } => format!("search, {} % loss", loss_bound * 100.0),
-        load => crate::throughput::offered(load),
     }
 }
 

@@ -25,7 +25,7 @@ pub use measure::{
     AllowedArgs, CallArgs, Cpu, FollowArgs, LoggerArgs, MeasuringArgs, OutputArgs, PingArgs, PluginArgs, PublishArgs,
     ReplayArgs, RunArgs, RunningArgs, ShownArgs, ThroughputArgs,
 };
-pub use results::{ExportArgs, ExportFormat, ShowArgs, TableFormat};
+pub use results::{ExportArgs, ExportFormat, ReportArgs, ShowArgs, TableFormat};
 pub use selftest::{BareArgs, SelftestArgs};
 pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, LimitsArgs, Method};
 
@@ -55,6 +55,7 @@ pub enum Command {
     Ab(AbArgs),
     Follow(FollowArgs),
     Show(ShowArgs),
+    Report(ReportArgs),
     Compare(CompareArgs),
     Check(CheckArgs),
     Limits(LimitsArgs),
@@ -81,7 +82,7 @@ pub enum Command {
 /// The commands by what they are for, as `tripmeter --help` lists them.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Measure", &["run", "ping", "publish", "call", "throughput", "replay", "logger", "ab", "follow"]),
-    ("Results", &["show", "compare", "check", "limits", "history", "export"]),
+    ("Results", &["show", "report", "compare", "check", "limits", "history", "export"]),
     ("Machine", &["list", "install", "doctor", "selftest", "completions", "man"]),
     ("Other tools", &["eprosima", "iceperf"]),
 ];

@@ -13,6 +13,7 @@ pub mod install;
 pub mod limits;
 pub mod list;
 pub mod man;
+pub mod report;
 pub mod run;
 pub mod selftest;
 pub mod show;

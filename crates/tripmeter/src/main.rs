@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         Command::Ab(args) => commands::ab::ab(&args),
         Command::Follow(args) => commands::run::follow(&args),
         Command::Show(args) => commands::show::show(&args),
+        Command::Report(args) => commands::report::report(&args),
         Command::Export(args) => commands::export::export(&args),
         Command::List(args) => commands::list::list(&args),
         Command::Install(args) => commands::install::install(&args),

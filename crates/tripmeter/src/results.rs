@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::output;
 use std::path::{Path, PathBuf};
 use tripmeter_analysis::{JudgedResults, MetricTable, Selection};
-use tripmeter_model::folder::MANIFEST;
+use tripmeter_model::folder::{MANIFEST, REPORT};
 use tripmeter_model::{exit, printable};
 
 /// Ends the name of a run's folder until the run is finished.
@@ -92,7 +92,7 @@ fn of_database(folder: &Path) -> Result<Vec<NamedFolder>, CliError> {
         let text = format!("'{}' is no results folder, and holds none", folder.display());
         return Err(CliError::new(exit::DATA, text));
     }
-    let files = contents.others.into_iter().filter(|name| !is_hidden(name));
+    let files = contents.others.into_iter().filter(|name| !is_hidden(name) && name != REPORT);
     note_ignored(folder, files.chain(others));
     let named = |name: String| NamedFolder { path: folder.join(&name), name: printable::line(&name).into_owned() };
     Ok(ours.into_iter().map(named).collect())

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Manifest, SubExperimentResult};
-use tripmeter_model::samples::{SAMPLES, SampleReader};
+use tripmeter_model::samples::{SAMPLES, SampleReader, SampleRow};
 use tripmeter_model::trial::Trial;
+use tripmeter_report::SampledTrial;
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::distribution::{PlotSubject, histogram, series};
 use tripmeter_report::plots::samples::{Histogram, SampleSeries};
@@ -75,12 +76,68 @@ fn shapes(file: &Path, result: &SubExperimentResult, options: Options) -> Result
             reduce(latest, &mut samples);
             latest = row.trial;
         }
-        let ways = if *figure == Figure::RttHalf { 2.0 } else { 1.0 };
-        let ns = row.answered_ns.zip(row.sent_ns).and_then(|(answered, sent)| answered.checked_sub(sent));
-        samples.extend(ns.map(|ns| ns as f64 / ways / 1e3));
+        samples.extend(latency_us(&row, *figure));
     }
     reduce(latest, &mut samples);
     Ok(found)
+}
+
+/// The samples of the headline of each sub-experiment at its first payload, in the first round that has them, for the report.
+/// No more of a file is read than up to them.
+///
+/// # Errors
+/// If samples are wrong.
+pub fn first_trials(place: usize, folder: &Path, manifest: &Manifest) -> Result<Vec<SampledTrial>, CliError> {
+    let mut found: Vec<SampledTrial> = Vec::new();
+    for result in &manifest.sub_experiments {
+        if found.iter().any(|known| known.sub_experiment == result.name) {
+            continue;
+        }
+        let round = if manifest.plan.rounds > 1 { format!("round-{:02}", result.round) } else { String::new() };
+        let file = folder.join(round).join(SAMPLES).join(format!("{}.csv", result.name));
+        if file.is_file() {
+            found.extend(first_trial(place, &file, result)?);
+        }
+    }
+    Ok(found)
+}
+
+fn first_trial(place: usize, file: &Path, result: &SubExperimentResult) -> Result<Option<SampledTrial>, CliError> {
+    let Some(cell) = result.cells.iter().min_by_key(|cell| cell.payload_bytes) else { return Ok(None) };
+    let headline = |trial: &Trial| {
+        let has = |figure: &Figure| trial.of_all(*figure, Statistic::P50).is_some();
+        Some((trial.number, Figure::HEADLINES.into_iter().find(has)?))
+    };
+    let Some((number, figure)) = cell.trials.first().and_then(headline) else { return Ok(None) };
+    let (mut samples, mut stream) = (Vec::new(), None);
+    for row in SampleReader::open(file)? {
+        let row = row?;
+        if row.trial > number {
+            break;
+        }
+        // Of several streams, those of one follow each other.
+        if row.trial == number && *stream.get_or_insert_with(|| row.stream.clone()) == row.stream {
+            samples.extend(latency_us(&row, figure));
+        }
+    }
+    let points = SampleSeries::of(&samples, true);
+    let (sub_experiment, payload_bytes) = (result.name.clone(), cell.payload_bytes);
+    let trial = SampledTrial { folder: place, sub_experiment, round: result.round, payload_bytes, figure, points };
+    Ok((!samples.is_empty()).then_some(trial))
+}
+
+/// A latency of a message in microseconds, if it has it.
+fn latency_us(row: &SampleRow, figure: Figure) -> Option<f64> {
+    let (from, to, ways) = match figure {
+        Figure::RttHalf => (row.sent_ns, row.answered_ns, 2.0),
+        Figure::Call | Figure::ServiceRtt => (row.sent_ns, row.answered_ns, 1.0),
+        Figure::ResponseRtt => (row.intended_ns, row.answered_ns, 1.0),
+        Figure::Response => (row.intended_ns, row.received_ns, 1.0),
+        Figure::Service | Figure::OneWay => (row.sent_ns, row.received_ns, 1.0),
+        _ => return None,
+    };
+    let ns = to?.checked_sub(from?)?;
+    Some(ns as f64 / ways / 1e3)
 }
 
 fn jobs<'a>(name: &'a str, shapes: &'a Shapes, options: Options) -> Vec<PictureJob<'a>> {

@@ -12,12 +12,18 @@ pub struct Chart {
     pub title: String,
     /// The second line, in small letters: number of samples, names, settings.
     pub subtitle: String,
+    /// What the data show, in one sentence; empty where the chart is another tool's.
+    pub reading: String,
     /// The horizontal axis.
     pub x: X,
     /// The vertical axis.
     pub y: Y,
     /// Bars of a histogram.
     pub bars: Vec<Bar>,
+    /// Parts of stacked columns, from the lowest up; the horizontal axis has categories.
+    pub stacks: Vec<Stack>,
+    /// A heat map; the horizontal axis has categories, and nothing else is drawn.
+    pub heat: Option<Heat>,
     /// Columns between two values at each x.
     pub bands: Vec<Band>,
     /// Lines, markers, or both.
@@ -47,6 +53,20 @@ pub enum X {
         /// There is nothing between whole numbers, so there are no ticks either.
         whole: bool,
     },
+    /// Percentiles, the same distance for each nine: the x of the p-th quantile is 1 / (1 - p), on a logarithmic axis.
+    Percentiles {
+        /// What the axis is.
+        label: String,
+    },
+}
+
+impl X {
+    /// What the axis is.
+    pub fn label(&self) -> &str {
+        match self {
+            X::Categories { label, .. } | X::Numbers { label, .. } | X::Percentiles { label } => label,
+        }
+    }
 }
 
 impl Default for X {
@@ -144,6 +164,58 @@ pub struct Bar {
     pub to: f64,
     /// Its height.
     pub count: f64,
+}
+
+/// A part of each column of a chart.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Stack {
+    /// Its name in the legend.
+    pub name: String,
+    /// Its height in each category, 0 or more; NaN where there is no column.
+    pub values: Vec<f64>,
+    /// The interval of the whole column in each category, drawn as an upright bar at its top; on the last part only.
+    pub intervals: Vec<Option<(f64, f64)>>,
+    /// Its colour; `None` takes the next colour of the palette.
+    pub color: Option<Color>,
+}
+
+/// Cells over the categories of the horizontal axis and rows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Heat {
+    /// The names of the rows, from top to bottom.
+    pub rows: Vec<String>,
+    /// Its cells; a place without one is empty.
+    pub cells: Vec<HeatCell>,
+}
+
+/// A cell of a heat map.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HeatCell {
+    /// The index of its category.
+    pub column: usize,
+    /// The index of its row.
+    pub row: usize,
+    /// How good it is.
+    pub level: Level,
+    /// Short text in the cell, e.g. `+12 %`, which also tells levels apart without colour.
+    pub text: String,
+    /// The whole text, e.g. for a tooltip.
+    pub detail: String,
+}
+
+/// How good a cell of a heat map is, or its place on a scale.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub enum Level {
+    /// Improved, or within its limit by far.
+    Good,
+    /// Equivalent, or within its limit.
+    Even,
+    /// Nothing can be said.
+    Unclear,
+    /// Regressed, over its limit, or failed.
+    Bad,
+    /// A place between the least (0) and the greatest (1) of all cells.
+    Scale(f64),
 }
 
 /// A column from the least to the greatest value at each x, as wide as the distance of equally spaced x.

@@ -4,56 +4,74 @@ use super::chart::{AxisValue, BLUE, Chart, Color, Marker, Stroke, X};
 use super::legend::{INK, Legend, PALE, Style, marker, stroke, styles};
 use super::render::{Align, Point, Shape};
 use super::scale::{Scale, count, drawable};
-use super::text;
+use super::{columns, heat, text};
 
-const PAD: f64 = 16.0;
+pub const PAD: f64 = 16.0;
 const TITLE_EM: f64 = 19.0;
-const LABEL_EM: f64 = 13.5;
-const TICK_EM: f64 = 12.5;
+pub const LABEL_EM: f64 = 13.5;
+pub const TICK_EM: f64 = 12.5;
 const NOTE_EM: f64 = 12.0;
-const GREY: Color = [0x5A, 0x5A, 0x5A];
+pub const GREY: Color = [0x5A, 0x5A, 0x5A];
 const GRID: Color = [0xDD, 0xDD, 0xDD];
 const FAINT: Color = [0xF0, 0xF0, 0xF0];
 /// Between the chart and the legend.
 const RIGHT_GAP: f64 = 18.0;
 /// The most that a label of a category may be long, in pixels, if it is upright.
 const UPRIGHT: f64 = 150.0;
+/// The most lines of a label of a category, and their distance.
+const MOST_LINES: usize = 3;
+const LINE: f64 = 16.0;
+
+/// Narrower pictures, as in a column of a paper, have their legend below the chart.
+const NARROW: f64 = 700.0;
 
 /// The shapes of a chart in a picture of this size.
 pub fn shapes(chart: &Chart, width: f64, height: f64) -> Vec<Shape> {
     let mut shapes = Vec::new();
-    let (y, notes) = y_scale(chart, ((height - 150.0) / 48.0).clamp(3.0, 10.0) as usize);
     let top = header(chart, width, &mut shapes);
+    if let Some(map) = &chart.heat {
+        let bottom = footer(&chart.notes, width, height, &mut shapes);
+        heat::shapes(chart, map, [(PAD, top), (width - PAD, bottom)], &mut shapes);
+        return shapes;
+    }
+    let (y, notes) = y_scale(chart, ((height - top - 80.0) / 48.0).clamp(3.0, 10.0) as usize);
     let bottom = footer(&notes, width, height, &mut shapes);
     let styles = styles(chart);
-    let legend = Legend::new(chart, &styles, (width * 0.34).min(340.0), bottom - top - 40.0);
+    let legend = match width < NARROW {
+        true => Legend::below(chart, &styles, width - 2.0 * PAD, (bottom - top) * 0.3),
+        false => Legend::beside(chart, &styles, (width * 0.34).min(340.0), bottom - top - 40.0),
+    };
     let widest = y.ticks.iter().map(|(_, label)| text::width(label, TICK_EM)).fold(0.0, f64::max);
     let left = PAD + LABEL_EM * 1.7 + widest + 10.0;
     let right = width - PAD - if legend.width > 0.0 { legend.width + RIGHT_GAP } else { 6.0 };
     let x = XAxis::new(chart, (right - left).max(20.0));
-    let frame = Frame { left, right: right.max(left + 20.0), top, bottom: (bottom - x.height).max(top + 20.0), x, y };
+    let below = bottom - legend.height;
+    let frame = Frame { left, right: right.max(left + 20.0), top, bottom: (below - x.height).max(top + 20.0), x, y };
     frame.grid(&mut shapes);
     frame.bands(chart, &mut shapes);
     frame.bars(chart, &mut shapes);
+    columns::shapes(chart, &frame, &mut shapes);
     frame.marks(chart, &mut shapes);
     for (line, style) in chart.lines.iter().zip(&styles) {
         frame.intervals(&line.intervals, style, &mut shapes);
         frame.line(&line.points, style, &mut shapes);
     }
     frame.axes(chart, &mut shapes);
-    legend.shapes((frame.right + RIGHT_GAP, frame.top), &mut shapes);
+    let corner = if legend.height > 0.0 { (PAD, below + 6.0) } else { (frame.right + RIGHT_GAP, frame.top) };
+    legend.shapes(corner, &mut shapes);
     shapes
 }
 
-/// Title and subtitle; returns the upper edge of what is below them.
+/// Title, reading and subtitle; returns the upper edge of what is below them.
 fn header(chart: &Chart, width: f64, shapes: &mut Vec<Shape>) -> f64 {
     let room = width - 2.0 * PAD;
     shapes.push(label((PAD, PAD + 14.0), text::fit(&chart.title, TITLE_EM, room), TITLE_EM, INK, Align::Start));
-    let lines = text::wrap(&chart.subtitle, LABEL_EM, room);
     let mut base = PAD + 14.0;
-    for line in lines.into_iter().take(2) {
-        base += 20.0;
-        shapes.push(label((PAD, base), line, LABEL_EM, GREY, Align::Start));
+    for (words, most, color) in [(&chart.reading, 3, INK), (&chart.subtitle, 2, GREY)] {
+        for line in text::wrap(words, LABEL_EM, room).into_iter().take(most) {
+            base += 20.0;
+            shapes.push(label((PAD, base), line, LABEL_EM, color, Align::Start));
+        }
     }
     base + 20.0
 }
@@ -69,7 +87,7 @@ fn footer(notes: &[String], width: f64, height: f64, shapes: &mut Vec<Shape>) ->
     if notes.is_empty() { top } else { top - 6.0 }
 }
 
-fn label(at: Point, text: String, em: f64, color: Color, align: Align) -> Shape {
+pub fn label(at: Point, text: String, em: f64, color: Color, align: Align) -> Shape {
     Shape::Text { at, text, em, color, align, upward: false }
 }
 
@@ -83,7 +101,8 @@ fn y_scale(chart: &Chart, wanted: usize) -> (Scale, Vec<String>) {
         AxisValue::X(_) => None,
     });
     let bars = chart.bars.iter().map(|bar| bar.count).filter(|&count| !chart.y.log || count > 0.0);
-    let values: Vec<f64> = lines.chain(intervals).chain(bands).chain(marks).chain(bars).collect();
+    let stacked = columns::extent(chart);
+    let values: Vec<f64> = lines.chain(intervals).chain(bands).chain(marks).chain(bars).chain(stacked).collect();
     let mut notes = chart.notes.clone();
     let (low, high, hidden) = range(&values, chart.y.log);
     if hidden > 0 {
@@ -94,9 +113,11 @@ fn y_scale(chart: &Chart, wanted: usize) -> (Scale, Vec<String>) {
         return (Scale::linear(0.0, 1.0, wanted, chart.y.whole), notes);
     }
     if chart.y.log {
+        // The lowest column has a height too.
+        let low = if chart.stacks.is_empty() { low } else { low / 2.0 };
         return (Scale::log(low, high, wanted), notes);
     }
-    let (low, high) = match chart.bars.is_empty() {
+    let (low, high) = match chart.bars.is_empty() && chart.stacks.is_empty() {
         true => linear_range(low, high, chart.y.from_zero),
         false => (0.0, high),
     };
@@ -134,14 +155,14 @@ fn values_of(number: usize) -> String {
 }
 
 /// The horizontal axis: labels, and from values to parts of its length.
-struct XAxis {
+pub struct XAxis {
     scale: Option<Scale>,
     categories: usize,
     /// Place from 0 to 1, and text.
-    labels: Vec<(f64, String)>,
-    upright: bool,
+    pub labels: Vec<(f64, String)>,
+    pub upright: bool,
     /// Height of labels and title, in pixels.
-    height: f64,
+    pub height: f64,
 }
 
 impl XAxis {
@@ -149,15 +170,22 @@ impl XAxis {
         match &chart.x {
             X::Categories { names, .. } => Self::categories(names, width),
             X::Numbers { log, whole, .. } => Self::numbers(chart, width, *log, *whole),
+            X::Percentiles { .. } => Self::numbers(chart, width, true, false),
         }
     }
 
-    fn categories(names: &[String], width: f64) -> Self {
+    pub fn categories(names: &[String], width: f64) -> Self {
         const LEAST_DISTANCE: f64 = 16.0;
         let slot = width / names.len().max(1) as f64;
         let fitted = |limit: f64| names.iter().map(|name| text::fit(name, TICK_EM, limit)).collect::<Vec<_>>();
         let place = |index: usize| (index as f64 + 0.5) / names.len() as f64;
         let level = names.iter().all(|name| text::width(name, TICK_EM) + 10.0 <= slot) || names.len() == 1;
+        if let Some(broken) = (!level).then(|| broken(names, slot - 10.0)).flatten() {
+            let lines = broken.iter().map(|text| text.lines().count()).max().unwrap_or(1);
+            let labels = broken.into_iter().enumerate().map(|(index, text)| (place(index), text)).collect();
+            let height = 46.0 + LINE * (lines - 1) as f64;
+            return Self { scale: None, categories: names.len(), labels, upright: false, height };
+        }
         let texts = fitted(if level { slot } else { UPRIGHT });
         // Where there is no room for all, the last one is always named.
         let every = if level { 1 } else { (LEAST_DISTANCE / slot).ceil().max(1.0) as usize };
@@ -177,6 +205,8 @@ impl XAxis {
         let wanted = (width / 85.0).clamp(2.0, 12.0) as usize;
         let scale = match (low > high, log) {
             (true, _) => Scale::linear(0.0, 1.0, wanted, whole),
+            (false, _) if matches!(chart.x, X::Percentiles { .. }) => Scale::percentiles(low, high),
+            (false, true) if chart.x.label().ends_with("[bytes]") => Scale::sizes(low, high, wanted),
             (false, true) => Scale::log(low, high, wanted),
             // Nothing may hide under the axis, at the left end, or half outside the chart.
             (false, false) if chart.bars.is_empty() => {
@@ -201,19 +231,61 @@ impl XAxis {
     }
 }
 
+/// Labels and title of a horizontal axis from `left` to `right`, below `bottom`.
+pub fn x_labels(x: &XAxis, [left, right, bottom]: [f64; 3], title: &str, shapes: &mut Vec<Shape>) {
+    for (place, text) in &x.labels {
+        let at = left + (right - left) * place;
+        shapes.push(Shape::Path { points: vec![(at, bottom), (at, bottom + 4.0)], color: GREY, width: 1.0 });
+        match x.upright {
+            false => shapes.extend(text.lines().enumerate().map(|(index, line)| {
+                // The last label may not leave the picture, nor touch the legend.
+                let at = at.min(right + RIGHT_GAP - text::width(line, TICK_EM) / 2.0);
+                let base = bottom + 19.0 + LINE * index as f64;
+                label((at, base), line.to_owned(), TICK_EM, INK, Align::Middle)
+            })),
+            true => {
+                let at = (at + TICK_EM * 0.36, bottom + 8.0);
+                let text = text.clone();
+                shapes.push(Shape::Text { at, text, em: TICK_EM, color: INK, align: Align::End, upward: true });
+            }
+        }
+    }
+    let title = text::fit(title, LABEL_EM, right - left + 40.0);
+    shapes.push(label(((left + right) / 2.0, bottom + x.height - 4.0), title, LABEL_EM, INK, Align::Middle));
+}
+
+/// The names in lines that are no wider than `limit`, broken where their parts begin; `None` if one does not fit so.
+fn broken(names: &[String], limit: f64) -> Option<Vec<String>> {
+    let of_name = |name: &String| {
+        let mut lines: Vec<String> = vec![String::new()];
+        for part in name.split_inclusive(['/', '?', '&', ' ', '-']) {
+            let line = lines.last_mut()?;
+            match text::width(&format!("{line}{}", part.trim_end()), TICK_EM) <= limit {
+                true => line.push_str(part),
+                false => lines.push(part.to_owned()),
+            }
+        }
+        let fits = lines.len() <= MOST_LINES && lines.iter().all(|line| text::width(line.trim_end(), TICK_EM) <= limit);
+        let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).filter(|line| !line.is_empty()).collect();
+        fits.then(|| lines.join("\n"))
+    };
+    let is_whole = names.iter().all(|name| !name.contains(char::is_control) && name.contains(['/', ' ']));
+    is_whole.then(|| names.iter().map(of_name).collect()).flatten()
+}
+
 fn overlap(labels: &[(f64, String)], width: f64) -> bool {
     let half = |label: &(f64, String)| text::width(&label.1, TICK_EM) / 2.0;
     labels.windows(2).any(|pair| (pair[1].0 - pair[0].0) * width < half(&pair[0]) + half(&pair[1]) + 8.0)
 }
 
 /// The rectangle between the axes.
-struct Frame {
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
+pub struct Frame {
+    pub left: f64,
+    pub right: f64,
+    pub top: f64,
+    pub bottom: f64,
     x: XAxis,
-    y: Scale,
+    pub y: Scale,
 }
 
 impl Frame {
@@ -221,12 +293,12 @@ impl Frame {
         self.left + (self.right - self.left) * place
     }
 
-    fn y_at(&self, value: f64) -> f64 {
+    pub fn y_at(&self, value: f64) -> f64 {
         self.bottom - (self.bottom - self.top) * self.y.place(value)
     }
 
     /// The place of a point; `None` if it cannot be drawn.
-    fn at(&self, x: f64, y: f64) -> Option<Point> {
+    pub fn at(&self, x: f64, y: f64) -> Option<Point> {
         let place = self.x.place(x, self.x.scale.as_ref().is_some_and(Scale::is_log))?;
         drawable(y, self.y.is_log()).then(|| (self.x_at(place), self.y_at(y)))
     }
@@ -247,32 +319,21 @@ impl Frame {
         let axis = |points| Shape::Path { points, color: GREY, width: 1.0 };
         shapes.push(axis(vec![(left, self.top), (left, bottom)]));
         shapes.push(axis(vec![(left, bottom), (right, bottom)]));
+        let mut above = f64::INFINITY;
         for (value, text) in &self.y.ticks {
             let y = self.y_at(*value);
             shapes.push(axis(vec![(left - 4.0, y), (left, y)]));
+            if above - y < TICK_EM {
+                continue;
+            }
+            above = y;
             shapes.push(label((left - 8.0, y + TICK_EM * 0.36), text.clone(), TICK_EM, INK, Align::End));
         }
-        for (place, text) in &self.x.labels {
-            let x = self.x_at(*place);
-            shapes.push(axis(vec![(x, bottom), (x, bottom + 4.0)]));
-            let text = text.clone();
-            shapes.push(match self.x.upright {
-                false => {
-                    // The last label may not leave the picture, nor touch the legend.
-                    let x = x.min(right + RIGHT_GAP - text::width(&text, TICK_EM) / 2.0);
-                    label((x, bottom + 19.0), text, TICK_EM, INK, Align::Middle)
-                }
-                true => {
-                    let at = (x + TICK_EM * 0.36, bottom + 8.0);
-                    Shape::Text { at, text, em: TICK_EM, color: INK, align: Align::End, upward: true }
-                }
-            });
-        }
-        let (X::Categories { label: x_label, .. } | X::Numbers { label: x_label, .. }) = &chart.x;
-        let x_label = text::fit(x_label, LABEL_EM, right - left + 40.0);
-        shapes.push(label(((left + right) / 2.0, bottom + self.x.height - 4.0), x_label, LABEL_EM, INK, Align::Middle));
+        x_labels(&self.x, [left, right, bottom], chart.x.label(), shapes);
         let text = text::fit(&chart.y.label, LABEL_EM, bottom - self.top + 40.0);
-        let at = (PAD + LABEL_EM * 0.75, (self.top + bottom) / 2.0);
+        // Nothing may stand in the lines above the chart.
+        let half = text::width(&text, LABEL_EM) / 2.0;
+        let at = (PAD + LABEL_EM * 0.75, ((self.top + bottom) / 2.0).max(self.top + half - 4.0));
         shapes.push(Shape::Text { at, text, em: LABEL_EM, color: INK, align: Align::Middle, upward: true });
     }
 
@@ -320,12 +381,10 @@ impl Frame {
 
     /// Upright bars with a cap at either end, in the line's colour.
     fn intervals(&self, intervals: &[(f64, f64, f64)], style: &Style, shapes: &mut Vec<Shape>) {
-        const CAP: f64 = 4.0;
         for &(x, low, high) in intervals {
-            let Some((low, high)) = self.at(x, low).zip(self.at(x, high)) else { continue };
-            let cap = |(x, y): Point| vec![(x - CAP, y), (x + CAP, y)];
-            let paths = [vec![low, high], cap(low), cap(high)];
-            shapes.extend(paths.map(|points| Shape::Path { points, color: style.color, width: 1.5 }));
+            if let Some((low, high)) = self.at(x, low).zip(self.at(x, high)) {
+                interval(low, high, style.color, shapes);
+            }
         }
     }
 
@@ -346,4 +405,12 @@ impl Frame {
             marker(style, place, shapes);
         }
     }
+}
+
+/// An upright bar with a cap at either end.
+pub fn interval(low: Point, high: Point, color: Color, shapes: &mut Vec<Shape>) {
+    const CAP: f64 = 4.0;
+    let cap = |(x, y): Point| vec![(x - CAP, y), (x + CAP, y)];
+    let paths = [vec![low, high], cap(low), cap(high)];
+    shapes.extend(paths.map(|points| Shape::Path { points, color, width: 1.5 }));
 }

@@ -1,6 +1,7 @@
 //! The legend: names beside the chart, each with what it looks like there.
 
 use super::chart::{AxisValue, BLUE, Chart, Color, Marker, PALETTE, Stroke};
+use super::columns::{self, Pattern};
 use super::render::{Align, Point, Shape};
 use super::text;
 
@@ -47,6 +48,7 @@ pub fn styles(chart: &Chart) -> Vec<Style> {
 /// What an entry looks like.
 enum LegendKey {
     Line(Style),
+    Part(Color, Pattern),
     Band,
     Mark(Color, bool),
     /// Entries that there is no room for.
@@ -56,45 +58,51 @@ enum LegendKey {
 /// The legend of a chart.
 pub struct Legend {
     entries: Vec<(LegendKey, String)>,
-    /// Its width in pixels; 0 if there is none.
+    /// Entries beside each other, and the distance of their left ends in pixels.
+    columns: (usize, f64),
+    /// Its width in pixels, if it is beside the chart; else 0.
     pub width: f64,
+    /// Its height in pixels, if it is below the chart; else 0.
+    pub height: f64,
 }
 
 impl Legend {
-    /// The legend, in at most these pixels. Of too many entries those in the middle are left out, and counted.
-    pub fn new(chart: &Chart, styles: &[Style], width: f64, height: f64) -> Self {
-        let bands = chart.bands.iter().map(|band| (LegendKey::Band, &band.name));
-        let lines = chart.lines.iter().zip(styles).map(|(line, style)| (LegendKey::Line(*style), &line.name));
-        let marks = chart
-            .marks
-            .iter()
-            .map(|mark| (LegendKey::Mark(mark.color, matches!(mark.at, AxisValue::X(_))), &mark.name));
-        let named = bands.chain(lines).chain(marks).filter(|(_, name)| !name.is_empty());
-        let limit = width - SAMPLE - GAP;
-        let mut entries: Vec<_> = named.map(|(key, name)| (key, text::fit(name, EM, limit))).collect();
-        if entries.len() == 1 && chart.lines.len() == 1 {
-            entries.clear();
+    /// A legend beside the chart, in at most these pixels. Of too many entries those in the middle are left out, and
+    /// counted.
+    pub fn beside(chart: &Chart, styles: &[Style], width: f64, height: f64) -> Self {
+        let mut entries = entries(chart, styles, width - SAMPLE - GAP);
+        shorten(&mut entries, ((height / LINE) as usize).max(3));
+        let width = if entries.is_empty() { 0.0 } else { widest(&entries).ceil() + SAMPLE + GAP };
+        Self { entries, columns: (1, 0.0), width, height: 0.0 }
+    }
+
+    /// A legend below the chart, in columns, in about these pixels.
+    pub fn below(chart: &Chart, styles: &[Style], width: f64, height: f64) -> Self {
+        let mut entries = entries(chart, styles, width - SAMPLE - GAP);
+        if entries.is_empty() {
+            return Self { entries, columns: (1, 0.0), width: 0.0, height: 0.0 };
         }
-        let most = ((height / LINE) as usize).max(3);
-        if entries.len() > most {
-            let (head, tail) = (most / 2, most - 1 - most / 2);
-            let left_out = entries.len() - head - tail;
-            entries.splice(head..head + left_out, [(LegendKey::More, format!("… {left_out} more"))]);
-        }
-        let widest = entries.iter().map(|(_, name)| text::width(name, EM)).fold(0.0, f64::max);
-        let width = if entries.is_empty() { 0.0 } else { widest.ceil() + SAMPLE + GAP };
-        Self { entries, width }
+        let column = (widest(&entries) + SAMPLE + 3.0 * GAP).min(width);
+        let columns = ((width / column) as usize).clamp(1, entries.len());
+        shorten(&mut entries, ((height / LINE) as usize).max(1) * columns);
+        let height = entries.len().div_ceil(columns) as f64 * LINE + 10.0;
+        Self { entries, columns: (columns, column), width: 0.0, height }
     }
 
     /// Its shapes, from this upper left corner on.
     pub fn shapes(&self, (left, top): Point, shapes: &mut Vec<Shape>) {
         for (index, (key, name)) in self.entries.iter().enumerate() {
-            let middle = top + (index as f64 + 0.5) * LINE;
+            let (columns, distance) = self.columns;
+            let middle = top + ((index / columns) as f64 + 0.5) * LINE;
+            let left = left + (index % columns) as f64 * distance;
             let (from, to) = ((left, middle), (left + SAMPLE, middle));
             match key {
                 LegendKey::Line(style) => {
                     stroke(&[from, to], style.stroke, style.color, style.width, shapes);
                     marker(style, (left + SAMPLE / 2.0, middle), shapes);
+                }
+                LegendKey::Part(color, pattern) => {
+                    columns::fill([(left, middle - 6.0), (left + SAMPLE, middle + 6.0)], *color, *pattern, shapes);
                 }
                 LegendKey::Band => shapes.push(Shape::Box {
                     from: (left, middle - 6.0),
@@ -118,6 +126,34 @@ impl Legend {
             });
         }
     }
+}
+
+/// What has a name. A single line or part needs none: the title says what it is.
+fn entries(chart: &Chart, styles: &[Style], limit: f64) -> Vec<(LegendKey, String)> {
+    let parts = chart.stacks.iter().enumerate().map(|(index, part)| {
+        (LegendKey::Part(columns::color(chart, index), columns::pattern(chart, index)), &part.name)
+    });
+    let bands = chart.bands.iter().map(|band| (LegendKey::Band, &band.name));
+    let lines = chart.lines.iter().zip(styles).map(|(line, style)| (LegendKey::Line(*style), &line.name));
+    let marks =
+        chart.marks.iter().map(|mark| (LegendKey::Mark(mark.color, matches!(mark.at, AxisValue::X(_))), &mark.name));
+    let named = parts.rev().chain(bands).chain(lines).chain(marks).filter(|(_, name)| !name.is_empty());
+    let entries: Vec<_> = named.map(|(key, name)| (key, text::fit(name, EM, limit))).collect();
+    let is_alone = entries.len() == 1 && chart.lines.len() + chart.stacks.len() == 1;
+    if is_alone { Vec::new() } else { entries }
+}
+
+/// Leaves out those in the middle of more than `most`, and counts them.
+fn shorten(entries: &mut Vec<(LegendKey, String)>, most: usize) {
+    if entries.len() > most {
+        let (head, tail) = (most / 2, most - 1 - most / 2);
+        let left_out = entries.len() - head - tail;
+        entries.splice(head..head + left_out, [(LegendKey::More, format!("… {left_out} more"))]);
+    }
+}
+
+fn widest(entries: &[(LegendKey, String)]) -> f64 {
+    entries.iter().map(|(_, name)| text::width(name, EM)).fold(0.0, f64::max)
 }
 
 /// The shapes of a line through these points.

@@ -13,16 +13,21 @@
 //! | [`samples`] | many samples reduced to what a picture can show |
 //! | `scale` | axes: ranges and round numbers at their ticks |
 //! | `layout` | a chart into shapes at their places |
+//! | `columns`, `heat` | the same of stacked columns and of heat maps |
 //! | `text` | the font: widths, ellipses |
 //! | `render` | shapes into PNG and SVG |
 
 pub mod addresses;
 pub mod aimrt;
 pub mod chart;
+mod columns;
 pub mod distribution;
 pub mod eprosima;
+mod heat;
 mod layout;
 mod legend;
+#[cfg(test)]
+mod narrow_tests;
 mod render;
 pub mod samples;
 mod scale;
@@ -31,6 +36,7 @@ mod tests;
 mod text;
 
 pub use chart::Chart;
+pub(crate) use scale::count as scale_count;
 
 use thiserror::Error;
 

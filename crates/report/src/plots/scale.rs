@@ -1,5 +1,7 @@
 //! Axes: from values to places, and round numbers at ticks.
 
+use tripmeter_model::payload::display_size;
+
 /// Values beyond this are not drawn: a double has not digits enough to place them beside others.
 pub const LIMIT: f64 = 1e15;
 
@@ -37,6 +39,35 @@ impl Scale {
         let (low, high) = if low < high { (low, high) } else { (low / 2.0, low * 2.0) };
         let (ticks, minor) = log_ticks(low, high, wanted);
         Self { low, high, log: true, ticks, minor }
+    }
+
+    /// A logarithmic axis of sizes in bytes, with labels at powers of two.
+    pub fn sizes(low: f64, high: f64, wanted: usize) -> Self {
+        let (first, last) = (low.log2().floor() as i32, high.log2().ceil() as i32);
+        let last = last.max(first + 1);
+        let wanted = wanted.max(2) as i32;
+        let step = [1, 2, 5, 10, 20].into_iter().find(|step| last - first <= wanted * step).unwrap_or(50);
+        let aligned = first.div_euclid(step) * step;
+        let powers = (aligned..=last).step_by(step as usize).filter(|power| *power >= first);
+        let label = |power: i32| match power {
+            0..=62 => display_size(1 << power),
+            _ => number(2_f64.powi(power), 2_f64.powi(power)),
+        };
+        let ticks = powers.map(|power| (2_f64.powi(power), label(power))).collect();
+        Self { low: 2_f64.powi(first), high: 2_f64.powi(last), log: true, ticks, minor: Vec::new() }
+    }
+
+    /// An axis of 1 / (1 - p), with labels at each nine of the percentile p.
+    pub fn percentiles(low: f64, high: f64) -> Self {
+        let low = if low < 2.0 { 1.0 } else { 2.0 };
+        let high = high.max(low * 10.0);
+        let median = [(1.0, "0 %".to_owned()), (2.0, "50 %".to_owned()), (10.0, "90 %".to_owned())].into_iter();
+        let nines = (2..=15).map(|nines| {
+            let dot = if nines > 2 { "." } else { "" };
+            (10_f64.powi(nines), format!("99{dot}{} %", "9".repeat(nines as usize - 2)))
+        });
+        let ticks = median.chain(nines).filter(|(x, _)| (low..=high * 1.001).contains(x)).collect();
+        Self { low, high, log: true, ticks, minor: Vec::new() }
     }
 
     /// Where a value is: 0 at the low end, 1 at the high end. Values outside are put at the ends.
@@ -184,6 +215,17 @@ mod tests {
         assert_eq!(labels(&Scale::log(1.2, 180.0, 8)), ["1", "10", "100"]);
         assert_eq!(labels(&Scale::log(2.2, 18.0, 8)), ["2", "5", "10", "20"]);
         assert_eq!(labels(&Scale::log(0.001, 1e9, 7)), ["0.001", "0.1", "10", "1000", "100,000", "10,000,000", "1e9"]);
+    }
+
+    #[test]
+    fn sizes_have_powers_of_two_and_percentiles_their_nines() {
+        assert_eq!(labels(&Scale::sizes(1024.0, 4_194_304.0, 6)), ["1k", "4k", "16k", "64k", "256k", "1M", "4M"]);
+        assert_eq!(labels(&Scale::sizes(512.0, 8096.0, 6)), ["512", "1k", "2k", "4k", "8k"]);
+        assert_eq!(labels(&Scale::sizes(16.0, 16.0, 6)), ["16", "32"]);
+        let nines = ["50 %", "90 %", "99 %", "99.9 %", "99.99 %"];
+        assert_eq!(labels(&Scale::percentiles(2.0, 10_000.0)), nines);
+        assert_eq!(labels(&Scale::percentiles(2.0, 5000.0)), nines[..4]);
+        assert_eq!(Scale::percentiles(2.0, 200_000.0).ticks.last().unwrap().1, "99.999 %");
     }
 
     #[test]

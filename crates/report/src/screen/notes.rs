@@ -8,7 +8,7 @@ use tripmeter_model::manifest::Manifest;
 use tripmeter_model::payload::display_size;
 
 /// Kinds of notes on calls and on messages that failed.
-const MISHAPS: [&str; 2] = ["timed out or failed", "lost or out of order"];
+pub(crate) const MISHAPS: [&str; 2] = ["timed out or failed", "lost or out of order"];
 
 /// Notes, the gravest first; unless `all_notes`, one for each kind.
 pub fn notes(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, all_notes: bool) -> Vec<Note> {

@@ -1,4 +1,4 @@
-//! Arguments of `tripmeter show` and `tripmeter export`.
+//! Arguments of `tripmeter show`, `tripmeter report` and `tripmeter export`.
 
 use super::measure::ShownArgs;
 use super::words_of;
@@ -53,6 +53,31 @@ pub struct ShowArgs {
     pub tables: Vec<TableKind>,
     #[command(flatten)]
     pub shown: ShownArgs,
+}
+
+/// Write results as one HTML page with charts
+#[derive(Args)]
+#[command(after_help = "Examples:
+  tripmeter report results/2026-01-31_12-00-00
+  tripmeter report results/monday results/tuesday -o report.html")]
+#[command(after_long_help = "Examples:
+  tripmeter report results/2026-01-31_12-00-00
+  tripmeter report results/monday results/tuesday -o report.html
+
+The page is one file that works from disk and asks nothing of any server.
+Several folders are compared, and the first is the reference. Commands that
+measure write the same page into their results folder (--no-report leaves it
+out).
+
+Exit codes: 0 good, 64 wrong usage, 65 wrong data, 66 no such folder, 73 cannot
+create.")]
+pub struct ReportArgs {
+    /// Results folders
+    #[arg(required = true, value_name = "DIR")]
+    pub folders: Vec<PathBuf>,
+    /// The file [default: `report.html` in the results folder]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// What results are written as.

@@ -5,6 +5,7 @@ mod found;
 mod pace;
 mod resume;
 
+use super::report;
 use super::run::{WATCHDOG, print_folder, stop_on_signals};
 use crate::args::{AbArgs, ExperimentArgs};
 use crate::error::CliError;
@@ -47,9 +48,10 @@ const MOST_ROUNDS: u64 = tripmeter_model::plan::MOST_ROUNDS as u64;
 pub struct AbReport {
     /// `ab.json`
     pub json: Value,
-    folder: PathBuf,
     text: String,
     code: u8,
+    manifest: Manifest,
+    folder: PathBuf,
 }
 
 /// `tripmeter ab`
@@ -59,6 +61,9 @@ pub fn ab(args: &AbArgs) -> Result<u8, CliError> {
         true => serde_json::to_string_pretty(&judged.json).expect("it is plain data") + "\n",
         false => judged.text,
     })?;
+    if !args.no_report {
+        report::of_run(&judged.manifest, &judged.folder, args.quiet);
+    }
     if args.quiet && args.output.is_none() && !args.json {
         print_folder(&judged.folder)?;
     }
@@ -100,7 +105,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
         output::say(&format!("stopped; the same command with -o '{}' goes on", folder.display()));
     }
     let (text, code) = (found.text(&asked, &pace), found.exit_code());
-    Ok(AbReport { json: made, folder, text, code })
+    Ok(AbReport { json: made, text, code, manifest, folder })
 }
 
 /// Runs the missing rounds of the plan, and judges after each; returns manifest and results folder.

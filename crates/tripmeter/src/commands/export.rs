@@ -7,12 +7,15 @@ use crate::error::CliError;
 use crate::plotting::{PictureJob, draw_all, no_link};
 use crate::results::listed;
 use crate::{output, sample_plots};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use tripmeter_model::file::write_named;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::{exit, printable};
+use tripmeter_report::document::Document;
 use tripmeter_report::plots::Options;
-use tripmeter_report::plots::aimrt::{NamedResults, charts};
+use tripmeter_report::plots::aimrt::charts;
+use tripmeter_report::{NamedResults, PageInput, page_of};
 
 /// Where plots go in a results folder.
 const PLOTS: &str = "plots";
@@ -58,17 +61,21 @@ fn plots(args: &ExportArgs, options: Options) -> Result<u8, CliError> {
     let names = names(&args.folders);
     let results: Vec<_> =
         names.iter().zip(&manifests).map(|(name, manifest)| NamedResults { name, manifest }).collect();
-    let mut drawn = draw(&results, &place, options)?;
+    let samples = args
+        .folders
+        .iter()
+        .zip(&manifests)
+        .enumerate()
+        .map(|(index, (folder, manifest))| sample_plots::first_trials(index, folder, manifest));
+    let samples = samples.collect::<Result<Vec<_>, _>>()?.concat();
+    let page = page_of(&PageInput { results: &results, samples: &samples, check: None });
+    let mut drawn = draw(&[charts(&results), page], &place, options)?;
     for (folder, NamedResults { name, manifest }) in args.folders.iter().zip(&results) {
         let place = if results.len() == 1 { place.clone() } else { place.join(name) };
         drawn.extend(sample_plots::draw(folder, manifest, &place, options)?);
     }
     if drawn.is_empty() {
-        let text = format!(
-            "nothing to plot in {}: neither samples of round trips or of a logger (--raw samples), nor pattern channel, \
-             rpc or log at two payloads, or with two numbers of topics or clients",
-            quoted(&args.folders)
-        );
+        let text = format!("nothing to plot in {}: no figures", quoted(&args.folders));
         return Err(CliError::new(exit::DATA, text));
     }
     output::print(&drawn.iter().map(|path| format!("{}\n", path.display())).collect::<String>())?;
@@ -79,17 +86,18 @@ fn plots(args: &ExportArgs, options: Options) -> Result<u8, CliError> {
 pub fn plots_of_run(manifest: &Manifest, folder: &Path, quiet: bool) -> Result<(), CliError> {
     let place = folder.join(PLOTS);
     no_link(&place)?;
-    let drawn = draw(&[NamedResults { name: "", manifest }], &place, Options::default())?;
+    let drawn = draw(&[charts(&[NamedResults { name: "", manifest }])], &place, Options::default())?;
     if !drawn.is_empty() && !quiet {
         output::say(&format!("plots in '{}'", place.display()));
     }
     Ok(())
 }
 
-/// Draws everything there is; returns the files.
-fn draw(results: &[NamedResults<'_>], place: &Path, options: Options) -> Result<Vec<PathBuf>, CliError> {
-    let document = charts(results);
-    let jobs = document.charts().map(|chart| -> PictureJob<'_> { Box::new(move || chart.picture(&options)) });
+/// Draws every chart of the documents, the first of those of one name; returns the files.
+fn draw(documents: &[Document], place: &Path, options: Options) -> Result<Vec<PathBuf>, CliError> {
+    let mut names = HashSet::new();
+    let all = documents.iter().flat_map(Document::charts).filter(|chart| names.insert(chart.name.as_str()));
+    let jobs = all.map(|chart| -> PictureJob<'_> { Box::new(move || chart.picture(&options)) });
     draw_all(place, jobs.collect())
 }
 
@@ -97,8 +105,8 @@ fn quoted(folders: &[PathBuf]) -> String {
     listed(&folders.iter().map(|folder| format!("'{}'", folder.display())).collect::<Vec<_>>())
 }
 
-/// The names of the folders; where two are the same, with the folders that they are in.
-fn names(folders: &[PathBuf]) -> Vec<String> {
+/// Names of folders; where two are the same, with the folders that they are in.
+pub fn names(folders: &[PathBuf]) -> Vec<String> {
     let short: Vec<String> = folders.iter().map(|folder| last_part(folder)).collect();
     let is_twice = |name: &String| short.iter().filter(|other| *other == name).count() > 1;
     let name = |(folder, name): (&PathBuf, &String)| {

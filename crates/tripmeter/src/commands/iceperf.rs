@@ -44,7 +44,7 @@ fn leader(args: &IceperfLeaderArgs) -> Result<u8, CliError> {
     };
     run::measure(&Measurement {
         experiment: &experiment,
-        output: &OutputArgs::default(),
+        output: &OutputArgs { no_report: true, ..OutputArgs::default() },
         plugins: &PluginArgs::default(),
         followers: Followers::ByHand { rendezvous: RENDEZVOUS.to_owned(), wait: Duration::from_secs(PATIENCE.into()) },
         is_strict: false,

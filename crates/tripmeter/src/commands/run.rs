@@ -1,4 +1,4 @@
-use super::{export, show};
+use super::{export, report, show};
 use crate::args::{AllowedArgs, ExperimentArgs, FollowArgs, OutputArgs, PluginArgs, RunningArgs};
 use crate::error::CliError;
 use crate::experiment;
@@ -92,6 +92,9 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
         output::print(&format!("{:#}\n", manifest.whole()))?;
     } else {
         show::print(&show::printable(&manifest), &prepared.plan.tables, output.shown)?;
+    }
+    if !output.no_report {
+        report::of_run(&manifest, &folder, output.quiet);
     }
     let is_screen = prepared.plan.tables.contains(&TableKind::Screen) && !output.shown.wide;
     if is_screen && !output.json && !output.quiet {

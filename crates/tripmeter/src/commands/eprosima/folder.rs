@@ -12,6 +12,7 @@ use tripmeter_eprosima::bytes::Bytes;
 use tripmeter_eprosima::raw::Reader;
 use tripmeter_eprosima::summary::{Summary, SummaryRow};
 use tripmeter_eprosima::verdict::Measured;
+use tripmeter_model::folder::REPORT;
 use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult, Verdict};
 use tripmeter_model::payload::finished_text;
 use tripmeter_model::{exit, printable};
@@ -276,7 +277,7 @@ fn is_of_an_experiment(file: &str) -> bool {
     let is_csv = ["measurements_", "checks_"].iter().any(|beginning| file.starts_with(beginning))
         && [".csv", ".csv.gz", ".hlog"].iter().any(|ending| file.ends_with(ending))
         && printable::line(file) == file;
-    is_csv || [".png", ".svg"].iter().any(|ending| file.ends_with(ending)) || file.starts_with('.')
+    is_csv || file == REPORT || [".png", ".svg"].iter().any(|ending| file.ends_with(ending)) || file.starts_with('.')
 }
 
 /// The experiments in a folder, oldest first; of those with rounds, each round. Folders without results and files are

@@ -1,0 +1,808 @@
+// What a report does beyond its text: sorting, filters, columns, intervals, themes and charts. It asks nobody for anything,
+// and writes text as text only.
+(() => {
+    "use strict";
+
+    const root = document.documentElement;
+    root.classList.add("js");
+
+    /** An element with properties and children. */
+    function make(tag, properties = {}, ...children) {
+        const element = document.createElement(tag);
+        for (const [name, value] of Object.entries(properties)) {
+            if (name in element) element[name] = value;
+            else element.setAttribute(name, value);
+        }
+        element.append(...children);
+        return element;
+    }
+
+    // ---------------------------------------------------------------- switches
+
+    const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
+    let isPrinting = false;
+
+    function isDark() {
+        const theme = root.dataset.theme ?? "auto";
+        return !isPrinting && (theme === "dark" || (theme === "auto" && systemIsDark.matches));
+    }
+
+    function addSwitches() {
+        const place = document.querySelector(".switches");
+        if (document.querySelector(".interval")) {
+            const box = make("input", { type: "checkbox", id: "intervals" });
+            box.addEventListener("change", () => root.classList.toggle("intervals", box.checked));
+            place.append(make("label", { title: "Show 95 % confidence intervals in tables" }, box, "intervals"));
+        }
+        const theme = make("select", { id: "theme", ariaLabel: "Theme" });
+        for (const name of ["auto", "light", "dark"]) theme.append(make("option", { value: name }, name));
+        theme.addEventListener("change", () => {
+            root.dataset.theme = theme.value;
+            redrawAll();
+        });
+        place.append(theme);
+        systemIsDark.addEventListener("change", redrawAll);
+    }
+
+    /** Marks the part of the page that is being read. */
+    function followReading() {
+        const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
+        const seen = new Set();
+        const observer = new IntersectionObserver(
+            (entries) => {
+                for (const entry of entries) {
+                    if (entry.isIntersecting) seen.add(entry.target.id);
+                    else seen.delete(entry.target.id);
+                }
+                const now = [...links.keys()].find((id) => seen.has(id));
+                for (const [id, link] of links) {
+                    if (id === now) link.setAttribute("aria-current", "true");
+                    else link.removeAttribute("aria-current");
+                }
+            },
+            { rootMargin: "-60px 0px -60% 0px" },
+        );
+        document.querySelectorAll("main > section[id]").forEach((section) => observer.observe(section));
+    }
+
+    // ---------------------------------------------------------------- tables
+
+    const FEWEST_ROWS_TO_FILTER = 8;
+    const FEWEST_COLUMNS_TO_CHOOSE = 5;
+    /** Longer tables scroll up and down in their box, too. */
+    const MOST_ROWS_AT_ONCE = 60;
+
+    const rules = document.head.appendChild(make("style")).sheet;
+
+    function addTable(box, number) {
+        const table = box.querySelector("table");
+        const body = table.tBodies[0];
+        const rows = [...body.rows];
+        const heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells];
+        table.id = `table-${number}`;
+        heads.forEach((head, column) => addSort(table, body, rows, heads, head, column));
+        const tools = make("div", { className: "tools" });
+        if (rows.length >= FEWEST_ROWS_TO_FILTER) addFilter(tools, rows);
+        if (heads.length >= FEWEST_COLUMNS_TO_CHOOSE) addColumns(tools, table, heads);
+        if (rows.length > MOST_ROWS_AT_ONCE) box.querySelector(".scroll").classList.add("tall");
+        if (tools.childElementCount) box.querySelector(".scroll").before(tools);
+    }
+
+    function addSort(table, body, rows, heads, head, column) {
+        const button = make("button", { type: "button" }, ...head.childNodes);
+        if (!head.textContent.trim() && !button.textContent.trim()) return;
+        head.append(button);
+        button.addEventListener("click", () => {
+            const before = head.getAttribute("aria-sort");
+            heads.forEach((other) => other.removeAttribute("aria-sort"));
+            const next = { null: "ascending", ascending: "descending" }[before];
+            table.classList.toggle("sorted", next !== undefined);
+            if (next) head.setAttribute("aria-sort", next);
+            body.replaceChildren(...(next ? sorted(rows, column, next === "descending") : rows));
+        });
+    }
+
+    /** The rows by a column: numbers before words, what is missing last. Rows that are equal keep their order. */
+    function sorted(rows, column, isDescending) {
+        const keyed = rows.map((row) => {
+            const cell = row.cells[column];
+            if (cell.classList.contains("missing")) return { row, kind: 2 };
+            const value = cell.dataset.v;
+            if (value === undefined) return { row, kind: 1, key: cell.textContent };
+            return { row, kind: 0, key: Number(value) };
+        });
+        const collator = new Intl.Collator("en", { numeric: true });
+        const sign = isDescending ? -1 : 1;
+        keyed.sort((a, b) => {
+            if (a.kind !== b.kind) return a.kind - b.kind;
+            if (a.kind === 2) return 0;
+            return sign * (a.kind === 0 ? a.key - b.key : collator.compare(a.key, b.key));
+        });
+        return keyed.map((one) => one.row);
+    }
+
+    function addFilter(tools, rows) {
+        const input = make("input", { type: "search", placeholder: "Filter rows", ariaLabel: "Filter rows" });
+        const count = make("output", {}, `${rows.length} rows`);
+        let texts;
+        input.addEventListener("input", () => {
+            texts ??= rows.map((row) => row.textContent.toLowerCase());
+            const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+            let shown = 0;
+            rows.forEach((row, index) => {
+                row.hidden = !words.every((word) => texts[index].includes(word));
+                shown += row.hidden ? 0 : 1;
+            });
+            count.textContent = words.length ? `${shown} of ${rows.length} rows` : `${rows.length} rows`;
+        });
+        tools.append(input, count);
+    }
+
+    /** A box for each column but the first, which names the rows. A column is hidden by a rule, not cell by cell. */
+    function addColumns(tools, table, heads) {
+        const groups = table.tHead.rows.length > 1 ? groupsOf(table.tHead.rows[0]) : [];
+        const hidden = new Map();
+        const list = make("div");
+        heads.forEach((head, column) => {
+            const text = head.textContent.replace(/\s+/g, " ").trim();
+            if (column === 0 || !text) return;
+            const group = groups.find((one) => one.from <= column && column < one.from + one.span);
+            const name = group?.cell.textContent ? `${group.cell.textContent} ${text}` : text;
+            const box = make("input", { type: "checkbox", checked: true });
+            box.addEventListener("change", () => {
+                const rule = `#${table.id} tr:not(.groups) > :nth-child(${column + 1})`;
+                if (box.checked) {
+                    const index = [...rules.cssRules].indexOf(hidden.get(column));
+                    rules.deleteRule(index);
+                    hidden.delete(column);
+                } else {
+                    hidden.set(column, rules.cssRules[rules.insertRule(`${rule} { display: none }`)]);
+                }
+                for (const { cell, from, span } of groups) {
+                    const shown = [...Array(span).keys()].filter((place) => !hidden.has(from + place)).length;
+                    cell.hidden = shown === 0;
+                    cell.colSpan = Math.max(shown, 1);
+                }
+            });
+            list.append(make("label", {}, box, make("bdi", {}, name)));
+        });
+        tools.append(make("details", { className: "columns" }, make("summary", {}, "Columns"), list));
+    }
+
+    function groupsOf(row) {
+        let from = 0;
+        return [...row.cells].map((cell) => {
+            const group = { cell, from, span: cell.colSpan };
+            from += cell.colSpan;
+            return group;
+        });
+    }
+
+    // ---------------------------------------------------------------- charts
+
+    // Okabe and Ito's colours, and the same lighter where they would be dark on dark.
+    const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#303030"];
+    const ON_DARK = {
+        "#0072b2": "#4a9fe0",
+        "#009e73": "#2bc49a",
+        "#d55e00": "#f07a35",
+        "#cc79a7": "#e29bc4",
+        "#56b4e9": "#a3dcff",
+        "#303030": "#e8e8e8",
+    };
+    const SYMBOLS = {
+        Circle: "circle",
+        Square: "rect",
+        Triangle: "triangle",
+        Diamond: "diamond",
+        Down: "path://M0,0 L10,0 L5,9 Z",
+        Cross: "path://M0,2 L2,0 L5,3 L8,0 L10,2 L7,5 L10,8 L8,10 L5,7 L2,10 L0,8 L3,5 Z",
+        Ring: "emptyCircle",
+        Dot: "circle",
+    };
+    const IN_TURN = ["Circle", "Square", "Triangle", "Diamond", "Down", "Cross"];
+    const DASHES = ["solid", [7, 4], [2, 3]];
+    const MOST_IN_TOOLTIP = 12;
+    const MOST_MARKERS = 120;
+    const LONG_NAME = 9;
+
+    const charts = new Map();
+
+    function colorOf(given, place) {
+        const hex = given
+            ? `#${given.map((part) => part.toString(16).padStart(2, "0")).join("")}`
+            : PALETTE[place % PALETTE.length];
+        return isDark() ? (ON_DARK[hex] ?? hex) : hex;
+    }
+
+    /** Three or four digits, with thin spaces between thousands. */
+    function written(value) {
+        if (value === 0) return "0";
+        const size = Math.abs(value);
+        if (size < 1e-3 || size >= 1e9) return value.toExponential(2);
+        const digits = size >= 1000 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 3 };
+        return value.toLocaleString("en", digits).replaceAll(",", "\u202f");
+    }
+
+    /** Bytes as the tables have them: 1k, 1M, 1500. */
+    function size(bytes) {
+        for (const [unit, letter] of [[2 ** 30, "G"], [2 ** 20, "M"], [2 ** 10, "k"]]) {
+            if (bytes >= unit && bytes % unit === 0) return bytes / unit + letter;
+        }
+        return String(bytes);
+    }
+
+    /** 10 is 90 %, 100 is 99 %. */
+    function percentile(x) {
+        const nines = Math.max(Math.round(Math.log10(x)) - 1, 0);
+        return `${(100 - 100 / x).toFixed(Math.max(nines - 1, 0)).replace(/\.0+$/, "")}\u202f%`;
+    }
+
+    /** An axis of a chart: its kind, ends, ticks, and how its values are written. */
+    function axisOf(values, { log = false, whole = false, fromZero = false, label = "" }) {
+        const good = values.filter((value) => Number.isFinite(value) && (!log || value > 0));
+        let low = Math.min(...ends(good, Math.min));
+        let high = Math.max(...ends(good, Math.max));
+        if (!good.length) [low, high] = log ? [1, 10] : [0, 1];
+        if (log) {
+            const room = Math.max((high / low) ** 0.04, 1.05);
+            return { type: "log", min: low / room, max: high * room, ticks: logTicks(low / room, high * room), write: written };
+        }
+        // Differences of a few per cent shall not look large.
+        if (fromZero || (low >= 0 && low <= high * 0.7)) low = Math.min(low, 0);
+        if (low === high) high = low === 0 ? 1 : low + Math.abs(low) * 0.1;
+        const interval = whole ? Math.max(roundStep((high - low) / 5), 1) : roundStep((high - low) / 5);
+        const [min, max] = [Math.floor(low / interval) * interval, Math.ceil(high / interval) * interval];
+        return { type: "value", min, max, interval, write: written, label };
+    }
+
+    function multiples(low, high, step) {
+        const found = [];
+        for (let at = Math.ceil(low / step - 1e-9); at * step <= high * (1 + 1e-12); at++) {
+            found.push(Number((at * step).toPrecision(12)));
+        }
+        return found;
+    }
+
+    /** 1, 2 or 5 times a power of ten that is not less. */
+    function roundStep(rough) {
+        const power = 10 ** Math.floor(Math.log10(rough));
+        return [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999) * power;
+    }
+
+    /** The least, or greatest, of parts: a call does not take a hundred thousand arguments. */
+    function ends(values, fold) {
+        const found = [];
+        for (let from = 0; from < values.length; from += 10000) found.push(fold(...values.slice(from, from + 10000)));
+        return found;
+    }
+
+    /** Powers of ten; over few decades also their 2 and 5 times, and within one decade what is between. */
+    function logTicks(low, high) {
+        const decades = Math.log10(high / low);
+        const factors = decades > 3.5 ? [1] : decades > 0.8 ? [1, 2, 5] : [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
+        const step = Math.max(1, Math.ceil(decades / 8));
+        const ticks = [];
+        for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += step) {
+            for (const factor of factors) {
+                const tick = Number((factor * 10 ** power).toPrecision(3));
+                if (tick >= low && tick <= high) ticks.push(tick);
+            }
+        }
+        return ticks;
+    }
+
+    /** Values with so much room between them that their labels do not meet; the last is kept. */
+    function apart(values, place, least) {
+        const kept = [];
+        for (const value of [...values].reverse()) {
+            if (!kept.length || place(kept[kept.length - 1]) - place(value) >= least) kept.push(value);
+        }
+        return kept.reverse();
+    }
+
+    function horizontal(chart, width) {
+        const kind = Object.keys(chart.x)[0];
+        const x = chart.x[kind];
+        const all = [
+            ...chart.lines.flatMap((line) => line.points.map((point) => point[0])),
+            ...chart.bands.flatMap((band) => band.points.map((point) => point[0])),
+            ...chart.bars.flatMap((bar) => [bar.from, bar.to]),
+            ...chart.marks.filter((mark) => "X" in mark.at).map((mark) => mark.at.X),
+        ];
+        if (kind === "Categories") return { type: "category", names: x.names, label: x.label, write: (at) => x.names[at] ?? "" };
+        if (kind === "Percentiles") {
+            const axis = axisOf(all, { log: true });
+            const ticks = [2, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7].filter((tick) => tick <= axis.max && tick >= axis.min);
+            return { ...axis, ticks, label: x.label, write: percentile, isPercentile: true };
+        }
+        const axis = { ...axisOf(all, x), label: x.label };
+        // It ends where the data end, with room for markers if these are seen.
+        if (!x.log && all.length) {
+            const [low, high] = [Math.min(...ends(all, Math.min)), Math.max(...ends(all, Math.max))];
+            const isFull = chart.bars.length > 0 || chart.lines.some((line) => line.points.length > MOST_MARKERS);
+            const room = high > low ? (high - low) * 0.04 : Math.abs(low) * 0.1 || 1;
+            [axis.min, axis.max] = isFull ? [low, high] : [low - room, high + room];
+            const rough = roundStep((axis.max - axis.min) / Math.min(10, Math.max(3, Math.floor(width / 110))));
+            const step = x.whole ? Math.max(rough, 1) : rough;
+            delete axis.interval;
+            if (!isFull) axis.ticks = multiples(axis.min, axis.max, step);
+        }
+        if (x.log && /byte|payload|size/i.test(x.label)) {
+            axis.write = size;
+            const sizes = [...new Set(all)].filter((value) => value > 0).sort((a, b) => a - b);
+            const place = (value) => (Math.log(value / axis.min) / Math.log(axis.max / axis.min)) * (width - 80);
+            axis.ticks = apart(sizes, place, 44);
+        }
+        return axis;
+    }
+
+    function vertical(chart) {
+        const totals = chart.stacks.length
+            ? chart.stacks[0].values.map((_, at) => chart.stacks.reduce((sum, stack) => sum + (stack.values[at] ?? 0), 0))
+            : [];
+        const values = [
+            ...chart.lines.flatMap((line) => [
+                ...line.points.map((point) => point[1]),
+                ...line.intervals.flatMap(([, low, high]) => [low, high]),
+            ]),
+            ...chart.bands.flatMap((band) => band.points.flatMap(([, low, high]) => [low, high])),
+            ...chart.stacks.flatMap((stack) => stack.intervals.flatMap((ends) => ends ?? [])),
+            ...chart.bars.map((bar) => bar.count),
+            ...chart.marks.filter((mark) => "Y" in mark.at).map((mark) => mark.at.Y),
+            ...totals,
+        ];
+        const isFromZero = chart.y.from_zero || chart.stacks.length > 0 || chart.bars.length > 0;
+        const finite = values.filter((value) => value !== null);
+        return { ...axisOf(finite, { log: chart.y.log, whole: chart.y.whole, fromZero: isFromZero }), label: chart.y.label };
+    }
+
+    /** What can be switched on and off: lines, stacks, bands, and marks, with how each looks. */
+    function entriesOf(chart) {
+        let [color, symbol] = [0, 0];
+        const next = (given) => colorOf(given, given ? 0 : color++);
+        const bars = chart.bars.length ? [{ kind: "bars", name: "", color: colorOf(null, 0) }] : [];
+        const stacks = chart.stacks.map((stack) => ({ kind: "stack", name: stack.name, color: next(stack.color), of: stack }));
+        const bands = chart.bands.map((band) => ({ kind: "band", name: band.name, color: colorOf(null, 0), of: band }));
+        const lines = chart.lines.map((line) => {
+            const { marker, stroke, strong } = line.look;
+            const place = color;
+            return {
+                kind: "line",
+                name: line.name,
+                color: next(line.look.color),
+                symbol: marker === "None" ? "none" : SYMBOLS[marker === "Auto" ? IN_TURN[symbol++ % IN_TURN.length] : marker],
+                symbolSize: marker === "Dot" ? 3 : marker === "Ring" ? 13 : 8,
+                dash: stroke === "Dashed" ? [6, 4] : DASHES[Math.floor(place / PALETTE.length) % DASHES.length],
+                width: strong ? 3 : 1.75,
+                isScatter: stroke === "None",
+                of: line,
+            };
+        });
+        const marks = chart.marks.map((mark) => ({ kind: "mark", name: mark.name, color: colorOf(mark.color, 0), of: mark }));
+        const all = [...bars, ...stacks, ...bands, ...lines, ...marks];
+        all.forEach((entry, index) => (entry.id = String(index)));
+        return all;
+    }
+
+    /** Long names of categories are read from left to right: the axes change places. */
+    function isTurned(chart) {
+        const names = chart.x.Categories?.names;
+        return !!names && (names.length > 12 || names.some((name) => name.length > LONG_NAME)) && names.length > 0;
+    }
+
+    const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+
+    function axisOption(axis, isUpright, width, look) {
+        const shared = {
+            axisLine: { show: !isUpright, onZero: false, lineStyle: { color: look.soft } },
+            axisTick: { show: false },
+            splitLine: { show: isUpright, lineStyle: { color: look.line } },
+        };
+        const text = { color: look.soft, fontSize: 12, hideOverlap: true, margin: isUpright ? 8 : 10 };
+        if (axis.type === "category") {
+            const most = isUpright ? Math.max(10, Math.min(38, Math.floor(width / 20))) : LONG_NAME;
+            return {
+                type: "category",
+                data: axis.names.map((name, index) => ({ value: String(index), textStyle: {} })),
+                inverse: isUpright,
+                ...shared,
+                splitLine: { show: false },
+                axisLabel: { ...text, color: look.ink, interval: isUpright ? 0 : "auto", formatter: (at) => cut(axis.names[at], most) },
+            };
+        }
+        const ticks = axis.ticks ? { customValues: axis.ticks } : {};
+        // Six labels need some room; on less, ECharts takes fewer.
+        const isFar = !isUpright && width < 420;
+        return {
+            type: axis.type,
+            min: axis.min,
+            max: axis.max,
+            ...(axis.interval && !isFar ? { interval: axis.interval } : {}),
+            ...shared,
+            axisTick: { show: !isUpright, lineStyle: { color: look.soft }, ...ticks },
+            splitLine: { show: isUpright || axis.type === "log", lineStyle: { color: look.line } },
+            splitNumber: isUpright ? 5 : Math.max(3, Math.floor(width / 110)),
+            axisLabel: {
+                ...text,
+                ...ticks,
+                // Ends that are no round numbers have no label.
+                showMinLabel: axis.interval || axis.ticks ? null : axis.min === 0,
+                showMaxLabel: axis.interval || axis.ticks ? null : false,
+                formatter: axis.write,
+            },
+        };
+    }
+
+    /** Upright bars from the low to the high end, with caps; `at` gives the ends of each. */
+    function errorBars(entry, rows, isFlat) {
+        return {
+            type: "custom",
+            name: entry.id,
+            silent: true,
+            z: 3,
+            data: rows,
+            encode: isFlat ? { x: [1, 2], y: 0 } : { x: 0, y: [1, 2] },
+            renderItem: (params, api) => {
+                const at = (value) => api.coord(isFlat ? [value, api.value(0)] : [api.value(0), value]);
+                const [low, high] = [at(api.value(1)), at(api.value(2))];
+                const cap = isFlat ? [0, 4] : [4, 0];
+                const line = (from, to) => ({
+                    type: "line",
+                    shape: { x1: from[0], y1: from[1], x2: to[0], y2: to[1] },
+                    style: { stroke: entry.edge ?? entry.color, lineWidth: 1.25 },
+                });
+                const end = (point) => line([point[0] - cap[0], point[1] - cap[1]], [point[0] + cap[0], point[1] + cap[1]]);
+                return { type: "group", children: [line(low, high), end(low), end(high)] };
+            },
+        };
+    }
+
+    /** The area between the ends of intervals. */
+    function ribbon(entry, rows) {
+        return {
+            type: "custom",
+            name: entry.id,
+            silent: true,
+            z: 1,
+            data: [rows.flat()],
+            encode: { x: 0, y: 1 },
+            clip: true,
+            renderItem: (params, api) => {
+                const points = [...rows.map(([x, , high]) => [x, high]), ...rows.map(([x, low]) => [x, low]).reverse()];
+                return {
+                    type: "polygon",
+                    shape: { points: points.map((point) => api.coord(point)) },
+                    style: { fill: entry.color, opacity: 0.18 },
+                };
+            },
+        };
+    }
+
+    /** Rectangles: from, to, low, high of each. */
+    function boxes(entry, rows, opacity) {
+        return {
+            type: "custom",
+            name: entry.id,
+            data: rows,
+            encode: { x: [0, 1], y: [2, 3] },
+            clip: true,
+            renderItem: (params, api) => {
+                const [left, top] = api.coord([api.value(0), api.value(3)]);
+                const [right, bottom] = api.coord([api.value(1), api.value(2)]);
+                // What is there is seen, however small.
+                const height = Math.max(bottom - top, 2);
+                return {
+                    type: "rect",
+                    shape: { x: left, y: bottom - height, width: Math.max(right - left - 0.5, 1), height },
+                    style: { fill: entry.color, opacity },
+                };
+            },
+        };
+    }
+
+    function seriesOf(entry, chart, axes, isFlat) {
+        const { y } = axes;
+        const floor = y.type === "log" ? y.min : 0;
+        const isShown = (value) => Number.isFinite(value) && (y.type !== "log" || value > 0);
+        switch (entry.kind) {
+            case "bars":
+                return [boxes(entry, chart.bars.filter((bar) => bar.count > 0).map((bar) => [bar.from, bar.to, floor, bar.count]), 0.85)];
+            case "band": {
+                const points = entry.of.points.filter(([, low, high]) => isShown(low) && isShown(high));
+                const half = points.length > 1 ? (points[1][0] - points[0][0]) / 2 : 0.5;
+                return [boxes(entry, points.map(([x, low, high]) => [x - half, x + half, low, high]), 0.4)];
+            }
+            case "stack": {
+                const data = entry.of.values.map((value) => value ?? "-");
+                const rows = entry.of.intervals.flatMap((ends, at) => (ends && ends.every(isShown) ? [[at, ...ends]] : []));
+                const bar = {
+                    type: "bar",
+                    name: entry.id,
+                    stack: "all",
+                    barMaxWidth: 36,
+                    barCategoryGap: "30%",
+                    data,
+                    itemStyle: { color: entry.color },
+                };
+                return rows.length ? [bar, errorBars({ ...entry, edge: axes.look.ink }, rows, isFlat)] : [bar];
+            }
+            case "line": {
+                const turn = (point) => (isFlat ? [point[1], point[0]] : [point[0], point[1]]);
+                const points = entry.of.points.map(([x, value]) => turn([x, isShown(value) ? value : "-"]));
+                const isMany = points.length > MOST_MARKERS;
+                const line = {
+                    type: entry.isScatter ? "scatter" : "line",
+                    name: entry.id,
+                    data: points,
+                    symbol: entry.symbol,
+                    symbolSize: isMany ? Math.min(entry.symbolSize, 4) : entry.symbolSize,
+                    showSymbol: !isMany && entry.symbol !== "none",
+                    itemStyle: { color: entry.color, opacity: isMany && entry.isScatter ? 0.7 : 1 },
+                    lineStyle: { color: entry.color, width: isMany ? 1.25 : entry.width, type: entry.dash },
+                    emphasis: { focus: "series", lineStyle: { width: entry.width + 1 } },
+                    blur: { itemStyle: { opacity: 0.25 }, lineStyle: { opacity: 0.2 } },
+                    z: 4,
+                };
+                const rows = entry.of.intervals.filter(([, low, high]) => isShown(low) && isShown(high));
+                if (!rows.length) return [line];
+                return [line, axes.x.isPercentile && rows.length > 1 ? ribbon(entry, rows) : errorBars(entry, rows, isFlat)];
+            }
+            default: {
+                const isX = "X" in entry.of.at !== isFlat;
+                const at = Object.values(entry.of.at)[0];
+                return [
+                    {
+                        type: "line",
+                        name: entry.id,
+                        data: [],
+                        silent: true,
+                        markLine: {
+                            silent: true,
+                            symbol: "none",
+                            animation: false,
+                            label: { show: false },
+                            lineStyle: { color: entry.color, type: [5, 4], width: 1.5 },
+                            data: [{ [isX ? "xAxis" : "yAxis"]: at }],
+                        },
+                    },
+                ];
+            }
+        }
+    }
+
+    /** A line of the tooltip: sign, name and value. */
+    function tipLine(entry, text) {
+        return make("div", {}, sign(entry), make("bdi", {}, cut(entry.name, 60)), make("span", {}, text));
+    }
+
+    function tooltip(chart, entries, axes, isFlat) {
+        const byId = new Map(entries.map((entry) => [entry.id, entry]));
+        const named = entries.filter((entry) => entry.kind === "line" || entry.kind === "stack");
+        const ends = (low, high) => `${axes.y.write(low)} to ${axes.y.write(high)}`;
+        const interval = (entry, point) => {
+            const ofStack = entry.kind === "stack" ? entry.of.intervals[point.dataIndex] : null;
+            const x = entry.kind === "line" ? entry.of.points[point.dataIndex]?.[0] : null;
+            const found = ofStack ?? entry.of.intervals?.find((one) => one?.[0] === x)?.slice(1);
+            return found && found.every(Number.isFinite) ? ` (${ends(...found)})` : "";
+        };
+        const line = (point) => {
+            const entry = byId.get(point.seriesName);
+            if (point.seriesType !== "custom") {
+                const value = entry.kind === "stack" ? entry.of.values[point.dataIndex] : entry.of.points[point.dataIndex]?.[1];
+                return Number.isFinite(value) ? [value, tipLine(entry, axes.y.write(value) + interval(entry, point))] : null;
+            }
+            const [from, to, low, high] = point.value;
+            const text = entry.kind === "bars" ? written(high) : ends(low, high);
+            return [high, tipLine({ ...entry, name: entry.name || `${written(from)} to ${written(to)}` }, text)];
+        };
+        const head = (point) => {
+            const entry = byId.get(point.seriesName);
+            if (entry.kind === "stack") return axes.x.write(point.dataIndex);
+            const x = entry.kind === "line" ? entry.of.points[point.dataIndex]?.[0] : (point.value[0] + point.value[1]) / 2;
+            return axes.x.write(x);
+        };
+        const isOfAxis = named.length <= MOST_IN_TOOLTIP && !entries.every((entry) => entry.isScatter || entry.kind === "mark");
+        return {
+            trigger: isOfAxis ? "axis" : "item",
+            axisPointer: { type: chart.stacks.length ? "shadow" : "line", axis: isFlat ? "y" : "x", label: { show: false } },
+            confine: true,
+            transitionDuration: 0,
+            backgroundColor: axes.look.page,
+            borderColor: axes.look.line,
+            padding: [6, 9],
+            textStyle: { color: axes.look.ink, fontSize: 13 },
+            formatter: (points) => {
+                const list = (Array.isArray(points) ? points : [points]).filter((point) => byId.get(point.seriesName));
+                if (!list.length) return "";
+                const lines = list.map(line).filter(Boolean);
+                if (!chart.stacks.length) lines.sort((a, b) => b[0] - a[0]);
+                const above = axes.x.label && axes.x.type !== "category" ? `${axes.x.label}: ` : "";
+                return make("div", { className: "tip" }, make("b", {}, cut(above + head(list[0]), 400)), ...lines.map((one) => one[1]));
+            },
+        };
+    }
+
+    const SVG = "http://www.w3.org/2000/svg";
+
+    /** A small picture of a line, as it is in the legend. */
+    function sign(entry) {
+        const svg = document.createElementNS(SVG, "svg");
+        const add = (tag, attributes) => {
+            const shape = svg.appendChild(document.createElementNS(SVG, tag));
+            for (const [name, value] of Object.entries(attributes)) shape.setAttribute(name, value);
+        };
+        const isLine = entry.kind === "line" || entry.kind === "mark";
+        const wide = isLine && !entry.isScatter ? 24 : 12;
+        for (const [name, value] of [["width", wide], ["height", 12], ["viewBox", `0 0 ${wide} 12`], ["aria-hidden", "true"]]) {
+            svg.setAttribute(name, value);
+        }
+        if (!isLine) {
+            add("rect", { width: 12, height: 12, rx: 2, fill: entry.color, opacity: entry.kind === "band" ? 0.4 : 1 });
+            return svg;
+        }
+        if (!entry.isScatter) {
+            const dash = entry.kind === "mark" ? [5, 4] : entry.dash;
+            const dashes = dash === "solid" ? {} : { "stroke-dasharray": dash.join(" ") };
+            add("line", { x1: 0, y1: 6, x2: 24, y2: 6, stroke: entry.color, "stroke-width": 2, ...dashes });
+        }
+        const fill = { fill: entry.color };
+        const middle = wide / 2;
+        const ring = { fill: "none", stroke: entry.color, "stroke-width": 2 };
+        const path = entry.symbol?.startsWith("path://") ? entry.symbol.slice(7) : null;
+        if (path) add("path", { d: path, transform: `translate(${middle - 4.5} 1.5) scale(0.9)`, ...fill });
+        else if (entry.symbol === "circle") add("circle", { cx: middle, cy: 6, r: 4, ...fill });
+        else if (entry.symbol === "rect") add("rect", { x: middle - 4, y: 2, width: 8, height: 8, ...fill });
+        else if (entry.symbol === "triangle") add("path", { d: "M0 1.5 L4.5 10 L-4.5 10 Z", transform: `translate(${middle})`, ...fill });
+        else if (entry.symbol === "diamond") add("path", { d: "M0 1 L5 6 L0 11 L-5 6 Z", transform: `translate(${middle})`, ...fill });
+        else if (entry.symbol === "emptyCircle") add("circle", { cx: middle, cy: 6, r: 5, ...ring });
+        return svg;
+    }
+
+    /** The legend: a button for each line that switches it on and off. Drawn again, it keeps its buttons. */
+    function addLegend(figure, chart, entries, state) {
+        const named = entries.filter((entry) => entry.name);
+        const list = figure.querySelector(".series");
+        if (list) {
+            named.forEach((entry, at) => list.children[at].querySelector("svg").replaceWith(sign(entry)));
+            return;
+        }
+        if (!named.length || (named.length === 1 && named[0].kind !== "mark" && !chart.marks.length)) return;
+        const items = named.map((entry) => {
+            const inner = [sign(entry), make("bdi", {}, cut(entry.name, 300))];
+            const title = cut(entry.name, 500);
+            if (entry.kind === "mark") return make("li", {}, make("span", { className: "mark", title }, ...inner));
+            const button = make("button", { type: "button", title, ariaPressed: "true" }, ...inner);
+            button.addEventListener("click", () => {
+                const isOn = button.ariaPressed === "true";
+                button.ariaPressed = String(!isOn);
+                state.off[isOn ? "add" : "delete"](entry.id);
+                state.drawn.dispatchAction({ type: "legendToggleSelect", name: entry.id });
+            });
+            button.addEventListener("pointerenter", () => state.drawn.dispatchAction({ type: "highlight", seriesName: entry.id }));
+            button.addEventListener("pointerleave", () => state.drawn.dispatchAction({ type: "downplay", seriesName: entry.id }));
+            return make("li", {}, button);
+        });
+        figure.querySelector(".axis.x").after(make("ul", { className: "series" }, ...items));
+    }
+
+    function lookOf() {
+        return isDark()
+            ? { ink: "#dfe4ea", soft: "#9aa5b1", line: "#2b323b", page: "#1f252d" }
+            : { ink: "#1d2430", soft: "#5a6472", line: "#e3e7ec", page: "#ffffff" };
+    }
+
+    function draw(figure) {
+        const state = charts.get(figure);
+        state.data ??= JSON.parse(figure.querySelector("script").textContent);
+        const chart = state.data;
+        const place = figure.querySelector(".canvas");
+        const width = place.clientWidth || 680;
+        const isFlat = isTurned(chart);
+        const [x, y, look] = [horizontal(chart, width), vertical(chart), lookOf()];
+        const axes = { x, y, look };
+        const entries = entriesOf(chart);
+        const [yLabel, xLabel] = ["y", "x"].map((name) => figure.querySelector(`.axis.${name}`));
+        [yLabel.textContent, xLabel.textContent] = isFlat ? [x.label, y.label] : [y.label, x.label];
+        if (isFlat) place.style.height = `${Math.max(x.names.length * (chart.stacks.length ? 30 : 26) + 50, 120)}px`;
+        const isFirst = !state.drawn;
+        state.drawn ??= echarts.init(place, null, { renderer: "canvas" });
+        // Times within a run can be looked at more closely; a finger scrolls the page.
+        const isZoomed = x.type === "value" && matchMedia("(pointer: fine)").matches;
+        const option = {
+            animation: false,
+            textStyle: { fontFamily: getComputedStyle(document.body).fontFamily },
+            aria: { enabled: true, label: { description: ariaText(figure) }, decal: { show: chart.stacks.length > 1 } },
+            grid: { left: 2, right: 10, top: 10, bottom: 4, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
+            legend: {
+                show: false,
+                data: entries.map((entry) => entry.id),
+                selected: Object.fromEntries([...state.off].map((id) => [id, false])),
+            },
+            tooltip: tooltip(chart, entries, axes, isFlat),
+            xAxis: axisOption(isFlat ? y : x, false, width, look),
+            yAxis: axisOption(isFlat ? x : y, true, width, look),
+            dataZoom: isZoomed ? [{ type: "inside", filterMode: "none", zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false }] : [],
+            series: entries.flatMap((entry) => seriesOf(entry, chart, axes, isFlat)),
+        };
+        if (isFlat) option.xAxis.splitLine = { show: true, lineStyle: { color: look.line } };
+        state.drawn.resize({ width, height: place.clientHeight, silent: true });
+        state.drawn.setOption(option, { notMerge: true });
+        if (isZoomed && isFirst) state.drawn.getZr().on("dblclick", () => state.drawn.dispatchAction({ type: "dataZoom", start: 0, end: 100 }));
+        state.width = width;
+        addLegend(figure, chart, entries, state);
+        figure.dataset.drawn = "true";
+    }
+
+    function ariaText(figure) {
+        const parts = [...figure.querySelectorAll("figcaption > *")].map((part) => part.textContent);
+        return `${parts.join(" ")} The numbers are in the table below the chart.`;
+    }
+
+    function redrawAll() {
+        for (const [figure, state] of charts) if (state.drawn) draw(figure);
+    }
+
+    function addCharts() {
+        const figures = [...document.querySelectorAll("figure.chart")];
+        const seen = new IntersectionObserver(
+            (entries) => {
+                for (const { isIntersecting, target } of entries) {
+                    if (!isIntersecting) continue;
+                    seen.unobserve(target);
+                    if (!charts.get(target).drawn) draw(target);
+                }
+            },
+            { rootMargin: "400px 0px" },
+        );
+        for (const figure of figures) {
+            charts.set(figure, { off: new Set() });
+            seen.observe(figure);
+        }
+        const sized = new ResizeObserver((entries) => {
+            if (isPrinting) return;
+            for (const { target } of entries) {
+                const state = charts.get(target);
+                if (state.drawn && state.width !== target.querySelector(".canvas").clientWidth) draw(target);
+            }
+        });
+        figures.forEach((figure) => sized.observe(figure));
+    }
+
+    // ---------------------------------------------------------------- print
+
+    // As wide as a page of A4 or Letter leaves room for.
+    const PRINTED_WIDTH = 660;
+    // More rows than this are not printed beside their chart.
+    const MOST_PRINTED = 60;
+
+    function addPrint() {
+        let opened = [];
+        addEventListener("beforeprint", () => {
+            isPrinting = true;
+            opened = [...document.querySelectorAll("details:not([open], .columns)")].filter(
+                (details) => details.querySelectorAll("tbody tr").length <= MOST_PRINTED,
+            );
+            opened.forEach((details) => (details.open = true));
+            for (const [figure, state] of charts) {
+                figure.querySelector(".canvas").style.width = `${PRINTED_WIDTH}px`;
+                draw(figure);
+                state.drawn.getZr().flush();
+            }
+        });
+        addEventListener("afterprint", () => {
+            isPrinting = false;
+            opened.forEach((details) => (details.open = false));
+            for (const figure of charts.keys()) {
+                figure.querySelector(".canvas").style.width = "";
+                draw(figure);
+            }
+        });
+    }
+
+    addSwitches();
+    document.querySelectorAll(".table").forEach(addTable);
+    addCharts();
+    addPrint();
+    followReading();
+})();

@@ -1,0 +1,172 @@
+//! A document as one HTML file: it asks nothing of any server, works from disk, and is readable without scripts.
+//!
+//! Charts are drawn by ECharts, which is part of the file (`tools/echarts/build.sh`), from data beside them. All text of the
+//! document is written as text, and the policy of the page lets only its own two scripts run.
+
+mod chart;
+mod table;
+
+use crate::document::{Block, Document, Facts, Heading, Note, Severity};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+use tripmeter_model::printable;
+
+/// The parts of ECharts that charts are drawn with.
+const ECHARTS: &str = include_str!("../assets/echarts.js");
+const SCRIPT: &str = include_str!("../assets/report.js");
+const STYLE: &str = include_str!("../assets/report.css");
+/// Words of more characters are cut to three lines, and shown whole where they are pointed at.
+const LONG: usize = 100;
+/// Paragraphs of more bytes scroll.
+const TALL: usize = 2000;
+/// Most characters of what is shown where something is pointed at.
+const LONGEST_TITLE: usize = 500;
+
+/// The document as an HTML page of its own; `title` is its first heading and the name of its window.
+pub fn html(document: &Document, title: &str) -> String {
+    let (nav, main) = parts(document);
+    // Heat maps are tables.
+    let is_drawn = document.charts().any(|chart| chart.heat.is_none());
+    let scripts = if is_drawn { &[ECHARTS, SCRIPT][..] } else { &[SCRIPT] };
+    let policy: String = scripts.iter().map(|script| format!(" 'sha256-{}'", hash(script))).collect();
+    let scripts: String = scripts.iter().map(|script| format!("<script>{script}</script>\n")).collect();
+    let (name, title, version) = (escaped(title), words(title), env!("CARGO_PKG_VERSION"));
+    format!(
+        r##"<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src{policy}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="Tripmeter {version}">
+<title>{name}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<a class="skip" href="#main">Skip to the results</a>
+<header class="top"><div><nav aria-label="Parts of this page"><ol>{nav}</ol></nav><div class="switches"></div></div></header>
+<main id="main" tabindex="-1">
+<h1>{title}</h1>
+{main}</main>
+<footer>Made by Tripmeter {version}. This page is one file and asks nothing of any server.{credit}</footer>
+{scripts}</body>
+</html>
+"##,
+        credit = if is_drawn { " Charts are drawn by Apache ECharts." } else { "" },
+    )
+}
+
+/// The links to the parts of a page, and the parts.
+fn parts(document: &Document) -> (String, String) {
+    let (mut nav, mut main) = (String::new(), String::from("<section class=\"first\">\n"));
+    let mut number = 0;
+    for block in &document.blocks {
+        if let Block::Heading(Heading { id, text }) = block {
+            number += 1;
+            // Two parts of one name are two places.
+            let id = if nav.contains(&format!("#{id}\"")) { format!("{id}-{number}") } else { (*id).to_owned() };
+            let _ = write!(nav, "<li><a href=\"#{id}\">{}</a></li>", words(text));
+            // What stands before the first heading is a part of its own.
+            let is_first = number == 1 && main.ends_with("first\">\n");
+            main = if is_first { String::new() } else { main + "</section>\n" };
+            let class = if is_first { " class=\"first\"" } else { "" };
+            let _ = writeln!(main, "<section id=\"{id}\"{class} aria-labelledby=\"{id}-head\">");
+            let _ = writeln!(main, "<h2 id=\"{id}-head\">{}</h2>", words(text));
+            continue;
+        }
+        main += &part(block);
+    }
+    if document.blocks.is_empty() {
+        main += "<p>There is nothing to show.</p>\n";
+    }
+    (nav, main + "</section>\n")
+}
+
+fn part(block: &Block) -> String {
+    match block {
+        // It begins a part.
+        Block::Heading(_) => String::new(),
+        Block::Table(table) => table::html(table),
+        Block::Chart(chart) => chart::html(chart),
+        Block::Notes(notes) => format!("<ul class=\"notes\">\n{}</ul>\n", notes.iter().map(note).collect::<String>()),
+        Block::Facts(facts) => self::facts(facts),
+        Block::Text(text) => text.lines().map(paragraph).collect(),
+        Block::Lines(lines) => format!("<pre tabindex=\"0\">{}</pre>\n", escaped_lines(lines)),
+    }
+}
+
+fn paragraph(line: &str) -> String {
+    // One that fills a page has a box that scrolls.
+    let tall = if line.len() > TALL { " class=\"tall\" tabindex=\"0\"" } else { "" };
+    format!("<p{tall}>{}</p>\n", escaped(line))
+}
+
+fn note(note: &Note) -> String {
+    let (class, word) = match note.severity {
+        Severity::Error => ("note error", "<b>Error</b>"),
+        Severity::Warning => ("note warning", "<b>Warning</b>"),
+        Severity::Info => ("note", ""),
+    };
+    format!("<li class=\"{class}\">{word}{}</li>\n", escaped(&note.text))
+}
+
+fn facts(Facts { title, pairs }: &Facts) -> String {
+    let title = if title.is_empty() { String::new() } else { format!("<h3>{}</h3>\n", escaped(title)) };
+    let pair = |(name, value): &(String, String)| format!("<dt>{}</dt><dd>{}</dd>\n", words(name), words(value));
+    format!("{title}<dl class=\"facts\">\n{}</dl>\n", pairs.iter().map(pair).collect::<String>())
+}
+
+/// The text on one line, as text of HTML or the value of an attribute.
+fn escaped(text: &str) -> String {
+    escape(&printable::line(text))
+}
+
+/// The same with its line breaks.
+fn escaped_lines(text: &str) -> String {
+    escape(&printable::lines(text))
+}
+
+fn escape(text: &str) -> String {
+    let mut done = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => done += "&amp;",
+            '<' => done += "&lt;",
+            '>' => done += "&gt;",
+            '"' => done += "&quot;",
+            '\'' => done += "&#39;",
+            letter => done.push(letter),
+        }
+    }
+    done
+}
+
+/// The text of an attribute `title`, which is shown whole or not at all.
+fn hint(text: &str) -> String {
+    escaped(&text.chars().take(LONGEST_TITLE).collect::<String>())
+}
+
+/// A name or a value: set apart where it may run from right to left, and cut where it is long.
+fn words(text: &str) -> String {
+    // No script that runs from right to left is before Hebrew.
+    let is_apart = text.chars().any(|letter| letter >= '\u{590}');
+    let inner = if is_apart { format!("<bdi>{}</bdi>", escaped(text)) } else { escaped(text) };
+    match text.chars().count() > LONG {
+        true => format!("<span class=\"long\" title=\"{}\">{inner}</span>", hint(text)),
+        false => inner,
+    }
+}
+
+/// The hash by which a policy allows a script.
+///
+/// # Source
+/// W3C, Content Security Policy Level 3, 2.3.1: `hash-source`.
+fn hash(script: &str) -> String {
+    STANDARD.encode(Sha256::digest(script.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! What was asked, and the answer in three sentences.
+
+use super::PageInput;
+use super::curves::{Curve, Panel, Seen, Side, Value, listed};
+use super::verdicts;
+use crate::document::{Block, Note, Severity};
+use crate::merged::Merged;
+use crate::number::{counted, percent};
+use crate::screen;
+use crate::screen::notes::MISHAPS;
+use std::collections::BTreeSet;
+use tripmeter_analysis::derived;
+use tripmeter_model::audit::Level;
+use tripmeter_model::figure::Better;
+use tripmeter_model::manifest::{RunStatus, Verdict};
+use tripmeter_model::metric::Stream;
+use tripmeter_model::payload::display_size;
+use tripmeter_stats::proportion::{self, Proportion};
+
+/// The question, the answer, and the notes on failures and losses.
+pub fn blocks(sides: &[Side<'_>], panels: &[Panel<'_>], input: &PageInput<'_>) -> Vec<Block> {
+    let mut blocks = vec![Block::Text(asked(sides))];
+    if panels.is_empty() {
+        blocks.push(Block::Text("Nothing was measured.".to_owned()));
+    }
+    blocks.extend(verdicts::sentence(sides, input).map(Block::Text));
+    blocks.extend(panels.iter().filter_map(fastest).map(Block::Text));
+    if !panels.is_empty() {
+        blocks.push(Block::Text(belief(sides)));
+    }
+    let notes: Vec<Note> = sides.iter().flat_map(|side| notes(side, sides.len() > 1)).collect();
+    if !notes.is_empty() {
+        blocks.push(Block::Notes(notes));
+    }
+    blocks
+}
+
+/// What was measured.
+fn asked(sides: &[Side<'_>]) -> String {
+    let of_one = |side: &Side<'_>| {
+        let plan = &side.manifest.plan;
+        let mut patterns: Vec<&str> = plan.sub_experiments.iter().map(|sub| sub.pattern.as_str()).collect();
+        patterns.dedup();
+        let payloads: BTreeSet<u64> =
+            plan.sub_experiments.iter().flat_map(|sub| sub.payloads.iter().copied()).collect();
+        let ends = match (payloads.first(), payloads.last()) {
+            (Some(first), Some(last)) if first != last => {
+                format!("{} payloads from {} to {}", payloads.len(), display_size(*first), display_size(*last))
+            }
+            (Some(only), _) => format!("payload {}", display_size(*only)),
+            _ => "no payload".to_owned(),
+        };
+        let name = if sides.len() > 1 { format!("{}: ", side.name) } else { String::new() };
+        format!(
+            "{name}{} ({}) at {ends}, in {}.",
+            counted(plan.sub_experiments.len(), "sub-experiment"),
+            listed(&patterns),
+            counted(plan.rounds as usize, "round")
+        )
+    };
+    sides.iter().map(of_one).collect::<Vec<_>>().join(" ")
+}
+
+/// What is best at the first payload and at the last.
+fn fastest(panel: &Panel<'_>) -> Option<String> {
+    let first = best(panel, *panel.payloads.first()?);
+    let last = panel.ends().and_then(|[_, last]| best(panel, last));
+    let slowest = if panel.ends().is_none() { worst(panel, panel.payloads[0]) } else { None };
+    let sentences: Vec<String> = [first, last, slowest].into_iter().flatten().collect();
+    (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+/// The best at a payload and its distance to the next, or those between which no difference is seen.
+pub fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
+    let ranking = panel.ranking(payload);
+    let (first, value) = ranking.first()?;
+    let at = display_size(payload);
+    let figure = panel.name();
+    let written = panel.written(value.value);
+    let word = if panel.figure.better() == Better::Higher { "highest" } else { "fastest" };
+    let Some((next, _)) = ranking.get(1) else {
+        return Some(format!(
+            "At {at}, {} has {written} ({figure}); there is nothing to compare it with.",
+            first.label
+        ));
+    };
+    let ratio = distance(panel, first, next, payload)?;
+    Some(match ratio.seen() {
+        Seen::NoDifference => {
+            let is_like = |one: &&(&Curve<'_>, Value)| {
+                distance(panel, first, one.0, payload).is_some_and(|ratio| ratio.seen() == Seen::NoDifference)
+            };
+            let alike = ranking[1..].iter().take_while(is_like).map(|(curve, _)| curve.label.as_str());
+            let names: Vec<&str> = [first.label.as_str()].into_iter().chain(alike).collect();
+            format!(
+                "At {at}, no difference is seen between {}, which are {word}: {written} ({figure}).",
+                listed(&names)
+            )
+        }
+        seen => {
+            // Neither a ratio without an interval nor a single round says what other rounds will be.
+            let is = match (seen, ratio.rounds) {
+                (Seen::Unknown, _) => format!("was measured {word}"),
+                (_, 1) => format!("is {word} in this run"),
+                _ => format!("is {word}"),
+            };
+            let ratio = ratio.as_ratio();
+            format!("At {at}, {} {is} with {written} ({figure}); the next is {}, {ratio}.", first.label, next.label)
+        }
+    })
+}
+
+/// How many times worse another is than the best.
+fn distance(panel: &Panel<'_>, best: &Curve<'_>, other: &Curve<'_>, payload: u64) -> Option<Value> {
+    match panel.figure.better() {
+        Better::Higher => best.over(other, payload, panel.statistic()),
+        _ => other.over(best, payload, panel.statistic()),
+    }
+}
+
+fn worst(panel: &Panel<'_>, payload: u64) -> Option<String> {
+    let ranking = panel.ranking(payload);
+    let ([(best, _), _, ..], Some((worst, value))) = (&ranking[..], ranking.last().filter(|_| ranking.len() > 2))
+    else {
+        return None;
+    };
+    let ratio = distance(panel, best, worst, payload).filter(|ratio| ratio.seen() != Seen::NoDifference)?;
+    let word = if panel.figure.better() == Better::Higher { "lowest" } else { "slowest" };
+    Some(format!("{} was {word}: {}, {}.", worst.label, panel.written(value.value), ratio.as_ratio()))
+}
+
+/// Whether it can be believed.
+fn belief(sides: &[Side<'_>]) -> String {
+    let proofs = proofs(sides);
+    let unfinished: usize = sides.iter().flat_map(|side| &side.subs).map(|sub| sub.unfinished().len()).sum();
+    let is_whole = sides.iter().all(|side| side.manifest.status == RunStatus::Complete);
+    let disturbed = disturbances(sides);
+    let rounds = sides.iter().map(|side| side.manifest.plan.rounds).min().unwrap_or(0);
+    let lead = match () {
+        () if proofs.1 || unfinished > 0 || !is_whole => "Not all of it can be believed",
+        () if disturbed.1 || rounds < 6 => "It can be believed with care",
+        () => "It can be believed",
+    };
+    let ended = match unfinished {
+        0 if is_whole => None,
+        0 => Some("the run did not come to its end".to_owned()),
+        1 => Some("1 round of a sub-experiment failed or was not run".to_owned()),
+        count => Some(format!("{count} rounds of sub-experiments failed or were not run")),
+    };
+    let rounds = match rounds {
+        1 => "there is one round, which does not show how much runs differ".to_owned(),
+        few @ 2..=5 => format!("{few} rounds are too few for intervals over them"),
+        many => format!("intervals are over {many} rounds"),
+    };
+    let parts: Vec<String> = [Some(proofs.0), ended, Some(losses(sides)), Some(rounds), Some(disturbed.0)]
+        .into_iter()
+        .flatten()
+        .filter(|part| !part.is_empty())
+        .collect();
+    format!("{lead}: {}.", parts.join("; "))
+}
+
+/// What the path proofs say, and whether any failed.
+fn proofs(sides: &[Side<'_>]) -> (String, bool) {
+    let subs: Vec<(&Merged<'_>, Verdict)> =
+        sides.iter().flat_map(|side| &side.subs).filter_map(|sub| Some((sub, sub.proof()?.1.verdict))).collect();
+    let of = |verdict| subs.iter().filter(|one| one.1 == verdict).map(|one| one.0.planned.name.as_str()).collect();
+    let (failed, hidden): (Vec<&str>, Vec<&str>) = (of(Verdict::Failed), of(Verdict::NotVisible));
+    let all = counted(subs.len(), "path proof");
+    let text = match (subs.len(), failed.is_empty(), hidden.is_empty()) {
+        (0, ..) => "no path was proven".to_owned(),
+        (_, false, _) => format!("of {all}, {} FAILED ({})", failed.len(), listed(&failed)),
+        (1, true, true) => "the path proof holds".to_owned(),
+        (_, true, true) => format!("all {all} hold"),
+        (_, true, false) => format!("of {all}, {} cannot be seen here ({})", hidden.len(), listed(&hidden)),
+    };
+    (text, !failed.is_empty())
+}
+
+/// What was lost.
+fn losses(sides: &[Side<'_>]) -> String {
+    let mut losing: Vec<(&str, Proportion)> = Vec::new();
+    for side in sides {
+        for row in side.metrics.all_rows() {
+            let streams = derived::streams(&side.metrics, row, tripmeter_model::figure::Figure::LossShare);
+            let stream = [Stream::all(), Stream::last()].into_iter().find(|one| streams.contains(&one));
+            let Some(stream) = stream else { continue };
+            let lost = proportion::sum(&derived::loss(&side.metrics, row, &stream));
+            if lost.events > 0 {
+                losing.push((side.metrics.sub(row), lost));
+            }
+        }
+    }
+    let worst = losing.iter().max_by(|a, b| a.1.share().total_cmp(&b.1.share()));
+    match worst {
+        None => "nothing was lost, late or damaged".to_owned(),
+        Some((name, lost)) => {
+            let names: BTreeSet<&str> = losing.iter().map(|one| one.0).collect();
+            let share = percent(lost.share());
+            format!("{} lost messages, most of them {name}: {share} %", counted(names.len(), "sub-experiment"))
+        }
+    }
+}
+
+/// What the audits say of the machine, and whether anything is a failure.
+fn disturbances(sides: &[Side<'_>]) -> (String, bool) {
+    let audits = |side: &Side<'_>| {
+        let environment = &side.manifest.environment;
+        [environment.audit_before.clone(), environment.audit_after.clone()].into_iter().flatten().collect::<Vec<_>>()
+    };
+    let all: Vec<_> = sides.iter().flat_map(audits).collect();
+    let at = |level: Level| -> BTreeSet<&str> {
+        all.iter().flat_map(|audit| audit.at(level)).map(|finding| finding.check.as_str()).collect()
+    };
+    let (fails, mut warns) = (at(Level::Fail), at(Level::Warn));
+    warns.retain(|check| !fails.contains(check));
+    let named = |checks: &BTreeSet<&str>, noun: &str| {
+        let names: Vec<&str> = checks.iter().copied().collect();
+        (!checks.is_empty()).then(|| format!("{} ({})", counted(checks.len(), noun), listed(&names)))
+    };
+    let parts: Vec<String> = [named(&fails, "failure"), named(&warns, "warning")].into_iter().flatten().collect();
+    let text = match (all.is_empty(), parts.is_empty()) {
+        (true, _) => "no audit of the machine is kept".to_owned(),
+        (false, true) => "the audit of the machine has no warning".to_owned(),
+        (false, false) => format!("the audit of the machine has {}", parts.join(" and ")),
+    };
+    (text, !fails.is_empty())
+}
+
+/// Failures, failed proofs and losses.
+fn notes(side: &Side<'_>, is_named: bool) -> Vec<Note> {
+    let blocks = screen::screen(side.manifest, false).blocks;
+    let notes = blocks.into_iter().filter_map(|block| if let Block::Notes(notes) = block { Some(notes) } else { None });
+    let grave = notes.flatten().filter(|note| note.severity == Severity::Error || MISHAPS.contains(&note.kind));
+    let name = |note: Note| match is_named {
+        true => Note { text: format!("{}: {}", side.name, note.text), ..note },
+        false => note,
+    };
+    grave.map(name).collect()
+}

@@ -1,0 +1,419 @@
+//! The lines of all charts: which there are, how they look, their values, and how two of them compare.
+
+use crate::FLOOR;
+use crate::document::Digits;
+use crate::labels::{self, LabelledLine};
+use crate::merged::Merged;
+use crate::plots::aimrt::NamedResults;
+use crate::plots::chart::{BLACK, Look, Marker, PALETTE, Stroke};
+use std::collections::BTreeSet;
+use tripmeter_analysis::{MetricTable, Rounds, Row, derived};
+use tripmeter_model::figure::{Better, Figure, Statistic, Unit};
+use tripmeter_model::manifest::{Manifest, Verdict};
+use tripmeter_model::metric::{Interval, Stream};
+use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::payload::display_size;
+use tripmeter_stats::rounds::{ALPHA, figure_over_rounds};
+use tripmeter_stats::shift::Shift;
+
+/// The most lines in a chart: with more none can be followed.
+pub const MOST_LINES: usize = 12;
+
+/// The results of one experiment with its figures.
+pub struct Side<'a> {
+    /// Their name.
+    pub name: &'a str,
+    /// What was measured.
+    pub manifest: &'a Manifest,
+    /// Its sub-experiments.
+    pub subs: Vec<Merged<'a>>,
+    /// Its figures.
+    pub metrics: MetricTable,
+}
+
+impl<'a> Side<'a> {
+    /// All figures of results.
+    pub fn new(results: &NamedResults<'a>) -> Self {
+        let NamedResults { name, manifest } = *results;
+        Self { name, manifest, subs: Merged::of(manifest), metrics: MetricTable::of(manifest) }
+    }
+
+    /// Whether it has two sides that were measured in pairs.
+    pub fn is_of_pairs(&self) -> bool {
+        let names = self.subs.iter().map(|sub| sub.planned.name.as_str());
+        self.manifest.plan.source == "ab" && names.eq(["a", "b"])
+    }
+}
+
+/// Everything that has one headline figure.
+pub struct Panel<'a> {
+    /// The headline.
+    pub figure: Figure,
+    /// What was measured, in the order of the plans.
+    pub curves: Vec<Curve<'a>>,
+    /// All payloads, ascending.
+    pub payloads: Vec<u64>,
+}
+
+/// A sub-experiment at one offered load, over payloads.
+#[derive(Clone)]
+pub struct Curve<'a> {
+    /// Its results.
+    pub side: &'a Side<'a>,
+    /// Their index.
+    pub folder: usize,
+    /// The index of the sub-experiment.
+    pub sub: u32,
+    /// The index of the load.
+    pub load: u32,
+    /// What it is called beside the others.
+    pub label: String,
+    /// How it looks in all charts.
+    pub look: Look,
+    figure: Figure,
+    stream: Stream,
+}
+
+/// A figure over rounds, or of the only one, with an interval if there are rounds or samples enough for one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Value {
+    /// In the unit of the figure.
+    pub value: f64,
+    /// Both ends are finite.
+    pub interval: Option<Interval>,
+    /// Of so many rounds.
+    pub rounds: usize,
+}
+
+/// What is seen of a ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Its interval is beside 1.
+    Different,
+    /// Its interval has 1 inside.
+    NoDifference,
+    /// It has no interval.
+    Unknown,
+}
+
+impl Value {
+    /// Of values of rounds, with the interval within the only one.
+    pub fn over(values: &[f64], within: Option<Interval>) -> Option<Self> {
+        let over = figure_over_rounds(values)?;
+        let interval = if values.len() == 1 { within } else { over.interval };
+        let interval = interval.filter(|interval| interval.low.is_finite() && interval.high.is_finite());
+        Some(Self { value: over.median, interval, rounds: values.len() })
+    }
+
+    /// Of the rounds of a figure.
+    pub fn of(rounds: &Rounds<'_>) -> Option<Self> {
+        Self::over(rounds.values, rounds.within.first().copied().flatten())
+    }
+
+    /// Multiplied.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        let interval = self.interval.map(|Interval { low, high }| Interval { low: low * factor, high: high * factor });
+        Self { value: self.value * factor, interval, ..self }
+    }
+
+    /// Whether a ratio is another than 1.
+    pub fn seen(self) -> Seen {
+        match self.interval {
+            Some(Interval { low, high }) if low > 1.0 || high < 1.0 => Seen::Different,
+            Some(_) => Seen::NoDifference,
+            None => Seen::Unknown,
+        }
+    }
+
+    /// A ratio as `×7.9 (7.2 to 8.4)`, or that there is no interval.
+    pub fn as_ratio(self) -> String {
+        let digits = |value: f64| Digits::Significant(3).write(value);
+        match self.interval {
+            Some(Interval { low, high }) => format!("×{} ({} to {})", digits(self.value), digits(low), digits(high)),
+            None if self.rounds == 1 => format!("×{} (one round, no interval)", digits(self.value)),
+            None => format!("×{} ({} rounds, too few for an interval)", digits(self.value), self.rounds),
+        }
+    }
+}
+
+/// All panels, in the order of the headlines.
+pub fn panels<'a>(sides: &'a [Side<'a>]) -> Vec<Panel<'a>> {
+    let mut found: Vec<(Figure, Vec<(usize, u32, u32, Stream)>, BTreeSet<u64>)> = Vec::new();
+    for (folder, side) in sides.iter().enumerate() {
+        for row in side.metrics.all_rows() {
+            let Some((figure, stream)) = headline(&side.metrics, row) else { continue };
+            let index = found.iter().position(|one| one.0 == figure).unwrap_or_else(|| {
+                found.push((figure, Vec::new(), BTreeSet::new()));
+                found.len() - 1
+            });
+            let (_, lines, payloads) = &mut found[index];
+            payloads.insert(row.payload_bytes);
+            if !lines.iter().any(|line| (line.0, line.1, line.2) == (folder, row.sub, row.load)) {
+                lines.push((folder, row.sub, row.load, stream));
+            }
+        }
+    }
+    found.sort_by_key(|one| Figure::HEADLINES.iter().position(|figure| *figure == one.0));
+    let panel = |(figure, lines, payloads): (Figure, Vec<_>, BTreeSet<u64>)| Panel {
+        figure,
+        curves: curves(sides, figure, &lines),
+        payloads: payloads.into_iter().collect(),
+    };
+    found.into_iter().map(panel).collect()
+}
+
+/// The headline of a row, and the stream that it is taken of: all messages, or the last of several followers.
+fn headline(metrics: &MetricTable, row: Row) -> Option<(Figure, Stream)> {
+    let has = |figure: Figure, stream: &Stream| {
+        let get = |statistic| metrics.get(row, stream, figure, statistic).is_some();
+        get(Statistic::P50) || get(Statistic::Value)
+    };
+    let streams = || [Stream::all(), Stream::last()].into_iter();
+    Figure::HEADLINES.into_iter().find_map(|figure| Some((figure, streams().find(|stream| has(figure, stream))?)))
+}
+
+fn curves<'a>(sides: &'a [Side<'a>], figure: Figure, lines: &[(usize, u32, u32, Stream)]) -> Vec<Curve<'a>> {
+    let labelled = |(folder, sub, load, _): &(usize, u32, u32, Stream)| {
+        let side = &sides[*folder];
+        LabelledLine {
+            sub: &side.subs[*sub as usize],
+            load: side.metrics.load(Row { sub: *sub, payload_bytes: 0, load: *load }),
+        }
+    };
+    let all: Vec<LabelledLine<'_>> = lines.iter().map(labelled).collect();
+    let curve = |(place, line): (usize, &(usize, u32, u32, Stream))| {
+        let (folder, sub, load, stream) = line.clone();
+        let side = &sides[folder];
+        // Names tell sub-experiments of one folder apart, not those of two.
+        let beside: Vec<LabelledLine<'_>> =
+            all.iter().zip(lines).filter(|(_, other)| other.0 == folder).map(|(one, _)| *one).collect();
+        let mut label = labels::parts(all[place], &beside).join(", ");
+        if side.is_of_pairs() {
+            label = format!("{}: {label}", side.subs[sub as usize].planned.name);
+        }
+        if sides.len() > 1 {
+            label += &format!(" · {}", side.name);
+        }
+        Curve { side, folder, sub, load, label, look: look(place), figure, stream }
+    };
+    lines.iter().enumerate().map(curve).collect()
+}
+
+/// Colour, marker and dashes in turn; black is the floor's. No two of 36 lines have all of them in common.
+fn look(place: usize) -> Look {
+    const MARKERS: [Marker; 6] =
+        [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Down, Marker::Cross];
+    let stroke = if place % 2 == 1 { Stroke::Dashed } else { Stroke::Solid };
+    let colors: Vec<_> = PALETTE.iter().filter(|color| **color != BLACK).collect();
+    let (color, marker) = (*colors[place % colors.len()], MARKERS[(place + place / colors.len()) % MARKERS.len()]);
+    Look { color: Some(color), marker, stroke, strong: false }
+}
+
+impl<'a> Panel<'a> {
+    /// The statistic that stands for the figure.
+    pub fn statistic(&self) -> Statistic {
+        if self.has_samples() { Statistic::P50 } else { Statistic::Value }
+    }
+
+    /// Whether the figure has a distribution.
+    pub fn has_samples(&self) -> bool {
+        let has = |curve: &Curve<'_>, payload: &u64| curve.rounds(*payload, Statistic::P50).is_some();
+        self.curves.iter().any(|curve| self.payloads.iter().any(|payload| has(curve, payload)))
+    }
+
+    /// The name of the figure, e.g. `rtt_half`.
+    pub fn name(&self) -> &'static str {
+        name(self.figure)
+    }
+
+    /// The label of an axis, e.g. `Median rtt_half [µs]`.
+    pub fn axis(&self) -> String {
+        let median = if self.has_samples() { "Median of " } else { "" };
+        format!("{median}{} [{}]", self.name(), unit(self.figure).1)
+    }
+
+    /// A value as a number of the axis.
+    pub fn scaled(&self, value: Value) -> Value {
+        value.scaled(unit(self.figure).0)
+    }
+
+    /// A value with its unit, e.g. `0.065 µs`.
+    pub fn written(&self, value: f64) -> String {
+        let (factor, unit) = unit(self.figure);
+        let value = factor * value;
+        let text = if value >= 1e4 { format!("{value:.0}") } else { Digits::Significant(3).write(value) };
+        format!("{text} {unit}")
+    }
+
+    /// The first and the last payload, if there are several.
+    pub fn ends(&self) -> Option<[u64; 2]> {
+        (self.payloads.len() > 1).then(|| [self.payloads[0], self.payloads[self.payloads.len() - 1]])
+    }
+
+    /// At most so many payloads: the ends, and those between them at equal distances.
+    pub fn some_payloads(&self, most: usize) -> Vec<u64> {
+        let count = self.payloads.len();
+        if count <= most {
+            return self.payloads.clone();
+        }
+        (0..most).map(|index| self.payloads[index * (count - 1) / (most - 1)]).collect()
+    }
+
+    /// The curves that have a value at a payload, the best first: of several rates, those of the lowest. What was added as the floor only, what missed its rate, and
+    /// what failed its proof is no answer and not among them.
+    pub fn ranking(&self, payload_bytes: u64) -> Vec<(&Curve<'a>, Value)> {
+        let last = self.curves.iter().map(|curve| curve.folder).max();
+        let lowest = self.curves.iter().filter_map(|curve| curve.offered().hz()).fold(f64::INFINITY, f64::min);
+        let counts = |curve: &&Curve<'_>| {
+            let is_lowest = curve.offered().hz().is_none_or(|hz| hz == lowest);
+            Some(curve.folder) == last && is_lowest && curve.counts(payload_bytes)
+        };
+        let value = |curve: &'_ Curve<'a>| curve.value(payload_bytes, self.statistic());
+        let mut all: Vec<(&Curve<'a>, Value)> =
+            self.curves.iter().filter(counts).filter_map(|curve| Some((curve, value(curve)?))).collect();
+        all.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
+        if self.figure.better() == Better::Higher {
+            all.reverse();
+        }
+        all
+    }
+
+    /// At most [`MOST_LINES`] curves: the best at the first payload that has any, and the floor.
+    pub fn drawn(&self) -> Vec<&Curve<'a>> {
+        if self.curves.len() <= MOST_LINES {
+            return self.curves.iter().collect();
+        }
+        let first = self.payloads.first().copied().unwrap_or(0);
+        let mut values: Vec<(f64, &Curve<'a>)> = self
+            .curves
+            .iter()
+            .map(|curve| {
+                let value = curve.value(first, self.statistic()).map_or(f64::INFINITY, |value| value.value);
+                (
+                    if curve.is_floor() {
+                        0.0
+                    } else if self.figure.better() == Better::Higher {
+                        -value
+                    } else {
+                        value
+                    },
+                    curve,
+                )
+            })
+            .collect();
+        values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        values.into_iter().take(MOST_LINES).map(|(_, curve)| curve).collect()
+    }
+
+    /// A note if not all curves are drawn.
+    pub fn left_out(&self) -> Vec<String> {
+        let (all, drawn) = (self.curves.len(), self.drawn().len());
+        let payload = display_size(self.payloads.first().copied().unwrap_or(0));
+        let note = || format!("The best {drawn} of {all} at {payload} are drawn; the table has all.");
+        (drawn < all).then(note).into_iter().collect()
+    }
+
+    /// What is below a chart's title: what the figure is, and how many rounds there are.
+    pub fn subtitle(&self, parts: &[&str]) -> String {
+        let rounds: BTreeSet<u32> = self.curves.iter().map(|curve| curve.side.manifest.plan.rounds).collect();
+        let rounds: Vec<String> = rounds.iter().map(u32::to_string).collect();
+        let rounds = match rounds.join(" or ").as_str() {
+            "1" => "one round, intervals within it".to_owned(),
+            rounds => format!("{rounds} rounds, intervals over them at 95 %"),
+        };
+        let help = self.figure.help();
+        let parts = [&[help], parts, &[rounds.as_str()]].concat();
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
+    }
+}
+
+impl Curve<'_> {
+    /// Its row at a payload.
+    pub fn row(&self, payload_bytes: u64) -> Row {
+        Row { sub: self.sub, payload_bytes, load: self.load }
+    }
+
+    /// A statistic of the headline, round by round.
+    pub fn rounds(&self, payload_bytes: u64, statistic: Statistic) -> Option<Rounds<'_>> {
+        self.side.metrics.get(self.row(payload_bytes), &self.stream, self.figure, statistic)
+    }
+
+    /// A statistic of the headline.
+    pub fn value(&self, payload_bytes: u64, statistic: Statistic) -> Option<Value> {
+        Value::of(&self.rounds(payload_bytes, statistic)?)
+    }
+
+    /// How messages were offered.
+    pub fn offered(&self) -> OfferedLoad {
+        self.side.metrics.load(self.row(0))
+    }
+
+    /// Its sub-experiment.
+    pub fn merged(&self) -> &Merged<'_> {
+        &self.side.subs[self.sub as usize]
+    }
+
+    /// Whether it is what others are measured against.
+    pub fn is_floor(&self) -> bool {
+        self.merged().planned.transport.system == FLOOR
+    }
+
+    /// How it looks, the floor black and strong, and what it is called.
+    pub fn drawn(&self) -> (Look, String) {
+        match self.is_floor() {
+            true => (Look { color: Some(BLACK), strong: true, ..self.look }, format!("{} (floor)", self.label)),
+            false => (self.look, self.label.clone()),
+        }
+    }
+
+    fn counts(&self, payload_bytes: u64) -> bool {
+        let failed = self.merged().proof().is_some_and(|(_, proof)| proof.verdict == Verdict::Failed);
+        let is_missed = self.side.metrics.is_rate_missed(self.row(payload_bytes));
+        !failed && !is_missed && !self.merged().planned.added_as_floor
+    }
+
+    /// How many times another: of one folder round by round, as rounds are measured in turn; else of independent rounds.
+    pub fn over(&self, other: &Curve<'_>, payload_bytes: u64, statistic: Statistic) -> Option<Value> {
+        let (ours, theirs) = (self.rounds(payload_bytes, statistic)?, other.rounds(payload_bytes, statistic)?);
+        compare(&ours, &theirs, self.folder == other.folder)
+    }
+}
+
+/// How many times `theirs` is `ours`.
+pub fn compare(ours: &Rounds<'_>, theirs: &Rounds<'_>, are_paired: bool) -> Option<Value> {
+    if are_paired || (ours.values.len() == 1 && theirs.values.len() == 1) {
+        let each = derived::ratio(ours, theirs);
+        return Value::over(&each.values, each.within.first().copied().flatten());
+    }
+    let shift = Shift::ratio(theirs.values, ours.values).ok()?;
+    let rounds = ours.values.len().min(theirs.values.len());
+    Some(Value { value: shift.hodges_lehmann(), interval: shift.interval(ALPHA), rounds })
+}
+
+/// The name of a figure without its unit.
+pub fn name(figure: Figure) -> &'static str {
+    let id = figure.id();
+    ["_ns", "_hz"].iter().find_map(|unit| id.strip_suffix(unit)).unwrap_or(id)
+}
+
+/// What values are multiplied by, and the unit that they have then.
+pub fn unit(figure: Figure) -> (f64, &'static str) {
+    match figure.unit() {
+        Unit::Ns => (1e-3, "µs"),
+        Unit::Share => (100.0, "%"),
+        unit => (1.0, unit.as_str()),
+    }
+}
+
+/// `A`, `A and B`, `A, B and C`; of more than four the first three, and how many others there are.
+pub fn listed(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first, second, third, rest @ ..] if rest.len() > 1 => {
+            format!("{first}, {second}, {third} and {} others", rest.len())
+        }
+        [some @ .., last] => format!("{} and {last}", some.join(", ")),
+    }
+}

@@ -1,0 +1,113 @@
+//! Latency against the offered rate, with what was achieved.
+
+use super::curves::{Curve, Panel, Value, listed, unit};
+use crate::number::count;
+use crate::plots::chart::{Chart, Line, Look, Marker, Stroke, VERMILLION, X, Y};
+use std::collections::BTreeMap;
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::metric::Stream;
+use tripmeter_model::payload::display_size;
+
+const MOST_CHARTS: usize = 2;
+/// Median and tail.
+const SHOWN: [(Statistic, Stroke); 2] = [(Statistic::P50, Stroke::Solid), (Statistic::P99, Stroke::Dashed)];
+
+/// One sub-experiment at its offered rates, ascending.
+type Rates<'a> = Vec<(f64, &'a Curve<'a>)>;
+
+/// A chart for the first payload and the last, if several rates were offered.
+pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
+    if !panel.has_samples() {
+        return Vec::new();
+    }
+    let mut subs: BTreeMap<(usize, u32), Rates<'_>> = BTreeMap::new();
+    for curve in &panel.curves {
+        if let Some(hz) = curve.offered().hz() {
+            subs.entry((curve.folder, curve.sub)).or_default().push((hz, curve));
+        }
+    }
+    let mut subs: Vec<Rates<'_>> = subs.into_values().filter(|rates| rates.len() > 1).collect();
+    subs.iter_mut().for_each(|rates| rates.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    if subs.is_empty() {
+        return Vec::new();
+    }
+    panel.some_payloads(MOST_CHARTS).into_iter().filter_map(|payload| chart(panel, &subs, payload)).collect()
+}
+
+fn chart(panel: &Panel<'_>, subs: &[Rates<'_>], payload: u64) -> Option<Chart> {
+    let mut lines: Vec<Line> = subs.iter().flat_map(|rates| lines(panel, rates, payload)).collect();
+    if lines.is_empty() {
+        return None;
+    }
+    let missed: Vec<(f64, f64)> = subs
+        .iter()
+        .flatten()
+        .filter(|(_, curve)| curve.side.metrics.is_rate_missed(curve.row(payload)))
+        .filter_map(|(hz, curve)| Some((*hz, panel.scaled(curve.value(payload, Statistic::P50)?).value)))
+        .collect();
+    let notes = subs.iter().flatten().filter_map(|(hz, curve)| note(*hz, curve, payload)).collect();
+    if !missed.is_empty() {
+        let look = Look { color: Some(VERMILLION), marker: Marker::Ring, stroke: Stroke::None, strong: false };
+        lines.push(Line { name: "the rate was missed".to_owned(), points: missed, look, ..Line::default() });
+    }
+    Some(Chart {
+        name: format!("{}_by_rate_{payload}", panel.name()),
+        title: format!("What happens under load at {}?", display_size(payload)),
+        reading: reading(subs, payload),
+        subtitle: panel.subtitle(&[]),
+        x: X::Numbers { label: "Offered rate of each stream [/s]".to_owned(), log: true, whole: true },
+        y: Y { label: format!("{} [{}]", panel.name(), unit(panel.figure).1), log: true, ..Y::default() },
+        lines,
+        notes,
+        ..Chart::default()
+    })
+}
+
+/// The name of a sub-experiment without its rate.
+fn label(curve: &Curve<'_>) -> String {
+    let rate = crate::labels::load_text(curve.offered());
+    curve.label.replace(&format!(", {rate}"), "")
+}
+
+fn lines(panel: &Panel<'_>, rates: &Rates<'_>, payload: u64) -> Vec<Line> {
+    let line = |(statistic, stroke): (Statistic, Stroke)| {
+        let value = |(hz, curve): &(f64, &Curve<'_>)| Some((*hz, panel.scaled(curve.value(payload, statistic)?)));
+        let values: Vec<(f64, Value)> = rates.iter().filter_map(value).collect();
+        let interval = |(hz, value): &(f64, Value)| value.interval.map(|interval| (*hz, interval.low, interval.high));
+        let look = Look { stroke, ..rates.first()?.1.look };
+        (!values.is_empty()).then(|| Line {
+            name: format!("{} {statistic}", label(rates[0].1)),
+            points: values.iter().map(|(hz, value)| (*hz, value.value)).collect(),
+            intervals: values.iter().filter_map(interval).collect(),
+            look,
+        })
+    };
+    SHOWN.into_iter().filter_map(line).collect()
+}
+
+/// The rate that was achieved instead of the one offered, if it was missed.
+fn note(hz: f64, curve: &Curve<'_>, payload: u64) -> Option<String> {
+    let row = curve.row(payload);
+    let metrics = &curve.side.metrics;
+    let achieved = metrics.get(row, &Stream::all(), Figure::AchievedRate, Statistic::Value)?.folded();
+    let name = label(curve);
+    let text = || format!("{name}: {} /s achieved of {} /s offered.", count(achieved), count(hz));
+    metrics.is_rate_missed(row).then(text)
+}
+
+fn reading(subs: &[Rates<'_>], payload: u64) -> String {
+    let is_missed = |curve: &Curve<'_>| curve.side.metrics.is_rate_missed(curve.row(payload));
+    let first = |rates: &Rates<'_>| {
+        let (hz, curve) = rates.iter().find(|(_, curve)| is_missed(curve))?;
+        Some((*hz, label(curve)))
+    };
+    let missed: Vec<(f64, String)> = subs.iter().filter_map(first).collect();
+    let most = subs.iter().flatten().map(|(hz, _)| *hz).fold(0.0, f64::max);
+    match missed.iter().map(|(hz, _)| *hz).reduce(f64::min) {
+        None => format!("Every rate was kept, up to {} /s.", count(most)),
+        Some(least) => {
+            let names: Vec<&str> = missed.iter().filter(|one| one.0 == least).map(|one| one.1.as_str()).collect();
+            format!("The lowest rate that was missed is {} /s, by {}.", count(least), listed(&names))
+        }
+    }
+}

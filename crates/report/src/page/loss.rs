@@ -1,0 +1,75 @@
+//! What did not come, by sub-experiment.
+
+use super::curves::Side;
+use crate::number::percent;
+use crate::plots::chart::{Chart, Stack, VERMILLION, X, Y};
+use tripmeter_analysis::derived;
+use tripmeter_model::figure::Figure;
+use tripmeter_model::metric::Stream;
+use tripmeter_model::payload::display_size;
+use tripmeter_stats::proportion::{self, Proportion};
+
+/// A share with its interval.
+struct Lost<'a> {
+    name: String,
+    sub: &'a str,
+    place: String,
+    share: f64,
+    interval: Option<(f64, f64)>,
+}
+
+/// One chart, if anything was lost: of each sub-experiment that lost something, where it lost most.
+pub fn charts(sides: &[Side<'_>]) -> Vec<Chart> {
+    let mut found: Vec<Lost<'_>> = Vec::new();
+    for side in sides {
+        for row in side.metrics.all_rows() {
+            let Some(lost) = lost(side, row, sides.len() > 1) else { continue };
+            match found.iter_mut().find(|one| one.name == lost.name) {
+                Some(known) if known.share < lost.share => *known = lost,
+                Some(_) => {}
+                None => found.push(lost),
+            }
+        }
+    }
+    found.sort_by(|a, b| b.share.total_cmp(&a.share));
+    let Some(most) = found.first() else { return Vec::new() };
+    let reading = format!("{} lost most: {} % at {}.", most.sub, percent(most.share), most.place);
+    let share = |share: f64| share * 100.0;
+    vec![Chart {
+        name: "loss".to_owned(),
+        title: "What was lost?".to_owned(),
+        reading,
+        subtitle: "share of messages or calls that did not come in time and intact, where it is greatest · bars: intervals at 95 %"
+            .to_owned(),
+        x: X::Categories { label: String::new(), names: found.iter().map(|one| one.name.clone()).collect() },
+        y: Y { label: "loss_share [%]".to_owned(), from_zero: true, ..Y::default() },
+        stacks: vec![Stack {
+            name: "loss_share".to_owned(),
+            values: found.iter().map(|one| share(one.share)).collect(),
+            intervals: found.iter().map(|one| one.interval.map(|(low, high)| (share(low), share(high)))).collect(),
+            color: Some(VERMILLION),
+        }],
+        ..Chart::default()
+    }]
+}
+
+fn lost<'a>(side: &'a Side<'_>, row: tripmeter_analysis::Row, is_named: bool) -> Option<Lost<'a>> {
+    let streams = derived::streams(&side.metrics, row, Figure::LossShare);
+    let stream = [Stream::all(), Stream::last()].into_iter().find(|one| streams.contains(&one))?;
+    let rounds = derived::loss(&side.metrics, row, &stream);
+    let sum: Proportion = proportion::sum(&rounds);
+    let interval = proportion::interval(&rounds).filter(|one| one.low.is_finite() && one.high.is_finite());
+    let sub = side.metrics.sub(row);
+    let load = side.metrics.load(row);
+    let place = match load.hz() {
+        Some(_) => format!("{}, {}", display_size(row.payload_bytes), crate::labels::load_text(load)),
+        None => display_size(row.payload_bytes),
+    };
+    (sum.events > 0).then(|| Lost {
+        name: if is_named { format!("{sub} · {}", side.name) } else { sub.to_owned() },
+        sub,
+        place,
+        share: sum.share(),
+        interval: interval.map(|one| (one.low, one.high)),
+    })
+}

@@ -1,0 +1,111 @@
+//! The ratio of quantiles of two sides: where they differ.
+
+use super::curves::{Curve, Panel, Seen, Value, compare, listed};
+use super::tail::quantiles;
+use crate::plots::chart::{AxisValue, BLACK, Chart, Line, Mark, X, Y};
+use tripmeter_model::figure::Statistic;
+use tripmeter_model::payload::display_size;
+
+const MOST_CHARTS: usize = 2;
+
+/// A reference and what is compared with it.
+type Pair<'a> = (&'a Curve<'a>, &'a Curve<'a>);
+
+/// A chart for the first payload and the last of two results, or of both sides of a run in pairs.
+pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
+    let pairs = pairs(panel);
+    if pairs.is_empty() || !panel.has_samples() {
+        return Vec::new();
+    }
+    panel.some_payloads(MOST_CHARTS).into_iter().filter_map(|payload| chart(panel, &pairs, payload)).collect()
+}
+
+/// What is compared: sub-experiments of one name and load, or `b` with `a`.
+fn pairs<'a>(panel: &'a Panel<'a>) -> Vec<Pair<'a>> {
+    let in_folder = |folder: usize| panel.curves.iter().filter(move |curve| curve.folder == folder);
+    let name = |curve: &Curve<'_>| curve.merged().planned.name.clone();
+    match panel.curves.iter().map(|curve| curve.folder).max() {
+        Some(0) if in_folder(0).all(|curve| curve.side.is_of_pairs()) => {
+            let side = |wanted: &str| in_folder(0).find(|curve| name(curve) == wanted);
+            side("a").zip(side("b")).into_iter().collect()
+        }
+        Some(1) => {
+            let like = |one: &'a Curve<'a>| {
+                let other = in_folder(1).find(|other| name(other) == name(one) && other.offered() == one.offered());
+                Some((one, other?))
+            };
+            in_folder(0).filter_map(like).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn ratio(pair: Pair<'_>, payload: u64, statistic: Statistic) -> Option<Value> {
+    let (reference, result) = (pair.0.rounds(payload, statistic)?, pair.1.rounds(payload, statistic)?);
+    compare(&result, &reference, pair.0.folder == pair.1.folder)
+}
+
+fn chart(panel: &Panel<'_>, pairs: &[Pair<'_>], payload: u64) -> Option<Chart> {
+    const STATISTICS: [(Statistic, f64); 5] = [
+        (Statistic::P50, 2.0),
+        (Statistic::P90, 10.0),
+        (Statistic::P99, 100.0),
+        (Statistic::P999, 1000.0),
+        (Statistic::P9999, 10_000.0),
+    ];
+    let line = |pair: &Pair<'_>| {
+        let known = quantiles(panel, pair.0, payload);
+        let shown = STATISTICS.iter().filter(|(_, x)| known.iter().any(|one| one.0 == *x));
+        let values: Vec<(f64, Value)> = shown.filter_map(|(of, x)| Some((*x, ratio(*pair, payload, *of)?))).collect();
+        let interval = |(x, value): &(f64, Value)| value.interval.map(|interval| (*x, interval.low, interval.high));
+        (!values.is_empty()).then(|| Line {
+            name: pair.1.label.clone(),
+            points: values.iter().map(|(x, value)| (*x, value.value)).collect(),
+            intervals: values.iter().filter_map(interval).collect(),
+            look: pair.0.look,
+        })
+    };
+    let lines: Vec<Line> = pairs.iter().filter_map(line).take(super::curves::MOST_LINES).collect();
+    let reference = match pairs.first()? {
+        (reference, result) if reference.folder == result.folder => reference.label.clone(),
+        (reference, _) => reference.side.name.to_owned(),
+    };
+    (!lines.is_empty()).then(|| Chart {
+        name: format!("{}_ratio_{payload}", panel.name()),
+        title: format!("Where do they differ at {}?", display_size(payload)),
+        reading: reading(pairs, payload),
+        subtitle: panel.subtitle(&[&format!("above 1: slower than {reference}")]),
+        x: X::Percentiles { label: "Percentile".to_owned() },
+        y: Y { label: format!("Ratio of {} [1]", panel.name()), log: true, ..Y::default() },
+        lines,
+        marks: vec![Mark { name: format!("1: as {reference}"), at: AxisValue::Y(1.0), color: BLACK }],
+        ..Chart::default()
+    })
+}
+
+/// In how many a difference of the median or of p99 is seen.
+fn reading(pairs: &[Pair<'_>], payload: u64) -> String {
+    let of = |statistic: Statistic| -> Vec<(&str, Value)> {
+        pairs.iter().filter_map(|pair| Some((pair.1.label.as_str(), ratio(*pair, payload, statistic)?))).collect()
+    };
+    let told = |statistic: Statistic| {
+        let ratios = of(statistic);
+        let those = |seen: Seen, is_more: Option<bool>| -> Vec<&str> {
+            let is = |one: &&(&str, Value)| {
+                one.1.seen() == seen && is_more.is_none_or(|is_more| (one.1.value > 1.0) == is_more)
+            };
+            ratios.iter().filter(is).map(|one| one.0).collect()
+        };
+        let parts = [
+            ("is greater of", those(Seen::Different, Some(true))),
+            ("is less of", those(Seen::Different, Some(false))),
+            ("shows no difference of", those(Seen::NoDifference, None)),
+            ("has no interval of", those(Seen::Unknown, None)),
+        ];
+        let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
+        let parts: Vec<String> = parts.map(|(what, names)| format!("{what} {}", listed(&names))).collect();
+        (!parts.is_empty()).then(|| format!("{statistic} {}", parts.join(", ")))
+    };
+    let text: Vec<String> = [Statistic::P50, Statistic::P99].into_iter().filter_map(told).collect();
+    if text.is_empty() { "Nothing can be compared.".to_owned() } else { format!("{}.", text.join("; ")) }
+}

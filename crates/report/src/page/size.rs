@@ -1,0 +1,120 @@
+//! How the headline grows with the payload; of a single payload, columns.
+
+use super::answer::best;
+use super::curves::{Curve, Panel, Seen, Value, compare};
+use crate::document::Digits;
+use crate::plots::chart::{Chart, Line, Stack, X, Y};
+use tripmeter_model::figure::Better;
+use tripmeter_model::payload::display_size;
+
+/// One chart: lines over several payloads, or columns of the only one.
+pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
+    match panel.ends() {
+        Some(ends) => lines(panel, ends).into_iter().collect(),
+        None => columns(panel).into_iter().collect(),
+    }
+}
+
+fn lines(panel: &Panel<'_>, ends: [u64; 2]) -> Option<Chart> {
+    let line = |curve: &&Curve<'_>| {
+        let (look, name) = curve.drawn();
+        let values = panel
+            .payloads
+            .iter()
+            .filter_map(|payload| Some((*payload as f64, panel.scaled(curve.value(*payload, panel.statistic())?))));
+        let values: Vec<(f64, Value)> = values.collect();
+        let points = values.iter().map(|(x, value)| (*x, value.value)).collect();
+        let interval = |(x, value): &(f64, Value)| value.interval.map(|interval| (*x, interval.low, interval.high));
+        Line { name, points, intervals: values.iter().filter_map(interval).collect(), look }
+    };
+    let is_rate = panel.figure.better() == Better::Higher;
+    Some(Chart {
+        name: format!("{}_by_payload", panel.name()),
+        title: if is_rate { "How does the rate change with size?" } else { "How does latency grow with size?" }
+            .to_owned(),
+        subtitle: panel.subtitle(&[]),
+        reading: reading(panel, ends)?,
+        x: X::Numbers { label: "Payload [bytes]".to_owned(), log: true, whole: true },
+        y: Y { label: panel.axis(), log: true, ..Y::default() },
+        lines: panel.drawn().iter().map(line).collect(),
+        notes: panel.left_out(),
+        ..Chart::default()
+    })
+}
+
+/// The most and the least that any curve grows.
+fn reading(panel: &Panel<'_>, [least, most]: [u64; 2]) -> Option<String> {
+    let growth = |curve: &'_ Curve<'_>| {
+        let [first, last] = [least, most].map(|payload| curve.rounds(payload, panel.statistic()));
+        compare(&last?, &first?, true)
+    };
+    let mut grown: Vec<(&Curve<'_>, Value)> =
+        panel.curves.iter().filter_map(|curve| Some((curve, growth(curve)?))).collect();
+    grown.sort_by(|a, b| b.1.value.total_cmp(&a.1.value));
+    let ends = format!("from {} to {}", display_size(least), display_size(most));
+    let written = |value: f64| Digits::Significant(2).write(value);
+    let told = |(curve, growth): &(&Curve<'_>, Value)| match growth.seen() {
+        Seen::NoDifference => format!("of {} no difference is seen", curve.label),
+        _ if growth.value < 1.0 => format!("{} falls to {} times", curve.label, written(growth.value)),
+        _ => format!("{} grows {} times", curve.label, written(growth.value)),
+    };
+    let (first, others) = grown.split_first()?;
+    let is_bare = [Some(first), others.last()].into_iter().flatten().any(|one| one.1.seen() == Seen::Unknown);
+    let bare = if is_bare { " (no intervals)" } else { "" };
+    let first = match first.1.seen() {
+        Seen::NoDifference => format!("No difference is seen of {} {ends}", first.0.label),
+        _ => format!("{} {ends}", told(first)),
+    };
+    Some(match others.last() {
+        Some(last) => format!("{first}; {}{bare}.", told(last)),
+        None => format!("{first}{bare}."),
+    })
+}
+
+/// Columns with intervals, the best first.
+fn columns(panel: &Panel<'_>) -> Option<Chart> {
+    const FAR_APART: f64 = 20.0;
+    let payload = *panel.payloads.first()?;
+    // Several loads have a chart of their own.
+    let has_loads = panel.curves.iter().any(|curve| {
+        panel
+            .curves
+            .iter()
+            .any(|other| (curve.folder, curve.sub) == (other.folder, other.sub) && curve.load != other.load)
+    });
+    let mut values: Vec<(String, Value)> = panel
+        .drawn()
+        .iter()
+        .filter_map(|curve| Some((curve.drawn().1, panel.scaled(curve.value(payload, panel.statistic())?))))
+        .collect();
+    if has_loads || values.len() < 2 {
+        return None;
+    }
+    values.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
+    if panel.figure.better() == Better::Higher {
+        values.reverse();
+    }
+    let all = || values.iter().map(|(_, value)| value.value).filter(|value| *value > 0.0);
+    let log = all().fold(0.0, f64::max) > FAR_APART * all().fold(f64::INFINITY, f64::min);
+    let part = Stack {
+        name: panel.name().to_owned(),
+        values: values.iter().map(|(_, value)| value.value).collect(),
+        intervals: values.iter().map(|(_, value)| Some((value.interval?.low, value.interval?.high))).collect(),
+        color: None,
+    };
+    Some(Chart {
+        name: format!("{}_{payload}", panel.name()),
+        title: format!("{} at {}?", question(panel), display_size(payload)),
+        subtitle: panel.subtitle(&[]),
+        reading: best(panel, payload).unwrap_or_default(),
+        x: X::Categories { label: String::new(), names: values.into_iter().map(|(name, _)| name).collect() },
+        y: Y { label: panel.axis() + if log { ", logarithmic" } else { "" }, log, from_zero: true, ..Y::default() },
+        stacks: vec![part],
+        notes: panel.left_out(),
+        ..Chart::default()
+    })
+}
+
+fn question(panel: &Panel<'_>) -> &'static str {
+    if panel.figure.better() == Better::Higher { "Which is the highest rate" } else { "What is fastest" }
+}

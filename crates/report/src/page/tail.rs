@@ -1,0 +1,96 @@
+//! Percentiles, the same distance for each nine.
+
+use super::curves::{Curve, Panel, Value};
+use crate::document::Digits;
+use crate::plots::chart::{Chart, Line, X, Y};
+use tripmeter_model::figure::Statistic;
+use tripmeter_model::payload::display_size;
+
+/// The most payloads that are drawn.
+const MOST_CHARTS: usize = 4;
+
+/// Percentiles below the maximum, with 1 / (1 - p).
+const PERCENTILES: [(Statistic, f64); 5] = [
+    (Statistic::P50, 2.0),
+    (Statistic::P90, 10.0),
+    (Statistic::P99, 100.0),
+    (Statistic::P999, 1000.0),
+    (Statistic::P9999, 10_000.0),
+];
+
+/// A chart for each of at most four payloads.
+pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
+    if !panel.has_samples() {
+        return Vec::new();
+    }
+    panel.some_payloads(MOST_CHARTS).into_iter().filter_map(|payload| chart(panel, payload)).collect()
+}
+
+fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
+    let line = |curve: &&Curve<'_>| {
+        let values = quantiles(panel, curve, payload);
+        let (look, name) = curve.drawn();
+        let points = values.iter().map(|(x, value)| (*x, value.value)).collect();
+        let interval = |(x, value): &(f64, Value)| value.interval.map(|interval| (*x, interval.low, interval.high));
+        let intervals = values.iter().filter_map(interval).collect();
+        (!values.is_empty()).then_some(Line { name, points, intervals, look })
+    };
+    let lines: Vec<Line> = panel.drawn().iter().filter_map(line).collect();
+    (!lines.is_empty()).then(|| Chart {
+        name: format!("{}_percentiles_{payload}", panel.name()),
+        title: format!("How long is the tail at {}?", display_size(payload)),
+        reading: reading(panel, payload).unwrap_or_default(),
+        subtitle: panel.subtitle(&["the last point is the maximum"]),
+        x: X::Percentiles { label: "Percentile".to_owned() },
+        y: Y { label: panel.axis().replace("Median of ", ""), log: true, ..Y::default() },
+        lines,
+        notes: panel.left_out(),
+        ..Chart::default()
+    })
+}
+
+/// The percentiles that there are samples for, and the maximum of as many as a round has.
+pub fn quantiles(panel: &Panel<'_>, curve: &Curve<'_>, payload: u64) -> Vec<(f64, Value)> {
+    let get = |statistic| curve.value(payload, statistic);
+    let samples = get(Statistic::N).map_or(0.0, |samples| samples.value);
+    let below = PERCENTILES.into_iter().filter(|(_, x)| *x <= samples);
+    let mut found: Vec<(f64, Value)> = below.filter_map(|(statistic, x)| Some((x, get(statistic)?))).collect();
+    // A maximum has no interval within its run.
+    let most = get(Statistic::Max).map(|most| Value { interval: most.interval.filter(|_| most.rounds > 1), ..most });
+    if found.last().is_some_and(|(x, _)| *x < samples) {
+        found.extend(most.map(|most| (samples, most)));
+    }
+    found.into_iter().map(|(x, value)| (x, panel.scaled(value))).collect()
+}
+
+/// The longest and the shortest tail by the highest percentile that all have.
+fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
+    let curves: Vec<&Curve<'_>> =
+        panel.curves.iter().filter(|curve| curve.value(payload, Statistic::P50).is_some()).collect();
+    let has = |curve: &&&Curve<'_>, statistic: Statistic, x: f64| {
+        let samples = curve.value(payload, Statistic::N).map_or(0.0, |samples| samples.value);
+        curve.value(payload, statistic).is_some() && x * 10.0 <= samples
+    };
+    let of_all = |(statistic, x): &&(Statistic, f64)| curves.iter().all(|curve| has(&curve, *statistic, *x));
+    let statistic = PERCENTILES[1..].iter().rev().find(of_all)?.0;
+    let mut tails: Vec<(&str, f64)> = curves
+        .iter()
+        .filter_map(|curve| {
+            let of = |statistic| Some(curve.value(payload, statistic)?.value);
+            Some((curve.label.as_str(), of(statistic)? / of(Statistic::P50)?))
+        })
+        .filter(|tail| tail.1.is_finite())
+        .collect();
+    tails.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let times = |tail: f64| Digits::Significant(2).write(tail);
+    let ((name, most), last) = (tails.first()?, tails.last()?);
+    Some(match tails.len() {
+        1 => format!("{statistic} of {name} is {} times its median.", times(*most)),
+        _ => format!(
+            "{statistic} is {} times the median of {name}, and {} times that of {}.",
+            times(*most),
+            times(last.1),
+            last.0
+        ),
+    })
+}

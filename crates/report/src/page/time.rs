@@ -1,0 +1,104 @@
+//! Samples in their order, with the warm-up and the drift that the audit of the series found.
+
+use super::SampledTrial;
+use super::curves::{Curve, Panel, name};
+use crate::plots::chart::{AxisValue, BLACK, Band, Chart, Line, Look, Mark, Marker, VERMILLION, X, Y};
+use crate::plots::scale_count;
+use tripmeter_analysis::series::{drifts, has_modes, warm_up_changes};
+use tripmeter_model::payload::display_size;
+use tripmeter_model::series::Series;
+
+/// The most charts: those with a finding first, then those of the best.
+const MOST_CHARTS: usize = 4;
+
+/// A chart for each of a few trials whose samples are given.
+pub fn charts(panel: &Panel<'_>, samples: &[SampledTrial]) -> Vec<Chart> {
+    let mut found: Vec<(usize, Chart)> = Vec::new();
+    for sampled in samples.iter().filter(|sampled| sampled.figure == panel.figure) {
+        let is_of = |curve: &&Curve<'_>| {
+            curve.folder == sampled.folder && curve.merged().planned.name == sampled.sub_experiment
+        };
+        let Some(curve) = panel.curves.iter().find(is_of) else { continue };
+        let findings = series(curve, sampled).map_or(0, |series| findings(series).len());
+        found.push((findings, chart(curve, sampled)));
+    }
+    found.sort_by_key(|one| std::cmp::Reverse(one.0));
+    found.into_iter().take(MOST_CHARTS).map(|(_, chart)| chart).collect()
+}
+
+/// The audit of the samples.
+fn series<'a>(curve: &'a Curve<'_>, sampled: &SampledTrial) -> Option<&'a Series> {
+    let trials = curve.side.metrics.trials(curve.row(sampled.payload_bytes));
+    let trial = trials.iter().find(|(round, _)| *round == sampled.round)?;
+    trial.1.series().find(|(_, figure, _)| *figure == sampled.figure).map(|(_, _, series)| series)
+}
+
+/// What counts of an audit, each as a part of a sentence.
+fn findings(series: &Series) -> Vec<String> {
+    let warm_up = series.warm_up.filter(|_| warm_up_changes(series).contains(&true));
+    let warm_up = warm_up.map(|warm_up| format!("the first {} samples are a warm-up", warm_up.samples));
+    let drift =
+        drifts(series).map(|drift| format!("the median drifts by {:+.0} % from begin to end", drift.change * 100.0));
+    let modes = has_modes(series).map(|modes| {
+        let share = modes.upper_share * 100.0;
+        format!("there are two modes, {share:.0} % of the samples in the upper one")
+    });
+    [warm_up, drift, modes].into_iter().flatten().collect()
+}
+
+fn chart(curve: &Curve<'_>, sampled: &SampledTrial) -> Chart {
+    let points = &sampled.points;
+    let audit = series(curve, sampled);
+    let found = audit.map(findings).unwrap_or_default();
+    let reading = match (audit.is_some(), found.is_empty()) {
+        (true, true) => "No warm-up, drift or second mode is seen.".to_owned(),
+        (true, false) => {
+            let text = found.join("; ");
+            format!("{}{}.", text[..1].to_uppercase(), &text[1..])
+        }
+        (false, _) => "Too few samples were audited to tell.".to_owned(),
+    };
+    let warm_up = audit.and_then(|series| series.warm_up.filter(|_| warm_up_changes(series).contains(&true)));
+    let marks = warm_up.map(|warm_up| Mark {
+        name: format!("end of warm-up, {}", warm_up.samples),
+        at: AxisValue::X(warm_up.samples as f64),
+        color: BLACK,
+    });
+    let each = if points.group > 1 { format!(" of each {}", scale_count(points.group as u64)) } else { String::new() };
+    let look = Look { marker: if points.group > 1 { Marker::None } else { Marker::Dot }, ..Look::default() };
+    let medians: Vec<(f64, f64)> = points.points.iter().map(|point| (point.0, point.2)).collect();
+    let mut lines = vec![Line { name: format!("median{each}"), points: medians.clone(), look, ..Line::default() }];
+    lines.extend(audit.and_then(drifts).and_then(|drift| trend(&medians, drift.change)));
+    let bands = (points.group > 1).then(|| Band {
+        name: format!("least to greatest{each}"),
+        points: points.points.iter().map(|point| (point.0, point.1, point.3)).collect(),
+    });
+    let payload = display_size(sampled.payload_bytes);
+    let figure = name(sampled.figure);
+    let folder = if sampled.folder > 0 { format!("_{}", sampled.folder + 1) } else { String::new() };
+    Chart {
+        name: format!("{figure}_time_{}_{}{folder}", sampled.sub_experiment, sampled.payload_bytes),
+        title: format!("Was {} steady at {payload}?", curve.label),
+        reading,
+        subtitle: format!(
+            "round {} · n = {} · no extreme is left out",
+            sampled.round,
+            scale_count(points.samples as u64)
+        ),
+        x: X::Numbers { label: "Sample number [n]".to_owned(), log: false, whole: true },
+        y: Y { label: format!("{figure} [µs]"), log: true, ..Y::default() },
+        bands: bands.into_iter().collect(),
+        lines,
+        marks: marks.into_iter().collect(),
+        ..Chart::default()
+    }
+}
+
+/// The drift as a line around the median of all.
+fn trend(medians: &[(f64, f64)], change: f64) -> Option<Line> {
+    let values: Vec<f64> = medians.iter().map(|point| point.1).filter(|value| value.is_finite()).collect();
+    let (middle, first, last) = (tripmeter_stats::median(&values)?, medians.first()?.0, medians.last()?.0);
+    let points = vec![(first, middle * (1.0 - change / 2.0)), (last, middle * (1.0 + change / 2.0))];
+    let look = Look { color: Some(VERMILLION), marker: Marker::None, strong: true, ..Look::default() };
+    Some(Line { name: format!("drift, {:+.0} %", change * 100.0), points, look, ..Line::default() })
+}

@@ -1,0 +1,100 @@
+//! Stacked columns, and plain ones with intervals.
+
+use super::chart::{Chart, Color, PALETTE};
+use super::layout::{Frame, interval};
+use super::legend::INK;
+use super::render::{Point, Shape};
+
+const WHITE: Color = [0xFF; 3];
+
+/// The columns, from the lowest part up, with the interval of the whole at their tops.
+pub fn shapes(chart: &Chart, frame: &Frame, shapes: &mut Vec<Shape>) {
+    const WIDEST: f64 = 64.0;
+    let slot = (frame.right - frame.left) / count(chart).max(1) as f64;
+    let half = (slot * 0.3).clamp(1.0, WIDEST / 2.0);
+    let base = frame.y_at(if frame.y.is_log() { frame.y.low() } else { 0.0 });
+    for category in 0..count(chart) {
+        let (mut below, mut sum) = (base, 0.0);
+        for (index, part) in chart.stacks.iter().enumerate() {
+            let Some(value) = part.values.get(category).filter(|value| value.is_finite() && **value > 0.0) else {
+                continue;
+            };
+            sum += value;
+            let Some((x, top)) = frame.at(category as f64, sum) else { continue };
+            // Whatever is more than nothing is seen.
+            let top = top.min(below - 1.0);
+            let color = color(chart, index);
+            fill([(x - half, top), (x + half, below)], color, pattern(chart, index), shapes);
+            below = top;
+        }
+        for (low, high) in chart.stacks.iter().filter_map(|part| *part.intervals.get(category)?) {
+            if let Some((low, high)) = frame.at(category as f64, low).zip(frame.at(category as f64, high)) {
+                interval(low, high, INK, shapes);
+            }
+        }
+    }
+}
+
+/// How many columns there are.
+fn count(chart: &Chart) -> usize {
+    chart.stacks.iter().map(|part| part.values.len()).max().unwrap_or(0)
+}
+
+/// The values that the vertical axis must show.
+pub fn extent(chart: &Chart) -> impl Iterator<Item = f64> {
+    let sum = |category: usize| {
+        let values = chart.stacks.iter().filter_map(move |part| part.values.get(category).copied());
+        values.filter(|value| value.is_finite()).sum::<f64>()
+    };
+    let intervals = chart.stacks.iter().flat_map(|part| part.intervals.iter().flatten());
+    let least = chart.stacks.first().filter(|_| chart.y.log).into_iter().flat_map(|part| part.values.iter().copied());
+    let sums = (0..count(chart)).map(sum).filter(|sum| !chart.y.log || *sum > 0.0);
+    sums.chain(least.filter(|value| *value > 0.0)).chain(intervals.flat_map(|ends| [ends.0, ends.1]))
+}
+
+/// The colour of a part.
+pub fn color(chart: &Chart, part: usize) -> Color {
+    chart.stacks[part].color.unwrap_or(PALETTE[part % PALETTE.len()])
+}
+
+/// What tells parts apart without colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    Plain,
+    Rising,
+    Falling,
+    Level,
+}
+
+/// The pattern of a part: of a single one none.
+pub fn pattern(chart: &Chart, part: usize) -> Pattern {
+    const PATTERNS: [Pattern; 4] = [Pattern::Plain, Pattern::Rising, Pattern::Falling, Pattern::Level];
+    if chart.stacks.len() > 1 { PATTERNS[part % PATTERNS.len()] } else { Pattern::Plain }
+}
+
+/// A box from its upper left to its lower right corner, in a colour and a pattern of white lines.
+pub fn fill([from, to]: [Point; 2], color: Color, pattern: Pattern, shapes: &mut Vec<Shape>) {
+    const DISTANCE: f64 = 7.0;
+    shapes.push(Shape::Box { from, to, color });
+    let ((left, top), (right, bottom)) = (from, to);
+    let mut line = |points: Vec<Point>| shapes.push(Shape::Path { points, color: WHITE, width: 1.0 });
+    let (wide, high) = (right - left, bottom - top);
+    if pattern == Pattern::Level {
+        let lines = (1..).map(|index| bottom - DISTANCE * 0.7 * f64::from(index)).take_while(|y| *y > top + 1.0);
+        lines.for_each(|y| line(vec![(left, y), (right, y)]));
+    } else if pattern != Pattern::Plain {
+        // Each line enters at the left or at the bottom, and leaves at the top or at the right.
+        let starts = (1..).map(|index| DISTANCE * f64::from(index)).take_while(|start| *start < wide + high);
+        for start in starts {
+            let enters = ((start - high).max(0.0), start.min(high));
+            let leaves = (start.min(wide), (start - wide).max(0.0));
+            let at = |(x, y): Point| match pattern {
+                Pattern::Rising => (left + x, top + y),
+                _ => (right - x, top + y),
+            };
+            line(vec![at(enters), at(leaves)]);
+        }
+    }
+    // Parts of one colour are told apart by the gap between them.
+    line(vec![(left, top), (right, top)]);
+}
