@@ -11,7 +11,7 @@ const NAMES: f64 = 0.4;
 const GAP: f64 = 2.0;
 /// Lower rows have no text in their cells, and not all of them a name.
 const LEAST_HEIGHT: f64 = 13.0;
-const HIGHEST: f64 = 44.0;
+const HIGHEST: f64 = 72.0;
 const WHITE: Color = [0xFF; 3];
 
 /// Draws the map between these corners.
