@@ -137,9 +137,12 @@ impl Value {
     }
 }
 
+/// A line before it has a name: the index of its results, sub-experiment, load, and the stream of its figures.
+type Found = (usize, u32, u32, Stream);
+
 /// All panels, in the order of the headlines.
 pub fn panels<'a>(sides: &'a [Side<'a>]) -> Vec<Panel<'a>> {
-    let mut found: Vec<(Figure, Vec<(usize, u32, u32, Stream)>, BTreeSet<u64>)> = Vec::new();
+    let mut found: Vec<(Figure, Vec<Found>, BTreeSet<u64>)> = Vec::new();
     for (folder, side) in sides.iter().enumerate() {
         for row in side.metrics.all_rows() {
             let Some((figure, stream)) = headline(&side.metrics, row) else { continue };
@@ -173,8 +176,8 @@ fn headline(metrics: &MetricTable, row: Row) -> Option<(Figure, Stream)> {
     Figure::HEADLINES.into_iter().find_map(|figure| Some((figure, streams().find(|stream| has(figure, stream))?)))
 }
 
-fn curves<'a>(sides: &'a [Side<'a>], figure: Figure, lines: &[(usize, u32, u32, Stream)]) -> Vec<Curve<'a>> {
-    let labelled = |(folder, sub, load, _): &(usize, u32, u32, Stream)| {
+fn curves<'a>(sides: &'a [Side<'a>], figure: Figure, lines: &[Found]) -> Vec<Curve<'a>> {
+    let labelled = |(folder, sub, load, _): &Found| {
         let side = &sides[*folder];
         LabelledLine {
             sub: &side.subs[*sub as usize],
@@ -182,7 +185,7 @@ fn curves<'a>(sides: &'a [Side<'a>], figure: Figure, lines: &[(usize, u32, u32, 
         }
     };
     let all: Vec<LabelledLine<'_>> = lines.iter().map(labelled).collect();
-    let curve = |(place, line): (usize, &(usize, u32, u32, Stream))| {
+    let curve = |(place, line): (usize, &Found)| {
         let (folder, sub, load, stream) = line.clone();
         let side = &sides[folder];
         // Names tell sub-experiments of one folder apart, not those of two.

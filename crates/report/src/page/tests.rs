@@ -213,7 +213,7 @@ fn several_results_are_judged_against_the_first() {
     assert!(said.contains("8 figures compared with old: 4 better and 4 not different."), "{said}");
     let ratio = chart(&document, "rtt_half_ratio_1024");
     assert!(
-        ratio.reading.contains("p50 is less of mq/queue · new, shows no difference of uds/stream · new"),
+        ratio.reading.contains("p50 is less with mq/queue · new, shows no difference with uds/stream · new"),
         "{}",
         ratio.reading
     );
@@ -233,7 +233,7 @@ fn sides_of_pairs_and_limits_are_judged_too() {
     let document = page_of_one(&pairs);
     assert_eq!(chart(&document, "verdicts_ab").heat.as_ref().unwrap().cells[0].level, Level::Bad);
     let ratio = chart(&document, "rtt_half_ratio_1024");
-    assert!(ratio.reading.starts_with("p50 is greater of b: uds/stream?packet=4096"), "{}", ratio.reading);
+    assert!(ratio.reading.starts_with("p50 is greater with b: uds/stream?packet=4096"), "{}", ratio.reading);
     let one = rounds(&[("uds", "uds/stream", &[1000.0])]);
     let results = tripmeter_analysis::JudgedResults { manifest: one.clone(), allows_damage: false };
     let selected = tripmeter_analysis::Selection::default().select(&results.table());
