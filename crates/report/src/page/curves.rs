@@ -145,15 +145,16 @@ pub fn panels<'a>(sides: &'a [Side<'a>]) -> Vec<Panel<'a>> {
     let mut found: Vec<(Figure, Vec<Found>, BTreeSet<u64>)> = Vec::new();
     for (folder, side) in sides.iter().enumerate() {
         for row in side.metrics.all_rows() {
-            let Some((figure, stream)) = headline(&side.metrics, row) else { continue };
-            let index = found.iter().position(|one| one.0 == figure).unwrap_or_else(|| {
-                found.push((figure, Vec::new(), BTreeSet::new()));
-                found.len() - 1
-            });
-            let (_, lines, payloads) = &mut found[index];
-            payloads.insert(row.payload_bytes);
-            if !lines.iter().any(|line| (line.0, line.1, line.2) == (folder, row.sub, row.load)) {
-                lines.push((folder, row.sub, row.load, stream));
+            for (figure, stream) in headlines(&side.metrics, row) {
+                let index = found.iter().position(|one| one.0 == figure).unwrap_or_else(|| {
+                    found.push((figure, Vec::new(), BTreeSet::new()));
+                    found.len() - 1
+                });
+                let (_, lines, payloads) = &mut found[index];
+                payloads.insert(row.payload_bytes);
+                if !lines.iter().any(|line| (line.0, line.1, line.2) == (folder, row.sub, row.load)) {
+                    lines.push((folder, row.sub, row.load, stream));
+                }
             }
         }
     }
@@ -166,14 +167,18 @@ pub fn panels<'a>(sides: &'a [Side<'a>]) -> Vec<Panel<'a>> {
     found.into_iter().map(panel).collect()
 }
 
-/// The headline of a row, and the stream that it is taken of: all messages, or the last of several followers.
-fn headline(metrics: &MetricTable, row: Row) -> Option<(Figure, Stream)> {
+/// The headline of a row with the stream that it is taken of: all messages, or the last of several followers. A rate has the
+/// latency with it that comes after.
+fn headlines(metrics: &MetricTable, row: Row) -> Vec<(Figure, Stream)> {
     let has = |figure: Figure, stream: &Stream| {
         let get = |statistic| metrics.get(row, stream, figure, statistic).is_some();
         get(Statistic::P50) || get(Statistic::Value)
     };
-    let streams = || [Stream::all(), Stream::last()].into_iter();
-    Figure::HEADLINES.into_iter().find_map(|figure| Some((figure, streams().find(|stream| has(figure, stream))?)))
+    let stream = |figure| [Stream::all(), Stream::last()].into_iter().find(|stream| has(figure, stream));
+    let mut all = Figure::HEADLINES.into_iter().filter_map(|figure| Some((figure, stream(figure)?)));
+    let first = all.next();
+    let is_rate = first.as_ref().is_some_and(|one| one.0.better() == Better::Higher);
+    first.into_iter().chain(all.take(usize::from(is_rate))).collect()
 }
 
 fn curves<'a>(sides: &'a [Side<'a>], figure: Figure, lines: &[Found]) -> Vec<Curve<'a>> {
