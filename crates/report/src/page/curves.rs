@@ -327,11 +327,11 @@ impl<'a> Panel<'a> {
         let rounds: BTreeSet<u32> = self.curves.iter().map(|curve| curve.side.manifest.plan.rounds).collect();
         let rounds: Vec<String> = rounds.iter().map(u32::to_string).collect();
         let rounds = match rounds.join(" or ").as_str() {
-            "1" => "one round, intervals within it".to_owned(),
-            rounds => format!("{rounds} rounds, intervals over them at 95 %"),
+            "1" => "one round".to_owned(),
+            rounds => format!("{rounds} rounds"),
         };
         let help = self.figure.help();
-        let parts = [&[help], parts, &[rounds.as_str()]].concat();
+        let parts = [&[help], parts, &[rounds.as_str(), "bars: 95 % intervals"]].concat();
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
     }
 }
