@@ -10,6 +10,7 @@ use crate::screen;
 use crate::screen::notes::MISHAPS;
 use std::collections::BTreeSet;
 use tripmeter_analysis::derived;
+use tripmeter_model::Pattern;
 use tripmeter_model::audit::Level;
 use tripmeter_model::figure::Better;
 use tripmeter_model::manifest::{RunStatus, Verdict};
@@ -39,8 +40,9 @@ pub fn blocks(sides: &[Side<'_>], panels: &[Panel<'_>], input: &PageInput<'_>) -
 fn asked(sides: &[Side<'_>]) -> String {
     let of_one = |side: &Side<'_>| {
         let plan = &side.manifest.plan;
-        let mut patterns: Vec<&str> = plan.sub_experiments.iter().map(|sub| sub.pattern.as_str()).collect();
-        patterns.dedup();
+        let is_used = |pattern: &&Pattern| plan.sub_experiments.iter().any(|sub| sub.pattern == **pattern);
+        let patterns: Vec<&str> = Pattern::ALL.iter().filter(is_used).map(|pattern| pattern.as_str()).collect();
+        let patterns = if patterns.is_empty() { String::new() } else { format!(" ({})", listed(&patterns)) };
         let payloads: BTreeSet<u64> =
             plan.sub_experiments.iter().flat_map(|sub| sub.payloads.iter().copied()).collect();
         let ends = match (payloads.first(), payloads.last()) {
@@ -52,9 +54,8 @@ fn asked(sides: &[Side<'_>]) -> String {
         };
         let name = if sides.len() > 1 { format!("{}: ", side.name) } else { String::new() };
         format!(
-            "{name}{} ({}) at {ends}, in {}.",
+            "{name}{}{patterns} at {ends}, in {}.",
             counted(plan.sub_experiments.len(), "sub-experiment"),
-            listed(&patterns),
             counted(plan.rounds as usize, "round")
         )
     };
@@ -202,7 +203,7 @@ fn losses(sides: &[Side<'_>]) -> String {
     }
 }
 
-/// What the audits say of the machine, and whether anything is a failure.
+/// What the audits say of the machine, and whether they are failures or none.
 fn disturbances(sides: &[Side<'_>]) -> (String, bool) {
     let audits = |side: &Side<'_>| {
         let environment = &side.manifest.environment;
@@ -224,7 +225,7 @@ fn disturbances(sides: &[Side<'_>]) -> (String, bool) {
         (false, true) => "the audit of the machine has no warning".to_owned(),
         (false, false) => format!("the audit of the machine has {}", parts.join(" and ")),
     };
-    (text, !fails.is_empty())
+    (text, all.is_empty() || !fails.is_empty())
 }
 
 /// Failures, failed proofs and losses.

@@ -137,20 +137,24 @@ impl Value {
     }
 }
 
+/// A line before it has a name: the index of its results, sub-experiment, load, and the stream of its figures.
+type Found = (usize, u32, u32, Stream);
+
 /// All panels, in the order of the headlines.
 pub fn panels<'a>(sides: &'a [Side<'a>]) -> Vec<Panel<'a>> {
-    let mut found: Vec<(Figure, Vec<(usize, u32, u32, Stream)>, BTreeSet<u64>)> = Vec::new();
+    let mut found: Vec<(Figure, Vec<Found>, BTreeSet<u64>)> = Vec::new();
     for (folder, side) in sides.iter().enumerate() {
         for row in side.metrics.all_rows() {
-            let Some((figure, stream)) = headline(&side.metrics, row) else { continue };
-            let index = found.iter().position(|one| one.0 == figure).unwrap_or_else(|| {
-                found.push((figure, Vec::new(), BTreeSet::new()));
-                found.len() - 1
-            });
-            let (_, lines, payloads) = &mut found[index];
-            payloads.insert(row.payload_bytes);
-            if !lines.iter().any(|line| (line.0, line.1, line.2) == (folder, row.sub, row.load)) {
-                lines.push((folder, row.sub, row.load, stream));
+            for (figure, stream) in headlines(&side.metrics, row) {
+                let index = found.iter().position(|one| one.0 == figure).unwrap_or_else(|| {
+                    found.push((figure, Vec::new(), BTreeSet::new()));
+                    found.len() - 1
+                });
+                let (_, lines, payloads) = &mut found[index];
+                payloads.insert(row.payload_bytes);
+                if !lines.iter().any(|line| (line.0, line.1, line.2) == (folder, row.sub, row.load)) {
+                    lines.push((folder, row.sub, row.load, stream));
+                }
             }
         }
     }
@@ -163,18 +167,22 @@ pub fn panels<'a>(sides: &'a [Side<'a>]) -> Vec<Panel<'a>> {
     found.into_iter().map(panel).collect()
 }
 
-/// The headline of a row, and the stream that it is taken of: all messages, or the last of several followers.
-fn headline(metrics: &MetricTable, row: Row) -> Option<(Figure, Stream)> {
+/// The headline of a row with the stream that it is taken of: all messages, or the last of several followers. A rate has the
+/// latency with it that comes after.
+fn headlines(metrics: &MetricTable, row: Row) -> Vec<(Figure, Stream)> {
     let has = |figure: Figure, stream: &Stream| {
         let get = |statistic| metrics.get(row, stream, figure, statistic).is_some();
         get(Statistic::P50) || get(Statistic::Value)
     };
-    let streams = || [Stream::all(), Stream::last()].into_iter();
-    Figure::HEADLINES.into_iter().find_map(|figure| Some((figure, streams().find(|stream| has(figure, stream))?)))
+    let stream = |figure| [Stream::all(), Stream::last()].into_iter().find(|stream| has(figure, stream));
+    let mut all = Figure::HEADLINES.into_iter().filter_map(|figure| Some((figure, stream(figure)?)));
+    let first = all.next();
+    let is_rate = first.as_ref().is_some_and(|one| one.0.better() == Better::Higher);
+    first.into_iter().chain(all.take(usize::from(is_rate))).collect()
 }
 
-fn curves<'a>(sides: &'a [Side<'a>], figure: Figure, lines: &[(usize, u32, u32, Stream)]) -> Vec<Curve<'a>> {
-    let labelled = |(folder, sub, load, _): &(usize, u32, u32, Stream)| {
+fn curves<'a>(sides: &'a [Side<'a>], figure: Figure, lines: &[Found]) -> Vec<Curve<'a>> {
+    let labelled = |(folder, sub, load, _): &Found| {
         let side = &sides[*folder];
         LabelledLine {
             sub: &side.subs[*sub as usize],
@@ -182,7 +190,7 @@ fn curves<'a>(sides: &'a [Side<'a>], figure: Figure, lines: &[(usize, u32, u32, 
         }
     };
     let all: Vec<LabelledLine<'_>> = lines.iter().map(labelled).collect();
-    let curve = |(place, line): (usize, &(usize, u32, u32, Stream))| {
+    let curve = |(place, line): (usize, &Found)| {
         let (folder, sub, load, stream) = line.clone();
         let side = &sides[folder];
         // Names tell sub-experiments of one folder apart, not those of two.
@@ -201,7 +209,7 @@ fn curves<'a>(sides: &'a [Side<'a>], figure: Figure, lines: &[(usize, u32, u32, 
 }
 
 /// Colour, marker and dashes in turn; black is the floor's. No two of 36 lines have all of them in common.
-fn look(place: usize) -> Look {
+pub fn look(place: usize) -> Look {
     const MARKERS: [Marker; 6] =
         [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Down, Marker::Cross];
     let stroke = if place % 2 == 1 { Stroke::Dashed } else { Stroke::Solid };
@@ -319,11 +327,11 @@ impl<'a> Panel<'a> {
         let rounds: BTreeSet<u32> = self.curves.iter().map(|curve| curve.side.manifest.plan.rounds).collect();
         let rounds: Vec<String> = rounds.iter().map(u32::to_string).collect();
         let rounds = match rounds.join(" or ").as_str() {
-            "1" => "one round, intervals within it".to_owned(),
-            rounds => format!("{rounds} rounds, intervals over them at 95 %"),
+            "1" => "one round".to_owned(),
+            rounds => format!("{rounds} rounds"),
         };
         let help = self.figure.help();
-        let parts = [&[help], parts, &[rounds.as_str()]].concat();
+        let parts = [&[help], parts, &[rounds.as_str(), "bars: 95 % intervals"]].concat();
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
     }
 }

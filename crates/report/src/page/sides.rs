@@ -97,10 +97,10 @@ fn reading(pairs: &[Pair<'_>], payload: u64) -> String {
             ratios.iter().filter(is).map(|one| one.0).collect()
         };
         let parts = [
-            ("is greater of", those(Seen::Different, Some(true))),
-            ("is less of", those(Seen::Different, Some(false))),
-            ("shows no difference of", those(Seen::NoDifference, None)),
-            ("has no interval of", those(Seen::Unknown, None)),
+            ("is greater with", those(Seen::Different, Some(true))),
+            ("is less with", those(Seen::Different, Some(false))),
+            ("shows no difference with", those(Seen::NoDifference, None)),
+            ("has no interval with", those(Seen::Unknown, None)),
         ];
         let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
         let parts: Vec<String> = parts.map(|(what, names)| format!("{what} {}", listed(&names))).collect();

@@ -226,7 +226,7 @@ fn chart(map: &Map) -> Chart {
         x: X::Categories { label: "Payload".to_owned(), names: payloads.into_iter().map(display_size).collect() },
         heat: Some(Heat { rows, cells }),
         notes: vec![
-            "! worse, + better, = equivalent or within its limit, ? cannot be told; of each cell the gravest figure"
+            "! worse, ≈ not different or within its limit, ? cannot be told, without a mark better; each cell has its gravest figure"
                 .to_owned(),
         ],
         ..Chart::default()
@@ -250,8 +250,8 @@ fn cell(figures: &[&Judged]) -> Option<(Level, String, String)> {
     let percent = shown.change.map_or("-".to_owned(), |change| format!("{:+.0} %", change * 100.0));
     let text = match shown.level {
         Level::Bad => format!("! {percent}"),
-        Level::Good => format!("+ {percent}"),
-        Level::Even | Level::Scale(_) => format!("= {percent}"),
+        Level::Good => percent,
+        Level::Even | Level::Scale(_) => format!("≈ {percent}"),
         Level::Unclear => format!("? {percent}"),
     };
     let detail = figures.iter().map(|one| one.detail.as_str()).collect::<Vec<_>>().join("\n");
