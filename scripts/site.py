@@ -116,7 +116,10 @@ def transports(require_all: bool) -> list[Transport]:
             sys.exit(f"site: `tripmeter list` does not know '{name}'; is '{TRIPMETER}' up to date?")
         if require_all and not known[name]["description"]:
             sys.exit(f"site: '{name}' cannot be described: {known[name]['reason']}")
-        found.append(Transport(name, about, known[name], headings.get(name.replace("-", ""), "")))
+        one = Transport(name, about, known[name], headings.get(name.replace("-", ""), ""))
+        if not one.heading and (ROOT / f"docs/{name}.md").exists():
+            one.title = title_of(f"docs/{name}.md").split(",")[0]
+        found.append(one)
     return sorted(found, key=lambda one: order.index(one.name))
 
 

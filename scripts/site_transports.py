@@ -19,7 +19,7 @@ HOW = {
     "zero_copy": ("Zero copy", "the receiver reads the memory that the sender wrote"),
     "fan_out": ("Several followers", "one message can go to all of them (`--followers`)"),
     "publishers": ("Several publishers", "they can share a topic (`--publishers`)"),
-    "secure": ("Security", "it can authenticate or encrypt; a run proves that peers without its credentials are refused"),
+    "secure": ("Security", "a setting secures it; such a run proves that peers without its credentials are refused"),
 }
 CAVEATS = {
     "lossy": ("Lossy", "messages may be lost without an error; losses are counted and never averaged into latencies"),
@@ -84,13 +84,13 @@ class Transport:
     def text(self, folders: list[dict], native: list[str], notes: str, also: list[str]) -> str:
         """The page. `native` are tables against systems' own tools, `notes` its section of docs/transports.md, `also` links."""
         folders = [folder for folder in folders if self.is_in(folder)]
-        parts = [f"# {self.title}\n\n{self.about['summary']}.", self.facts(folders), "## What is measured", self.measured(),
-                 "## How", self.how(), "## Results", *self.all_results(folders, native), "## Caveats", self.caveats()]
-        if notes.strip():
-            parts += ["## Notes", notes.strip()]
-        if also:
-            parts += ["## See also", "\n".join(f"- {link}" for link in also)]
-        return "\n\n".join(part for part in parts if part) + "\n"
+        parts = [f"# {self.title}\n\n{self.about['summary']}.", self.facts(folders)]
+        for heading, text in [("What is measured", self.measured()), ("How", self.how()),
+                              ("Results", self.all_results(folders, native)), ("Caveats", self.caveats()),
+                              ("Notes", notes.strip()), ("See also", "\n".join(f"- {link}" for link in also))]:
+            if text:
+                parts += [f"## {heading}", text]
+        return "\n\n".join(parts) + "\n"
 
     def facts(self, folders: list[dict]) -> str:
         """Where it comes from, what it needs and how to get it."""
@@ -104,7 +104,7 @@ class Transport:
             ("Measured here", ", ".join(systems) if not self.is_built_in else ""),
             ("Packages", packages),
             ("Get it", "" if self.is_built_in else f"`tripmeter install {self.name}`"),
-            ("Try it", f"`tripmeter {self.command()} '{self.name}/*'`"),
+            ("Try it", f"`tripmeter {self.command()} '{self.name}/*'`" if self.variants else ""),
         ]
         return "\n".join(f"- {name}: {value}" for name, value in facts if value)
 
@@ -116,8 +116,8 @@ class Transport:
     def measured(self) -> str:
         """The variants, and what they carry."""
         if not self.variants:
-            return (f"The plugin was not there when this page was made: `tripmeter install {self.name}`, then "
-                    f"`tripmeter list {self.name}`.")
+            return (f"The plugin was not there when this page was made, so variants, settings and flags are missing: "
+                    f"`tripmeter install {self.name}`,\nthen `tripmeter list {self.name}`.")
         rows = [(f"`{self.name}/{one['name']}`", cell(one["summary"]), f"`{one['path']}`",
                  ", ".join(one["patterns"]), ", ".join(one["waits"])) for one in self.variants]
         lines = [f"- `{name}`: {what}, by `tripmeter {command}`; see [method](../method.md#{anchor})."
@@ -142,7 +142,7 @@ class Transport:
             example = f"{self.name}?{settings[0]['name']}={settings[0]['default'] or '...'}"
             text += (f"\n\nSettings go behind the name, as in `{example}`:\n\n"
                      + table(["setting", "default", "values", "is"], rows))
-        return text.strip() or "Nothing can be set."
+        return text.strip()
 
     def flagged(self, flags: dict[str, tuple[str, str]]) -> list[str]:
         """A line for each flag that variants have, naming these unless all have it."""
@@ -161,7 +161,7 @@ class Transport:
         ignored = self.about.get("ignores_environment", [])
         if ignored:
             lines.append(f"- **Without effect**: {', '.join(f'`{one}`' for one in ignored)}.")
-        if not lines:
+        if not lines and self.variants:
             return "None are known beyond what holds for [every transport](../method.md)."
         return "\n".join(lines)
 
@@ -170,7 +170,7 @@ class Transport:
         names = self.variants_in(folder)
         return list({(one["name"], one["round"]): one for one in folder["states"] if one["name"] in names}.values())
 
-    def all_results(self, folders: list[dict], native: list[str]) -> list[str]:
+    def all_results(self, folders: list[dict], native: list[str]) -> str:
         """What docs/results has of it, with a legend, or that it has nothing."""
         parts = [self.results(folder) for folder in folders]
         if parts:
@@ -179,7 +179,7 @@ class Transport:
         if own:
             parts += ["### Against its own tool", "Half of a round trip, in turns with the system's tool or a minimal loop: "
                       "[how](../transports.md#against-their-own-tools).", *own]
-        return parts or ["No results are kept in the repository."]
+        return "\n\n".join(part for part in parts if part) or "No results are kept in the repository."
 
     def against_its_own(self, text: str) -> str:
         """Its rows of a table that bench/native/run.py prints."""
