@@ -158,7 +158,8 @@ def write_transports(site: Site, folders: list[dict]) -> None:
     own = {one.heading: one for one in site.systems if one.heading}
     common = [(heading, text) for heading, text in parts if heading not in own]
     texts = dict(parts)
-    native = [script("bench/native/run.py", "--table", str(file)) for file in sorted(RESULTS.glob("native*.json"))]
+    compared = sorted(RESULTS.glob("native*.json"), key=lambda file: (len(file.name), file))
+    native = [script("bench/native/run.py", "--table", str(file)) for file in compared]
     for one in site.systems:
         also = [f"[{heading}]({relative('transports.md', one.page)}#{slug(heading)})"
                 for heading, text in common if heading and re.search(rf"`{re.escape(one.name)}[`/]", text)]
@@ -200,8 +201,8 @@ def write_gallery(folders: list[dict]) -> bool:
     if not has_command("report"):
         print("site: this tripmeter has no command `report`: no gallery", file=sys.stderr)
         return False
-    text = ("# Gallery\n\nReports by `tripmeter report`, of the results in `docs/results`. Each is one file without requests to "
-            "anywhere.\nThe results are kept without samples, so charts of single samples are missing.\n")
+    text = ("# Gallery\n\nReports by `tripmeter report`, of the results in `docs/results`. Each is one file without requests "
+            "to anywhere.\nThe results are kept without samples, so charts of single samples are missing.\n")
     (SOURCE / "gallery").mkdir(parents=True, exist_ok=True)
     for folder in folders:
         name = folder["name"]

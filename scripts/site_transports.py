@@ -69,7 +69,7 @@ class Transport:
         self.is_built_in = not about["build"]
 
     def index_line(self) -> str:
-        where = "built in" if self.is_built_in else f"plugin, {language(self.about['language'])}"
+        where = "built in" if self.is_built_in else f"plugin,&nbsp;{language(self.about['language'])}"
         return f"| [{self.title}]({self.page}) | {cell(self.about['summary'])} | {where} |\n"
 
     def is_in(self, folder: dict) -> bool:
