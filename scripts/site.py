@@ -2,6 +2,7 @@
 """Writes the sources of the documentation site into target/site-source: scripts/site.py [--require-all].
 
 docs/SUMMARY.md names the pages; each is a document of this repository, with its links turned to where they lead in the site.
+Documents of docs/ that it does not name come where it says `others`.
 A page for each transport is made of its transport.toml, of `tripmeter list --json`, of docs/results and of its section in
 docs/transports.md. The gallery is made by `tripmeter report`, and left out where the program has no such command.
 
@@ -39,9 +40,6 @@ class Site:
         self.systems = systems
         self.pages = {path: page_of(path) for path in (os.path.normpath(f"docs/{link}") for link in ENTRY.findall(summary))}
         self.files = {}
-        left_out = {f"docs/{file.name}" for file in (ROOT / "docs").glob("*.md")} - self.pages.keys() - {"docs/SUMMARY.md"}
-        if left_out:
-            sys.exit(f"site: docs/SUMMARY.md does not name {', '.join(sorted(left_out))}")
 
     def link(self, target: str, document: str, page: str) -> str:
         """What a link of a document becomes on a page. A file that is no page is copied into the site."""
@@ -224,6 +222,9 @@ def main() -> int:
         return 69
     shutil.rmtree(SOURCE, ignore_errors=True)
     summary = (ROOT / "docs/SUMMARY.md").read_text()
+    named = {*re.findall(r"\((\w+\.md)\)", summary), "SUMMARY.md"}
+    others = [file.name for file in sorted((ROOT / "docs").glob("*.md")) if file.name not in named]
+    summary = summary.replace("<!-- others -->\n", "".join(f"- [{title_of(f'docs/{name}')}]({name})\n" for name in others))
     site = Site(summary, transports("--require-all" in sys.argv))
     helps = {}
     wrong = [line for document in site.pages for line in wrong_flags(document, helps)]
