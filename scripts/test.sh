@@ -220,6 +220,8 @@ presets() {
     against_pandas
     step tables in the documents
     TRIPMETER=$tripmeter scripts/update-docs.sh --check
+    step documentation site
+    TRIPMETER=$tripmeter scripts/site.sh --require-all
 }
 
 # That the benchmark works, not how it comes out: one pair of short runs says nothing about its aims, so 1 is good too.
