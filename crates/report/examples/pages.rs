@@ -9,7 +9,7 @@ use tripmeter_report::document::{
 };
 use tripmeter_report::plots::Chart;
 use tripmeter_report::plots::chart::{
-    AxisValue, BLACK, Band, Bar, Heat, HeatCell, Level, Line, Look, Marker, Mark, Stack, Stroke, VERMILLION, X, Y,
+    AxisValue, BLACK, Band, Bar, Heat, HeatCell, Level, Line, Look, Mark, Marker, Stack, Stroke, VERMILLION, X, Y,
 };
 use tripmeter_report::render::html;
 
@@ -144,7 +144,10 @@ fn time() -> Chart {
         reading: "uds/stream was 1.7 times slower in its first 500 round trips.".to_owned(),
         x: X::Numbers { label: "round trip".to_owned(), log: false, whole: true },
         y: y("half a round trip [µs]", false),
-        bands: vec![Band { name: "least to most".to_owned(), points: (0..20).map(|at| (f64::from(at) * 200.0 + 100.0, 4.0, 6.0)).collect() }],
+        bands: vec![Band {
+            name: "least to most".to_owned(),
+            points: (0..20).map(|at| (f64::from(at) * 200.0 + 100.0, 4.0, 6.0)).collect(),
+        }],
         lines: vec![line],
         marks: vec![Mark { name: "end of the warm-up, 500".to_owned(), at: AxisValue::X(500.0), color: VERMILLION }],
         notes: vec!["Samples are thinned; the least and the greatest of each part are kept.".to_owned()],
@@ -188,7 +191,10 @@ fn stacks(names: &[String]) -> Chart {
 
 fn single(names: &[String]) -> Chart {
     let stacks = vec![Stack { name: String::new(), intervals: Vec::new(), ..stacks(names).stacks[0].clone() }];
-    let x = X::Categories { label: "payload".to_owned(), names: ["1k", "4k", "16k", "64k", "256k", "1M", "4M", "16M"].map(str::to_owned).to_vec() };
+    let x = X::Categories {
+        label: "payload".to_owned(),
+        names: ["1k", "4k", "16k", "64k", "256k", "1M", "4M", "16M"].map(str::to_owned).to_vec(),
+    };
     Chart { name: "single".to_owned(), title: "What is lost?".to_owned(), stacks, x, ..stacks_of(names) }
 }
 
@@ -199,7 +205,9 @@ fn stacks_of(names: &[String]) -> Chart {
 fn rounds(names: &[String]) -> Chart {
     let lines = (0..names.len()).map(|system| Line {
         name: names[system].clone(),
-        points: (0..5).map(|round| (f64::from(round), latency(system, 1024.0) * (1.0 + 0.02 * f64::from(round)))).collect(),
+        points: (0..5)
+            .map(|round| (f64::from(round), latency(system, 1024.0) * (1.0 + 0.02 * f64::from(round))))
+            .collect(),
         look: Look { stroke: Stroke::None, ..Look::default() },
         ..Line::default()
     });
@@ -264,13 +272,15 @@ fn kinds() -> Document {
                   as long.\nNo path proof failed and nothing was lost.\nIntervals are over 5 rounds.";
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let facts = vec![pair("kernel", "6.1.0"), pair("CPU", "a CPU, 2 cores"), pair("started", "2026-01-31 12:00:00")];
-    let scale = (0..5).flat_map(|row| (0..5).map(move |column| HeatCell {
-        column,
-        row,
-        level: Level::Scale((row * 5 + column) as f64 / 24.0),
-        text: format!("×{}", row * 5 + column),
-        detail: String::new(),
-    }));
+    let scale = (0..5).flat_map(|row| {
+        (0..5).map(move |column| HeatCell {
+            column,
+            row,
+            level: Level::Scale((row * 5 + column) as f64 / 24.0),
+            text: format!("×{}", row * 5 + column),
+            detail: String::new(),
+        })
+    });
     let scale = Chart {
         title: "How far from the floor?".to_owned(),
         heat: Some(Heat { rows: names[..5].to_vec(), cells: scale.collect() }),
@@ -365,7 +375,10 @@ fn hostile() -> Document {
         Block::Chart(hostile(Chart { x, ..stacks(&names) })),
         Block::Chart(hostile(rounds(&names))),
         heading("facts", &names[7]),
-        Block::Facts(Facts { title: names[1].clone(), pairs: names.iter().map(|name| (name.clone(), name.clone())).collect() }),
+        Block::Facts(Facts {
+            title: names[1].clone(),
+            pairs: names.iter().map(|name| (name.clone(), name.clone())).collect(),
+        }),
         Block::Lines(names.join("\n")),
     ];
     Document { blocks }

@@ -46,8 +46,7 @@ fn head(columns: &[Column]) -> String {
             format!("\n<span class=\"unit\">{}</span>", escaped(column.unit))
         };
         let right = if column.is_right { " class=\"right\"" } else { "" };
-        let help =
-            if column.help.is_empty() { String::new() } else { format!(" title=\"{}\"", escaped(column.help)) };
+        let help = if column.help.is_empty() { String::new() } else { format!(" title=\"{}\"", escaped(column.help)) };
         let _ = write!(head, "<th scope=\"col\"{right}{help}>{}{unit}</th>", escaped_lines(&column.title));
     }
     head + "</tr>\n</thead>\n"
@@ -140,8 +139,9 @@ fn raw(cell: &Cell) -> Option<f64> {
 
 /// What the columns mean.
 fn legend(columns: &[Column]) -> String {
-    let pairs: String =
-        helps(columns).map(|(title, help)| format!("<dt>{}</dt><dd>{}</dd>\n", escaped(&title), escaped(help))).collect();
+    let pairs: String = helps(columns)
+        .map(|(title, help)| format!("<dt>{}</dt><dd>{}</dd>\n", escaped(&title), escaped(help)))
+        .collect();
     if pairs.is_empty() {
         return pairs;
     }

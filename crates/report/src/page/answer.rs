@@ -40,7 +40,8 @@ fn asked(sides: &[Side<'_>]) -> String {
         let plan = &side.manifest.plan;
         let mut patterns: Vec<&str> = plan.sub_experiments.iter().map(|sub| sub.pattern.as_str()).collect();
         patterns.dedup();
-        let payloads: BTreeSet<u64> = plan.sub_experiments.iter().flat_map(|sub| sub.payloads.iter().copied()).collect();
+        let payloads: BTreeSet<u64> =
+            plan.sub_experiments.iter().flat_map(|sub| sub.payloads.iter().copied()).collect();
         let ends = match (payloads.first(), payloads.last()) {
             (Some(first), Some(last)) if first != last => {
                 format!("{} payloads from {} to {}", payloads.len(), display_size(*first), display_size(*last))
@@ -77,7 +78,10 @@ pub fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
     let written = panel.written(value.value);
     let word = if panel.figure.better() == Better::Higher { "highest" } else { "fastest" };
     let Some((next, _)) = ranking.get(1) else {
-        return Some(format!("At {at}, {} has {written} ({figure}); there is nothing to compare it with.", first.label));
+        return Some(format!(
+            "At {at}, {} has {written} ({figure}); there is nothing to compare it with.",
+            first.label
+        ));
     };
     let ratio = distance(panel, first, next, payload)?;
     Some(match ratio.seen() {
@@ -87,7 +91,10 @@ pub fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
             };
             let alike = ranking[1..].iter().take_while(is_like).map(|(curve, _)| curve.label.as_str());
             let names: Vec<&str> = [first.label.as_str()].into_iter().chain(alike).collect();
-            format!("At {at}, no difference is seen between {}, which are {word}: {written} ({figure}).", listed(&names))
+            format!(
+                "At {at}, no difference is seen between {}, which are {word}: {written} ({figure}).",
+                listed(&names)
+            )
         }
         seen => {
             // Neither a ratio without an interval nor a single round says what other rounds will be.
@@ -112,7 +119,8 @@ fn distance(panel: &Panel<'_>, best: &Curve<'_>, other: &Curve<'_>, payload: u64
 
 fn worst(panel: &Panel<'_>, payload: u64) -> Option<String> {
     let ranking = panel.ranking(payload);
-    let ([(best, _), _, ..], Some((worst, value))) = (&ranking[..], ranking.last().filter(|_| ranking.len() > 2)) else {
+    let ([(best, _), _, ..], Some((worst, value))) = (&ranking[..], ranking.last().filter(|_| ranking.len() > 2))
+    else {
         return None;
     };
     let ratio = distance(panel, best, worst, payload).filter(|ratio| ratio.seen() != Seen::NoDifference)?;
@@ -153,11 +161,8 @@ fn belief(sides: &[Side<'_>]) -> String {
 
 /// What the path proofs say, and whether any failed.
 fn proofs(sides: &[Side<'_>]) -> (String, bool) {
-    let subs: Vec<(&Merged<'_>, Verdict)> = sides
-        .iter()
-        .flat_map(|side| &side.subs)
-        .filter_map(|sub| Some((sub, sub.proof()?.1.verdict)))
-        .collect();
+    let subs: Vec<(&Merged<'_>, Verdict)> =
+        sides.iter().flat_map(|side| &side.subs).filter_map(|sub| Some((sub, sub.proof()?.1.verdict))).collect();
     let of = |verdict| subs.iter().filter(|one| one.1 == verdict).map(|one| one.0.planned.name.as_str()).collect();
     let (failed, hidden): (Vec<&str>, Vec<&str>) = (of(Verdict::Failed), of(Verdict::NotVisible));
     let all = counted(subs.len(), "path proof");

@@ -46,9 +46,11 @@ fn changes(results: &[NamedResults<'_>]) -> Vec<Facts> {
             machine.map(|[what, one, other]| (what.to_owned(), format!("{one} -> {other}"))).collect();
         for plan in &first.manifest.plan.sub_experiments {
             let differing = result.plan(&plan.name).map(|other| differences_of_plans(plan, other)).unwrap_or_default();
-            pairs.extend(differing.into_iter().map(|(what, one, other)| {
-                (format!("{what} of {}", plan.name), format!("{one} -> {other}"))
-            }));
+            pairs.extend(
+                differing
+                    .into_iter()
+                    .map(|(what, one, other)| (format!("{what} of {}", plan.name), format!("{one} -> {other}"))),
+            );
         }
         let known = versions(first.manifest);
         for (name, version) in versions(other.manifest) {

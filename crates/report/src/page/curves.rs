@@ -155,8 +155,10 @@ pub fn panels<'a>(sides: &'a [Side<'a>]) -> Vec<Panel<'a>> {
         }
     }
     found.sort_by_key(|one| Figure::HEADLINES.iter().position(|figure| *figure == one.0));
-    let panel = |(figure, lines, payloads): (Figure, Vec<_>, BTreeSet<u64>)| {
-        Panel { figure, curves: curves(sides, figure, &lines), payloads: payloads.into_iter().collect() }
+    let panel = |(figure, lines, payloads): (Figure, Vec<_>, BTreeSet<u64>)| Panel {
+        figure,
+        curves: curves(sides, figure, &lines),
+        payloads: payloads.into_iter().collect(),
     };
     found.into_iter().map(panel).collect()
 }
@@ -174,7 +176,10 @@ fn headline(metrics: &MetricTable, row: Row) -> Option<(Figure, Stream)> {
 fn curves<'a>(sides: &'a [Side<'a>], figure: Figure, lines: &[(usize, u32, u32, Stream)]) -> Vec<Curve<'a>> {
     let labelled = |(folder, sub, load, _): &(usize, u32, u32, Stream)| {
         let side = &sides[*folder];
-        LabelledLine { sub: &side.subs[*sub as usize], load: side.metrics.load(Row { sub: *sub, payload_bytes: 0, load: *load }) }
+        LabelledLine {
+            sub: &side.subs[*sub as usize],
+            load: side.metrics.load(Row { sub: *sub, payload_bytes: 0, load: *load }),
+        }
     };
     let all: Vec<LabelledLine<'_>> = lines.iter().map(labelled).collect();
     let curve = |(place, line): (usize, &(usize, u32, u32, Stream))| {
@@ -280,10 +285,23 @@ impl<'a> Panel<'a> {
             return self.curves.iter().collect();
         }
         let first = self.payloads.first().copied().unwrap_or(0);
-        let mut values: Vec<(f64, &Curve<'a>)> = self.curves.iter().map(|curve| {
-            let value = curve.value(first, self.statistic()).map_or(f64::INFINITY, |value| value.value);
-            (if curve.is_floor() { 0.0 } else if self.figure.better() == Better::Higher { -value } else { value }, curve)
-        }).collect();
+        let mut values: Vec<(f64, &Curve<'a>)> = self
+            .curves
+            .iter()
+            .map(|curve| {
+                let value = curve.value(first, self.statistic()).map_or(f64::INFINITY, |value| value.value);
+                (
+                    if curve.is_floor() {
+                        0.0
+                    } else if self.figure.better() == Better::Higher {
+                        -value
+                    } else {
+                        value
+                    },
+                    curve,
+                )
+            })
+            .collect();
         values.sort_by(|a, b| a.0.total_cmp(&b.0));
         values.into_iter().take(MOST_LINES).map(|(_, curve)| curve).collect()
     }

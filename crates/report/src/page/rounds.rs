@@ -44,7 +44,8 @@ fn differences(panel: &Panel<'_>, curve: &Curve<'_>, payload: u64) -> Option<Vec
 fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     let spread = |curve: &'_ Curve<'_>| {
         let points = differences(panel, curve, payload)?;
-        let (low, high) = points.iter().fold((0.0, 0.0), |(low, high): (f64, f64), one| (low.min(one.1), high.max(one.1)));
+        let (low, high) =
+            points.iter().fold((0.0, 0.0), |(low, high): (f64, f64), one| (low.min(one.1), high.max(one.1)));
         Some(high - low)
     };
     let mut spreads: Vec<(&Curve<'_>, f64)> =
@@ -53,7 +54,11 @@ fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     let written = |value: f64| Digits::Significant(2).write(value);
     let ((first, least), (last, most)) = (spreads.first()?, spreads.last()?);
     let text = match spreads.len() {
-        1 => format!("From the least to the greatest round, {} differs by {} % of its median", first.label, written(*least)),
+        1 => format!(
+            "From the least to the greatest round, {} differs by {} % of its median",
+            first.label,
+            written(*least)
+        ),
         _ => format!(
             "From the least to the greatest round, {} differs by {} % of its median, and {} by {} %",
             first.label,
@@ -63,14 +68,14 @@ fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
         ),
     };
     let named = |is: &dyn Fn(&[f64]) -> bool| -> Vec<&str> {
-        let of_curve = |curve: &&Curve<'_>| {
-            curve.rounds(payload, panel.statistic()).is_some_and(|rounds| is(rounds.values))
-        };
+        let of_curve =
+            |curve: &&Curve<'_>| curve.rounds(payload, panel.statistic()).is_some_and(|rounds| is(rounds.values));
         panel.curves.iter().filter(of_curve).map(|curve| curve.label.as_str()).collect()
     };
     let drifting = named(&|values| drift_of_rounds(values).is_some());
     let of_modes = named(&|values| modes_of_rounds(values).is_some());
-    let also = [(drifting, "from the first round to the last there is a drift of"), (of_modes, "there are two modes of")];
+    let also =
+        [(drifting, "from the first round to the last there is a drift of"), (of_modes, "there are two modes of")];
     let also = also.into_iter().filter(|(names, _)| !names.is_empty());
     let also: String = also.map(|(names, what)| format!("; {what} {}", listed(&names))).collect();
     Some(format!("{text}{also}."))

@@ -18,9 +18,10 @@ pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
 fn lines(panel: &Panel<'_>, ends: [u64; 2]) -> Option<Chart> {
     let line = |curve: &&Curve<'_>| {
         let (look, name) = curve.drawn();
-        let values = panel.payloads.iter().filter_map(|payload| {
-            Some((*payload as f64, panel.scaled(curve.value(*payload, panel.statistic())?)))
-        });
+        let values = panel
+            .payloads
+            .iter()
+            .filter_map(|payload| Some((*payload as f64, panel.scaled(curve.value(*payload, panel.statistic())?))));
         let values: Vec<(f64, Value)> = values.collect();
         let points = values.iter().map(|(x, value)| (*x, value.value)).collect();
         let interval = |(x, value): &(f64, Value)| value.interval.map(|interval| (*x, interval.low, interval.high));
@@ -29,7 +30,8 @@ fn lines(panel: &Panel<'_>, ends: [u64; 2]) -> Option<Chart> {
     let is_rate = panel.figure.better() == Better::Higher;
     Some(Chart {
         name: format!("{}_by_payload", panel.name()),
-        title: if is_rate { "How does the rate change with size?" } else { "How does latency grow with size?" }.to_owned(),
+        title: if is_rate { "How does the rate change with size?" } else { "How does latency grow with size?" }
+            .to_owned(),
         subtitle: panel.subtitle(&[]),
         reading: reading(panel, ends)?,
         x: X::Numbers { label: "Payload [bytes]".to_owned(), log: true, whole: true },
@@ -75,7 +77,10 @@ fn columns(panel: &Panel<'_>) -> Option<Chart> {
     let payload = *panel.payloads.first()?;
     // Several loads have a chart of their own.
     let has_loads = panel.curves.iter().any(|curve| {
-        panel.curves.iter().any(|other| (curve.folder, curve.sub) == (other.folder, other.sub) && curve.load != other.load)
+        panel
+            .curves
+            .iter()
+            .any(|other| (curve.folder, curve.sub) == (other.folder, other.sub) && curve.load != other.load)
     });
     let mut values: Vec<(String, Value)> = panel
         .drawn()

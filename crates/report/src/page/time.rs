@@ -37,7 +37,8 @@ fn series<'a>(curve: &'a Curve<'_>, sampled: &SampledTrial) -> Option<&'a Series
 fn findings(series: &Series) -> Vec<String> {
     let warm_up = series.warm_up.filter(|_| warm_up_changes(series).contains(&true));
     let warm_up = warm_up.map(|warm_up| format!("the first {} samples are a warm-up", warm_up.samples));
-    let drift = drifts(series).map(|drift| format!("the median drifts by {:+.0} % from begin to end", drift.change * 100.0));
+    let drift =
+        drifts(series).map(|drift| format!("the median drifts by {:+.0} % from begin to end", drift.change * 100.0));
     let modes = has_modes(series).map(|modes| {
         let share = modes.upper_share * 100.0;
         format!("there are two modes, {share:.0} % of the samples in the upper one")
@@ -79,7 +80,11 @@ fn chart(curve: &Curve<'_>, sampled: &SampledTrial) -> Chart {
         name: format!("{figure}_time_{}_{}{folder}", sampled.sub_experiment, sampled.payload_bytes),
         title: format!("Was {} steady at {payload}?", curve.label),
         reading,
-        subtitle: format!("round {} · n = {} · no extreme is left out", sampled.round, scale_count(points.samples as u64)),
+        subtitle: format!(
+            "round {} · n = {} · no extreme is left out",
+            sampled.round,
+            scale_count(points.samples as u64)
+        ),
         x: X::Numbers { label: "Sample number [n]".to_owned(), log: false, whole: true },
         y: Y { label: format!("{figure} [µs]"), log: true, ..Y::default() },
         bands: bands.into_iter().collect(),

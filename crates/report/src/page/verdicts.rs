@@ -91,7 +91,11 @@ fn against(first: &NamedResults<'_>, other: &NamedResults<'_>, place: usize) -> 
 }
 
 fn by_test() -> String {
-    format!("by a rank test over rounds, changes up to {} % are none, false discovery rate {} %", MARGIN * 100.0, RATE * 100.0)
+    format!(
+        "by a rank test over rounds, changes up to {} % are none, false discovery rate {} %",
+        MARGIN * 100.0,
+        RATE * 100.0
+    )
 }
 
 fn by_rounds(one: &JudgedFigure) -> Judged {
@@ -115,7 +119,10 @@ fn by_rounds(one: &JudgedFigure) -> Judged {
 
 fn by_threshold(made: &ByThreshold) -> Vec<Judged> {
     let figures = made.both.iter().flat_map(|sub| sub.compared.iter().map(move |one| (sub, one)));
-    let judged = |(sub, one): (&tripmeter_analysis::comparison::ComparedSub, &tripmeter_analysis::comparison::ComparedFigure)| {
+    let judged = |(sub, one): (
+        &tripmeter_analysis::comparison::ComparedSub,
+        &tripmeter_analysis::comparison::ComparedFigure,
+    )| {
         let level = match (one.outcome, &sub.distrust) {
             (ThresholdOutcome::New, _) => return None,
             (_, Some(_)) | (ThresholdOutcome::Failed | ThresholdOutcome::Missing, _) => Level::Bad,
@@ -141,8 +148,7 @@ fn pairs(side: &Side<'_>) -> Map {
         let address = FigureAddress { sub_experiment: "b".to_owned(), ..a.address.clone() };
         let b = of_side("b").find(|b| b.address == address)?;
         let at = |round: &u32| b.rounds.iter().find(|one| one.0 == *round).map(|one| one.1);
-        let both: Vec<(f64, f64)> =
-            a.rounds.iter().filter_map(|(round, value)| Some((*value, at(round)?))).collect();
+        let both: Vec<(f64, f64)> = a.rounds.iter().filter_map(|(round, value)| Some((*value, at(round)?))).collect();
         let values: (Vec<f64>, Vec<f64>) = both.into_iter().unzip();
         // A ratio of 0 is none.
         let is_positive = values.0.iter().chain(&values.1).all(|value| *value > 0.0);
@@ -219,7 +225,10 @@ fn chart(map: &Map) -> Chart {
         subtitle: map.method.clone(),
         x: X::Categories { label: "Payload".to_owned(), names: payloads.into_iter().map(display_size).collect() },
         heat: Some(Heat { rows, cells }),
-        notes: vec!["! worse, + better, = equivalent or within its limit, ? cannot be told; of each cell the gravest figure".to_owned()],
+        notes: vec![
+            "! worse, + better, = equivalent or within its limit, ? cannot be told; of each cell the gravest figure"
+                .to_owned(),
+        ],
         ..Chart::default()
     }
 }

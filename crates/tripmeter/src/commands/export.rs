@@ -60,9 +60,12 @@ fn plots(args: &ExportArgs, options: Options) -> Result<u8, CliError> {
     let names = names(&args.folders);
     let results: Vec<_> =
         names.iter().zip(&manifests).map(|(name, manifest)| NamedResults { name, manifest }).collect();
-    let samples = args.folders.iter().zip(&manifests).enumerate().map(|(index, (folder, manifest))| {
-        sample_plots::first_trials(index, folder, manifest)
-    });
+    let samples = args
+        .folders
+        .iter()
+        .zip(&manifests)
+        .enumerate()
+        .map(|(index, (folder, manifest))| sample_plots::first_trials(index, folder, manifest));
     let samples = samples.collect::<Result<Vec<_>, _>>()?.concat();
     let page = page_of(&PageInput { results: &results, samples: &samples, check: None });
     let mut drawn = draw(&[charts(&results), page], &place, options)?;
