@@ -10,7 +10,7 @@ use tripmeter_model::Pattern;
 use tripmeter_model::audit::Audit;
 use tripmeter_model::figure::Statistic;
 use tripmeter_model::limits::{FigureLimits, Limit};
-use tripmeter_model::manifest::{Manifest, PayloadResult, Verdict};
+use tripmeter_model::manifest::{Counts, Manifest, PayloadResult, Verdict};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::series::{Series, Trend, WarmUp};
@@ -273,6 +273,7 @@ fn rates_that_were_missed_are_named_and_costs_are_of_a_message() {
     channel(&mut manifest, "uds", "uds/stream", &[(1000.0, 2000.0, false), (10_000.0, 3000.0, false)]);
     channel(&mut manifest, "tcp", "tcp/nodelay", &[(1000.0, 4000.0, false), (10_000.0, 90_000.0, true)]);
     let document = page_of_one(&manifest);
+    assert!(answer(&document).contains("; a rate was missed by tcp; "), "{}", answer(&document));
     let load = chart(&document, "response_by_rate_1024");
     assert_eq!(load.reading, "The lowest rate that was missed is 10000 /s, by tcp/nodelay.");
     assert_eq!(load.notes, ["tcp/nodelay: 5000 /s achieved of 10000 /s offered."]);
@@ -300,6 +301,17 @@ fn every_pattern_has_the_parts_that_its_figures_allow() {
     let played = crate::recording::tests::played();
     let said = readings(&page_of_one(&played));
     assert!(said.contains("response_percentiles_1024"), "{said}");
+    // Of several followers, the one that lost most counts.
+    let mut several = fixture::manifest();
+    add(&mut several, "shm", "shm/ring", &[1024]).workload.topology.followers = 2;
+    let trial = &mut result(&mut several, "shm", 1, &[(1024, 500.0)]).cells[0].trials[0];
+    for (follower, lost) in [(0, 0), (1, 110)] {
+        let counts = Counts { sent: 11_000, received: 11_000 - lost, lost, ..Counts::default() };
+        trial.put_counts(&Stream::follower(follower), &counts, false);
+    }
+    let document = page_of_one(&several);
+    assert!(answer(&document).contains("; shm lost 1 % of its messages; "), "{}", answer(&document));
+    assert_eq!(chart(&document, "loss").reading, "shm lost most: 1 % at 1k.");
     // A stream as fast as it goes has a rate, and latencies of samples of it.
     let mut manifest = fixture::manifest();
     for (name, transport, rate) in [("uds", "uds/stream", 1e6), ("tcp", "tcp/nodelay", 5e5)] {
