@@ -1,8 +1,10 @@
 //! What was asked, and the answer in three sentences.
 
-use super::PageInput;
-use super::curves::{Curve, Panel, Seen, Side, Value, listed};
-use super::{loss, verdicts};
+use super::curves::{Curve, Panel};
+use super::loss;
+use super::measured::Side;
+use super::values::{Seen, Value, listed};
+use super::verdicts::{self, Map};
 use crate::document::{Block, Note, Severity};
 use crate::merged::Merged;
 use crate::number::{counted, percent};
@@ -16,12 +18,12 @@ use tripmeter_model::payload::display_size;
 use tripmeter_stats::proportion::{self, Proportion};
 
 /// The question, the answer, and the notes on failures and losses.
-pub fn blocks(sides: &[Side<'_>], panels: &[Panel<'_>], input: &PageInput<'_>) -> Vec<Block> {
+pub fn blocks(sides: &[Side<'_>], panels: &[Panel<'_>], maps: &[Map]) -> Vec<Block> {
     let mut blocks = vec![Block::Text(asked(sides))];
     if panels.is_empty() {
         blocks.push(Block::Text("Nothing was measured.".to_owned()));
     }
-    blocks.extend(verdicts::sentence(sides, input).map(Block::Text));
+    blocks.extend(verdicts::sentence(maps).map(Block::Text));
     blocks.extend(panels.iter().filter_map(fastest).map(Block::Text));
     if !panels.is_empty() {
         blocks.push(Block::Text(belief(sides)));

@@ -1,6 +1,6 @@
 //! What did not come, by sub-experiment.
 
-use super::curves::Side;
+use super::measured::Side;
 use crate::number::percent;
 use crate::plots::chart::{Chart, Stack, VERMILLION, X, Y};
 use tripmeter_analysis::{MetricTable, Row, derived};
