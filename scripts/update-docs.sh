@@ -8,7 +8,7 @@
 #   overhead FILE              the comparison with bare loops, from the JSON file of bench/overhead/run.py
 #   native FILE                the comparison with the systems' own tools, from the JSON file of bench/native/run.py
 #   process FILE               the comparison with pandas, from the JSON file of bench/process/run.py
-#   plots FOLDER...            the plots of results folders, drawn into docs/plots
+#   plots FOLDER...            AimRT's plots of results folders, drawn into docs/plots
 #   kept FILE                  a table that was kept as Markdown
 #   checks                     the checks of `tripmeter doctor`
 # With --check nothing is written; it fails if a table is not what its command prints.
@@ -27,12 +27,13 @@ if [[ ! -x $tripmeter ]]; then
     exit 69
 fi
 
-# Draws the plots of the results folders $* and prints them as Markdown; with --check compares them with those there.
+# Draws AimRT's plots of the results folders $* and prints them as Markdown; with --check compares them with those there.
 plots() {
     local file name
     "$tripmeter" export "$@" -o "$folder" --format svg >"$scratch.plots" || return
     while IFS= read -r file; do
         name=${file##*/}
+        [[ $name == *_latency_by_* || $name == rpc_qps_* ]] || continue
         printf '![%s](plots/%s)\n' "${name%.svg}" "$name"
         if [[ -z $check ]]; then
             mkdir -p docs/plots && cp -- "$file" docs/plots

@@ -30,6 +30,7 @@ impl Document {
 
 /// A part of a page.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a page has dozens of blocks, and a few of them are charts")]
 pub enum Block {
     /// Begins a part of a long page.
     Heading(Heading),

@@ -41,7 +41,7 @@ fn changes(results: &[NamedResults<'_>]) -> Vec<Facts> {
     let of = |other: &NamedResults<'_>| {
         let result = judged(other);
         let machines = [reference.machine(), result.machine()];
-        let machine = differences(&machines[0], &machines[1]).into_iter();
+        let machine = differences(&machines[0], &machines[1]);
         let mut pairs: Vec<(String, String)> =
             machine.map(|[what, one, other]| (what.to_owned(), format!("{one} -> {other}"))).collect();
         for plan in &first.manifest.plan.sub_experiments {

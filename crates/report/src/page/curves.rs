@@ -1,49 +1,22 @@
-//! The lines of all charts: which there are, how they look, their values, and how two of them compare.
+//! The lines of all charts: which there are, what they are called and how they look.
 
+use super::measured::Side;
+use super::values::{Value, compare, name, unit};
 use crate::FLOOR;
 use crate::document::Digits;
 use crate::labels::{self, LabelledLine};
 use crate::merged::Merged;
-use crate::plots::aimrt::NamedResults;
 use crate::plots::chart::{BLACK, Look, Marker, PALETTE, Stroke};
 use std::collections::BTreeSet;
-use tripmeter_analysis::{MetricTable, Rounds, Row, derived};
-use tripmeter_model::figure::{Better, Figure, Statistic, Unit};
-use tripmeter_model::manifest::{Manifest, Verdict};
-use tripmeter_model::metric::{Interval, Stream};
+use tripmeter_analysis::{MetricTable, Rounds, Row};
+use tripmeter_model::figure::{Better, Figure, Statistic};
+use tripmeter_model::manifest::Verdict;
+use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
-use tripmeter_stats::rounds::{ALPHA, figure_over_rounds};
-use tripmeter_stats::shift::Shift;
 
 /// The most lines in a chart: with more none can be followed.
 pub const MOST_LINES: usize = 12;
-
-/// The results of one experiment with its figures.
-pub struct Side<'a> {
-    /// Their name.
-    pub name: &'a str,
-    /// What was measured.
-    pub manifest: &'a Manifest,
-    /// Its sub-experiments.
-    pub subs: Vec<Merged<'a>>,
-    /// Its figures.
-    pub metrics: MetricTable,
-}
-
-impl<'a> Side<'a> {
-    /// All figures of results.
-    pub fn new(results: &NamedResults<'a>) -> Self {
-        let NamedResults { name, manifest } = *results;
-        Self { name, manifest, subs: Merged::of(manifest), metrics: MetricTable::of(manifest) }
-    }
-
-    /// Whether it has two sides that were measured in pairs.
-    pub fn is_of_pairs(&self) -> bool {
-        let names = self.subs.iter().map(|sub| sub.planned.name.as_str());
-        self.manifest.plan.source == "ab" && names.eq(["a", "b"])
-    }
-}
 
 /// Everything that has one headline figure.
 pub struct Panel<'a> {
@@ -74,83 +47,24 @@ pub struct Curve<'a> {
     stream: Stream,
 }
 
-/// A figure over rounds, or of the only one, with an interval if there are rounds or samples enough for one.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Value {
-    /// In the unit of the figure.
-    pub value: f64,
-    /// Both ends are finite.
-    pub interval: Option<Interval>,
-    /// Of so many rounds.
-    pub rounds: usize,
-}
-
-/// What is seen of a ratio.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// Its interval is beside 1.
-    Different,
-    /// Its interval has 1 inside.
-    NoDifference,
-    /// It has no interval.
-    Unknown,
-}
-
-impl Value {
-    /// Of values of rounds, with the interval within the only one.
-    pub fn over(values: &[f64], within: Option<Interval>) -> Option<Self> {
-        let over = figure_over_rounds(values)?;
-        let interval = if values.len() == 1 { within } else { over.interval };
-        let interval = interval.filter(|interval| interval.low.is_finite() && interval.high.is_finite());
-        Some(Self { value: over.median, interval, rounds: values.len() })
-    }
-
-    /// Of the rounds of a figure.
-    pub fn of(rounds: &Rounds<'_>) -> Option<Self> {
-        Self::over(rounds.values, rounds.within.first().copied().flatten())
-    }
-
-    /// Multiplied.
-    #[must_use]
-    pub fn scaled(self, factor: f64) -> Self {
-        let interval = self.interval.map(|Interval { low, high }| Interval { low: low * factor, high: high * factor });
-        Self { value: self.value * factor, interval, ..self }
-    }
-
-    /// Whether a ratio is another than 1.
-    pub fn seen(self) -> Seen {
-        match self.interval {
-            Some(Interval { low, high }) if low > 1.0 || high < 1.0 => Seen::Different,
-            Some(_) => Seen::NoDifference,
-            None => Seen::Unknown,
-        }
-    }
-
-    /// A ratio as `×7.9 (7.2 to 8.4)`, or that there is no interval.
-    pub fn as_ratio(self) -> String {
-        let digits = |value: f64| Digits::Significant(3).write(value);
-        match self.interval {
-            Some(Interval { low, high }) => format!("×{} ({} to {})", digits(self.value), digits(low), digits(high)),
-            None if self.rounds == 1 => format!("×{} (one round, no interval)", digits(self.value)),
-            None => format!("×{} ({} rounds, too few for an interval)", digits(self.value), self.rounds),
-        }
-    }
-}
+/// A line before it has a name: the index of its results, sub-experiment, load, and the stream of its figures.
+type Found = (usize, u32, u32, Stream);
 
 /// All panels, in the order of the headlines.
 pub fn panels<'a>(sides: &'a [Side<'a>]) -> Vec<Panel<'a>> {
-    let mut found: Vec<(Figure, Vec<(usize, u32, u32, Stream)>, BTreeSet<u64>)> = Vec::new();
+    let mut found: Vec<(Figure, Vec<Found>, BTreeSet<u64>)> = Vec::new();
     for (folder, side) in sides.iter().enumerate() {
         for row in side.metrics.all_rows() {
-            let Some((figure, stream)) = headline(&side.metrics, row) else { continue };
-            let index = found.iter().position(|one| one.0 == figure).unwrap_or_else(|| {
-                found.push((figure, Vec::new(), BTreeSet::new()));
-                found.len() - 1
-            });
-            let (_, lines, payloads) = &mut found[index];
-            payloads.insert(row.payload_bytes);
-            if !lines.iter().any(|line| (line.0, line.1, line.2) == (folder, row.sub, row.load)) {
-                lines.push((folder, row.sub, row.load, stream));
+            for (figure, stream) in headlines(&side.metrics, row) {
+                let index = found.iter().position(|one| one.0 == figure).unwrap_or_else(|| {
+                    found.push((figure, Vec::new(), BTreeSet::new()));
+                    found.len() - 1
+                });
+                let (_, lines, payloads) = &mut found[index];
+                payloads.insert(row.payload_bytes);
+                if !lines.iter().any(|line| (line.0, line.1, line.2) == (folder, row.sub, row.load)) {
+                    lines.push((folder, row.sub, row.load, stream));
+                }
             }
         }
     }
@@ -163,18 +77,22 @@ pub fn panels<'a>(sides: &'a [Side<'a>]) -> Vec<Panel<'a>> {
     found.into_iter().map(panel).collect()
 }
 
-/// The headline of a row, and the stream that it is taken of: all messages, or the last of several followers.
-fn headline(metrics: &MetricTable, row: Row) -> Option<(Figure, Stream)> {
+/// The headline of a row with the stream that it is taken of: all messages, or the last of several followers. A rate has the
+/// latency with it that comes after.
+fn headlines(metrics: &MetricTable, row: Row) -> Vec<(Figure, Stream)> {
     let has = |figure: Figure, stream: &Stream| {
         let get = |statistic| metrics.get(row, stream, figure, statistic).is_some();
         get(Statistic::P50) || get(Statistic::Value)
     };
-    let streams = || [Stream::all(), Stream::last()].into_iter();
-    Figure::HEADLINES.into_iter().find_map(|figure| Some((figure, streams().find(|stream| has(figure, stream))?)))
+    let stream = |figure| [Stream::all(), Stream::last()].into_iter().find(|stream| has(figure, stream));
+    let mut all = Figure::HEADLINES.into_iter().filter_map(|figure| Some((figure, stream(figure)?)));
+    let first = all.next();
+    let is_rate = first.as_ref().is_some_and(|one| one.0.better() == Better::Higher);
+    first.into_iter().chain(all.take(usize::from(is_rate))).collect()
 }
 
-fn curves<'a>(sides: &'a [Side<'a>], figure: Figure, lines: &[(usize, u32, u32, Stream)]) -> Vec<Curve<'a>> {
-    let labelled = |(folder, sub, load, _): &(usize, u32, u32, Stream)| {
+fn curves<'a>(sides: &'a [Side<'a>], figure: Figure, lines: &[Found]) -> Vec<Curve<'a>> {
+    let labelled = |(folder, sub, load, _): &Found| {
         let side = &sides[*folder];
         LabelledLine {
             sub: &side.subs[*sub as usize],
@@ -182,7 +100,7 @@ fn curves<'a>(sides: &'a [Side<'a>], figure: Figure, lines: &[(usize, u32, u32, 
         }
     };
     let all: Vec<LabelledLine<'_>> = lines.iter().map(labelled).collect();
-    let curve = |(place, line): (usize, &(usize, u32, u32, Stream))| {
+    let curve = |(place, line): (usize, &Found)| {
         let (folder, sub, load, stream) = line.clone();
         let side = &sides[folder];
         // Names tell sub-experiments of one folder apart, not those of two.
@@ -201,7 +119,7 @@ fn curves<'a>(sides: &'a [Side<'a>], figure: Figure, lines: &[(usize, u32, u32, 
 }
 
 /// Colour, marker and dashes in turn; black is the floor's. No two of 36 lines have all of them in common.
-fn look(place: usize) -> Look {
+pub fn look(place: usize) -> Look {
     const MARKERS: [Marker; 6] =
         [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Down, Marker::Cross];
     let stroke = if place % 2 == 1 { Stroke::Dashed } else { Stroke::Solid };
@@ -319,11 +237,11 @@ impl<'a> Panel<'a> {
         let rounds: BTreeSet<u32> = self.curves.iter().map(|curve| curve.side.manifest.plan.rounds).collect();
         let rounds: Vec<String> = rounds.iter().map(u32::to_string).collect();
         let rounds = match rounds.join(" or ").as_str() {
-            "1" => "one round, intervals within it".to_owned(),
-            rounds => format!("{rounds} rounds, intervals over them at 95 %"),
+            "1" => "one round".to_owned(),
+            rounds => format!("{rounds} rounds"),
         };
         let help = self.figure.help();
-        let parts = [&[help], parts, &[rounds.as_str()]].concat();
+        let parts = [&[help], parts, &[rounds.as_str(), "bars: 95 % intervals"]].concat();
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
     }
 }
@@ -377,43 +295,5 @@ impl Curve<'_> {
     pub fn over(&self, other: &Curve<'_>, payload_bytes: u64, statistic: Statistic) -> Option<Value> {
         let (ours, theirs) = (self.rounds(payload_bytes, statistic)?, other.rounds(payload_bytes, statistic)?);
         compare(&ours, &theirs, self.folder == other.folder)
-    }
-}
-
-/// How many times `theirs` is `ours`.
-pub fn compare(ours: &Rounds<'_>, theirs: &Rounds<'_>, are_paired: bool) -> Option<Value> {
-    if are_paired || (ours.values.len() == 1 && theirs.values.len() == 1) {
-        let each = derived::ratio(ours, theirs);
-        return Value::over(&each.values, each.within.first().copied().flatten());
-    }
-    let shift = Shift::ratio(theirs.values, ours.values).ok()?;
-    let rounds = ours.values.len().min(theirs.values.len());
-    Some(Value { value: shift.hodges_lehmann(), interval: shift.interval(ALPHA), rounds })
-}
-
-/// The name of a figure without its unit.
-pub fn name(figure: Figure) -> &'static str {
-    let id = figure.id();
-    ["_ns", "_hz"].iter().find_map(|unit| id.strip_suffix(unit)).unwrap_or(id)
-}
-
-/// What values are multiplied by, and the unit that they have then.
-pub fn unit(figure: Figure) -> (f64, &'static str) {
-    match figure.unit() {
-        Unit::Ns => (1e-3, "µs"),
-        Unit::Share => (100.0, "%"),
-        unit => (1.0, unit.as_str()),
-    }
-}
-
-/// `A`, `A and B`, `A, B and C`; of more than four the first three, and how many others there are.
-pub fn listed(names: &[&str]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [first, second, third, rest @ ..] if rest.len() > 1 => {
-            format!("{first}, {second}, {third} and {} others", rest.len())
-        }
-        [some @ .., last] => format!("{} and {last}", some.join(", ")),
     }
 }

@@ -1,6 +1,7 @@
 //! Latency against the offered rate, with what was achieved.
 
-use super::curves::{Curve, Panel, Value, listed, unit};
+use super::curves::{Curve, Panel, look};
+use super::values::{Value, listed, unit};
 use crate::number::count;
 use crate::plots::chart::{Chart, Line, Look, Marker, Stroke, VERMILLION, X, Y};
 use std::collections::BTreeMap;
@@ -35,7 +36,8 @@ pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
 }
 
 fn chart(panel: &Panel<'_>, subs: &[Rates<'_>], payload: u64) -> Option<Chart> {
-    let mut lines: Vec<Line> = subs.iter().flat_map(|rates| lines(panel, rates, payload)).collect();
+    let of = |(place, rates): (usize, &Rates<'_>)| lines(panel, rates, look(place), payload);
+    let mut lines: Vec<Line> = subs.iter().enumerate().flat_map(of).collect();
     if lines.is_empty() {
         return None;
     }
@@ -69,12 +71,12 @@ fn label(curve: &Curve<'_>) -> String {
     curve.label.replace(&format!(", {rate}"), "")
 }
 
-fn lines(panel: &Panel<'_>, rates: &Rates<'_>, payload: u64) -> Vec<Line> {
+fn lines(panel: &Panel<'_>, rates: &Rates<'_>, look: Look, payload: u64) -> Vec<Line> {
     let line = |(statistic, stroke): (Statistic, Stroke)| {
         let value = |(hz, curve): &(f64, &Curve<'_>)| Some((*hz, panel.scaled(curve.value(payload, statistic)?)));
         let values: Vec<(f64, Value)> = rates.iter().filter_map(value).collect();
         let interval = |(hz, value): &(f64, Value)| value.interval.map(|interval| (*hz, interval.low, interval.high));
-        let look = Look { stroke, ..rates.first()?.1.look };
+        let look = Look { stroke, ..look };
         (!values.is_empty()).then(|| Line {
             name: format!("{} {statistic}", label(rates[0].1)),
             points: values.iter().map(|(hz, value)| (*hz, value.value)).collect(),

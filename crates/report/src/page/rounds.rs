@@ -1,6 +1,7 @@
 //! Medians of rounds in their order, as differences from the median over rounds.
 
-use super::curves::{Curve, Panel, listed};
+use super::curves::{Curve, Panel};
+use super::values::listed;
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, X, Y};
 use tripmeter_model::payload::display_size;
@@ -24,9 +25,9 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
         name: format!("{}_rounds_{payload}", panel.name()),
         title: format!("Do rounds agree at {}?", display_size(payload)),
         reading: reading(panel, payload)?,
-        subtitle: panel.figure.help().to_owned(),
+        subtitle: format!("{} · each point is a round, as a difference from the median of all", panel.figure.help()),
         x: X::Numbers { label: "Round".to_owned(), log: false, whole: true },
-        y: Y { label: format!("{} of a round, from the median of all [%]", panel.name()), ..Y::default() },
+        y: Y { label: format!("{} from its median [%]", panel.name()), ..Y::default() },
         lines: panel.drawn().iter().filter_map(line).collect(),
         notes: panel.left_out(),
         ..Chart::default()

@@ -1,7 +1,8 @@
 //! The ratio of quantiles of two sides: where they differ.
 
-use super::curves::{Curve, Panel, Seen, Value, compare, listed};
+use super::curves::{Curve, Panel};
 use super::tail::quantiles;
+use super::values::{Seen, Value, compare, listed};
 use crate::plots::chart::{AxisValue, BLACK, Chart, Line, Mark, X, Y};
 use tripmeter_model::figure::Statistic;
 use tripmeter_model::payload::display_size;
@@ -97,10 +98,10 @@ fn reading(pairs: &[Pair<'_>], payload: u64) -> String {
             ratios.iter().filter(is).map(|one| one.0).collect()
         };
         let parts = [
-            ("is greater of", those(Seen::Different, Some(true))),
-            ("is less of", those(Seen::Different, Some(false))),
-            ("shows no difference of", those(Seen::NoDifference, None)),
-            ("has no interval of", those(Seen::Unknown, None)),
+            ("is greater with", those(Seen::Different, Some(true))),
+            ("is less with", those(Seen::Different, Some(false))),
+            ("shows no difference with", those(Seen::NoDifference, None)),
+            ("has no interval with", those(Seen::Unknown, None)),
         ];
         let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
         let parts: Vec<String> = parts.map(|(what, names)| format!("{what} {}", listed(&names))).collect();

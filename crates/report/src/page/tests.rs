@@ -1,8 +1,24 @@
 use super::*;
+use crate::fixture::{self, add, result};
 use crate::plots::Options;
+use crate::plots::chart::{Level, Stroke, X};
+use crate::plots::narrow_tests::assert_legible;
 use crate::render::Text;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use tripmeter_model::manifest::Manifest;
+use tripmeter_model::Pattern;
+use tripmeter_model::audit::Audit;
+use tripmeter_model::figure::Statistic;
+use tripmeter_model::limits::{FigureLimits, Limit};
+use tripmeter_model::manifest::{Counts, Manifest, PayloadResult, Verdict};
+use tripmeter_model::metric::{Process, Stream};
+use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::series::{Series, Trend, WarmUp};
+use tripmeter_model::workload::Workload;
+
+mod parts;
+
+const KEPT: [&str; 7] = ["quick", "iceperf", "aimrt-channel", "aimrt-rpc", "aimrt-log", "ecal", "fastrtps"];
 
 fn read(folder: &Path) -> Manifest {
     tripmeter_model::folder::read(folder, |text| text.into()).unwrap()
@@ -12,8 +28,172 @@ fn kept(name: &str) -> Manifest {
     read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results").join(name))
 }
 
-fn readings(document: &Document) -> Vec<String> {
-    document.charts().map(|chart| format!("{} | {} | {}", chart.name, chart.title, chart.reading)).collect()
+fn page_of_one(manifest: &Manifest) -> Document {
+    page(&[NamedResults { name: "", manifest }])
+}
+
+/// The paragraphs of the answer.
+fn answer(document: &Document) -> String {
+    let is_in = |block: &&Block| !matches!(block, Block::Heading(heading) if heading.id != "answer");
+    let blocks = document.blocks.iter().take_while(is_in);
+    let texts = blocks.filter_map(|block| if let Block::Text(text) = block { Some(text.as_str()) } else { None });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+fn readings(document: &Document) -> String {
+    let of = |chart: &Chart| format!("{} | {} | {}\n", chart.name, chart.title, chart.reading);
+    document.charts().map(of).collect()
+}
+
+fn chart<'a>(document: &'a Document, name: &str) -> &'a Chart {
+    document.charts().find(|chart| chart.name == name).unwrap_or_else(|| panic!("{}", readings(document)))
+}
+
+/// Sub-experiments at 1k and 64k with the median of each round in nanoseconds, at 64k twice as long.
+fn rounds(subs: &[(&str, &str, &[f64])]) -> Manifest {
+    let mut manifest = fixture::manifest();
+    for (name, transport, medians) in subs {
+        add(&mut manifest, name, transport, &[1024, 65_536]);
+        manifest.plan.rounds = medians.len() as u32;
+        for (round, median) in (1..).zip(*medians) {
+            result(&mut manifest, name, round, &[(1024, *median), (65_536, 2.0 * median)]);
+        }
+    }
+    manifest
+}
+
+const A: [f64; 8] = [1000.0, 1010.0, 990.0, 1005.0, 995.0, 1002.0, 1001.0, 1003.0];
+const LIKE_A: [f64; 8] = [1001.0, 1005.0, 1000.0, 1000.0, 1003.0, 999.0, 990.0, 1010.0];
+const SLOW: [f64; 8] = [2000.0, 2010.0, 1990.0, 2005.0, 1995.0, 2002.0, 2001.0, 2003.0];
+
+#[test]
+fn the_page_of_a_quick_run_answers_on_its_first_lines() {
+    let document = page_of_one(&kept("quick"));
+    let expected = "\
+9 sub-experiments (pingpong) at 3 payloads from 1k to 1M, in 1 round.
+At 1k, shm/ring was measured fastest with 0.065 µs (rtt_half); the next is iceoryx2/publish-subscribe, ×7.94 (one round, no \
+interval). At 1M, shm/ring was measured fastest with 0.040 µs (rtt_half); the next is iceoryx2/publish-subscribe, ×13.0 (one \
+round, no interval).
+It can be believed with care: all 9 path proofs hold; nothing was lost, late or damaged; there is one round, which does not \
+show how much runs differ; no audit of the machine is kept.";
+    assert_eq!(answer(&document), expected);
+    let expected = "\
+rtt_half_by_payload | How does latency grow with size? | mq/queue grows 440 times from 1k to 1M; shm/ring falls to 0.62 times \
+(no intervals).
+rtt_half_percentiles_1024 | How long is the tail at 1k? | p99 is 2.4 times the median of iceoryx/shm, and 1.1 times that of \
+uds/datagram.
+rtt_half_percentiles_65536 | How long is the tail at 64k? | p99 is 2.3 times the median of iceoryx/shm, and 1.3 times that of \
+iceoryx2/publish-subscribe.
+rtt_half_percentiles_1048576 | How long is the tail at 1M? | p99 is 1.6 times the median of tcp/loopback, and 1.2 times that of \
+iceoryx2/publish-subscribe.
+";
+    assert_eq!(readings(&document), expected);
+    let headings: Vec<&str> = document
+        .blocks
+        .iter()
+        .filter_map(|block| if let Block::Heading(heading) = block { Some(heading.id) } else { None })
+        .collect();
+    assert_eq!(headings, ["answer", "results", "size", "tail", "background"]);
+}
+
+#[test]
+fn every_chart_has_a_name_of_its_own_a_question_and_legible_labels() {
+    for name in KEPT {
+        let manifest = kept(name);
+        let document = page_of_one(&manifest);
+        let names: BTreeSet<&str> = document.charts().map(|chart| chart.name.as_str()).collect();
+        assert_eq!(names.len(), document.charts().count(), "{name}: {}", readings(&document));
+        for chart in document.charts() {
+            assert!(chart.title.ends_with('?') && chart.reading.ends_with('.'), "{name}: {}", readings(&document));
+            assert_legible(chart, 600.0, 400.0);
+        }
+    }
+}
+
+#[test]
+fn rounds_that_overlap_show_no_difference() {
+    let manifest = rounds(&[("uds", "uds/stream", &A), ("tcp", "tcp/nodelay", &LIKE_A), ("mq", "mq/queue", &SLOW)]);
+    let document = page_of_one(&manifest);
+    let said = answer(&document);
+    let like =
+        "At 1k, no difference is seen between tcp/nodelay and uds/stream, which are fastest: 1.00 µs (rtt_half).";
+    assert!(said.contains(like), "{said}");
+    assert!(said.contains("It can be believed with care: all 3 path proofs hold; nothing was lost"), "{said}");
+    assert!(said.contains("intervals are over 8 rounds"), "{said}");
+    let mut audited = manifest.clone();
+    let (cpus, activity) = (vec![0, 1], tripmeter_model::audit::Activity::default());
+    let audit = Audit { cpus, findings: Vec::new(), activity, hiccups: Vec::new(), processes: Vec::new() };
+    audited.environment.audit_after = Some(audit);
+    let said = answer(&page_of_one(&audited));
+    assert!(said.contains("It can be believed: all") && said.contains("audit of the machine has no warning"), "{said}");
+    let size = &chart(&document, "rtt_half_by_payload").reading;
+    assert!(size.ends_with("grows 2.0 times."), "{size}");
+    let agree = chart(&document, "rtt_half_rounds_1024");
+    assert_eq!((agree.lines.len(), agree.lines[0].points.len()), (3, 8));
+    assert!(
+        agree.reading.starts_with("From the least to the greatest round, mq/queue differs by 1.0 %"),
+        "{}",
+        agree.reading
+    );
+    let apart = rounds(&[("uds", "uds/stream", &A), ("mq", "mq/queue", &SLOW)]);
+    let said = answer(&page_of_one(&apart));
+    assert!(
+        said.contains("At 1k, uds/stream is fastest with 1.00 µs (rtt_half); the next is mq/queue, ×2.00 ("),
+        "{said}"
+    );
+    let few = rounds(&[("uds", "uds/stream", &A[..3]), ("mq", "mq/queue", &SLOW[..3])]);
+    let said = answer(&page_of_one(&few));
+    assert!(said.contains("uds/stream was measured fastest") && said.contains("(3 rounds, too few for"), "{said}");
+}
+
+#[test]
+fn what_failed_is_no_answer_and_not_believed() {
+    let mut manifest = rounds(&[("uds", "uds/stream", &A), ("mq", "mq/queue", &SLOW)]);
+    for result in manifest.sub_experiments.iter_mut().filter(|result| result.name == "uds") {
+        result.path_proof.as_mut().unwrap().verdict = Verdict::Failed;
+    }
+    fixture::put(fixture::trial_of(&mut manifest, 8), &[(Figure::Lost, 110.0)]);
+    let document = page_of_one(&manifest);
+    let said = answer(&document);
+    assert!(said.contains("At 1k, mq/queue has 2.00 µs (rtt_half); there is nothing to compare it with."), "{said}");
+    assert!(said.contains("Not all of it can be believed: of 2 path proofs, 1 FAILED (uds)"), "{said}");
+    let text = Text { is_unwrapped: true, ..Text::default() }.render(&document);
+    assert!(text.contains("PATH PROOF FAILED: uds") && text.contains("mq at 1k: 110 lost"), "{text}");
+    let loss = chart(&document, "loss");
+    assert!(loss.reading.starts_with("mq lost most: 0.125 % at 1k"), "{}", loss.reading);
+}
+
+#[test]
+fn nothing_measured_has_no_chart() {
+    let mut manifest = fixture::manifest();
+    assert_eq!(answer(&page_of_one(&manifest)), "0 sub-experiments at no payload, in 1 round.\nNothing was measured.");
+    add(&mut manifest, "mq", "mq/queue", &[1024]);
+    let document = page_of_one(&manifest);
+    assert_eq!(document.charts().count(), 0);
+    assert_eq!(page(&[]).charts().count(), 0);
+}
+
+#[test]
+fn a_single_payload_makes_columns() {
+    let mut manifest = fixture::manifest();
+    for (name, transport, median) in
+        [("uds", "uds/stream", 1000.0), ("shm", "shm/ring", 50.0), ("mq", "mq/queue", 3000.0)]
+    {
+        add(&mut manifest, name, transport, &[1024]);
+        let cell = &mut result(&mut manifest, name, 1, &[(1024, median)]).cells[0];
+        fixture::put_within(&mut cell.trials[0], Figure::RttHalf, &[(Statistic::P50, 0.9 * median, 1.1 * median)]);
+    }
+    let document = page_of_one(&manifest);
+    let columns = chart(&document, "rtt_half_1024");
+    let X::Categories { names, .. } = &columns.x else { panic!("{columns:?}") };
+    assert_eq!(names, &["shm/ring (floor)", "uds/stream", "mq/queue"]);
+    assert_eq!(columns.stacks[0].values, [0.05, 1.0, 3.0]);
+    assert!(columns.stacks[0].intervals.iter().all(Option::is_some) && columns.y.log, "{columns:?}");
+    let said = answer(&document);
+    assert!(
+        said.contains("shm/ring is fastest in this run") && said.contains("mq/queue was slowest: 3.00 µs"),
+        "{said}"
+    );
 }
 
 /// Leaves pages to be looked at: `TRIPMETER_PAGES=FROM:TO cargo test -p tripmeter-report pages_of_folders -- --ignored`.
@@ -30,9 +210,9 @@ fn pages_of_folders() {
     let document = page(&results);
     std::fs::create_dir_all(to).unwrap();
     std::fs::write(to.join("page.txt"), Text { is_unwrapped: true, ..Text::default() }.render(&document)).unwrap();
-    std::fs::write(to.join("readings.txt"), readings(&document).join("\n")).unwrap();
+    std::fs::write(to.join("readings.txt"), readings(&document)).unwrap();
     for chart in document.charts() {
-        let picture = chart.picture(&Options { width: 1000, height: 600, ..Options::default() }).unwrap();
+        let picture = chart.picture(&Options { width: 600, height: 400, ..Options::default() }).unwrap();
         std::fs::write(to.join(&picture.path), &picture.bytes).unwrap();
     }
 }

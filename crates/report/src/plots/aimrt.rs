@@ -7,7 +7,7 @@
 //! # Source
 //! AimRT, performance test.
 
-use super::chart::{Chart, Line, Look, Marker, Stroke, VERMILLION, X, Y};
+use super::chart::{Chart, Line, Look, Marker, Stack, Stroke, VERMILLION, X, Y};
 use super::scale::count;
 use super::subtitle;
 use crate::channel;
@@ -32,7 +32,8 @@ pub struct NamedResults<'a> {
     pub manifest: &'a Manifest,
 }
 
-/// Every plot that there are figures for. A plot needs two payloads, or two numbers of topics or clients.
+/// Every plot that there are figures for: over two payloads or more, or two numbers of topics or clients. Where a pattern has
+/// neither, columns of its only payload.
 pub fn charts(results: &[NamedResults<'_>]) -> Document {
     let mut figures: [Vec<PlottedValue>; 4] = Default::default();
     for (folder, one) in results.iter().enumerate() {
@@ -49,12 +50,10 @@ pub fn charts(results: &[NamedResults<'_>]) -> Document {
     });
     let names: Vec<&str> = results.iter().map(|one| one.name).collect();
     let plots = [
-        CHANNEL.plots(&channel, Over::Payloads, &names),
-        CHANNEL.plots(&channel, Over::Links, &names),
-        RPC.plots(&rpc, Over::Payloads, &names),
-        RPC.plots(&rpc, Over::Links, &names),
-        QUERIES.plots(&queries, Over::Payloads, &names),
-        LOG.plots(&log, Over::Payloads, &names),
+        CHANNEL.all(&channel, &[Over::Payloads, Over::Links], &names),
+        RPC.all(&rpc, &[Over::Payloads, Over::Links], &names),
+        QUERIES.all(&queries, &[Over::Payloads], &names),
+        LOG.all(&log, &[Over::Payloads], &names),
     ];
     Document { blocks: plots.into_iter().flatten().map(Block::Chart).collect() }
 }
@@ -210,8 +209,41 @@ const LOG: Plot = Plot {
 };
 
 impl Plot {
+    /// The pictures of a pattern, over what there are several of.
+    fn all(&self, figures: &[PlottedValue], over: &[Over], names: &[&str]) -> Vec<Chart> {
+        let over_several: Vec<Chart> = over.iter().flat_map(|over| self.plots(figures, *over, 2, names)).collect();
+        match over_several.is_empty() {
+            true => {
+                self.plots(figures, Over::Payloads, 1, names).into_iter().filter_map(|one| self.columns(one)).collect()
+            }
+            false => over_several,
+        }
+    }
+
+    /// A column for each line of a chart that has one place.
+    fn columns(&self, chart: Chart) -> Option<Chart> {
+        let X::Categories { names: places, .. } = &chart.x else { return None };
+        let lines: Vec<&Line> = chart.lines.iter().filter(|line| line.look.stroke != Stroke::None).collect();
+        let interval = |line: &&Line| line.intervals.first().map(|interval| (interval.1, interval.2));
+        let stack = Stack {
+            name: self.what.to_owned(),
+            values: lines.iter().map(|line| line.points[0].1).collect(),
+            intervals: lines.iter().map(interval).collect(),
+            color: None,
+        };
+        let names = lines.iter().map(|line| line.name.clone()).collect();
+        // One column alone is compared with nothing.
+        (lines.len() > 1).then(|| Chart {
+            title: format!("{} at {} bytes", self.what, places.join(", ")),
+            x: X::Categories { label: "Transport".to_owned(), names },
+            stacks: vec![stack],
+            lines: Vec::new(),
+            ..chart
+        })
+    }
+
     /// A picture for each way of measuring and each value of what is not on its axis.
-    fn plots(&self, figures: &[PlottedValue], over: Over, names: &[&str]) -> Vec<Chart> {
+    fn plots(&self, figures: &[PlottedValue], over: Over, least_places: usize, names: &[&str]) -> Vec<Chart> {
         let fixed = |figure: &PlottedValue| match over {
             Over::Payloads => u64::from(figure.links),
             Over::Links => figure.payload_bytes,
@@ -231,7 +263,8 @@ impl Plot {
             places.dedup();
             places
         };
-        let groups = groups.into_iter().map(|group| (places(&group), group)).filter(|(places, _)| places.len() > 1);
+        let groups = groups.into_iter().map(|group| (places(&group), group));
+        let groups = groups.filter(|(places, _)| places.len() >= least_places);
         groups.map(|(places, group)| self.chart(&group, &places, over, names)).collect()
     }
 

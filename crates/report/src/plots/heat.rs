@@ -11,7 +11,7 @@ const NAMES: f64 = 0.4;
 const GAP: f64 = 2.0;
 /// Lower rows have no text in their cells, and not all of them a name.
 const LEAST_HEIGHT: f64 = 13.0;
-const HIGHEST: f64 = 44.0;
+const HIGHEST: f64 = 72.0;
 const WHITE: Color = [0xFF; 3];
 
 /// Draws the map between these corners.
@@ -21,7 +21,7 @@ pub fn shapes(chart: &Chart, map: &Heat, [(left, top), (right, bottom)]: [Point;
     let rows: Vec<String> = map.rows.iter().map(|name| text::fit(name, TICK_EM, limit)).collect();
     let widest = rows.iter().map(|name| text::width(name, TICK_EM)).fold(0.0, f64::max);
     let from = left + widest + 10.0;
-    let x = XAxis::categories(names, right - from);
+    let x = XAxis::categories(names, right - from, (bottom - top) * NAMES);
     let row_height = ((bottom - x.height - top) / rows.len().max(1) as f64).clamp(1.0, HIGHEST);
     let end = top + row_height * rows.len() as f64;
     let slot = (right - from) / names.len().max(1) as f64;

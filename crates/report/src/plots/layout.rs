@@ -34,17 +34,19 @@ pub fn shapes(chart: &Chart, width: f64, height: f64) -> Vec<Shape> {
         heat::shapes(chart, map, [(PAD, top), (width - PAD, bottom)], &mut shapes);
         return shapes;
     }
-    let (y, notes) = y_scale(chart, ((height - top - 80.0) / 48.0).clamp(3.0, 10.0) as usize);
+    // Powers of ten may stand closer.
+    let distance = if chart.y.log && width < NARROW { 30.0 } else { 48.0 };
+    let (y, notes) = y_scale(chart, ((height - top - 80.0) / distance).clamp(3.0, 10.0) as usize);
     let bottom = footer(&notes, width, height, &mut shapes);
     let styles = styles(chart);
     let legend = match width < NARROW {
-        true => Legend::below(chart, &styles, width - 2.0 * PAD, (bottom - top) * 0.3),
+        true => Legend::below(chart, &styles, width - 2.0 * PAD, (bottom - top) * 0.45),
         false => Legend::beside(chart, &styles, (width * 0.34).min(340.0), bottom - top - 40.0),
     };
     let widest = y.ticks.iter().map(|(_, label)| text::width(label, TICK_EM)).fold(0.0, f64::max);
     let left = PAD + LABEL_EM * 1.7 + widest + 10.0;
     let right = width - PAD - if legend.width > 0.0 { legend.width + RIGHT_GAP } else { 6.0 };
-    let x = XAxis::new(chart, (right - left).max(20.0));
+    let x = XAxis::new(chart, (right - left).max(20.0), (height * 0.37).min(UPRIGHT));
     let below = bottom - legend.height;
     let frame = Frame { left, right: right.max(left + 20.0), top, bottom: (below - x.height).max(top + 20.0), x, y };
     frame.grid(&mut shapes);
@@ -166,15 +168,16 @@ pub struct XAxis {
 }
 
 impl XAxis {
-    fn new(chart: &Chart, width: f64) -> Self {
+    fn new(chart: &Chart, width: f64, upright: f64) -> Self {
         match &chart.x {
-            X::Categories { names, .. } => Self::categories(names, width),
+            X::Categories { names, .. } => Self::categories(names, width, upright),
             X::Numbers { log, whole, .. } => Self::numbers(chart, width, *log, *whole),
             X::Percentiles { .. } => Self::numbers(chart, width, true, false),
         }
     }
 
-    pub fn categories(names: &[String], width: f64) -> Self {
+    /// Of names that are at most `upright` pixels long where there is no room for them side by side.
+    pub fn categories(names: &[String], width: f64, upright: f64) -> Self {
         const LEAST_DISTANCE: f64 = 16.0;
         let slot = width / names.len().max(1) as f64;
         let fitted = |limit: f64| names.iter().map(|name| text::fit(name, TICK_EM, limit)).collect::<Vec<_>>();
@@ -186,7 +189,7 @@ impl XAxis {
             let height = 46.0 + LINE * (lines - 1) as f64;
             return Self { scale: None, categories: names.len(), labels, upright: false, height };
         }
-        let texts = fitted(if level { slot } else { UPRIGHT });
+        let texts = fitted(if level { slot } else { upright });
         // Where there is no room for all, the last one is always named.
         let every = if level { 1 } else { (LEAST_DISTANCE / slot).ceil().max(1.0) as usize };
         let named = texts.into_iter().enumerate().rev().step_by(every);

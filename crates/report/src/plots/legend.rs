@@ -7,6 +7,8 @@ use super::text;
 
 const EM: f64 = 12.5;
 const LINE: f64 = 20.0;
+/// Of a legend below the chart.
+const LOW_LINE: f64 = 17.0;
 const SAMPLE: f64 = 26.0;
 const GAP: f64 = 8.0;
 /// The colour of texts.
@@ -76,16 +78,16 @@ impl Legend {
         Self { entries, columns: (1, 0.0), width, height: 0.0 }
     }
 
-    /// A legend below the chart, in columns, in about these pixels.
+    /// A legend below the chart, in two columns or more, in about these pixels.
     pub fn below(chart: &Chart, styles: &[Style], width: f64, height: f64) -> Self {
-        let mut entries = entries(chart, styles, width - SAMPLE - GAP);
+        let mut entries = entries(chart, styles, width / 2.0 - SAMPLE - 3.0 * GAP);
         if entries.is_empty() {
             return Self { entries, columns: (1, 0.0), width: 0.0, height: 0.0 };
         }
         let column = (widest(&entries) + SAMPLE + 3.0 * GAP).min(width);
         let columns = ((width / column) as usize).clamp(1, entries.len());
-        shorten(&mut entries, ((height / LINE) as usize).max(1) * columns);
-        let height = entries.len().div_ceil(columns) as f64 * LINE + 10.0;
+        shorten(&mut entries, ((height / LOW_LINE) as usize).max(1) * columns);
+        let height = entries.len().div_ceil(columns) as f64 * LOW_LINE + 10.0;
         Self { entries, columns: (columns, column), width: 0.0, height }
     }
 
@@ -93,7 +95,8 @@ impl Legend {
     pub fn shapes(&self, (left, top): Point, shapes: &mut Vec<Shape>) {
         for (index, (key, name)) in self.entries.iter().enumerate() {
             let (columns, distance) = self.columns;
-            let middle = top + ((index / columns) as f64 + 0.5) * LINE;
+            let line = if self.height > 0.0 { LOW_LINE } else { LINE };
+            let middle = top + ((index / columns) as f64 + 0.5) * line;
             let left = left + (index % columns) as f64 * distance;
             let (from, to) = ((left, middle), (left + SAMPLE, middle));
             match key {

@@ -27,7 +27,7 @@ mod heat;
 mod layout;
 mod legend;
 #[cfg(test)]
-mod narrow_tests;
+pub(crate) mod narrow_tests;
 mod render;
 pub mod samples;
 mod scale;

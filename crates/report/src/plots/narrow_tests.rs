@@ -116,20 +116,25 @@ fn bounds(shape: &Shape) -> Option<([f64; 4], &str)> {
     Some((bounds, text))
 }
 
+/// Asserts that all texts are inside a picture, and none on another.
+pub fn assert_legible(chart: &Chart, width: f64, height: f64) {
+    let shapes = layout::shapes(chart, width, height);
+    let texts: Vec<([f64; 4], &str)> = shapes.iter().filter_map(bounds).collect();
+    for (index, (one, name)) in texts.iter().enumerate() {
+        let is_inside = one[0] >= 0.0 && one[1] >= 0.0 && one[2] <= width && one[3] <= height;
+        assert!(is_inside, "{}, {width}: '{name}' at {one:?}", chart.name);
+        for (other, of) in &texts[index + 1..] {
+            let meets = one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3];
+            assert!(!meets, "{}, {width}: '{name}' {one:?} and '{of}' {other:?}", chart.name);
+        }
+    }
+}
+
 #[test]
 fn no_label_meets_another_or_leaves_a_narrow_picture() {
     for chart in all() {
         for (width, height) in [(600.0, 400.0), (1000.0, 600.0)] {
-            let shapes = layout::shapes(&chart, width, height);
-            let texts: Vec<([f64; 4], &str)> = shapes.iter().filter_map(bounds).collect();
-            for (index, (one, name)) in texts.iter().enumerate() {
-                let is_inside = one[0] >= 0.0 && one[1] >= 0.0 && one[2] <= width && one[3] <= height;
-                assert!(is_inside, "{}, {width}: '{name}' at {one:?}", chart.name);
-                for (other, of) in &texts[index + 1..] {
-                    let meets = one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3];
-                    assert!(!meets, "{}, {width}: '{name}' {one:?} and '{of}' {other:?}", chart.name);
-                }
-            }
+            assert_legible(&chart, width, height);
         }
     }
 }

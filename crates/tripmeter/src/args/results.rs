@@ -105,18 +105,26 @@ address. Several folders or tables make one JSON array of objects with
 `folder`, `table` and `blocks`. CSV is of one table of one folder, or of
 `figures` of several folders, which has a column `folder` then.
 
-png and svg are plots, for the patterns that were measured, with a line for
-each transport:
+png and svg are plots. Each file begins with the figure that it shows, e.g.
+rtt_half or response; the payload or sub-experiment ends it:
+  ..._by_payload        how does it grow with size? (of one payload: ..._BYTES)
+  ..._percentiles_BYTES how long is the tail?
+  ..._rounds_BYTES      do rounds agree?
+  ..._time_NAME_BYTES   was it steady? (needs samples)
+  ..._by_rate_BYTES     what happens under load?
+  ..._ratio_BYTES       where do two folders, or both sides of `ab`, differ?
+  ..._cost_BYTES        what does speed cost in CPU time?
+  loss, verdicts        what was lost; folders against the first
+and for patterns channel, rpc and log, as AimRT publishes them:
   channel_latency_by_size...     average latency one way (service time) over payloads
   channel_latency_by_topics...   the same over numbers of topics
   rpc_latency_by_size...         average round trip (service time) over payloads
   rpc_latency_by_clients...      the same over numbers of clients
   rpc_qps_by_size...             calls per second in a closed loop over payloads
   log_latency_by_size            average time of a call of the logger over payloads (logarithmic)
-A plot needs two payloads, or two numbers of topics or clients. Of several
-rounds it shows medians, from six on with their intervals. Measuring commands
-draw the same into `plots` in their results folder where the table `aimrt` is
-printed.
+Of several rounds they show medians, from six on with their intervals.
+Measuring commands draw those of AimRT into `plots` in their results folder
+where the table `aimrt` is printed.
 
 Exit codes: 0 good, 64 wrong usage, 65 wrong data or nothing to plot, 66 no
 such folder, 73 cannot create.")]

@@ -191,7 +191,38 @@ fn calls_have_their_modes_apart_and_loggers_nanoseconds() {
 }
 
 #[test]
-fn one_payload_makes_no_plot() {
+fn one_payload_makes_columns_with_intervals() {
+    let mut manifest = fixture::manifest();
+    add(&mut manifest, "uds_1", "uds/stream", 1, &[(512, 30.0)]);
+    add(&mut manifest, "tcp_1", "tcp/nodelay", 1, &[(512, 50.0)]);
+    manifest.plan.rounds = 6;
+    let first = manifest.sub_experiments[0].clone();
+    for round in 2..=6 {
+        let mut result = first.clone();
+        result.round = round;
+        let trial = &mut result.cells[0].trials[0];
+        trial.put_statistic(
+            &Stream::all(),
+            Figure::Service,
+            Statistic::Mean,
+            30_000.0 + f64::from(round) * 1000.0,
+            None,
+        );
+        manifest.sub_experiments.push(result);
+    }
+    let made = kept(&manifest, "one_payload");
+    let [chart] = &made[..] else { panic!("{made:?}") };
+    assert_eq!(chart.name, "channel_latency_by_size_topics-1_rate-1000");
+    assert_eq!(chart.title, "Average latency at 512 bytes");
+    let X::Categories { names, .. } = &chart.x else { panic!("{chart:?}") };
+    assert_eq!(names, &["uds/stream", "tcp/nodelay"]);
+    assert_eq!(chart.stacks[0].values, [33.5, 50.0]);
+    assert_eq!(chart.stacks[0].intervals, [Some((30.0, 36.0)), None]);
+    assert!(chart.lines.is_empty());
+}
+
+#[test]
+fn one_value_makes_no_plot() {
     assert_eq!(names(&of(&fixture::manifest())), Vec::<&str>::new());
     assert_eq!(names(&of(&crate::channel::tests::measured("uds/stream", &[1000.0]))), Vec::<&str>::new());
 }

@@ -77,10 +77,17 @@ fn samples_of_a_results_folder_are_drawn_by_payload() {
             }
         }
     }
+    for chart in
+        ["by_payload", "percentiles_64", "percentiles_128", "rounds_64", "rounds_128", "time_uds_datagram_poll_64"]
+    {
+        wanted.push(format!("{output}/plots/rtt_half_{chart}.svg"));
+    }
     let mut lines: Vec<&str> = printed.lines().collect();
     lines.sort_unstable();
     wanted.sort_unstable();
     assert_eq!(lines, wanted);
+    let text = fs::read_to_string(format!("{output}/plots/rtt_half_time_uds_datagram_poll_64.svg")).unwrap();
+    assert!(text.contains("Was uds/datagram steady at 64?"), "{text}");
     let text = fs::read_to_string(&wanted[0]).unwrap();
     assert!(text.contains("<svg"), "{text}");
     // A row that is none is an error, named with its line.

@@ -174,7 +174,7 @@ fn plots_are_drawn_of_folders_and_after_a_run() {
     let (one, two) = (write(&place.path().join("a"), &channel()), write(&place.path().join("b"), &channel()));
     let done = tripmeter(&["export", "--format", "svg"], &[("", &one)]).with(0);
     let file = one.join("plots/channel_latency_by_size_topics-1_rate-1000.svg");
-    assert_eq!(done.stdout, format!("{}\n", file.display()));
+    assert!(done.stdout.starts_with(&format!("{}\n", file.display())), "{}", done.stdout);
     assert!(fs::read_to_string(&file).unwrap().contains("Average latency, one_way, service time [us]"));
     let paths = [two.display().to_string(), place.path().join("together").display().to_string()];
     let words = ["export", &one.display().to_string(), &paths[0], "--format", "svg", "--log", "-o", &paths[1]]
@@ -187,10 +187,10 @@ fn plots_are_drawn_of_folders_and_after_a_run() {
         .one_line(&["2 folders", "-o DIR"]);
     let log = write(&place.path().join("one"), &{
         let mut log = log();
-        log["sub_experiments"][0]["cells"].as_array_mut().unwrap().truncate(1);
-        log["sub_experiments"][0]["payloads"] = json!(1);
+        log["sub_experiments"][0]["cells"].as_array_mut().unwrap().truncate(0);
+        log["sub_experiments"][0]["payloads"] = json!(0);
         log
     });
-    tripmeter(&["export", "--format", "svg"], &[("--", &log)]).with(65).one_line(&["nothing to plot", "two payloads"]);
+    tripmeter(&["export", "--format", "svg"], &[("--", &log)]).with(65).one_line(&["nothing to plot", "no figures"]);
     tripmeter(&["export", "--format", "svg"], &[("--", place.path())]).with(66).one_line(&["no results folder"]);
 }
