@@ -39,14 +39,9 @@ pub fn blocks(sides: &[Side<'_>], panels: &[Panel<'_>], maps: &[Map]) -> Vec<Blo
 fn asked(sides: &[Side<'_>]) -> String {
     let of_one = |side: &Side<'_>| {
         let plan = &side.manifest.plan;
-<<<<<<< HEAD
-        let mut patterns: Vec<&str> = plan.sub_experiments.iter().map(|sub| sub.pattern.as_str()).collect();
-        patterns.dedup();
-=======
         let is_used = |pattern: &&Pattern| plan.sub_experiments.iter().any(|sub| sub.pattern == **pattern);
         let patterns: Vec<&str> = Pattern::ALL.iter().filter(is_used).map(|pattern| pattern.as_str()).collect();
         let patterns = if patterns.is_empty() { String::new() } else { format!(" ({})", listed(&patterns)) };
->>>>>>> charts
         let payloads: BTreeSet<u64> =
             plan.sub_experiments.iter().flat_map(|sub| sub.payloads.iter().copied()).collect();
         let ends = match (payloads.first(), payloads.last()) {
@@ -165,10 +160,6 @@ fn belief(sides: &[Side<'_>]) -> String {
     format!("{lead}: {}.", parts.join("; "))
 }
 
-<<<<<<< HEAD
-/// What the path proofs say, and whether any failed.
-fn proofs(sides: &[Side<'_>]) -> (String, bool) {
-=======
 /// What the path proofs say.
 struct Proofs {
     text: String,
@@ -178,7 +169,6 @@ struct Proofs {
 }
 
 fn proofs(sides: &[Side<'_>]) -> Proofs {
->>>>>>> charts
     let subs: Vec<(&Merged<'_>, Verdict)> =
         sides.iter().flat_map(|side| &side.subs).filter_map(|sub| Some((sub, sub.proof()?.1.verdict))).collect();
     let of = |verdict| subs.iter().filter(|one| one.1 == verdict).map(|one| one.0.planned.name.as_str()).collect();

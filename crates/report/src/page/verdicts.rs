@@ -228,11 +228,7 @@ fn chart(map: &Map) -> Chart {
         x: X::Categories { label: "Payload".to_owned(), names: payloads.into_iter().map(display_size).collect() },
         heat: Some(Heat { rows, cells }),
         notes: vec![
-<<<<<<< HEAD
-            "! worse, + better, = equivalent or within its limit, ? cannot be told; of each cell the gravest figure"
-=======
             "! worse, ≈ not different or within its limit, ? cannot be told, without a mark better; each cell has its gravest figure"
->>>>>>> charts
                 .to_owned(),
         ],
         ..Chart::default()
