@@ -142,7 +142,7 @@ lints() {
         cargo fmt --check --manifest-path "$manifest"
     done < <(grep -l '^\[workspace\]' transports/*/Cargo.toml transports/common/*/Cargo.toml bench/native/*/Cargo.toml tools/*/Cargo.toml)
     environment shellcheck scripts/shellcheck.txt
-    "$tools/shellcheck/bin/shellcheck" .ci/run scripts/*.sh
+    "$tools/shellcheck/bin/shellcheck" .ci/run scripts/*.sh tools/echarts/*.sh tests/browser/*.sh
     python3 scripts/circles.py
     python3 scripts/names.py
     # A file that was renamed would silently be left without mutants.
@@ -214,6 +214,9 @@ presets() {
         "${isolated[@]}" "$tripmeter" run "$name" -n 100 --raw samples,eprosima,parquet -o "$scratch/results/$name"
         "$python" tests/check_results.py "$scratch/results/$name"
     done
+    step reports in a browser
+    tools/echarts/build.sh --check
+    in_a_browser
     step benchmark against bare loops
     overhead
     step summaries against pandas
@@ -222,6 +225,14 @@ presets() {
     TRIPMETER=$tripmeter scripts/update-docs.sh --check
     step documentation site
     TRIPMETER=$tripmeter scripts/site.sh --require-all
+}
+
+# Pages that try every kind of chart, many rows and hostile names; and of real results.
+in_a_browser() {
+    local pages=$scratch/pages
+    cargo run --quiet --locked -p tripmeter-report --example pages -- "$pages"
+    "$tripmeter" report docs/results/quick docs/results/iceperf -o "$pages/compared.html"
+    tests/browser/run.sh "$pages"/*.html "$scratch"/results/*/report.html
 }
 
 # That the benchmark works, not how it comes out: one pair of short runs says nothing about its aims, so 1 is good too.

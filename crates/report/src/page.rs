@@ -11,7 +11,7 @@
 //! | `sides` | the ratio of quantiles of two sides |
 //! | `cost`, `loss` | CPU time per message, and what did not come |
 //! | `background` | the audit, what differs between results, plan and versions |
-//! | `curves` | which lines there are, how they look and how two of them compare |
+//! | `measured`, `curves`, `values` | results; which lines there are and how they look; values, and how two of them compare |
 //!
 //! The limit that copying memory sets is not drawn: no figure of a run is a rate of copying.
 
@@ -21,6 +21,7 @@ mod cost;
 mod curves;
 mod load;
 mod loss;
+mod measured;
 mod rounds;
 mod sides;
 mod size;
@@ -28,6 +29,7 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod time;
+mod values;
 mod verdicts;
 
 use crate::document::{Block, Document, Heading};
@@ -35,7 +37,8 @@ use crate::plots::Chart;
 use crate::plots::aimrt::NamedResults;
 use crate::plots::samples::SampleSeries;
 use crate::{all, screen};
-use curves::{Panel, Side, panels};
+use curves::{Panel, panels};
+use measured::Side;
 use tripmeter_analysis::check::ResultsCheck;
 use tripmeter_model::figure::Figure;
 
@@ -75,10 +78,10 @@ pub fn page(results: &[NamedResults<'_>]) -> Document {
 /// The report of results, with what a command has read beside them.
 pub fn page_of(input: &PageInput<'_>) -> Document {
     let sides: Vec<Side<'_>> = input.results.iter().map(Side::new).collect();
-    let panels = panels(&sides);
+    let (panels, maps) = (panels(&sides), verdicts::maps(&sides, input));
     let mut page = Document::default();
-    page.part("answer", "What was asked", answer::blocks(&sides, &panels, input));
-    page.part("verdicts", "Verdicts", verdicts::charts(&sides, input).into_iter().map(Block::Chart).collect());
+    page.part("answer", "What was asked", answer::blocks(&sides, &panels, &maps));
+    page.part("verdicts", "Verdicts", verdicts::charts(&maps).into_iter().map(Block::Chart).collect());
     page.part("results", "Results", results(input.results));
     let charts = |of: &dyn Fn(&Panel<'_>) -> Vec<Chart>| -> Vec<Block> {
         panels.iter().flat_map(of).map(Block::Chart).collect()

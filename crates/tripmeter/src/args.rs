@@ -37,7 +37,7 @@ use std::str::FromStr;
 /// Measure message paths: latency, throughput, loss and cost between programs
 #[derive(Parser)]
 #[command(name = "tripmeter", version, max_term_width = 80, arg_required_else_help = true)]
-#[command(help_template = "{about}\n\n{usage-heading} {usage}{after-help}\n\n{options}")]
+#[command(help_template = "{about}\n\n{usage-heading} {usage}{after-help}")]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -97,7 +97,7 @@ pub fn command() -> clap::Command {
     let group =
         |(title, names): &(&str, &[&str])| format!("\n{title}:\n{}", names.iter().filter_map(line).collect::<String>());
     let groups: String = GROUPS.iter().map(group).collect::<Vec<_>>().concat();
-    let next = "\nFirst: `tripmeter run`. Examples of a command: `tripmeter ping -h`";
+    let next = "\nFirst: `tripmeter run`. Examples of a command: `tripmeter ping -h`. Version: -V";
     command.after_help(groups + next)
 }
 

@@ -1,30 +1,30 @@
 //! What was asked, and the answer in three sentences.
 
-use super::PageInput;
-use super::curves::{Curve, Panel, Seen, Side, Value, listed};
-use super::verdicts;
+use super::curves::{Curve, Panel};
+use super::loss;
+use super::measured::Side;
+use super::values::{Seen, Value, listed};
+use super::verdicts::{self, Map};
 use crate::document::{Block, Note, Severity};
 use crate::merged::Merged;
 use crate::number::{counted, percent};
 use crate::screen;
 use crate::screen::notes::MISHAPS;
 use std::collections::BTreeSet;
-use tripmeter_analysis::derived;
 use tripmeter_model::Pattern;
 use tripmeter_model::audit::Level;
 use tripmeter_model::figure::Better;
 use tripmeter_model::manifest::{RunStatus, Verdict};
-use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::display_size;
 use tripmeter_stats::proportion::{self, Proportion};
 
 /// The question, the answer, and the notes on failures and losses.
-pub fn blocks(sides: &[Side<'_>], panels: &[Panel<'_>], input: &PageInput<'_>) -> Vec<Block> {
+pub fn blocks(sides: &[Side<'_>], panels: &[Panel<'_>], maps: &[Map]) -> Vec<Block> {
     let mut blocks = vec![Block::Text(asked(sides))];
     if panels.is_empty() {
         blocks.push(Block::Text("Nothing was measured.".to_owned()));
     }
-    blocks.extend(verdicts::sentence(sides, input).map(Block::Text));
+    blocks.extend(verdicts::sentence(maps).map(Block::Text));
     blocks.extend(panels.iter().filter_map(fastest).map(Block::Text));
     if !panels.is_empty() {
         blocks.push(Block::Text(belief(sides)));
@@ -135,11 +135,11 @@ fn belief(sides: &[Side<'_>]) -> String {
     let proofs = proofs(sides);
     let unfinished: usize = sides.iter().flat_map(|side| &side.subs).map(|sub| sub.unfinished().len()).sum();
     let is_whole = sides.iter().all(|side| side.manifest.status == RunStatus::Complete);
-    let disturbed = disturbances(sides);
+    let (disturbed, missed) = (disturbances(sides), missed(sides));
     let rounds = sides.iter().map(|side| side.manifest.plan.rounds).min().unwrap_or(0);
     let lead = match () {
-        () if proofs.1 || unfinished > 0 || !is_whole => "Not all of it can be believed",
-        () if disturbed.1 || rounds < 6 => "It can be believed with care",
+        () if proofs.has_failed || unfinished > 0 || !is_whole => "Not all of it can be believed",
+        () if proofs.are_hidden || missed.is_some() || disturbed.1 || rounds < 6 => "It can be believed with care",
         () => "It can be believed",
     };
     let ended = match unfinished {
@@ -153,7 +153,7 @@ fn belief(sides: &[Side<'_>]) -> String {
         few @ 2..=5 => format!("{few} rounds are too few for intervals over them"),
         many => format!("intervals are over {many} rounds"),
     };
-    let parts: Vec<String> = [Some(proofs.0), ended, Some(losses(sides)), Some(rounds), Some(disturbed.0)]
+    let parts: Vec<String> = [Some(proofs.text), ended, losses(sides), missed, Some(rounds), Some(disturbed.0)]
         .into_iter()
         .flatten()
         .filter(|part| !part.is_empty())
@@ -161,8 +161,15 @@ fn belief(sides: &[Side<'_>]) -> String {
     format!("{lead}: {}.", parts.join("; "))
 }
 
-/// What the path proofs say, and whether any failed.
-fn proofs(sides: &[Side<'_>]) -> (String, bool) {
+/// What the path proofs say.
+struct Proofs {
+    text: String,
+    has_failed: bool,
+    /// There is none, or the operating system shows too little for some.
+    are_hidden: bool,
+}
+
+fn proofs(sides: &[Side<'_>]) -> Proofs {
     let subs: Vec<(&Merged<'_>, Verdict)> =
         sides.iter().flat_map(|side| &side.subs).filter_map(|sub| Some((sub, sub.proof()?.1.verdict))).collect();
     let of = |verdict| subs.iter().filter(|one| one.1 == verdict).map(|one| one.0.planned.name.as_str()).collect();
@@ -172,35 +179,46 @@ fn proofs(sides: &[Side<'_>]) -> (String, bool) {
         (0, ..) => "no path was proven".to_owned(),
         (_, false, _) => format!("of {all}, {} FAILED ({})", failed.len(), listed(&failed)),
         (1, true, true) => "the path proof holds".to_owned(),
+        (2, true, true) => "both path proofs hold".to_owned(),
         (_, true, true) => format!("all {all} hold"),
         (_, true, false) => format!("of {all}, {} cannot be seen here ({})", hidden.len(), listed(&hidden)),
     };
-    (text, !failed.is_empty())
+    Proofs { text, has_failed: !failed.is_empty(), are_hidden: subs.is_empty() || !hidden.is_empty() }
 }
 
-/// What was lost.
-fn losses(sides: &[Side<'_>]) -> String {
-    let mut losing: Vec<(&str, Proportion)> = Vec::new();
-    for side in sides {
-        for row in side.metrics.all_rows() {
-            let streams = derived::streams(&side.metrics, row, tripmeter_model::figure::Figure::LossShare);
-            let stream = [Stream::all(), Stream::last()].into_iter().find(|one| streams.contains(&one));
-            let Some(stream) = stream else { continue };
-            let lost = proportion::sum(&derived::loss(&side.metrics, row, &stream));
-            if lost.events > 0 {
-                losing.push((side.metrics.sub(row), lost));
-            }
-        }
-    }
-    let worst = losing.iter().max_by(|a, b| a.1.share().total_cmp(&b.1.share()));
-    match worst {
-        None => "nothing was lost, late or damaged".to_owned(),
-        Some((name, lost)) => {
-            let names: BTreeSet<&str> = losing.iter().map(|one| one.0).collect();
-            let share = percent(lost.share());
-            format!("{} lost messages, most of them {name}: {share} %", counted(names.len(), "sub-experiment"))
-        }
-    }
+/// What was lost, if it was counted.
+fn losses(sides: &[Side<'_>]) -> Option<String> {
+    let of_side = |side: &'_ Side<'_>| {
+        let rows = side.metrics.all_rows().filter_map(|row| {
+            let lost = proportion::sum(&loss::of_row(&side.metrics, row)?);
+            Some((side.metrics.sub(row).to_owned(), lost))
+        });
+        rows.collect::<Vec<_>>()
+    };
+    let counted_rows: Vec<(String, Proportion)> = sides.iter().flat_map(of_side).collect();
+    let losing = || counted_rows.iter().filter(|one| one.1.events > 0);
+    let (name, lost) = match losing().max_by(|a, b| a.1.share().total_cmp(&b.1.share())) {
+        None if counted_rows.is_empty() => return None,
+        None => return Some("nothing was lost, late or damaged".to_owned()),
+        Some(most) => most,
+    };
+    let names: BTreeSet<&str> = losing().map(|one| one.0.as_str()).collect();
+    let share = percent(lost.share());
+    Some(match names.len() {
+        1 => format!("{name} lost {share} % of its messages"),
+        count => format!("{count} sub-experiments lost messages, most of them {name}: {share} %"),
+    })
+}
+
+/// Sub-experiments that missed a rate.
+fn missed(sides: &[Side<'_>]) -> Option<String> {
+    let of_side = |side: &'_ Side<'_>| {
+        let rows = side.metrics.all_rows().filter(|row| side.metrics.is_rate_missed(*row));
+        rows.map(|row| side.metrics.sub(row).to_owned()).collect::<Vec<_>>()
+    };
+    let names: BTreeSet<String> = sides.iter().flat_map(of_side).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    (!names.is_empty()).then(|| format!("a rate was missed by {}", listed(&names)))
 }
 
 /// What the audits say of the machine, and whether they are failures or none.

@@ -1,6 +1,7 @@
 //! CPU time of a message against the headline.
 
-use super::curves::{Curve, Panel, Value, listed};
+use super::curves::{Curve, Panel};
+use super::values::{Value, listed};
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, Look, Stroke, X, Y};
 use tripmeter_analysis::derived::cpu_per_message;

@@ -1,49 +1,22 @@
-//! The lines of all charts: which there are, how they look, their values, and how two of them compare.
+//! The lines of all charts: which there are, what they are called and how they look.
 
+use super::measured::Side;
+use super::values::{Value, compare, name, unit};
 use crate::FLOOR;
 use crate::document::Digits;
 use crate::labels::{self, LabelledLine};
 use crate::merged::Merged;
-use crate::plots::aimrt::NamedResults;
 use crate::plots::chart::{BLACK, Look, Marker, PALETTE, Stroke};
 use std::collections::BTreeSet;
-use tripmeter_analysis::{MetricTable, Rounds, Row, derived};
-use tripmeter_model::figure::{Better, Figure, Statistic, Unit};
-use tripmeter_model::manifest::{Manifest, Verdict};
-use tripmeter_model::metric::{Interval, Stream};
+use tripmeter_analysis::{MetricTable, Rounds, Row};
+use tripmeter_model::figure::{Better, Figure, Statistic};
+use tripmeter_model::manifest::Verdict;
+use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
-use tripmeter_stats::rounds::{ALPHA, figure_over_rounds};
-use tripmeter_stats::shift::Shift;
 
 /// The most lines in a chart: with more none can be followed.
 pub const MOST_LINES: usize = 12;
-
-/// The results of one experiment with its figures.
-pub struct Side<'a> {
-    /// Their name.
-    pub name: &'a str,
-    /// What was measured.
-    pub manifest: &'a Manifest,
-    /// Its sub-experiments.
-    pub subs: Vec<Merged<'a>>,
-    /// Its figures.
-    pub metrics: MetricTable,
-}
-
-impl<'a> Side<'a> {
-    /// All figures of results.
-    pub fn new(results: &NamedResults<'a>) -> Self {
-        let NamedResults { name, manifest } = *results;
-        Self { name, manifest, subs: Merged::of(manifest), metrics: MetricTable::of(manifest) }
-    }
-
-    /// Whether it has two sides that were measured in pairs.
-    pub fn is_of_pairs(&self) -> bool {
-        let names = self.subs.iter().map(|sub| sub.planned.name.as_str());
-        self.manifest.plan.source == "ab" && names.eq(["a", "b"])
-    }
-}
 
 /// Everything that has one headline figure.
 pub struct Panel<'a> {
@@ -72,69 +45,6 @@ pub struct Curve<'a> {
     pub look: Look,
     figure: Figure,
     stream: Stream,
-}
-
-/// A figure over rounds, or of the only one, with an interval if there are rounds or samples enough for one.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Value {
-    /// In the unit of the figure.
-    pub value: f64,
-    /// Both ends are finite.
-    pub interval: Option<Interval>,
-    /// Of so many rounds.
-    pub rounds: usize,
-}
-
-/// What is seen of a ratio.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// Its interval is beside 1.
-    Different,
-    /// Its interval has 1 inside.
-    NoDifference,
-    /// It has no interval.
-    Unknown,
-}
-
-impl Value {
-    /// Of values of rounds, with the interval within the only one.
-    pub fn over(values: &[f64], within: Option<Interval>) -> Option<Self> {
-        let over = figure_over_rounds(values)?;
-        let interval = if values.len() == 1 { within } else { over.interval };
-        let interval = interval.filter(|interval| interval.low.is_finite() && interval.high.is_finite());
-        Some(Self { value: over.median, interval, rounds: values.len() })
-    }
-
-    /// Of the rounds of a figure.
-    pub fn of(rounds: &Rounds<'_>) -> Option<Self> {
-        Self::over(rounds.values, rounds.within.first().copied().flatten())
-    }
-
-    /// Multiplied.
-    #[must_use]
-    pub fn scaled(self, factor: f64) -> Self {
-        let interval = self.interval.map(|Interval { low, high }| Interval { low: low * factor, high: high * factor });
-        Self { value: self.value * factor, interval, ..self }
-    }
-
-    /// Whether a ratio is another than 1.
-    pub fn seen(self) -> Seen {
-        match self.interval {
-            Some(Interval { low, high }) if low > 1.0 || high < 1.0 => Seen::Different,
-            Some(_) => Seen::NoDifference,
-            None => Seen::Unknown,
-        }
-    }
-
-    /// A ratio as `×7.9 (7.2 to 8.4)`, or that there is no interval.
-    pub fn as_ratio(self) -> String {
-        let digits = |value: f64| Digits::Significant(3).write(value);
-        match self.interval {
-            Some(Interval { low, high }) => format!("×{} ({} to {})", digits(self.value), digits(low), digits(high)),
-            None if self.rounds == 1 => format!("×{} (one round, no interval)", digits(self.value)),
-            None => format!("×{} ({} rounds, too few for an interval)", digits(self.value), self.rounds),
-        }
-    }
 }
 
 /// A line before it has a name: the index of its results, sub-experiment, load, and the stream of its figures.
@@ -385,43 +295,5 @@ impl Curve<'_> {
     pub fn over(&self, other: &Curve<'_>, payload_bytes: u64, statistic: Statistic) -> Option<Value> {
         let (ours, theirs) = (self.rounds(payload_bytes, statistic)?, other.rounds(payload_bytes, statistic)?);
         compare(&ours, &theirs, self.folder == other.folder)
-    }
-}
-
-/// How many times `theirs` is `ours`.
-pub fn compare(ours: &Rounds<'_>, theirs: &Rounds<'_>, are_paired: bool) -> Option<Value> {
-    if are_paired || (ours.values.len() == 1 && theirs.values.len() == 1) {
-        let each = derived::ratio(ours, theirs);
-        return Value::over(&each.values, each.within.first().copied().flatten());
-    }
-    let shift = Shift::ratio(theirs.values, ours.values).ok()?;
-    let rounds = ours.values.len().min(theirs.values.len());
-    Some(Value { value: shift.hodges_lehmann(), interval: shift.interval(ALPHA), rounds })
-}
-
-/// The name of a figure without its unit.
-pub fn name(figure: Figure) -> &'static str {
-    let id = figure.id();
-    ["_ns", "_hz"].iter().find_map(|unit| id.strip_suffix(unit)).unwrap_or(id)
-}
-
-/// What values are multiplied by, and the unit that they have then.
-pub fn unit(figure: Figure) -> (f64, &'static str) {
-    match figure.unit() {
-        Unit::Ns => (1e-3, "µs"),
-        Unit::Share => (100.0, "%"),
-        unit => (1.0, unit.as_str()),
-    }
-}
-
-/// `A`, `A and B`, `A, B and C`; of more than four the first three, and how many others there are.
-pub fn listed(names: &[&str]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => (*one).to_owned(),
-        [first, second, third, rest @ ..] if rest.len() > 1 => {
-            format!("{first}, {second}, {third} and {} others", rest.len())
-        }
-        [some @ .., last] => format!("{} and {last}", some.join(", ")),
     }
 }

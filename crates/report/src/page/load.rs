@@ -1,6 +1,7 @@
 //! Latency against the offered rate, with what was achieved.
 
-use super::curves::{Curve, Panel, Value, listed, look, unit};
+use super::curves::{Curve, Panel, look};
+use super::values::{Value, listed, unit};
 use crate::number::count;
 use crate::plots::chart::{Chart, Line, Look, Marker, Stroke, VERMILLION, X, Y};
 use std::collections::BTreeMap;

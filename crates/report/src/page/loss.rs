@@ -1,9 +1,9 @@
 //! What did not come, by sub-experiment.
 
-use super::curves::Side;
+use super::measured::Side;
 use crate::number::percent;
 use crate::plots::chart::{Chart, Stack, VERMILLION, X, Y};
-use tripmeter_analysis::derived;
+use tripmeter_analysis::{MetricTable, Row, derived};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::display_size;
@@ -53,10 +53,19 @@ pub fn charts(sides: &[Side<'_>]) -> Vec<Chart> {
     }]
 }
 
-fn lost<'a>(side: &'a Side<'_>, row: tripmeter_analysis::Row, is_named: bool) -> Option<Lost<'a>> {
-    let streams = derived::streams(&side.metrics, row, Figure::LossShare);
-    let stream = [Stream::all(), Stream::last()].into_iter().find(|one| streams.contains(&one))?;
-    let rounds = derived::loss(&side.metrics, row, &stream);
+/// Losses of a row with their intervals, of all messages; of several followers those of the one that lost most. `None` if
+/// they were not counted.
+pub fn of_row(metrics: &MetricTable, row: Row) -> Option<Vec<Proportion>> {
+    let streams = derived::streams(metrics, row, Figure::LossShare);
+    let all = streams.iter().filter(|stream| ***stream == Stream::all());
+    let counted: Vec<&&Stream> = if all.clone().next().is_some() { all.collect() } else { streams.iter().collect() };
+    let rounds = counted.into_iter().map(|stream| derived::loss(metrics, row, stream));
+    let rounds = rounds.filter(|rounds| proportion::sum(rounds).of > 0);
+    rounds.max_by(|a, b| proportion::sum(a).share().total_cmp(&proportion::sum(b).share()))
+}
+
+fn lost<'a>(side: &'a Side<'_>, row: Row, is_named: bool) -> Option<Lost<'a>> {
+    let rounds = of_row(&side.metrics, row)?;
     let sum: Proportion = proportion::sum(&rounds);
     let interval = proportion::interval(&rounds).filter(|one| one.low.is_finite() && one.high.is_finite());
     let sub = side.metrics.sub(row);

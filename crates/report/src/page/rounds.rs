@@ -1,6 +1,7 @@
 //! Medians of rounds in their order, as differences from the median over rounds.
 
-use super::curves::{Curve, Panel, listed};
+use super::curves::{Curve, Panel};
+use super::values::listed;
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, X, Y};
 use tripmeter_model::payload::display_size;

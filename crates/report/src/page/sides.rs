@@ -1,7 +1,8 @@
 //! The ratio of quantiles of two sides: where they differ.
 
-use super::curves::{Curve, Panel, Seen, Value, compare, listed};
+use super::curves::{Curve, Panel};
 use super::tail::quantiles;
+use super::values::{Seen, Value, compare, listed};
 use crate::plots::chart::{AxisValue, BLACK, Chart, Line, Mark, X, Y};
 use tripmeter_model::figure::Statistic;
 use tripmeter_model::payload::display_size;

@@ -1,7 +1,8 @@
 //! How the headline grows with the payload; of a single payload, columns.
 
 use super::answer::best;
-use super::curves::{Curve, Panel, Seen, Value, compare};
+use super::curves::{Curve, Panel};
+use super::values::{Seen, Value, compare};
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, Stack, X, Y};
 use tripmeter_model::figure::Better;

@@ -1,6 +1,7 @@
 //! Percentiles, the same distance for each nine.
 
-use super::curves::{Curve, Panel, Value};
+use super::curves::{Curve, Panel};
+use super::values::Value;
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, X, Y};
 use tripmeter_model::figure::Statistic;

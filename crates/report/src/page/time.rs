@@ -1,7 +1,8 @@
 //! Samples in their order, with the warm-up and the drift that the audit of the series found.
 
 use super::SampledTrial;
-use super::curves::{Curve, Panel, name};
+use super::curves::{Curve, Panel};
+use super::values::name;
 use crate::plots::chart::{AxisValue, BLACK, Band, Chart, Line, Look, Mark, Marker, VERMILLION, X, Y};
 use crate::plots::scale_count;
 use tripmeter_analysis::series::{drifts, has_modes, warm_up_changes};

@@ -1,11 +1,12 @@
 //! Verdicts as heat maps: results against the first, both sides of a pair, or limits.
 
 use super::PageInput;
-use super::curves::{Side, listed};
+use super::measured::Side;
+use super::values::listed;
 use crate::number::counted;
 use crate::plots::aimrt::NamedResults;
 use crate::plots::chart::{Chart, Heat, HeatCell, Level, X};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tripmeter_analysis::check::{CheckedLimit, ResultsCheck};
 use tripmeter_analysis::comparison::{ByRuns, ByThreshold, JudgedFigure, ThresholdOutcome};
 use tripmeter_analysis::{JudgedResults, Selection};
@@ -35,7 +36,7 @@ struct Judged {
 }
 
 /// The figures of one map.
-struct Map {
+pub struct Map {
     name: String,
     title: String,
     against: String,
@@ -43,24 +44,26 @@ struct Map {
     figures: Vec<Judged>,
 }
 
-/// A map for each of the other results, for both sides of pairs, and for limits.
-pub fn charts(sides: &[Side<'_>], input: &PageInput<'_>) -> Vec<Chart> {
-    maps(sides, input).iter().filter(|map| !map.figures.is_empty()).map(chart).collect()
+/// The charts of maps.
+pub fn charts(maps: &[Map]) -> Vec<Chart> {
+    maps.iter().map(chart).collect()
 }
 
 /// How many figures are worse and better.
-pub fn sentence(sides: &[Side<'_>], input: &PageInput<'_>) -> Option<String> {
-    let told: Vec<String> = maps(sides, input).iter().filter(|map| !map.figures.is_empty()).map(reading).collect();
+pub fn sentence(maps: &[Map]) -> Option<String> {
+    let told: Vec<String> = maps.iter().map(reading).collect();
     (!told.is_empty()).then(|| told.join(" "))
 }
 
-fn maps(sides: &[Side<'_>], input: &PageInput<'_>) -> Vec<Map> {
+/// A map for each of the other results, for both sides of pairs, and for limits, if it has a figure.
+pub fn maps(sides: &[Side<'_>], input: &PageInput<'_>) -> Vec<Map> {
     let mut maps = Vec::new();
     if let Some((first, others)) = input.results.split_first() {
         maps.extend((2..).zip(others).map(|(place, other)| against(first, other, place)));
     }
     maps.extend(sides.iter().filter(|side| side.is_of_pairs()).map(pairs));
     maps.extend(input.check.map(limits));
+    maps.retain(|map| !map.figures.is_empty());
     maps
 }
 
@@ -202,22 +205,21 @@ fn chart(map: &Map) -> Chart {
     let payloads: BTreeSet<u64> = map.figures.iter().map(|one| one.address.payload_bytes).collect();
     let payloads: Vec<u64> = payloads.into_iter().collect();
     let mut rows: Vec<String> = Vec::new();
-    for name in map.figures.iter().map(row_name) {
-        if !rows.contains(&name) {
+    let mut places: BTreeMap<(usize, u64), Vec<&Judged>> = BTreeMap::new();
+    for one in &map.figures {
+        let name = row_name(one);
+        let row = rows.iter().position(|known| *known == name).unwrap_or(rows.len());
+        if row == rows.len() {
             rows.push(name);
         }
+        places.entry((row, one.address.payload_bytes)).or_default().push(one);
     }
-    let mut cells = Vec::new();
-    for (row, name) in rows.iter().enumerate() {
-        for (column, payload) in payloads.iter().enumerate() {
-            let here: Vec<&Judged> = map
-                .figures
-                .iter()
-                .filter(|one| one.address.payload_bytes == *payload && row_name(one) == *name)
-                .collect();
-            cells.extend(cell(&here).map(|(level, text, detail)| HeatCell { column, row, level, text, detail }));
-        }
-    }
+    let cell = |((row, payload), here): ((usize, u64), Vec<&Judged>)| {
+        let (level, text, detail) = cell(&here)?;
+        let column = payloads.iter().position(|known| *known == payload)?;
+        Some(HeatCell { column, row, level, text, detail })
+    };
+    let cells = places.into_iter().filter_map(cell).collect();
     Chart {
         name: map.name.clone(),
         title: map.title.clone(),

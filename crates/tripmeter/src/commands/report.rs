@@ -4,7 +4,6 @@ use super::export::names;
 use super::show;
 use crate::args::ReportArgs;
 use crate::error::CliError;
-use crate::plotting::no_link;
 use crate::{output, sample_plots};
 use std::path::{Path, PathBuf};
 use tripmeter_model::exit;
@@ -27,9 +26,6 @@ pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
         }
     };
     let manifests = args.folders.iter().map(|folder| show::read(folder)).collect::<Result<Vec<_>, _>>()?;
-    if args.output.is_none() {
-        no_link(&file)?;
-    }
     let names = names(&args.folders);
     let results: Vec<_> =
         names.iter().zip(&manifests).map(|(name, manifest)| NamedResults { name, manifest }).collect();

@@ -22,6 +22,7 @@ mod one_way;
 mod proof;
 mod publishers;
 mod recording;
+mod report;
 mod ros2;
 mod selftest;
 mod strangers;

@@ -1,0 +1,32 @@
+//! Results with all their figures.
+
+use crate::merged::Merged;
+use crate::plots::aimrt::NamedResults;
+use tripmeter_analysis::MetricTable;
+use tripmeter_model::manifest::Manifest;
+
+/// The results of one experiment with its figures.
+pub struct Side<'a> {
+    /// Their name.
+    pub name: &'a str,
+    /// What was measured.
+    pub manifest: &'a Manifest,
+    /// Its sub-experiments.
+    pub subs: Vec<Merged<'a>>,
+    /// Its figures.
+    pub metrics: MetricTable,
+}
+
+impl<'a> Side<'a> {
+    /// All figures of results.
+    pub fn new(results: &NamedResults<'a>) -> Self {
+        let NamedResults { name, manifest } = *results;
+        Self { name, manifest, subs: Merged::of(manifest), metrics: MetricTable::of(manifest) }
+    }
+
+    /// Whether it has two sides that were measured in pairs.
+    pub fn is_of_pairs(&self) -> bool {
+        let names = self.subs.iter().map(|sub| sub.planned.name.as_str());
+        self.manifest.plan.source == "ab" && names.eq(["a", "b"])
+    }
+}

@@ -1,0 +1,109 @@
+//! Values with their intervals, how two compare, and how they are written.
+
+use crate::document::Digits;
+use tripmeter_analysis::{Rounds, derived};
+use tripmeter_model::figure::{Figure, Unit};
+use tripmeter_model::metric::Interval;
+use tripmeter_stats::rounds::{ALPHA, figure_over_rounds};
+use tripmeter_stats::shift::Shift;
+
+/// A figure over rounds, or of the only one, with an interval if there are rounds or samples enough for one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Value {
+    /// In the unit of the figure.
+    pub value: f64,
+    /// Both ends are finite.
+    pub interval: Option<Interval>,
+    /// Of so many rounds.
+    pub rounds: usize,
+}
+
+/// What is seen of a ratio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Its interval is beside 1.
+    Different,
+    /// Its interval has 1 inside.
+    NoDifference,
+    /// It has no interval.
+    Unknown,
+}
+
+impl Value {
+    /// Of values of rounds, with the interval within the only one.
+    pub fn over(values: &[f64], within: Option<Interval>) -> Option<Self> {
+        let over = figure_over_rounds(values)?;
+        let interval = if values.len() == 1 { within } else { over.interval };
+        let interval = interval.filter(|interval| interval.low.is_finite() && interval.high.is_finite());
+        Some(Self { value: over.median, interval, rounds: values.len() })
+    }
+
+    /// Of the rounds of a figure.
+    pub fn of(rounds: &Rounds<'_>) -> Option<Self> {
+        Self::over(rounds.values, rounds.within.first().copied().flatten())
+    }
+
+    /// Multiplied.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        let interval = self.interval.map(|Interval { low, high }| Interval { low: low * factor, high: high * factor });
+        Self { value: self.value * factor, interval, ..self }
+    }
+
+    /// Whether a ratio is another than 1.
+    pub fn seen(self) -> Seen {
+        match self.interval {
+            Some(Interval { low, high }) if low > 1.0 || high < 1.0 => Seen::Different,
+            Some(_) => Seen::NoDifference,
+            None => Seen::Unknown,
+        }
+    }
+
+    /// A ratio as `×7.9 (7.2 to 8.4)`, or that there is no interval.
+    pub fn as_ratio(self) -> String {
+        let digits = |value: f64| Digits::Significant(3).write(value);
+        match self.interval {
+            Some(Interval { low, high }) => format!("×{} ({} to {})", digits(self.value), digits(low), digits(high)),
+            None if self.rounds == 1 => format!("×{} (one round, no interval)", digits(self.value)),
+            None => format!("×{} ({} rounds, too few for an interval)", digits(self.value), self.rounds),
+        }
+    }
+}
+
+/// How many times `theirs` is `ours`.
+pub fn compare(ours: &Rounds<'_>, theirs: &Rounds<'_>, are_paired: bool) -> Option<Value> {
+    if are_paired || (ours.values.len() == 1 && theirs.values.len() == 1) {
+        let each = derived::ratio(ours, theirs);
+        return Value::over(&each.values, each.within.first().copied().flatten());
+    }
+    let shift = Shift::ratio(theirs.values, ours.values).ok()?;
+    let rounds = ours.values.len().min(theirs.values.len());
+    Some(Value { value: shift.hodges_lehmann(), interval: shift.interval(ALPHA), rounds })
+}
+
+/// The name of a figure without its unit.
+pub fn name(figure: Figure) -> &'static str {
+    let id = figure.id();
+    ["_ns", "_hz"].iter().find_map(|unit| id.strip_suffix(unit)).unwrap_or(id)
+}
+
+/// What values are multiplied by, and the unit that they have then.
+pub fn unit(figure: Figure) -> (f64, &'static str) {
+    match figure.unit() {
+        Unit::Ns => (1e-3, "µs"),
+        Unit::Share => (100.0, "%"),
+        unit => (1.0, unit.as_str()),
+    }
+}
+
+/// `A`, `A and B`, `A, B and C`; of more than four the first three, and how many others there are.
+pub fn listed(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first, second, third, rest @ ..] if rest.len() > 1 => {
+            format!("{first}, {second}, {third} and {} others", rest.len())
+        }
+        [some @ .., last] => format!("{} and {last}", some.join(", ")),
+    }
+}

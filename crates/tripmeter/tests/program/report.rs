@@ -1,0 +1,96 @@
+//! The page of a run, and `report`.
+
+use crate::common::{Finished, Tripmeter, alone, folder, repository};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use tempfile::TempDir;
+use tripmeter_model::exit;
+
+fn run(place: &Path, words: &str) -> Finished {
+    Tripmeter::new(words.split(' ')).at(place).run()
+}
+
+/// A page that a run wrote; it is whole, and asks for nothing.
+fn page(file: &Path) -> String {
+    let text = fs::read_to_string(file).unwrap();
+    assert!(text.starts_with("<!doctype html>") && text.ends_with("</html>\n"), "{}", file.display());
+    assert!(text.contains("default-src 'none'"), "{}", file.display());
+    let (scripts, allowed) = (text.matches("<script>").count(), text.matches("'sha256-").count());
+    assert!((1..=2).contains(&scripts) && scripts == allowed, "{}: {scripts} of {allowed}", file.display());
+    text
+}
+
+/// Results that are committed, in a folder of their own.
+fn kept(name: &str) -> TempDir {
+    let place = folder();
+    fs::create_dir(place.path().join(name)).unwrap();
+    for file in ["manifest.json", "trials.jsonl"] {
+        let from = repository().join("docs/results").join(name).join(file);
+        fs::copy(from, place.path().join(name).join(file)).unwrap();
+    }
+    place
+}
+
+#[test]
+fn a_run_ends_with_its_page_unless_it_is_not_wanted() {
+    let _alone = alone();
+    let place = folder();
+    let words = "ping shm uds/stream -n 100 --payloads 1k,4k --rounds 2 -o one";
+    let done = run(place.path(), words).with(exit::GOOD).says(&["report: /", "/one/report.html"]);
+    assert_eq!(done.stderr.lines().filter(|line| line.starts_with("report: ")).count(), 1, "{}", done.stderr);
+    let text = page(&place.path().join("one/report.html"));
+    assert!(text.contains("uds/stream") && text.contains("<figure class=\"chart\">"));
+    // A second time it is the same: nothing of it depends on when it is written.
+    let done = run(place.path(), "report one").with(exit::GOOD);
+    assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("one/report.html\n", ""));
+    assert_eq!(page(&place.path().join("one/report.html")), text);
+    let done = run(place.path(), "ping -q shm -n 100 --payloads 1k --no-report -o two").with(exit::GOOD);
+    assert!(!done.stderr.contains("report") && !place.path().join("two/report.html").exists(), "{}", done.stderr);
+    let done = run(place.path(), "ping -q shm -n 100 --payloads 1k -o three").with(exit::GOOD);
+    assert!(!done.stderr.contains("report") && place.path().join("three/report.html").exists(), "{}", done.stderr);
+    let judged = run(place.path(), "ab shm shm -n 100 --payloads 1k --rounds 6 -o four").with(exit::GOOD);
+    page(&place.path().join("four/report.html"));
+    judged.says(&["report: /", "/four/report.html"]);
+    // Commands that judge results and those that list them have nothing to say of it.
+    fs::copy(place.path().join("one/report.html"), place.path().join("report.html")).unwrap();
+    for words in ["history .", "compare one two", "eprosima process one"] {
+        let done = run(place.path(), words);
+        assert!(!done.stderr.contains("report.html"), "{words}: {}", done.stderr);
+    }
+}
+
+#[test]
+fn several_folders_need_a_file_and_links_are_replaced() {
+    let place = kept("quick");
+    fs::create_dir(place.path().join("copy")).unwrap();
+    for file in ["manifest.json", "trials.jsonl"] {
+        fs::copy(place.path().join("quick").join(file), place.path().join("copy").join(file)).unwrap();
+    }
+    run(place.path(), "report quick copy").with(exit::USAGE).one_line(&["2 folders", "-o FILE"]);
+    run(place.path(), "report missing").with(exit::NO_INPUT).one_line(&["missing"]);
+    run(place.path(), "report quick -o none/r.html").with(exit::CANNOT_CREATE).one_line(&["none/r.html"]);
+    let done = run(place.path(), "report quick copy -o both.html").with(exit::GOOD);
+    assert_eq!(done.stdout, "both.html\n");
+    let text = page(&place.path().join("both.html"));
+    assert!(text.contains("<title>quick · copy</title>"), "{}", &text[..1000]);
+    let private = place.path().join("private");
+    fs::write(&private, "private").unwrap();
+    symlink(&private, place.path().join("quick/report.html")).unwrap();
+    run(place.path(), "report quick").with(exit::GOOD);
+    page(&place.path().join("quick/report.html"));
+    assert_eq!(fs::read_to_string(&private).unwrap(), "private");
+    assert!(run(place.path(), "report quick -o /dev/stdout").with(exit::GOOD).stdout.contains("</html>"));
+}
+
+/// Every kind of results has a page that is small.
+#[test]
+fn all_results_of_the_documents_have_a_page() {
+    for name in ["quick", "iceperf", "ecal", "fastrtps", "aimrt-channel", "aimrt-rpc", "aimrt-log"] {
+        let place = kept(name);
+        run(place.path(), &format!("report {name}")).with(exit::GOOD);
+        let text = page(&place.path().join(name).join("report.html"));
+        assert!(text.len() < 3_000_000, "{name}: {} bytes", text.len());
+        assert!(text.contains("<h2") && text.contains("<caption"), "{name}");
+    }
+}
