@@ -3,7 +3,7 @@
 use super::{escaped, hint, table, words};
 use crate::document::{Cell, Column, Digits, Missing, Table};
 use crate::plots::Chart;
-use crate::plots::chart::{Heat, Level, Line, X};
+use crate::plots::chart::{Heat, HeatLevel, Line, X};
 use std::fmt::Write as _;
 use tripmeter_model::metric::Interval;
 use tripmeter_model::payload::display_size;
@@ -87,7 +87,7 @@ fn heat(heat: &Heat, labels: [&str; 2], columns: &[String]) -> String {
                 continue;
             };
             let class = match cell.level {
-                Level::Scale(at) => format!("class=\"Scale\" style=\"--at:{:.2}\"", at.clamp(0.0, 1.0)),
+                HeatLevel::Scale(at) => format!("class=\"Scale\" style=\"--at:{:.2}\"", at.clamp(0.0, 1.0)),
                 level => format!("class=\"{level:?}\""),
             };
             let _ = write!(html, "<td {class} title=\"{}\">{}</td>", hint(&cell.detail), words(&cell.text));
