@@ -67,8 +67,9 @@ fn heat(heat: &Heat, labels: [&str; 2], columns: &[String]) -> String {
     let [rows, above] = labels;
     let name = hint(&format!("{rows} by {above}"));
     let mut html = format!(
-        "<div class=\"scroll heat\" role=\"region\" aria-label=\"{name}\" tabindex=\"0\">\n<table>\n\
+        "<div class=\"{} heat\" role=\"region\" aria-label=\"{name}\" tabindex=\"0\">\n<table>\n\
          <caption class=\"hidden\">{name}</caption>\n<thead>\n<tr><th scope=\"col\">{}</th>",
+        table::scroll(heat.rows.len()),
         words(rows)
     );
     html.extend(columns.iter().map(|column| format!("<th scope=\"col\">{}</th>", words(column))));
