@@ -38,7 +38,7 @@ use crate::plots::aimrt::NamedResults;
 use crate::plots::samples::SampleSeries;
 use crate::{all, screen};
 use curves::{Panel, panels};
-use measured::Side;
+use measured::MeasuredSide;
 use tripmeter_analysis::check::ResultsCheck;
 use tripmeter_model::figure::Figure;
 
@@ -77,7 +77,7 @@ pub fn page(results: &[NamedResults<'_>]) -> Document {
 
 /// The report of results, with what a command has read beside them.
 pub fn page_of(input: &PageInput<'_>) -> Document {
-    let sides: Vec<Side<'_>> = input.results.iter().map(Side::new).collect();
+    let sides: Vec<MeasuredSide<'_>> = input.results.iter().map(MeasuredSide::new).collect();
     let (panels, maps) = (panels(&sides), verdicts::maps(&sides, input));
     let mut page = Document::default();
     page.part("answer", "What was asked", answer::blocks(&sides, &panels, &maps));

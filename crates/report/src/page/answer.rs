@@ -2,7 +2,7 @@
 
 use super::curves::{Curve, Panel};
 use super::loss;
-use super::measured::Side;
+use super::measured::MeasuredSide;
 use super::values::{Seen, Value, listed};
 use super::verdicts::{self, Map};
 use crate::document::{Block, Note, Severity};
@@ -18,7 +18,7 @@ use tripmeter_model::payload::display_size;
 use tripmeter_stats::proportion::{self, Proportion};
 
 /// The question, the answer, and the notes on failures and losses.
-pub fn blocks(sides: &[Side<'_>], panels: &[Panel<'_>], maps: &[Map]) -> Vec<Block> {
+pub fn blocks(sides: &[MeasuredSide<'_>], panels: &[Panel<'_>], maps: &[Map]) -> Vec<Block> {
     let mut blocks = vec![Block::Text(asked(sides))];
     if panels.is_empty() {
         blocks.push(Block::Text("Nothing was measured.".to_owned()));
@@ -36,8 +36,8 @@ pub fn blocks(sides: &[Side<'_>], panels: &[Panel<'_>], maps: &[Map]) -> Vec<Blo
 }
 
 /// What was measured.
-fn asked(sides: &[Side<'_>]) -> String {
-    let of_one = |side: &Side<'_>| {
+fn asked(sides: &[MeasuredSide<'_>]) -> String {
+    let of_one = |side: &MeasuredSide<'_>| {
         let plan = &side.manifest.plan;
         let is_used = |pattern: &&Pattern| plan.sub_experiments.iter().any(|sub| sub.pattern == **pattern);
         let patterns: Vec<&str> = Pattern::ALL.iter().filter(is_used).map(|pattern| pattern.as_str()).collect();
@@ -130,7 +130,7 @@ fn worst(panel: &Panel<'_>, payload: u64) -> Option<String> {
 }
 
 /// Whether it can be believed.
-fn belief(sides: &[Side<'_>]) -> String {
+fn belief(sides: &[MeasuredSide<'_>]) -> String {
     let proofs = proofs(sides);
     let unfinished: usize = sides.iter().flat_map(|side| &side.subs).map(|sub| sub.unfinished().len()).sum();
     let is_whole = sides.iter().all(|side| side.manifest.status == RunStatus::Complete);
@@ -168,7 +168,7 @@ struct Proofs {
     are_hidden: bool,
 }
 
-fn proofs(sides: &[Side<'_>]) -> Proofs {
+fn proofs(sides: &[MeasuredSide<'_>]) -> Proofs {
     let subs: Vec<(&Merged<'_>, Verdict)> =
         sides.iter().flat_map(|side| &side.subs).filter_map(|sub| Some((sub, sub.proof()?.1.verdict))).collect();
     let of = |verdict| subs.iter().filter(|one| one.1 == verdict).map(|one| one.0.planned.name.as_str()).collect();
@@ -186,8 +186,8 @@ fn proofs(sides: &[Side<'_>]) -> Proofs {
 }
 
 /// What was lost, if it was counted.
-fn losses(sides: &[Side<'_>]) -> Option<String> {
-    let of_side = |side: &'_ Side<'_>| {
+fn losses(sides: &[MeasuredSide<'_>]) -> Option<String> {
+    let of_side = |side: &'_ MeasuredSide<'_>| {
         let rows = side.metrics.all_rows().filter_map(|row| {
             let lost = proportion::sum(&loss::of_row(&side.metrics, row)?);
             Some((side.metrics.sub(row).to_owned(), lost))
@@ -210,8 +210,8 @@ fn losses(sides: &[Side<'_>]) -> Option<String> {
 }
 
 /// Sub-experiments that missed a rate.
-fn missed(sides: &[Side<'_>]) -> Option<String> {
-    let of_side = |side: &'_ Side<'_>| {
+fn missed(sides: &[MeasuredSide<'_>]) -> Option<String> {
+    let of_side = |side: &'_ MeasuredSide<'_>| {
         let rows = side.metrics.all_rows().filter(|row| side.metrics.is_rate_missed(*row));
         rows.map(|row| side.metrics.sub(row).to_owned()).collect::<Vec<_>>()
     };
@@ -221,8 +221,8 @@ fn missed(sides: &[Side<'_>]) -> Option<String> {
 }
 
 /// What the audits say of the machine, and whether they are failures or none.
-fn disturbances(sides: &[Side<'_>]) -> (String, bool) {
-    let audits = |side: &Side<'_>| {
+fn disturbances(sides: &[MeasuredSide<'_>]) -> (String, bool) {
+    let audits = |side: &MeasuredSide<'_>| {
         let environment = &side.manifest.environment;
         [environment.audit_before.clone(), environment.audit_after.clone()].into_iter().flatten().collect::<Vec<_>>()
     };
@@ -246,7 +246,7 @@ fn disturbances(sides: &[Side<'_>]) -> (String, bool) {
 }
 
 /// Failures, failed proofs and losses.
-fn notes(side: &Side<'_>, is_named: bool) -> Vec<Note> {
+fn notes(side: &MeasuredSide<'_>, is_named: bool) -> Vec<Note> {
     let blocks = screen::screen(side.manifest, false).blocks;
     let notes = blocks.into_iter().filter_map(|block| if let Block::Notes(notes) = block { Some(notes) } else { None });
     let grave = notes.flatten().filter(|note| note.severity == Severity::Error || MISHAPS.contains(&note.kind));

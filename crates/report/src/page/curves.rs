@@ -1,6 +1,6 @@
 //! The lines of all charts: which there are, what they are called and how they look.
 
-use super::measured::Side;
+use super::measured::MeasuredSide;
 use super::values::{Value, compare, name, unit};
 use crate::FLOOR;
 use crate::document::Digits;
@@ -32,7 +32,7 @@ pub struct Panel<'a> {
 #[derive(Clone)]
 pub struct Curve<'a> {
     /// Its results.
-    pub side: &'a Side<'a>,
+    pub side: &'a MeasuredSide<'a>,
     /// Their index.
     pub folder: usize,
     /// The index of the sub-experiment.
@@ -48,11 +48,11 @@ pub struct Curve<'a> {
 }
 
 /// A line before it has a name: the index of its results, sub-experiment, load, and the stream of its figures.
-type Found = (usize, u32, u32, Stream);
+type LineAddress = (usize, u32, u32, Stream);
 
 /// All panels, in the order of the headlines.
-pub fn panels<'a>(sides: &'a [Side<'a>]) -> Vec<Panel<'a>> {
-    let mut found: Vec<(Figure, Vec<Found>, BTreeSet<u64>)> = Vec::new();
+pub fn panels<'a>(sides: &'a [MeasuredSide<'a>]) -> Vec<Panel<'a>> {
+    let mut found: Vec<(Figure, Vec<LineAddress>, BTreeSet<u64>)> = Vec::new();
     for (folder, side) in sides.iter().enumerate() {
         for row in side.metrics.all_rows() {
             for (figure, stream) in headlines(&side.metrics, row) {
@@ -91,8 +91,8 @@ fn headlines(metrics: &MetricTable, row: Row) -> Vec<(Figure, Stream)> {
     first.into_iter().chain(all.take(usize::from(is_rate))).collect()
 }
 
-fn curves<'a>(sides: &'a [Side<'a>], figure: Figure, lines: &[Found]) -> Vec<Curve<'a>> {
-    let labelled = |(folder, sub, load, _): &Found| {
+fn curves<'a>(sides: &'a [MeasuredSide<'a>], figure: Figure, lines: &[LineAddress]) -> Vec<Curve<'a>> {
+    let labelled = |(folder, sub, load, _): &LineAddress| {
         let side = &sides[*folder];
         LabelledLine {
             sub: &side.subs[*sub as usize],
@@ -100,7 +100,7 @@ fn curves<'a>(sides: &'a [Side<'a>], figure: Figure, lines: &[Found]) -> Vec<Cur
         }
     };
     let all: Vec<LabelledLine<'_>> = lines.iter().map(labelled).collect();
-    let curve = |(place, line): (usize, &Found)| {
+    let curve = |(place, line): (usize, &LineAddress)| {
         let (folder, sub, load, stream) = line.clone();
         let side = &sides[folder];
         // Names tell sub-experiments of one folder apart, not those of two.

@@ -1,6 +1,6 @@
 //! What did not come, by sub-experiment.
 
-use super::measured::Side;
+use super::measured::MeasuredSide;
 use crate::number::percent;
 use crate::plots::chart::{Chart, Stack, VERMILLION, X, Y};
 use tripmeter_analysis::{MetricTable, Row, derived};
@@ -19,7 +19,7 @@ struct Lost<'a> {
 }
 
 /// One chart, if anything was lost: of each sub-experiment that lost something, where it lost most.
-pub fn charts(sides: &[Side<'_>]) -> Vec<Chart> {
+pub fn charts(sides: &[MeasuredSide<'_>]) -> Vec<Chart> {
     let mut found: Vec<Lost<'_>> = Vec::new();
     for side in sides {
         for row in side.metrics.all_rows() {
@@ -64,7 +64,7 @@ pub fn of_row(metrics: &MetricTable, row: Row) -> Option<Vec<Proportion>> {
     rounds.max_by(|a, b| proportion::sum(a).share().total_cmp(&proportion::sum(b).share()))
 }
 
-fn lost<'a>(side: &'a Side<'_>, row: Row, is_named: bool) -> Option<Lost<'a>> {
+fn lost<'a>(side: &'a MeasuredSide<'_>, row: Row, is_named: bool) -> Option<Lost<'a>> {
     let rounds = of_row(&side.metrics, row)?;
     let sum: Proportion = proportion::sum(&rounds);
     let interval = proportion::interval(&rounds).filter(|one| one.low.is_finite() && one.high.is_finite());

@@ -6,7 +6,7 @@ use tripmeter_analysis::MetricTable;
 use tripmeter_model::manifest::Manifest;
 
 /// The results of one experiment with its figures.
-pub struct Side<'a> {
+pub struct MeasuredSide<'a> {
     /// Their name.
     pub name: &'a str,
     /// What was measured.
@@ -17,7 +17,7 @@ pub struct Side<'a> {
     pub metrics: MetricTable,
 }
 
-impl<'a> Side<'a> {
+impl<'a> MeasuredSide<'a> {
     /// All figures of results.
     pub fn new(results: &NamedResults<'a>) -> Self {
         let NamedResults { name, manifest } = *results;

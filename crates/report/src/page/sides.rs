@@ -10,7 +10,7 @@ use tripmeter_model::payload::display_size;
 const MOST_CHARTS: usize = 2;
 
 /// A reference and what is compared with it.
-type Pair<'a> = (&'a Curve<'a>, &'a Curve<'a>);
+type CurvePair<'a> = (&'a Curve<'a>, &'a Curve<'a>);
 
 /// A chart for the first payload and the last of two results, or of both sides of a run in pairs.
 pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
@@ -22,7 +22,7 @@ pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
 }
 
 /// What is compared: sub-experiments of one name and load, or `b` with `a`.
-fn pairs<'a>(panel: &'a Panel<'a>) -> Vec<Pair<'a>> {
+fn pairs<'a>(panel: &'a Panel<'a>) -> Vec<CurvePair<'a>> {
     let in_folder = |folder: usize| panel.curves.iter().filter(move |curve| curve.folder == folder);
     let name = |curve: &Curve<'_>| curve.merged().planned.name.clone();
     match panel.curves.iter().map(|curve| curve.folder).max() {
@@ -41,12 +41,12 @@ fn pairs<'a>(panel: &'a Panel<'a>) -> Vec<Pair<'a>> {
     }
 }
 
-fn ratio(pair: Pair<'_>, payload: u64, statistic: Statistic) -> Option<Value> {
+fn ratio(pair: CurvePair<'_>, payload: u64, statistic: Statistic) -> Option<Value> {
     let (reference, result) = (pair.0.rounds(payload, statistic)?, pair.1.rounds(payload, statistic)?);
     compare(&result, &reference, pair.0.folder == pair.1.folder)
 }
 
-fn chart(panel: &Panel<'_>, pairs: &[Pair<'_>], payload: u64) -> Option<Chart> {
+fn chart(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> Option<Chart> {
     const STATISTICS: [(Statistic, f64); 5] = [
         (Statistic::P50, 2.0),
         (Statistic::P90, 10.0),
@@ -54,7 +54,7 @@ fn chart(panel: &Panel<'_>, pairs: &[Pair<'_>], payload: u64) -> Option<Chart> {
         (Statistic::P999, 1000.0),
         (Statistic::P9999, 10_000.0),
     ];
-    let line = |pair: &Pair<'_>| {
+    let line = |pair: &CurvePair<'_>| {
         let known = quantiles(panel, pair.0, payload);
         let shown = STATISTICS.iter().filter(|(_, x)| known.iter().any(|one| one.0 == *x));
         let values: Vec<(f64, Value)> = shown.filter_map(|(of, x)| Some((*x, ratio(*pair, payload, *of)?))).collect();
@@ -85,7 +85,7 @@ fn chart(panel: &Panel<'_>, pairs: &[Pair<'_>], payload: u64) -> Option<Chart> {
 }
 
 /// In how many a difference of the median or of p99 is seen.
-fn reading(pairs: &[Pair<'_>], payload: u64) -> String {
+fn reading(pairs: &[CurvePair<'_>], payload: u64) -> String {
     let of = |statistic: Statistic| -> Vec<(&str, Value)> {
         pairs.iter().filter_map(|pair| Some((pair.1.label.as_str(), ratio(*pair, payload, statistic)?))).collect()
     };

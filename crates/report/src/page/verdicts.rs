@@ -1,7 +1,7 @@
 //! Verdicts as heat maps: results against the first, both sides of a pair, or limits.
 
 use super::PageInput;
-use super::measured::Side;
+use super::measured::MeasuredSide;
 use super::values::listed;
 use crate::number::counted;
 use crate::plots::aimrt::NamedResults;
@@ -26,7 +26,7 @@ const POWER: f64 = 0.95;
 
 /// One figure that is judged.
 #[derive(Clone, Debug)]
-struct Judged {
+struct MapFigure {
     address: FigureAddress,
     level: Level,
     /// How much more it is, as a share.
@@ -41,7 +41,7 @@ pub struct Map {
     title: String,
     against: String,
     method: String,
-    figures: Vec<Judged>,
+    figures: Vec<MapFigure>,
 }
 
 /// The charts of maps.
@@ -56,7 +56,7 @@ pub fn sentence(maps: &[Map]) -> Option<String> {
 }
 
 /// A map for each of the other results, for both sides of pairs, and for limits, if it has a figure.
-pub fn maps(sides: &[Side<'_>], input: &PageInput<'_>) -> Vec<Map> {
+pub fn maps(sides: &[MeasuredSide<'_>], input: &PageInput<'_>) -> Vec<Map> {
     let mut maps = Vec::new();
     if let Some((first, others)) = input.results.split_first() {
         maps.extend((2..).zip(others).map(|(place, other)| against(first, other, place)));
@@ -101,7 +101,7 @@ fn by_test() -> String {
     )
 }
 
-fn by_rounds(one: &JudgedFigure) -> Judged {
+fn by_rounds(one: &JudgedFigure) -> MapFigure {
     let judged = &one.comparison.judged;
     let level = match judged.verdict {
         ChangeVerdict::Regressed => Level::Bad,
@@ -117,10 +117,10 @@ fn by_rounds(one: &JudgedFigure) -> Judged {
         interval.unwrap_or_default(),
         judged.verdict.name()
     );
-    Judged { address: one.address.clone(), level, change: Some(judged.ratio - 1.0), detail }
+    MapFigure { address: one.address.clone(), level, change: Some(judged.ratio - 1.0), detail }
 }
 
-fn by_threshold(made: &ByThreshold) -> Vec<Judged> {
+fn by_threshold(made: &ByThreshold) -> Vec<MapFigure> {
     let figures = made.both.iter().flat_map(|sub| sub.compared.iter().map(move |one| (sub, one)));
     let judged = |(sub, one): (
         &tripmeter_analysis::comparison::ComparedSub,
@@ -137,13 +137,13 @@ fn by_threshold(made: &ByThreshold) -> Vec<Judged> {
         let change_text = change.map_or("not comparable".to_owned(), |change| format!("{:+.1} %", change * 100.0));
         let why = sub.distrust.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
         let detail = format!("{}: {change_text}, {}{why}", one.address.name(), one.outcome.name());
-        Some(Judged { address: one.address.clone(), level, change, detail })
+        Some(MapFigure { address: one.address.clone(), level, change, detail })
     };
     figures.filter_map(judged).collect()
 }
 
-/// Side `b` against side `a`, round by round.
-fn pairs(side: &Side<'_>) -> Map {
+/// MeasuredSide `b` against side `a`, round by round.
+fn pairs(side: &MeasuredSide<'_>) -> Map {
     let whole = JudgedResults { manifest: side.manifest.clone(), allows_damage: false }.whole();
     let all = Selection::default().select(&whole);
     let of_side = |name: &'static str| all.iter().filter(move |one| one.address.sub_experiment == name);
@@ -180,7 +180,12 @@ fn limits(check: &ResultsCheck) -> Map {
         let value = row.value.map_or("not measured".to_owned(), |value| format!("{value}"));
         let why = distrust.map(|why| format!("; {why}")).unwrap_or_default();
         let detail = format!("{}: {value}, limit {}{why}", row.limit.address.name(), row.limit.limit);
-        Judged { address: row.limit.address.clone(), level, change: beyond.filter(|share| share.is_finite()), detail }
+        MapFigure {
+            address: row.limit.address.clone(),
+            level,
+            change: beyond.filter(|share| share.is_finite()),
+            detail,
+        }
     };
     Map {
         name: "verdicts_limits".to_owned(),
@@ -205,7 +210,7 @@ fn chart(map: &Map) -> Chart {
     let payloads: BTreeSet<u64> = map.figures.iter().map(|one| one.address.payload_bytes).collect();
     let payloads: Vec<u64> = payloads.into_iter().collect();
     let mut rows: Vec<String> = Vec::new();
-    let mut places: BTreeMap<(usize, u64), Vec<&Judged>> = BTreeMap::new();
+    let mut places: BTreeMap<(usize, u64), Vec<&MapFigure>> = BTreeMap::new();
     for one in &map.figures {
         let name = row_name(one);
         let row = rows.iter().position(|known| *known == name).unwrap_or(rows.len());
@@ -214,7 +219,7 @@ fn chart(map: &Map) -> Chart {
         }
         places.entry((row, one.address.payload_bytes)).or_default().push(one);
     }
-    let cell = |((row, payload), here): ((usize, u64), Vec<&Judged>)| {
+    let cell = |((row, payload), here): ((usize, u64), Vec<&MapFigure>)| {
         let (level, text, detail) = cell(&here)?;
         let column = payloads.iter().position(|known| *known == payload)?;
         Some(HeatCell { column, row, level, text, detail })
@@ -235,7 +240,7 @@ fn chart(map: &Map) -> Chart {
     }
 }
 
-fn row_name(one: &Judged) -> String {
+fn row_name(one: &MapFigure) -> String {
     let load = one.address.load;
     match load.hz() {
         Some(_) => format!("{}, {}", one.address.sub_experiment, crate::labels::load_text(load)),
@@ -244,9 +249,9 @@ fn row_name(one: &Judged) -> String {
 }
 
 /// The gravest of the figures of a cell: what is worse first, then what its first figure says.
-fn cell(figures: &[&Judged]) -> Option<(Level, String, String)> {
-    let worst = |one: &&&Judged| one.level == Level::Bad;
-    let change = |one: &Judged| one.change.map_or(f64::NEG_INFINITY, f64::abs);
+fn cell(figures: &[&MapFigure]) -> Option<(Level, String, String)> {
+    let worst = |one: &&&MapFigure| one.level == Level::Bad;
+    let change = |one: &MapFigure| one.change.map_or(f64::NEG_INFINITY, f64::abs);
     let bad = figures.iter().filter(worst).max_by(|a, b| change(a).total_cmp(&change(b)));
     let shown = bad.or_else(|| figures.iter().min_by_key(|one| badness(one.level)))?;
     let percent = shown.change.map_or("-".to_owned(), |change| format!("{:+.0} %", change * 100.0));

@@ -24,7 +24,7 @@ pub fn shapes(chart: &Chart, frame: &Frame, shapes: &mut Vec<Shape>) {
             // Whatever is more than nothing is seen.
             let top = top.min(below - 1.0);
             let color = color(chart, index);
-            fill([(x - half, top), (x + half, below)], color, pattern(chart, index), shapes);
+            fill([(x - half, top), (x + half, below)], color, hatch(chart, index), shapes);
             below = top;
         }
         for (low, high) in chart.stacks.iter().filter_map(|part| *part.intervals.get(category)?) {
@@ -59,37 +59,37 @@ pub fn color(chart: &Chart, part: usize) -> Color {
 
 /// What tells parts apart without colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pattern {
+pub enum Hatch {
     Plain,
     Rising,
     Falling,
     Level,
 }
 
-/// The pattern of a part: of a single one none.
-pub fn pattern(chart: &Chart, part: usize) -> Pattern {
-    const PATTERNS: [Pattern; 4] = [Pattern::Plain, Pattern::Rising, Pattern::Falling, Pattern::Level];
-    if chart.stacks.len() > 1 { PATTERNS[part % PATTERNS.len()] } else { Pattern::Plain }
+/// The hatch of a part: of a single one none.
+pub fn hatch(chart: &Chart, part: usize) -> Hatch {
+    const HATCHES: [Hatch; 4] = [Hatch::Plain, Hatch::Rising, Hatch::Falling, Hatch::Level];
+    if chart.stacks.len() > 1 { HATCHES[part % HATCHES.len()] } else { Hatch::Plain }
 }
 
-/// A box from its upper left to its lower right corner, in a colour and a pattern of white lines.
-pub fn fill([from, to]: [Point; 2], color: Color, pattern: Pattern, shapes: &mut Vec<Shape>) {
+/// A box from its upper left to its lower right corner, in a colour and a hatch of white lines.
+pub fn fill([from, to]: [Point; 2], color: Color, hatch: Hatch, shapes: &mut Vec<Shape>) {
     const DISTANCE: f64 = 7.0;
     shapes.push(Shape::Box { from, to, color });
     let ((left, top), (right, bottom)) = (from, to);
     let mut line = |points: Vec<Point>| shapes.push(Shape::Path { points, color: WHITE, width: 1.0 });
     let (wide, high) = (right - left, bottom - top);
-    if pattern == Pattern::Level {
+    if hatch == Hatch::Level {
         let lines = (1..).map(|index| bottom - DISTANCE * 0.7 * f64::from(index)).take_while(|y| *y > top + 1.0);
         lines.for_each(|y| line(vec![(left, y), (right, y)]));
-    } else if pattern != Pattern::Plain {
+    } else if hatch != Hatch::Plain {
         // Each line enters at the left or at the bottom, and leaves at the top or at the right.
         let starts = (1..).map(|index| DISTANCE * f64::from(index)).take_while(|start| *start < wide + high);
         for start in starts {
             let enters = ((start - high).max(0.0), start.min(high));
             let leaves = (start.min(wide), (start - wide).max(0.0));
-            let at = |(x, y): Point| match pattern {
-                Pattern::Rising => (left + x, top + y),
+            let at = |(x, y): Point| match hatch {
+                Hatch::Rising => (left + x, top + y),
                 _ => (right - x, top + y),
             };
             line(vec![at(enters), at(leaves)]);

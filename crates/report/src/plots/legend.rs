@@ -1,7 +1,7 @@
 //! The legend: names beside the chart, each with what it looks like there.
 
 use super::chart::{AxisValue, BLUE, Chart, Color, Marker, PALETTE, Stroke};
-use super::columns::{self, Pattern};
+use super::columns::{self, Hatch};
 use super::render::{Align, Point, Shape};
 use super::text;
 
@@ -50,7 +50,7 @@ pub fn styles(chart: &Chart) -> Vec<Style> {
 /// What an entry looks like.
 enum LegendKey {
     Line(Style),
-    Part(Color, Pattern),
+    Part(Color, Hatch),
     Band,
     Mark(Color, bool),
     /// Entries that there is no room for.
@@ -104,8 +104,8 @@ impl Legend {
                     stroke(&[from, to], style.stroke, style.color, style.width, shapes);
                     marker(style, (left + SAMPLE / 2.0, middle), shapes);
                 }
-                LegendKey::Part(color, pattern) => {
-                    columns::fill([(left, middle - 6.0), (left + SAMPLE, middle + 6.0)], *color, *pattern, shapes);
+                LegendKey::Part(color, hatch) => {
+                    columns::fill([(left, middle - 6.0), (left + SAMPLE, middle + 6.0)], *color, *hatch, shapes);
                 }
                 LegendKey::Band => shapes.push(Shape::Box {
                     from: (left, middle - 6.0),
@@ -133,9 +133,10 @@ impl Legend {
 
 /// What has a name. A single line or part needs none: the title says what it is.
 fn entries(chart: &Chart, styles: &[Style], limit: f64) -> Vec<(LegendKey, String)> {
-    let parts = chart.stacks.iter().enumerate().map(|(index, part)| {
-        (LegendKey::Part(columns::color(chart, index), columns::pattern(chart, index)), &part.name)
-    });
+    let parts =
+        chart.stacks.iter().enumerate().map(|(index, part)| {
+            (LegendKey::Part(columns::color(chart, index), columns::hatch(chart, index)), &part.name)
+        });
     let bands = chart.bands.iter().map(|band| (LegendKey::Band, &band.name));
     let lines = chart.lines.iter().zip(styles).map(|(line, style)| (LegendKey::Line(*style), &line.name));
     let marks =
