@@ -9,7 +9,7 @@ use tripmeter_report::document::{
 };
 use tripmeter_report::plots::Chart;
 use tripmeter_report::plots::chart::{
-    AxisValue, BLACK, Band, Bar, Heat, HeatCell, Level, Line, Look, Mark, Marker, Stack, Stroke, VERMILLION, X, Y,
+    AxisValue, BLACK, Band, Bar, Heat, HeatCell, HeatLevel, Line, Look, Mark, Marker, Stack, Stroke, VERMILLION, X, Y,
 };
 use tripmeter_report::render::html;
 
@@ -241,14 +241,14 @@ fn cost(names: &[String]) -> Chart {
 }
 
 fn heat(names: &[String], payloads: &[String]) -> Chart {
-    let levels = [Level::Good, Level::Even, Level::Unclear, Level::Bad];
+    let levels = [HeatLevel::Good, HeatLevel::Even, HeatLevel::Unclear, HeatLevel::Bad];
     let cells = (0..names.len()).flat_map(|row| (0..payloads.len()).map(move |column| (row, column)));
     let cells = cells.filter(|(row, column)| row + column != 3).map(|(row, column)| {
         let level = levels[(row * 7 + column * 3) % 4];
         let text = match level {
-            Level::Good => "−12 %",
-            Level::Even => "±0",
-            Level::Unclear => "?",
+            HeatLevel::Good => "−12 %",
+            HeatLevel::Even => "±0",
+            HeatLevel::Unclear => "?",
             _ => "+31 %",
         };
         HeatCell { column, row, level, text: text.to_owned(), detail: format!("median: {text}") }
@@ -276,7 +276,7 @@ fn kinds() -> Document {
         (0..5).map(move |column| HeatCell {
             column,
             row,
-            level: Level::Scale((row * 5 + column) as f64 / 24.0),
+            level: HeatLevel::Scale((row * 5 + column) as f64 / 24.0),
             text: format!("×{}", row * 5 + column),
             detail: String::new(),
         })

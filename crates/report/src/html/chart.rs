@@ -3,7 +3,7 @@
 use super::{escaped, hint, table, words};
 use crate::document::{Cell, Column, Digits, Missing, Table};
 use crate::plots::Chart;
-use crate::plots::chart::{Heat, Level, Line, X};
+use crate::plots::chart::{Heat, HeatLevel, Line, X};
 use std::fmt::Write as _;
 use tripmeter_model::metric::Interval;
 use tripmeter_model::payload::display_size;
@@ -39,7 +39,7 @@ pub fn html(chart: &Chart) -> String {
     }
     let marks = remarks(&mut chart.marks.iter().map(|mark| &mark.name));
     format!(
-        "<figure class=\"chart\">\n{caption}<p class=\"axis y\">{}</p>\n<div class=\"canvas\"></div>\n\
+        "<figure class=\"chart\">\n{caption}<p class=\"axis y\">{}</p>\n<div class=\"canvas\" role=\"img\"></div>\n\
          <p class=\"axis x\">{}</p>\n{notes}<details class=\"values\"><summary>The numbers of this chart</summary>\n\
          {}{marks}</details>\n<script type=\"application/json\">{}</script>\n</figure>\n",
         escaped(&chart.y.label),
@@ -88,7 +88,7 @@ fn heat(heat: &Heat, labels: [&str; 2], columns: &[String]) -> String {
                 continue;
             };
             let class = match cell.level {
-                Level::Scale(at) => format!("class=\"Scale\" style=\"--at:{:.2}\"", at.clamp(0.0, 1.0)),
+                HeatLevel::Scale(at) => format!("class=\"Scale\" style=\"--at:{:.2}\"", at.clamp(0.0, 1.0)),
                 level => format!("class=\"{level:?}\""),
             };
             let _ = write!(html, "<td {class} title=\"{}\">{}</td>", hint(&cell.detail), words(&cell.text));

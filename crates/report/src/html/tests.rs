@@ -3,7 +3,7 @@
 use super::*;
 use crate::document::{Cell, Column, Digits, Missing, Table};
 use crate::plots::Chart;
-use crate::plots::chart::{Heat, HeatCell, Level, Line, Stack, X, Y};
+use crate::plots::chart::{Heat, HeatCell, HeatLevel, Line, Stack, X, Y};
 use tripmeter_model::metric::Interval;
 
 const HOSTILE: [&str; 6] = [
@@ -150,7 +150,11 @@ fn every_chart_has_its_numbers_beside_it() {
         text: text.to_owned(),
         detail: HOSTILE[1].to_owned(),
     };
-    let cells = vec![cell(0, 0, Level::Bad, "+12 %"), cell(1, 0, Level::Scale(0.5), "×2"), cell(7, 7, Level::Even, "")];
+    let cells = vec![
+        cell(0, 0, HeatLevel::Bad, "+12 %"),
+        cell(1, 0, HeatLevel::Scale(0.5), "×2"),
+        cell(7, 7, HeatLevel::Even, ""),
+    ];
     let heat = Heat { rows: vec!["uds".to_owned()], cells };
     let text = body(vec![Block::Chart(Chart { x, lines: Vec::new(), heat: Some(heat), ..chart() })]);
     assert!(text.contains("<td class=\"Bad\" title=\"&quot; onclick=&#39;alert(1)&#39;\">+12 %</td>"), "{text}");

@@ -1,7 +1,7 @@
 use super::*;
 use crate::fixture::{self, add, result};
 use crate::plots::Options;
-use crate::plots::chart::{Level, Stroke, X};
+use crate::plots::chart::{HeatLevel, Stroke, X};
 use crate::plots::narrow_tests::assert_legible;
 use crate::render::Text;
 use std::collections::BTreeSet;

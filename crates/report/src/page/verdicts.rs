@@ -5,7 +5,7 @@ use super::measured::MeasuredSide;
 use super::values::listed;
 use crate::number::counted;
 use crate::plots::aimrt::NamedResults;
-use crate::plots::chart::{Chart, Heat, HeatCell, Level, X};
+use crate::plots::chart::{Chart, Heat, HeatCell, HeatLevel, X};
 use std::collections::{BTreeMap, BTreeSet};
 use tripmeter_analysis::check::{CheckedLimit, ResultsCheck};
 use tripmeter_analysis::comparison::{ByRuns, ByThreshold, JudgedFigure, ThresholdOutcome};
@@ -28,7 +28,7 @@ const POWER: f64 = 0.95;
 #[derive(Clone, Debug)]
 struct MapFigure {
     address: FigureAddress,
-    level: Level,
+    level: HeatLevel,
     /// How much more it is, as a share.
     change: Option<f64>,
     /// The whole of it.
@@ -104,10 +104,10 @@ fn by_test() -> String {
 fn by_rounds(one: &JudgedFigure) -> MapFigure {
     let judged = &one.comparison.judged;
     let level = match judged.verdict {
-        ChangeVerdict::Regressed => Level::Bad,
-        ChangeVerdict::Improved => Level::Good,
-        ChangeVerdict::Equivalent => Level::Even,
-        ChangeVerdict::Inconclusive => Level::Unclear,
+        ChangeVerdict::Regressed => HeatLevel::Bad,
+        ChangeVerdict::Improved => HeatLevel::Good,
+        ChangeVerdict::Equivalent => HeatLevel::Even,
+        ChangeVerdict::Inconclusive => HeatLevel::Unclear,
     };
     let interval = judged.interval.map(|interval| format!(" ({:.3} to {:.3})", interval.low, interval.high));
     let detail = format!(
@@ -128,10 +128,10 @@ fn by_threshold(made: &ByThreshold) -> Vec<MapFigure> {
     )| {
         let level = match (one.outcome, &sub.distrust) {
             (ThresholdOutcome::New, _) => return None,
-            (_, Some(_)) | (ThresholdOutcome::Failed | ThresholdOutcome::Missing, _) => Level::Bad,
+            (_, Some(_)) | (ThresholdOutcome::Failed | ThresholdOutcome::Missing, _) => HeatLevel::Bad,
             // Better by more than the threshold as the reference would fail against it.
-            _ if one.share_worse().is_some_and(|share| share < 1.0 / (1.0 + THRESHOLD) - 1.0) => Level::Good,
-            _ => Level::Even,
+            _ if one.share_worse().is_some_and(|share| share < 1.0 / (1.0 + THRESHOLD) - 1.0) => HeatLevel::Good,
+            _ => HeatLevel::Even,
         };
         let change = one.increase().filter(|change| change.is_finite());
         let change_text = change.map_or("not comparable".to_owned(), |change| format!("{:+.1} %", change * 100.0));
@@ -173,9 +173,9 @@ fn limits(check: &ResultsCheck) -> Map {
         const NEAR: f64 = -0.1;
         let beyond = row.share_beyond();
         let level = match (row.passed() && distrust.is_none(), beyond) {
-            (false, _) => Level::Bad,
-            (true, Some(share)) if share < NEAR => Level::Good,
-            (true, _) => Level::Even,
+            (false, _) => HeatLevel::Bad,
+            (true, Some(share)) if share < NEAR => HeatLevel::Good,
+            (true, _) => HeatLevel::Even,
         };
         let value = row.value.map_or("not measured".to_owned(), |value| format!("{value}"));
         let why = distrust.map(|why| format!("; {why}")).unwrap_or_default();
@@ -197,12 +197,12 @@ fn limits(check: &ResultsCheck) -> Map {
 }
 
 /// The gravest first.
-fn badness(level: Level) -> u8 {
+fn badness(level: HeatLevel) -> u8 {
     match level {
-        Level::Bad => 0,
-        Level::Unclear => 1,
-        Level::Good => 2,
-        Level::Even | Level::Scale(_) => 3,
+        HeatLevel::Bad => 0,
+        HeatLevel::Unclear => 1,
+        HeatLevel::Good => 2,
+        HeatLevel::Even | HeatLevel::Scale(_) => 3,
     }
 }
 
@@ -249,30 +249,30 @@ fn row_name(one: &MapFigure) -> String {
 }
 
 /// The gravest of the figures of a cell: what is worse first, then what its first figure says.
-fn cell(figures: &[&MapFigure]) -> Option<(Level, String, String)> {
-    let worst = |one: &&&MapFigure| one.level == Level::Bad;
+fn cell(figures: &[&MapFigure]) -> Option<(HeatLevel, String, String)> {
+    let worst = |one: &&&MapFigure| one.level == HeatLevel::Bad;
     let change = |one: &MapFigure| one.change.map_or(f64::NEG_INFINITY, f64::abs);
     let bad = figures.iter().filter(worst).max_by(|a, b| change(a).total_cmp(&change(b)));
     let shown = bad.or_else(|| figures.iter().min_by_key(|one| badness(one.level)))?;
     let percent = shown.change.map_or("-".to_owned(), |change| format!("{:+.0} %", change * 100.0));
     let text = match shown.level {
-        Level::Bad => format!("! {percent}"),
-        Level::Good => percent,
-        Level::Even | Level::Scale(_) => format!("≈ {percent}"),
-        Level::Unclear => format!("? {percent}"),
+        HeatLevel::Bad => format!("! {percent}"),
+        HeatLevel::Good => percent,
+        HeatLevel::Even | HeatLevel::Scale(_) => format!("≈ {percent}"),
+        HeatLevel::Unclear => format!("? {percent}"),
     };
     let detail = figures.iter().map(|one| one.detail.as_str()).collect::<Vec<_>>().join("\n");
     Some((shown.level, text, detail))
 }
 
 fn reading(map: &Map) -> String {
-    let count = |level: Level| map.figures.iter().filter(|one| one.level == level).count();
+    let count = |level: HeatLevel| map.figures.iter().filter(|one| one.level == level).count();
     let of = counted(map.figures.len(), "figure");
     let parts = [
-        (count(Level::Bad), "worse"),
-        (count(Level::Good), "better"),
-        (count(Level::Even), "not different"),
-        (count(Level::Unclear), "unclear"),
+        (count(HeatLevel::Bad), "worse"),
+        (count(HeatLevel::Good), "better"),
+        (count(HeatLevel::Even), "not different"),
+        (count(HeatLevel::Unclear), "unclear"),
     ];
     let parts: Vec<String> =
         parts.into_iter().filter(|part| part.0 > 0).map(|(count, word)| format!("{count} {word}")).collect();

@@ -196,7 +196,7 @@ pub struct HeatCell {
     /// The index of its row.
     pub row: usize,
     /// How good it is.
-    pub level: Level,
+    pub level: HeatLevel,
     /// Short text in the cell, e.g. `+12 %`, which also tells levels apart without colour.
     pub text: String,
     /// The whole text, e.g. for a tooltip.
@@ -205,7 +205,7 @@ pub struct HeatCell {
 
 /// How good a cell of a heat map is, or its place on a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub enum Level {
+pub enum HeatLevel {
     /// Improved, or within its limit by far.
     Good,
     /// Equivalent, or within its limit.

@@ -1,6 +1,6 @@
 //! Heat maps: cells over the categories of the horizontal axis and rows, each with a text.
 
-use super::chart::{Chart, Color, Heat, Level, X};
+use super::chart::{Chart, Color, Heat, HeatLevel, X};
 use super::layout::{GREY, TICK_EM, XAxis, label, x_labels};
 use super::legend::INK;
 use super::render::{Align, Point, Shape};
@@ -50,13 +50,13 @@ pub fn shapes(chart: &Chart, map: &Heat, [(left, top), (right, bottom)]: [Point;
 }
 
 /// Of a cell and its text. Levels differ in lightness too.
-fn colors(level: Level) -> (Color, Color) {
+fn colors(level: HeatLevel) -> (Color, Color) {
     match level {
-        Level::Good => ([0x9C, 0xCF, 0xEE], INK),
-        Level::Even => ([0xE9, 0xE9, 0xE9], INK),
-        Level::Unclear => (WHITE, GREY),
-        Level::Bad => ([0xF2, 0xA5, 0x6B], INK),
-        Level::Scale(place) => {
+        HeatLevel::Good => ([0x9C, 0xCF, 0xEE], INK),
+        HeatLevel::Even => ([0xE9, 0xE9, 0xE9], INK),
+        HeatLevel::Unclear => (WHITE, GREY),
+        HeatLevel::Bad => ([0xF2, 0xA5, 0x6B], INK),
+        HeatLevel::Scale(place) => {
             const PALE: Color = [0xF1, 0xF6, 0xFA];
             const DARK: Color = [0x08, 0x4A, 0x84];
             let part = if place.is_finite() { place.clamp(0.0, 1.0) } else { 0.0 };
@@ -69,10 +69,10 @@ fn colors(level: Level) -> (Color, Color) {
 }
 
 /// What is bad has a thick frame, what is unclear a thin one.
-fn outline(level: Level, [(left, top), (right, bottom)]: [Point; 2], shapes: &mut Vec<Shape>) {
+fn outline(level: HeatLevel, [(left, top), (right, bottom)]: [Point; 2], shapes: &mut Vec<Shape>) {
     let (color, width) = match level {
-        Level::Bad => (INK, 2.0),
-        Level::Unclear => (GREY, 1.0),
+        HeatLevel::Bad => (INK, 2.0),
+        HeatLevel::Unclear => (GREY, 1.0),
         _ => return,
     };
     let points = vec![(left, top), (right, top), (right, bottom), (left, bottom), (left, top)];

@@ -1,6 +1,6 @@
 //! Pictures as narrow as a column of a paper.
 
-use super::chart::{AxisValue, BLACK, Chart, Heat, HeatCell, Level, Line, Look, Mark, Stack, X, Y};
+use super::chart::{AxisValue, BLACK, Chart, Heat, HeatCell, HeatLevel, Line, Look, Mark, Stack, X, Y};
 use super::render::{Align, Shape};
 use super::tests::keep;
 use super::{Format, Options, layout, text};
@@ -39,7 +39,14 @@ fn columns(parts: usize, log: bool) -> Chart {
 }
 
 fn heat(rows: usize) -> Chart {
-    let levels = [Level::Good, Level::Even, Level::Unclear, Level::Bad, Level::Scale(0.2), Level::Scale(0.9)];
+    let levels = [
+        HeatLevel::Good,
+        HeatLevel::Even,
+        HeatLevel::Unclear,
+        HeatLevel::Bad,
+        HeatLevel::Scale(0.2),
+        HeatLevel::Scale(0.9),
+    ];
     let texts = ["-12 %", "=", "?", "+31 % !", "0.2 %", "9.1 %"];
     let cell = |row: usize, column: usize| HeatCell {
         column,

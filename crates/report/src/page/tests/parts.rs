@@ -11,7 +11,7 @@ fn several_results_are_judged_against_the_first() {
     assert_eq!(map.rows, ["uds", "mq"]);
     let level =
         |row: usize, column: usize| map.cells.iter().find(|cell| (cell.row, cell.column) == (row, column)).unwrap();
-    assert_eq!((level(0, 0).level, level(1, 1).level), (Level::Even, Level::Good));
+    assert_eq!((level(0, 0).level, level(1, 1).level), (HeatLevel::Even, HeatLevel::Good));
     assert!(level(1, 1).text == "-50 %" && level(0, 0).text.starts_with("≈ "), "{}", level(0, 0).text);
     assert!(level(1, 1).detail.contains("rtt_half_ns.p50: ratio 0.5"), "{}", level(1, 1).detail);
     let said = answer(&document);
@@ -36,7 +36,7 @@ fn sides_of_pairs_and_limits_are_judged_too() {
     let mut pairs = rounds(&[("a", "uds/stream", &A), ("b", "uds/stream?packet=4096", &SLOW)]);
     pairs.plan.source = "ab".to_owned();
     let document = page_of_one(&pairs);
-    assert_eq!(chart(&document, "verdicts_ab").heat.as_ref().unwrap().cells[0].level, Level::Bad);
+    assert_eq!(chart(&document, "verdicts_ab").heat.as_ref().unwrap().cells[0].level, HeatLevel::Bad);
     let ratio = chart(&document, "rtt_half_ratio_1024");
     assert!(ratio.reading.starts_with("p50 is greater with b: uds/stream?packet=4096"), "{}", ratio.reading);
     let one = rounds(&[("uds", "uds/stream", &[1000.0])]);
