@@ -299,10 +299,15 @@ for (const file of arguments_) {
     });
     console.log(`${basename(file)}: opened in ${opened.toFixed(0)} ms`);
     check(opened < SLOWEST_OPENING_MS, file, "the page opens at once", `${opened} ms`);
+    await page.keyboard.press("Tab");
+    const first = await page.evaluate(() => document.activeElement.hash);
+    check(first === "#main", file, "the first thing that a keyboard meets skips the links", first);
     await onlyText(page, file);
     await drawAll(page);
     const blank = await blankCharts(page);
     check(blank.length === 0, file, "every chart is drawn", blank.join("; "));
+    const silent = await page.locator(".canvas:not([role=img][aria-label])").count();
+    check(silent === 0, file, "every chart says what it shows", silent);
     await page.evaluate(() => scrollTo(0, 0));
     await screenshot(page, file, "light");
     const wide = await overflow(page);

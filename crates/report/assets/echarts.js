@@ -6,6 +6,7 @@ Copyright 2017-2026 The Apache Software Foundation
 
 This product includes software developed at
 The Apache Software Foundation (https://www.apache.org/).
+
 ECharts is under the Apache License, Version 2.0: https://www.apache.org/licenses/LICENSE-2.0
 tslib is under the 0BSD licence. zrender is under the BSD 3-Clause License:
 

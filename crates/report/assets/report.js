@@ -69,8 +69,6 @@
 
     const FEWEST_ROWS_TO_FILTER = 8;
     const FEWEST_COLUMNS_TO_CHOOSE = 5;
-    /** Longer tables scroll up and down in their box, too. */
-    const MOST_ROWS_AT_ONCE = 60;
 
     const rules = document.head.appendChild(make("style")).sheet;
 
@@ -82,9 +80,8 @@
         table.id = `table-${number}`;
         heads.forEach((head, column) => addSort(table, body, rows, heads, head, column));
         const tools = make("div", { className: "tools" });
-        if (rows.length >= FEWEST_ROWS_TO_FILTER) addFilter(tools, rows);
+        if (rows.length >= FEWEST_ROWS_TO_FILTER) addFilter(tools, table, rows);
         if (heads.length >= FEWEST_COLUMNS_TO_CHOOSE) addColumns(tools, table, heads);
-        if (rows.length > MOST_ROWS_AT_ONCE) box.querySelector(".scroll").classList.add("tall");
         if (tools.childElementCount) box.querySelector(".scroll").before(tools);
     }
 
@@ -121,13 +118,14 @@
         return keyed.map((one) => one.row);
     }
 
-    function addFilter(tools, rows) {
+    function addFilter(tools, table, rows) {
         const input = make("input", { type: "search", placeholder: "Filter rows", ariaLabel: "Filter rows" });
         const count = make("output", {}, `${rows.length} rows`);
         let texts;
         input.addEventListener("input", () => {
             texts ??= rows.map((row) => row.textContent.toLowerCase());
             const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+            table.classList.toggle("filtered", words.length > 0);
             let shown = 0;
             rows.forEach((row, index) => {
                 row.hidden = !words.every((word) => texts[index].includes(word));

@@ -39,7 +39,7 @@ pub fn html(chart: &Chart) -> String {
     }
     let marks = remarks(&mut chart.marks.iter().map(|mark| &mark.name));
     format!(
-        "<figure class=\"chart\">\n{caption}<p class=\"axis y\">{}</p>\n<div class=\"canvas\"></div>\n\
+        "<figure class=\"chart\">\n{caption}<p class=\"axis y\">{}</p>\n<div class=\"canvas\" role=\"img\"></div>\n\
          <p class=\"axis x\">{}</p>\n{notes}<details class=\"values\"><summary>The numbers of this chart</summary>\n\
          {}{marks}</details>\n<script type=\"application/json\">{}</script>\n</figure>\n",
         escaped(&chart.y.label),
@@ -67,8 +67,9 @@ fn heat(heat: &Heat, labels: [&str; 2], columns: &[String]) -> String {
     let [rows, above] = labels;
     let name = hint(&format!("{rows} by {above}"));
     let mut html = format!(
-        "<div class=\"scroll heat\" role=\"region\" aria-label=\"{name}\" tabindex=\"0\">\n<table>\n\
+        "<div class=\"{} heat\" role=\"region\" aria-label=\"{name}\" tabindex=\"0\">\n<table>\n\
          <caption class=\"hidden\">{name}</caption>\n<thead>\n<tr><th scope=\"col\">{}</th>",
+        table::scroll(heat.rows.len()),
         words(rows)
     );
     html.extend(columns.iter().map(|column| format!("<th scope=\"col\">{}</th>", words(column))));

@@ -5,6 +5,14 @@ use crate::document::{Cell, Column, Missing, Table};
 use crate::render::{helps, is_same, texts};
 use std::fmt::Write as _;
 
+/// Longer tables scroll in a box as high as the window.
+const TALL_ROWS: usize = 60;
+
+/// The class of the box that a table of so many rows scrolls in.
+pub fn scroll(rows: usize) -> &'static str {
+    if rows > TALL_ROWS { "scroll tall" } else { "scroll" }
+}
+
 /// A table in a box that scrolls, and what its columns mean.
 pub fn html(table: &Table) -> String {
     let name = if table.title.is_empty() { "Table" } else { &table.title };
@@ -14,8 +22,9 @@ pub fn html(table: &Table) -> String {
         format!("<p class=\"title\" aria-hidden=\"true\">{}</p>\n", words(&table.title))
     };
     format!(
-        "<div class=\"table\">\n{title}<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\">\n\
+        "<div class=\"table\">\n{title}<div class=\"{}\" role=\"region\" aria-label=\"{}\" tabindex=\"0\">\n\
          <table>\n<caption class=\"hidden\">{}</caption>\n{}{}</table>\n</div>\n{}</div>\n",
+        scroll(table.rows.len()),
         hint(name),
         words(name),
         head(&table.columns),
