@@ -142,7 +142,7 @@ lints() {
         cargo fmt --check --manifest-path "$manifest"
     done < <(grep -l '^\[workspace\]' transports/*/Cargo.toml transports/common/*/Cargo.toml bench/native/*/Cargo.toml tools/*/Cargo.toml)
     environment shellcheck scripts/shellcheck.txt
-    "$tools/shellcheck/bin/shellcheck" .ci/run scripts/*.sh
+    "$tools/shellcheck/bin/shellcheck" .ci/run scripts/*.sh scripts/action/*.sh
     python3 scripts/circles.py
     python3 scripts/names.py
     # A file that was renamed would silently be left without mutants.
@@ -214,6 +214,8 @@ presets() {
         "${isolated[@]}" "$tripmeter" run "$name" -n 100 --raw samples,eprosima,parquet -o "$scratch/results/$name"
         "$python" tests/check_results.py "$scratch/results/$name"
     done
+    step exports read by those that they are for
+    "$python" tests/check_exports.py "$tripmeter" "$scratch/results/quick" --actions --parquet
     step benchmark against bare loops
     overhead
     step summaries against pandas

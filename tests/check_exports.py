@@ -136,7 +136,7 @@ def check_parquet(program, folder, place):
     findings = [] if table.project(columns).fetchall() == csv else ["parquet: figures are not those of the CSV"]
     for samples in folder.rglob("samples/*.csv"):
         made = (place / samples.relative_to(folder)).with_suffix(".parquet")
-        rows = duckdb.read_parquet(str(made)).count("*").fetchone()[0]
+        rows = duckdb.read_parquet(str(made)).count("*").fetchall()[0][0]
         if rows != len(samples.read_text().splitlines()) - 1:
             findings.append(f"parquet: {made}: {rows} rows")
     return findings

@@ -65,11 +65,12 @@ fn measured(results: &[NamedResults<'_>]) -> Vec<MeasuredSub> {
             let distrust = judged.distrust(&plan.name);
             let payload = |&bytes: &u64| {
                 let figures = by_place.remove(&(plan.name.clone(), bytes)).unwrap_or_default();
-                let state = match (cells.iter().any(|cell| cell.payload_bytes == bytes), distrust.clone(), lost(&figures)) {
-                    (false, _, _) => PayloadState::Skipped("it was not measured".to_owned()),
-                    (_, Some(why), _) | (_, None, Some(why)) => PayloadState::Failed(why),
-                    (_, None, None) => PayloadState::Passed,
-                };
+                let state =
+                    match (cells.iter().any(|cell| cell.payload_bytes == bytes), distrust.clone(), lost(&figures)) {
+                        (false, _, _) => PayloadState::Skipped("it was not measured".to_owned()),
+                        (_, Some(why), _) | (_, None, Some(why)) => PayloadState::Failed(why),
+                        (_, None, None) => PayloadState::Passed,
+                    };
                 MeasuredPayload { bytes, state, figures }
             };
             all.push(MeasuredSub {

@@ -6,6 +6,7 @@
 use super::{ExportInput, MeasuredSub, PayloadState, cut, measured, row_name, row_story};
 use std::fmt::Write;
 use tripmeter_model::payload::display_size;
+use tripmeter_model::printable;
 use tripmeter_model::verdict::{FigureVerdict, VerdictDocument, VerdictRow};
 
 /// GitHub shows ten annotations of a kind for each step.
@@ -168,14 +169,12 @@ fn summary_of_results(subs: &[MeasuredSub]) -> String {
 /// Text that Markdown and HTML show as it stands, on one line.
 fn cell(text: &str) -> String {
     let mut safe = String::new();
-    for c in cut(text, MOST_TEXT).chars() {
+    for c in printable::line(&cut(text, MOST_TEXT)).chars() {
         match c {
-            '\n' | '\r' | '\t' => safe.push(' '),
             '&' => safe += "&amp;",
             '<' => safe += "&lt;",
             '>' => safe += "&gt;",
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '!' | '@' => safe.extend(['\\', c]),
-            c if c.is_control() => {}
             c => safe.push(c),
         }
     }
@@ -194,7 +193,7 @@ mod tests {
 
     #[test]
     fn cells_are_no_markup() {
-        assert_eq!(cell("<script>a|b`\n[x](y)"), "&lt;script&gt;a\\|b\\` \\[x\\](y)");
+        assert_eq!(cell("<script>a|b`\n[x](y)"), "&lt;script&gt;a\\|b\\`\\\\n\\[x\\](y)");
         assert_eq!(cell(&"é".repeat(10_000)).chars().count(), MOST_TEXT);
     }
 }

@@ -51,7 +51,8 @@ pub fn export(args: &ExportArgs) -> Result<u8, CliError> {
 fn read_verdict(file: &Path) -> Result<VerdictDocument, CliError> {
     let text = file::read(file, MOST_VERDICT_BYTES)?;
     VerdictDocument::read(&String::from_utf8_lossy(&text)).map_err(|why| {
-        let text = format!("'{}' is no verdict that `check`, `compare`, `history` or `ab` printed: {why}", file.display());
+        let text =
+            format!("'{}' is no verdict that `check`, `compare`, `history` or `ab` printed: {why}", file.display());
         CliError::new(exit::DATA, text)
     })
 }
@@ -68,10 +69,14 @@ fn github(args: &ExportArgs, input: &ExportInput<'_>) -> Result<u8, CliError> {
     let summary = export::github_summary(input);
     if let Some(file) = &args.output {
         write_named(file, summary.as_bytes())?;
-    } else if let Some(file) = std::env::var_os(STEP_SUMMARY).map(PathBuf::from).filter(|file| *file != PathBuf::new()) {
+    } else if let Some(file) = std::env::var_os(STEP_SUMMARY).map(PathBuf::from).filter(|file| *file != PathBuf::new())
+    {
         let appended = fs::OpenOptions::new().append(true).create(true).open(&file);
         appended.and_then(|mut open| open.write_all(summary.as_bytes())).map_err(|error| {
-            CliError::new(exit::CANNOT_CREATE, format!("'{}' ({STEP_SUMMARY}) cannot be written: {error}", file.display()))
+            CliError::new(
+                exit::CANNOT_CREATE,
+                format!("'{}' ({STEP_SUMMARY}) cannot be written: {error}", file.display()),
+            )
         })?;
     }
     output::print(&export::github_commands(input))?;
@@ -128,7 +133,10 @@ fn samples(folder: &Path, place: &Path) -> Result<Vec<ParquetJob>, CliError> {
         for csv in entries(&round.join("samples")) {
             let is_csv = csv.extension().is_some_and(|end| end == "csv");
             let is_file = fs::symlink_metadata(&csv).is_ok_and(|one| one.is_file());
-            if is_csv && is_file && let Ok(within) = csv.strip_prefix(folder) {
+            if is_csv
+                && is_file
+                && let Ok(within) = csv.strip_prefix(folder)
+            {
                 jobs.push((csv.clone(), place.join(within).with_extension("parquet"), None));
             }
         }
