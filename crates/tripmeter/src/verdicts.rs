@@ -183,10 +183,17 @@ pub fn of_ranks(made: &ByRuns, strict: bool, exit_code: u8) -> VerdictDocument {
     VerdictDocument { false_discovery_rate: rate(&made.question), ..document }
 }
 
-/// The verdict of `ab`; `failures` are rounds that do not count, a line each.
-pub fn of_pairs(judged: &[JudgedFigure], question: &Question, failures: Vec<String>, exit_code: u8) -> VerdictDocument {
+/// The verdict of `ab` on its second side, whose name is `side`; `failures` are rounds that do not count, a line each.
+pub fn of_pairs(
+    side: &str,
+    judged: &[JudgedFigure],
+    question: &Question,
+    failures: Vec<String>,
+    exit_code: u8,
+) -> VerdictDocument {
     let troubles = failures.into_iter().map(|what| trouble(None, what, false)).collect();
-    let rows = judged.iter().map(judged_row).collect();
+    let row = |one: &JudgedFigure| VerdictRow { sub_experiment: side.to_owned(), ..judged_row(one) };
+    let rows = judged.iter().map(row).collect();
     let document = VerdictDocument::new(JudgingCommand::Ab, exit_code, rows, 0).with_troubles(troubles);
     VerdictDocument { false_discovery_rate: rate(question), ..document }
 }

@@ -104,7 +104,7 @@ impl<'a> Found<'a> {
             *names.iter().fold(&mut made, |inside, name| &mut inside[*name]) = part;
         }
         let failures = self.pairs.failures.iter().map(failure_line).collect();
-        let mut verdict = verdicts::of_pairs(&self.comparisons, &asked.question, failures, self.exit_code());
+        let mut verdict = verdicts::of_pairs(SIDES[1], &self.comparisons, &asked.question, failures, self.exit_code());
         if manifest.status == RunStatus::Running {
             verdict.result = OverallResult::Running;
         }
