@@ -152,7 +152,7 @@ impl FigureVerdict {
 /// A figure that was judged. Values are in its unit; null: there is none, or it is not finite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VerdictRow {
-    /// Name of the sub-experiment; under `ab` the name of the second side.
+    /// Name of the sub-experiment; under `ab` `b`, the side that is judged.
     pub sub_experiment: String,
     /// Bytes of every message.
     pub payload_bytes: u64,

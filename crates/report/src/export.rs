@@ -34,23 +34,23 @@ enum PayloadState {
 }
 
 /// A planned payload with the usual figures: p50 and p99 of latencies, rates and loss.
-struct MeasuredPayload {
+struct ExportedPayload {
     bytes: u64,
     state: PayloadState,
     figures: Vec<Selected>,
 }
 
 /// A planned sub-experiment.
-struct MeasuredSub {
+struct ExportedSub {
     /// With the name of its folder, if there are several.
     name: String,
     /// Why its figures are not trusted or not complete, if so.
     trouble: Option<String>,
-    payloads: Vec<MeasuredPayload>,
+    payloads: Vec<ExportedPayload>,
     duration_s: f64,
 }
 
-fn measured(results: &[NamedResults<'_>]) -> Vec<MeasuredSub> {
+fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
     let mut all = Vec::new();
     for one in results {
         let judged = JudgedResults { manifest: one.manifest.clone(), allows_damage: false };
@@ -71,9 +71,9 @@ fn measured(results: &[NamedResults<'_>]) -> Vec<MeasuredSub> {
                         (_, Some(why), _) | (_, None, Some(why)) => PayloadState::Failed(why),
                         (_, None, None) => PayloadState::Passed,
                     };
-                MeasuredPayload { bytes, state, figures }
+                ExportedPayload { bytes, state, figures }
             };
-            all.push(MeasuredSub {
+            all.push(ExportedSub {
                 name: if results.len() > 1 { format!("{}/{}", one.name, plan.name) } else { plan.name.clone() },
                 payloads: plan.payloads.iter().map(payload).collect(),
                 trouble: distrust.clone().or_else(|| judged.unfinished(&plan.name)),

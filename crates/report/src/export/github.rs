@@ -3,7 +3,7 @@
 //! # Source
 //! The escaping is that of `@actions/core`, `command.ts`.
 
-use super::{ExportInput, MeasuredSub, PayloadState, cut, measured, row_name, row_story};
+use super::{ExportInput, ExportedSub, PayloadState, cut, measured, row_name, row_story};
 use std::fmt::Write;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::printable;
@@ -85,7 +85,7 @@ fn of_verdict(verdict: &VerdictDocument) -> Annotations {
     all
 }
 
-fn of_results(subs: &[MeasuredSub]) -> Annotations {
+fn of_results(subs: &[ExportedSub]) -> Annotations {
     let mut all = Annotations::default();
     for sub in subs {
         if let Some(why) = &sub.trouble {
@@ -146,7 +146,7 @@ fn summary_of_verdict(verdict: &VerdictDocument) -> String {
     text
 }
 
-fn summary_of_results(subs: &[MeasuredSub]) -> String {
+fn summary_of_results(subs: &[ExportedSub]) -> String {
     let mut text = "## Tripmeter\n\n| sub-experiment | payload | p50 | p99 | state |\n".to_owned();
     text += "| --- | ---: | ---: | ---: | --- |\n";
     let rows = subs.iter().flat_map(|sub| sub.payloads.iter().map(move |payload| (sub, payload)));

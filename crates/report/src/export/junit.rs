@@ -4,7 +4,7 @@
 //! What both <https://github.com/windyroad/JUnit-Schema> and Jenkins' `junit-10.xsd` allow: figures are properties of the
 //! suite, and a test case has one outcome.
 
-use super::{ExportInput, MeasuredSub, PayloadState, measured, row_name, row_story};
+use super::{ExportInput, ExportedSub, PayloadState, measured, row_name, row_story};
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 use std::io;
@@ -21,10 +21,10 @@ struct TestSuite {
 
 struct TestCase {
     name: String,
-    outcome: Outcome,
+    outcome: CaseOutcome,
 }
 
-enum Outcome {
+enum CaseOutcome {
     Passed,
     /// Kind and reason.
     Failed(&'static str, String),
@@ -49,19 +49,19 @@ pub fn junit(input: &ExportInput<'_>) -> String {
     String::from_utf8(writer.into_inner()).unwrap_or_default() + "\n"
 }
 
-fn properties(sub: &MeasuredSub) -> Vec<(String, String)> {
+fn properties(sub: &ExportedSub) -> Vec<(String, String)> {
     let figures = sub.payloads.iter().flat_map(|payload| &payload.figures);
     figures.map(|one| (format!("{} {}", one.address.place(), one.address.name()), one.value.to_string())).collect()
 }
 
-fn of_sub(sub: &MeasuredSub) -> TestSuite {
-    let run = sub.trouble.as_ref().map_or(Outcome::Passed, |why| Outcome::Failed("run", why.clone()));
+fn of_sub(sub: &ExportedSub) -> TestSuite {
+    let run = sub.trouble.as_ref().map_or(CaseOutcome::Passed, |why| CaseOutcome::Failed("run", why.clone()));
     let payloads = sub.payloads.iter().map(|payload| TestCase {
         name: display_size(payload.bytes),
         outcome: match &payload.state {
-            PayloadState::Passed => Outcome::Passed,
-            PayloadState::Failed(why) => Outcome::Failed("payload", why.clone()),
-            PayloadState::Skipped(why) => Outcome::Skipped(why.clone()),
+            PayloadState::Passed => CaseOutcome::Passed,
+            PayloadState::Failed(why) => CaseOutcome::Failed("payload", why.clone()),
+            PayloadState::Skipped(why) => CaseOutcome::Skipped(why.clone()),
         },
     });
     TestSuite {
@@ -72,7 +72,7 @@ fn of_sub(sub: &MeasuredSub) -> TestSuite {
     }
 }
 
-fn of_verdict(verdict: &VerdictDocument, subs: &[MeasuredSub]) -> Vec<TestSuite> {
+fn of_verdict(verdict: &VerdictDocument, subs: &[ExportedSub]) -> Vec<TestSuite> {
     let mut suites: Vec<TestSuite> = Vec::new();
     let mut add = |name: &str, case: TestCase| match suites.iter_mut().find(|suite| suite.name == name) {
         Some(suite) => suite.cases.push(case),
@@ -88,34 +88,34 @@ fn of_verdict(verdict: &VerdictDocument, subs: &[MeasuredSub]) -> Vec<TestSuite>
     };
     for row in &verdict.figures {
         let outcome = match row.verdict {
-            bad if bad.is_bad() => Outcome::Failed(bad.name(), row_story(row)),
-            FigureVerdict::New => Outcome::Skipped(row_story(row)),
-            _ => Outcome::Passed,
+            bad if bad.is_bad() => CaseOutcome::Failed(bad.name(), row_story(row)),
+            FigureVerdict::New => CaseOutcome::Skipped(row_story(row)),
+            _ => CaseOutcome::Passed,
         };
         add(&row.sub_experiment, TestCase { name: row_name(row), outcome });
     }
     for (place, trouble) in verdict.troubles.iter().enumerate() {
         let outcome = match trouble.fails {
-            true => Outcome::Failed("trouble", trouble.what.clone()),
-            false => Outcome::Skipped(trouble.what.clone()),
+            true => CaseOutcome::Failed("trouble", trouble.what.clone()),
+            false => CaseOutcome::Skipped(trouble.what.clone()),
         };
         let name = format!("trouble {}", place + 1);
         add(trouble.sub_experiment.as_deref().unwrap_or(verdict.command.name()), TestCase { name, outcome });
     }
     if verdict.exit_code != 0 && !verdict.figures.iter().any(|row| row.verdict.is_bad()) {
         let why = format!("{} ended with exit code {}", verdict.result.name(), verdict.exit_code);
-        let outcome = Outcome::Failed("result", why);
+        let outcome = CaseOutcome::Failed("result", why);
         add(verdict.command.name(), TestCase { name: "result".to_owned(), outcome });
     }
     suites
 }
 
 fn write_suite(writer: &mut Writer<Vec<u8>>, suite: &TestSuite, id: usize, timestamp: &str) -> io::Result<()> {
-    let count = |is: fn(&Outcome) -> bool| suite.cases.iter().filter(|case| is(&case.outcome)).count().to_string();
+    let count = |is: fn(&CaseOutcome) -> bool| suite.cases.iter().filter(|case| is(&case.outcome)).count().to_string();
     let (id, time) = (id.to_string(), format!("{:.3}", suite.time_s));
     let tests = suite.cases.len().to_string();
-    let failures = count(|outcome| matches!(outcome, Outcome::Failed(..)));
-    let skipped = count(|outcome| matches!(outcome, Outcome::Skipped(_)));
+    let failures = count(|outcome| matches!(outcome, CaseOutcome::Failed(..)));
+    let skipped = count(|outcome| matches!(outcome, CaseOutcome::Skipped(_)));
     let name = clean(&suite.name);
     let attributes = [
         ("id", id.as_str()),
@@ -151,13 +151,13 @@ fn write_case(writer: &mut Writer<Vec<u8>>, case: &TestCase, class: &str) -> io:
     let attributes = [("name", name.as_str()), ("classname", class), ("time", "0")];
     let element = writer.create_element("testcase").with_attributes(attributes);
     match &case.outcome {
-        Outcome::Passed => element.write_empty()?,
-        Outcome::Failed(kind, why) => element.write_inner_content(|writer| {
+        CaseOutcome::Passed => element.write_empty()?,
+        CaseOutcome::Failed(kind, why) => element.write_inner_content(|writer| {
             let why = clean(why);
             let failure = writer.create_element("failure").with_attributes([("type", *kind), ("message", &why)]);
             failure.write_text_content(BytesText::new(&why)).map(|_| ())
         })?,
-        Outcome::Skipped(why) => element.write_inner_content(|writer| {
+        CaseOutcome::Skipped(why) => element.write_inner_content(|writer| {
             let skipped = writer.create_element("skipped").with_attribute(("message", clean(why).as_str()));
             skipped.write_empty().map(|_| ())
         })?,
