@@ -142,7 +142,7 @@ lints() {
         cargo fmt --check --manifest-path "$manifest"
     done < <(grep -l '^\[workspace\]' transports/*/Cargo.toml transports/common/*/Cargo.toml bench/native/*/Cargo.toml tools/*/Cargo.toml)
     environment shellcheck scripts/shellcheck.txt
-    "$tools/shellcheck/bin/shellcheck" .ci/run scripts/*.sh tools/echarts/*.sh tests/browser/*.sh
+    "$tools/shellcheck/bin/shellcheck" .ci/run scripts/*.sh scripts/action/*.sh tools/echarts/*.sh tests/browser/*.sh
     python3 scripts/circles.py
     python3 scripts/names.py
     # A file that was renamed would silently be left without mutants.
@@ -217,6 +217,8 @@ presets() {
     step reports in a browser
     tools/echarts/build.sh --check
     in_a_browser
+    step exports read by those that they are for
+    "$python" tests/check_exports.py "$tripmeter" "$scratch/results/quick" --actions --parquet
     step benchmark against bare loops
     overhead
     step summaries against pandas

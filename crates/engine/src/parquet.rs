@@ -1,5 +1,6 @@
 //! Samples as Parquet: made of the CSV by a program beside the plugins, when a sub-experiment has ended.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read, Seek};
 use std::path::Path;
@@ -26,8 +27,17 @@ pub fn convert(program: &Path, csv: &Path, keeps_csv: bool, stop: &AtomicBool) -
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         there => there?.len(),
     };
+    run(program, &[csv.as_os_str(), csv.with_extension("parquet").as_os_str()], bytes, stop)?;
+    if keeps_csv { Ok(()) } else { fs::remove_file(csv) }
+}
+
+/// Runs the program on so many bytes of CSV. Ends when `stop` is set.
+///
+/// # Errors
+/// Why it failed, in one line.
+pub fn run(program: &Path, arguments: &[&OsStr], bytes: u64, stop: &AtomicBool) -> io::Result<()> {
     let mut command = Command::new(program);
-    command.arg(csv).arg(csv.with_extension("parquet")).stdin(Stdio::null()).stdout(Stdio::null());
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
     // A pipe would have to be read while it runs.
     let mut told = tempfile::tempfile()?;
     let mut child = command.stderr(told.try_clone()?).spawn()?;
@@ -54,7 +64,7 @@ pub fn convert(program: &Path, csv: &Path, keeps_csv: bool, stop: &AtomicBool) -
         let why = why.lines().next().unwrap_or("it said nothing");
         return Err(io::Error::other(format!("{PROGRAM} ended with {status}: {why}")));
     }
-    if keeps_csv { Ok(()) } else { fs::remove_file(csv) }
+    Ok(())
 }
 
 #[cfg(test)]

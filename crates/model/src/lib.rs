@@ -12,6 +12,7 @@
 //! | [`series`] | how samples went on in time |
 //! | [`address`] | where a figure of an experiment is found, in any other experiment too |
 //! | [`limits`] | limits of figures by their addresses |
+//! | [`verdict`] | what commands that judge print for programs |
 //! | [`samples`] | `samples/<name>.csv`: every sample |
 //! | [`recording`] | a recording whose messages are published again, and its schedule |
 //! | [`delivery`], [`used`] | what happened to a message or call, and what a process used |
@@ -53,6 +54,7 @@ pub mod transport;
 pub mod trial;
 mod trouble;
 pub mod used;
+pub mod verdict;
 pub mod workload;
 
 pub use touch::Touch;

@@ -15,6 +15,7 @@
 //! | [`by_threshold()`], [`by_runs()`] | an experiment against a reference, by a threshold or run against run |
 //! | [`changes()`] | steps and slow drifts in the history of figures |
 //! | [`page()`] | the report: what was asked, the answer, and a chart for each question that the figures allow |
+//! | [`export`] | results and verdicts in the formats of other programs |
 //! | [`plots`] | pictures, as PNG or SVG |
 //!
 //! A view makes a [`document`], and [`render`] makes text, Markdown, CSV, JSON and HTML of it.
@@ -34,6 +35,7 @@ mod compared;
 pub mod document;
 mod ecal;
 pub mod eprosima;
+pub mod export;
 mod fan_out;
 mod figures;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use schemars::{JsonSchema, schema_for};
 use std::path::Path;
 use tripmeter_model::folder::{Audits, TrialsLine};
 use tripmeter_model::manifest::Manifest;
+use tripmeter_model::verdict::VerdictDocument;
 
 #[track_caller]
 #[allow(clippy::unwrap_used, reason = "a helper of tests")]
@@ -28,4 +29,5 @@ fn the_committed_schemas_are_those_of_the_types() {
     is_committed::<Manifest>("manifest.schema.json");
     is_committed::<TrialsLine>("trials.schema.json");
     is_committed::<Audits>("audit.schema.json");
+    is_committed::<VerdictDocument>("verdict.schema.json");
 }

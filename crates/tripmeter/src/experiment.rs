@@ -40,18 +40,19 @@ pub fn parquet(plan: &Plan, program: &Path) -> Result<Option<PathBuf>, CliError>
     if !plan.raw.parquet {
         return Ok(None);
     }
+    parquet_program(program, "`--raw parquet`", "ask for `--raw samples`").map(Some)
+}
+
+/// The program that writes Parquet; `what` needs it, and who has it not may do `instead`.
+pub fn parquet_program(program: &Path, what: &str, instead: &str) -> Result<PathBuf, CliError> {
     let mut found = search_folders(program).into_iter().map(|folder| folder.join(parquet::PROGRAM));
-    match found.find(|file| file.is_file()) {
-        Some(file) => Ok(Some(file)),
-        None => {
-            let text = format!(
-                "`--raw parquet` needs {}, which is in no folder of plugins; `tripmeter install parquet` gets it, or \
-                 ask for `--raw samples`",
-                parquet::PROGRAM
-            );
-            Err(CliError::new(exit::UNAVAILABLE, text))
-        }
-    }
+    found.find(|file| file.is_file()).ok_or_else(|| {
+        let text = format!(
+            "{what} needs {}, which is in no folder of plugins; `tripmeter install parquet` gets it, or {instead}",
+            parquet::PROGRAM
+        );
+        CliError::new(exit::UNAVAILABLE, text)
+    })
 }
 
 fn search_folders(program: &Path) -> Vec<PathBuf> {

@@ -1,10 +1,13 @@
 //! What commands that compare several runs have in common.
 
-use serde_json::{Value, json};
-use tripmeter_analysis::comparison::JudgedFigure;
+use serde_json::{Map, Value, json};
+use tripmeter_analysis::check::{CheckedLimit, ResultsCheck};
+use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ComparedFigure, JudgedFigure, ThresholdOutcome};
+use tripmeter_analysis::history::Change;
 use tripmeter_model::address::FigureAddress;
+use tripmeter_model::verdict::{FigureVerdict, JudgingCommand, VerdictDocument, VerdictRow, VerdictTrouble};
 use tripmeter_stats::Interval;
-use tripmeter_stats::change::Control;
+use tripmeter_stats::change::{ChangeVerdict, Control};
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 
@@ -67,4 +70,152 @@ pub fn judgement_json(one: &JudgedFigure) -> Value {
         value[name] = of_one;
     }
     value
+}
+
+/// The document with fields of its command after it.
+pub fn with_fields(document: &VerdictDocument, fields: Value) -> Value {
+    let mut made = serde_json::to_value(document).expect("it is plain data");
+    if let (Value::Object(made), Value::Object(fields)) = (&mut made, fields) {
+        let is_new = |made: &Map<String, Value>, name: &String| !made.contains_key(name);
+        for (name, value) in fields {
+            debug_assert!(is_new(made, &name), "two fields {name}");
+            made.insert(name, value);
+        }
+    }
+    made
+}
+
+fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
+fn trouble(sub_experiment: Option<&str>, what: impl Into<String>, fails: bool) -> VerdictTrouble {
+    VerdictTrouble { sub_experiment: sub_experiment.map(str::to_owned), what: what.into(), fails }
+}
+
+/// The verdict of `check`.
+pub fn of_check(checked: &ResultsCheck, strict: bool, exit_code: u8) -> VerdictDocument {
+    let row = |one: &CheckedLimit| {
+        let verdict = match (one.value, one.passed()) {
+            (None, _) => FigureVerdict::Missing,
+            (_, true) => FigureVerdict::Passed,
+            (_, false) => FigureVerdict::Failed,
+        };
+        let limit = one.limit.limit;
+        VerdictRow {
+            new: one.value.and_then(finite),
+            limit: finite(limit),
+            ratio: one.value.and_then(|value| finite(value / limit)),
+            ..VerdictRow::new(&one.limit.address, verdict)
+        }
+    };
+    let rows = checked.checked.iter().flat_map(|one| &one.rows).map(row).collect();
+    let distrust = checked.checked.iter().filter_map(|one| Some(trouble(Some(&one.name), one.distrust.clone()?, true)));
+    let without = checked.without_limits.iter().map(|name| trouble(Some(name), "it has no limits", strict));
+    let absent = checked.not_measured.iter().map(|name| trouble(Some(name), "it has limits and was not run", strict));
+    let troubles = distrust.chain(without).chain(absent).collect();
+    VerdictDocument::new(JudgingCommand::Check, exit_code, rows, 0).with_troubles(troubles)
+}
+
+/// What one side of a comparison lacks.
+fn one_sided(missing: &[String], new: &[String], strict: bool) -> Vec<VerdictTrouble> {
+    let missing = missing.iter().map(|what| trouble(None, format!("missing in the results: {what}"), true));
+    missing.chain(new.iter().map(|what| trouble(None, format!("only in the results: {what}"), strict))).collect()
+}
+
+/// The verdict of `compare` by a threshold.
+pub fn of_threshold(made: &ByThreshold, strict: bool, exit_code: u8) -> VerdictDocument {
+    let row = |one: &ComparedFigure| {
+        let verdict = match one.outcome {
+            ThresholdOutcome::Passed => FigureVerdict::Passed,
+            ThresholdOutcome::Failed => FigureVerdict::Regressed,
+            ThresholdOutcome::Missing => FigureVerdict::Missing,
+            ThresholdOutcome::New => FigureVerdict::New,
+        };
+        VerdictRow {
+            old: one.reference.and_then(finite),
+            new: one.result.and_then(finite),
+            ratio: one.increase().and_then(|increase| finite(1.0 + increase)),
+            ..VerdictRow::new(&one.address, verdict)
+        }
+    };
+    let rows = made.both.iter().flat_map(|one| &one.compared).map(row).collect();
+    let distrust = made.both.iter().filter_map(|one| Some(trouble(Some(&one.name), one.distrust.clone()?, true)));
+    let troubles = distrust.chain(one_sided(&made.missing, &made.new, strict)).collect();
+    VerdictDocument::new(JudgingCommand::Compare, exit_code, rows, 0).with_troubles(troubles)
+}
+
+fn judged_row(one: &JudgedFigure) -> VerdictRow {
+    let (comparison, judged) = (&one.comparison, &one.comparison.judged);
+    let verdict = match judged.verdict {
+        ChangeVerdict::Regressed => FigureVerdict::Regressed,
+        ChangeVerdict::Improved => FigureVerdict::Improved,
+        ChangeVerdict::Equivalent => FigureVerdict::Equivalent,
+        ChangeVerdict::Inconclusive => FigureVerdict::Inconclusive,
+    };
+    VerdictRow {
+        old: finite(comparison.sides[0]),
+        new: finite(comparison.sides[1]),
+        ratio: finite(judged.ratio),
+        interval: judged.interval.map(|interval| ends(interval).map(finite)),
+        ..VerdictRow::new(&one.address, verdict)
+    }
+}
+
+fn rate(question: &Question) -> Option<f64> {
+    match question.control {
+        Control::Fdr(rate) => Some(rate),
+        Control::Fwer(_) => None,
+    }
+}
+
+/// The verdict of `compare` by ranks.
+pub fn of_ranks(made: &ByRuns, strict: bool, exit_code: u8) -> VerdictDocument {
+    let zero = |address: &FigureAddress| VerdictRow {
+        old: Some(0.0),
+        new: Some(0.0),
+        ..VerdictRow::new(address, FigureVerdict::Equivalent)
+    };
+    let rows = made.judgements.iter().map(judged_row).chain(made.always_zero.iter().map(zero)).collect();
+    let failures = made.failures.iter().map(|what| trouble(None, what, false));
+    let troubles = failures.chain(one_sided(&made.missing, &made.new, strict)).collect();
+    let document = VerdictDocument::new(JudgingCommand::Compare, exit_code, rows, 0).with_troubles(troubles);
+    VerdictDocument { false_discovery_rate: rate(&made.question), ..document }
+}
+
+/// The verdict of `ab` on its second side, whose name is `side`; `failures` are rounds that do not count, a line each.
+pub fn of_pairs(
+    side: &str,
+    judged: &[JudgedFigure],
+    question: &Question,
+    failures: Vec<String>,
+    exit_code: u8,
+) -> VerdictDocument {
+    let troubles = failures.into_iter().map(|what| trouble(None, what, false)).collect();
+    let row = |one: &JudgedFigure| VerdictRow { sub_experiment: side.to_owned(), ..judged_row(one) };
+    let rows = judged.iter().map(row).collect();
+    let document = VerdictDocument::new(JudgingCommand::Ab, exit_code, rows, 0).with_troubles(troubles);
+    VerdictDocument { false_discovery_rate: rate(question), ..document }
+}
+
+/// The verdict of `history` on so many series.
+pub fn of_history(changes: &[Change], series: usize, exit_code: u8) -> VerdictDocument {
+    let row = |one: &Change| {
+        let verdict = match (one.is_known, &one.until) {
+            (true, _) => FigureVerdict::Known,
+            (false, Some(_)) => FigureVerdict::Drift,
+            (false, None) => FigureVerdict::Step,
+        };
+        VerdictRow {
+            old: finite(one.before),
+            new: finite(one.after),
+            ratio: finite(one.after / one.before),
+            since: Some(one.since.clone()),
+            until: one.until.clone(),
+            ..VerdictRow::new(&one.address, verdict)
+        }
+    };
+    let changed: std::collections::HashSet<&FigureAddress> = changes.iter().map(|one| &one.address).collect();
+    let unchanged = series.saturating_sub(changed.len()) as u64;
+    VerdictDocument::new(JudgingCommand::History, exit_code, changes.iter().map(row).collect(), unchanged)
 }

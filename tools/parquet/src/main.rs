@@ -1,7 +1,10 @@
-//! `tripmeter_parquet SAMPLES.csv SAMPLES.parquet`: writes samples as Parquet, whole or not at all.
+//! `tripmeter_parquet SAMPLES.csv SAMPLES.parquet`: writes samples as Parquet, whole or not at all; with `--figures` before
+//! them the table of figures that `tripmeter export --format csv` makes.
 //!
 //! Tripmeter starts it when a sub-experiment ends. It is a program of its own so that the default build needs neither the
 //! library nor a C compiler for zstd.
+
+mod figures;
 
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
@@ -15,6 +18,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use tempfile::NamedTempFile;
 use tripmeter_model::samples::{SampleReader, SampleRow};
 
 /// As the CSV has it: times may be missing.
@@ -37,11 +41,15 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    let [samples, output] = &arguments[..] else {
-        eprintln!("usage: tripmeter_parquet SAMPLES.csv SAMPLES.parquet");
-        return ExitCode::from(64);
+    let done = match &arguments[..] {
+        [flag, figures, output] if flag == "--figures" => figures::convert(Path::new(figures), Path::new(output)),
+        [samples, output] => convert(Path::new(samples), Path::new(output)),
+        _ => {
+            eprintln!("usage: tripmeter_parquet [--figures] FILE.csv FILE.parquet");
+            return ExitCode::from(64);
+        }
     };
-    match convert(Path::new(samples), Path::new(output)) {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tripmeter_parquet: {error}");
@@ -52,10 +60,7 @@ fn main() -> ExitCode {
 
 fn convert(samples: &Path, output: &Path) -> Result<()> {
     let rows = SampleReader::open(samples)?;
-    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut temporary = tempfile::Builder::new();
-    temporary.prefix(".tripmeter-").permissions(Permissions::from_mode(0o666));
-    let temporary = temporary.tempfile_in(folder)?;
+    let temporary = temporary_beside(output)?;
     let schema = Arc::new(parse_message_type(SCHEMA)?);
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
@@ -83,6 +88,14 @@ fn convert(samples: &Path, output: &Path) -> Result<()> {
     temporary.as_file().sync_all()?;
     temporary.persist(output)?;
     Ok(())
+}
+
+/// A file that takes the place of the output once it is whole.
+fn temporary_beside(output: &Path) -> Result<NamedTempFile> {
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut temporary = tempfile::Builder::new();
+    temporary.prefix(".tripmeter-").permissions(Permissions::from_mode(0o666));
+    Ok(temporary.tempfile_in(folder)?)
 }
 
 fn write(writer: &mut SerializedFileWriter<File>, rows: &[SampleRow]) -> Result<()> {

@@ -87,9 +87,19 @@ pub enum ExportFormat {
     Table(TableFormat),
     /// Plots.
     Plots(tripmeter_report::plots::Format),
+    /// JUnit XML.
+    Junit,
+    /// Workflow commands and a job summary.
+    Github,
+    /// Bencher Metric Format.
+    Bencher,
+    /// OpenMetrics text.
+    OpenMetrics,
+    /// Figures and samples as Parquet.
+    Parquet,
 }
 
-/// Write results as CSV, JSON or Markdown tables, or as plots
+/// Write results for other programs, as tables or as plots
 #[derive(Args)]
 #[command(after_help = "Examples:
   tripmeter export results/new --format csv > new.csv
@@ -100,11 +110,23 @@ pub enum ExportFormat {
   tripmeter export results/new --format markdown --tables all
   tripmeter export results/new --format svg -o plots
   tripmeter export results/monday results/tuesday --format png -o plots --log
+  tripmeter check results/new --limits limits.csv --json > verdict.json
+  tripmeter export results/new --format junit --verdict verdict.json -o junit.xml
 
 csv, json and markdown are tables, by default `figures`: every figure by its
 address. Several folders or tables make one JSON array of objects with
 `folder`, `table` and `blocks`. CSV is of one table of one folder, or of
 `figures` of several folders, which has a column `folder` then.
+
+For other programs (docs/formats.md, docs/ci.md):
+  junit        JUnit XML: a suite for each sub-experiment; a test case for each
+               figure of --verdict, or for each payload without it
+  github       annotations of GitHub Actions on standard output, and a summary
+               in Markdown in -o FILE, or appended to $GITHUB_STEP_SUMMARY
+  bencher      Bencher Metric Format (JSON)
+  openmetrics  OpenMetrics text, with addresses as labels
+  parquet      DIR/figures.parquet, and of one folder DIR/samples/*.parquet
+               (-o DIR; needs `tripmeter install parquet`)
 
 png and svg are plots. Each file begins with the figure that it shows, e.g.
 rtt_half or response; the payload or sub-experiment ends it:
@@ -127,8 +149,8 @@ Of several rounds they show medians, from six on with their intervals.
 Measuring commands draw those of AimRT into `plots` in their results folder
 where the table `aimrt` is printed.
 
-Exit codes: 0 good, 64 wrong usage, 65 wrong data or nothing to plot, 66 no
-such folder, 73 cannot create.")]
+Exit codes: 0 good, 64 wrong usage, 65 wrong data or nothing to write, 66 no
+such folder, 69 no program for Parquet, 73 cannot create.")]
 pub struct ExportArgs {
     /// Results folders
     #[arg(required = true, value_name = "DIR")]
@@ -137,15 +159,20 @@ pub struct ExportArgs {
     #[arg(long, value_name = "FORMAT", required = true,
         value_parser = words_of(&[("csv", ExportFormat::Table(TableFormat::Csv)),
             ("json", ExportFormat::Table(TableFormat::Json)), ("markdown", ExportFormat::Table(TableFormat::Markdown)),
+            ("junit", ExportFormat::Junit), ("github", ExportFormat::Github), ("bencher", ExportFormat::Bencher),
+            ("openmetrics", ExportFormat::OpenMetrics), ("parquet", ExportFormat::Parquet),
             ("png", ExportFormat::Plots(tripmeter_report::plots::Format::Png)),
             ("svg", ExportFormat::Plots(tripmeter_report::plots::Format::Svg))]))]
     pub format: ExportFormat,
-    /// The file of tables [default: standard output], or the folder of plots [default: `plots` in the results folder]
+    /// The file [default: standard output], or the folder of plots [default: `plots` in the results folder] or Parquet
     #[arg(short, long, value_name = "PATH")]
     pub output: Option<PathBuf>,
     /// Tables [default: figures]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = words_of(&TABLES))]
     pub tables: Vec<TableKind>,
+    /// junit, github: the verdict that `check`, `compare`, `history` or `ab` printed with --json
+    #[arg(long, value_name = "FILE")]
+    pub verdict: Option<PathBuf>,
     /// Draw latencies on a logarithmic axis
     #[arg(long)]
     pub log: bool,

@@ -250,6 +250,9 @@ pub struct HistoryArgs {
     pub min_change: Share,
     #[command(flatten)]
     pub figures: FiguresArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
     /// Use results with damaged messages too
     #[arg(long)]
     pub allow_damage: bool,

@@ -4,7 +4,7 @@ use crate::args::CheckArgs;
 use crate::error::CliError;
 use crate::output;
 use crate::results::{folders_in, open, open_finished};
-use crate::verdicts::{RATE, address_json};
+use crate::verdicts::{RATE, address_json, of_check, with_fields};
 use serde_json::{Value, json};
 use std::path::Path;
 use tripmeter_analysis::JudgedResults;
@@ -32,11 +32,15 @@ pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
         let text = format!("nothing to check: '{file}' has no limits for any sub-experiment in '{folder}': {names}");
         return Err(CliError::new(exit::DATA, text));
     }
+    let code = exit_code(&checked, args.strict);
     output::print(&match args.json {
-        true => format!("{:#}\n", as_json(&checked, args.strict)),
+        true => {
+            let verdict = of_check(&checked, args.strict, code);
+            format!("{:#}\n", with_fields(&verdict, as_json(&checked, args.strict)))
+        }
         false => output::text(&tripmeter_report::limit_checks(&checked, args.all, args.strict)),
     })?;
-    Ok(exit_code(&checked, args.strict))
+    Ok(code)
 }
 
 /// Reads limits; fails if there are none.

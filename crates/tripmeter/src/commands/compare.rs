@@ -77,11 +77,15 @@ fn by_threshold(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Sele
     if made.is_empty() {
         return Err(nothing(args, [&made.missing, &made.new]));
     }
+    let code = if made.passed(args.strict) { exit::GOOD } else { exit::FINDING };
     output::print(&match args.json {
-        true => format!("{:#}\n", threshold_json(&made, args.strict, threshold)),
+        true => {
+            let verdict = verdicts::of_threshold(&made, args.strict, code);
+            format!("{:#}\n", verdicts::with_fields(&verdict, threshold_json(&made, args.strict, threshold)))
+        }
         false => output::text(&tripmeter_report::by_threshold(&made, threshold, args.all, args.strict)),
     })?;
-    Ok(if made.passed(args.strict) { exit::GOOD } else { exit::FINDING })
+    Ok(code)
 }
 
 fn by_ranks(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Selection) -> Result<u8, CliError> {
@@ -109,15 +113,19 @@ fn by_ranks(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Selectio
     if made.is_empty() {
         return Err(nothing(args, [&made.missing, &made.new]));
     }
-    output::print(&match args.json {
-        true => format!("{:#}\n", ranks_json(&made, args.strict)),
-        false => output::text(&tripmeter_report::by_runs(&made, EFFECT.max(2.0 * margin), args.strict)),
-    })?;
-    Ok(match made.passed(args.strict) {
+    let code = match made.passed(args.strict) {
         _ if !made.failures.is_empty() => exit::PARTIAL,
         true => exit::GOOD,
         false => exit::FINDING,
-    })
+    };
+    output::print(&match args.json {
+        true => {
+            let verdict = verdicts::of_ranks(&made, args.strict, code);
+            format!("{:#}\n", verdicts::with_fields(&verdict, ranks_json(&made, args.strict)))
+        }
+        false => output::text(&tripmeter_report::by_runs(&made, EFFECT.max(2.0 * margin), args.strict)),
+    })?;
+    Ok(code)
 }
 
 /// Draws each figure of both sides over payloads.

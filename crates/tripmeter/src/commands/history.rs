@@ -6,7 +6,8 @@ use crate::error::CliError;
 use crate::output;
 use crate::plotting::{PictureJob, draw_all};
 use crate::results::{folders_in, note_left_out, open_finished, selection};
-use crate::verdicts::is_same_line;
+use crate::verdicts::{is_same_line, of_history, with_fields};
+use serde_json::json;
 use std::path::Path;
 use tripmeter_analysis::history::{History, HistorySeries, KnownMark};
 use tripmeter_model::address::FigureAddress;
@@ -35,15 +36,20 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
     }
     let options = StepOptions { min_change: args.min_change.0, ..StepOptions::default() };
     let (found, series) = history.changes(&steps, &drifts, &options).map_err(|why| CliError::new(exit::DATA, why))?;
-    if let Some(folder) = &args.plots {
-        output::print(&draw(&history, limits.as_ref(), folder, args.plotting.options())?)?;
-    }
-    output::print(&output::text(&changes(&found, series)))?;
-    for line in history.changes_of_machine().into_iter().chain(history.changes_of_plans()) {
-        output::print(&format!("{line}\n"))?;
-    }
+    let drawn = args.plots.as_ref().map(|folder| draw(&history, limits.as_ref(), folder, args.plotting.options()));
+    let drawn = drawn.transpose()?;
     let is_changed = found.iter().any(|change| !change.is_known);
-    Ok(if args.fail_on_change && is_changed { exit::FINDING } else { exit::GOOD })
+    let code = if args.fail_on_change && is_changed { exit::FINDING } else { exit::GOOD };
+    let environment: Vec<String> = history.changes_of_machine().into_iter().chain(history.changes_of_plans()).collect();
+    if args.json {
+        let fields = json!({ "experiments": history.experiments, "changes_of_environment": environment });
+        output::print(&format!("{:#}\n", with_fields(&of_history(&found, series, code), fields)))?;
+        return Ok(code);
+    }
+    output::print(&drawn.unwrap_or_default())?;
+    output::print(&output::text(&changes(&found, series)))?;
+    environment.iter().try_for_each(|line| output::print(&format!("{line}\n")))?;
+    Ok(code)
 }
 
 fn read(args: &HistoryArgs) -> Result<History, CliError> {

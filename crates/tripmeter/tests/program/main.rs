@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod ab;
+mod action;
 mod audit;
 mod bursts;
 mod cli;
@@ -9,6 +10,7 @@ mod common;
 mod conformance;
 mod eprosima;
 mod example;
+mod exports;
 mod fastdds;
 mod faults;
 mod handover;

@@ -14,6 +14,7 @@ use tripmeter_model::figure::Statistic;
 use tripmeter_model::file::write_whole;
 use tripmeter_model::manifest::{Manifest, RunStatus, SCHEMA_VERSION};
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::verdict::OverallResult;
 use tripmeter_report::Ab;
 use tripmeter_stats::runs::Question;
 
@@ -102,7 +103,12 @@ impl<'a> Found<'a> {
             let names: Vec<&str> = place.trim_start_matches('/').split('/').collect();
             *names.iter().fold(&mut made, |inside, name| &mut inside[*name]) = part;
         }
-        made
+        let failures = self.pairs.failures.iter().map(failure_line).collect();
+        let mut verdict = verdicts::of_pairs(SIDES[1], &self.comparisons, &asked.question, failures, self.exit_code());
+        if manifest.status == RunStatus::Running {
+            verdict.result = OverallResult::Running;
+        }
+        verdicts::with_fields(&verdict, made)
     }
 
     fn side(&self, side: &SubExperiment) -> Value {
@@ -146,6 +152,10 @@ fn pair_json(pair: &Pair<'_>) -> Value {
         "log_ratio_p50": log_ratio(Statistic::P50),
         "log_ratio_p99": log_ratio(Statistic::P99),
     })
+}
+
+fn failure_line(failure: &FailedSide) -> String {
+    format!("round {} of side {}: {}", failure.round, SIDES[failure.side], failure.why)
 }
 
 fn failure_json(failure: &FailedSide) -> Value {

@@ -1,0 +1,335 @@
+//! The verdict document: what `ab`, `check`, `compare` and `history` print with `--json`.
+
+use crate::address::FigureAddress;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of the document, `major.minor`: readers ignore fields that they do not know, and refuse another major version.
+pub const VERDICT_VERSION: &str = "1.0";
+
+/// The whole document. Each command adds fields of its own, which docs/formats.md lists.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(title = "Tripmeter verdict")]
+pub struct VerdictDocument {
+    /// [`VERDICT_VERSION`] of its writer.
+    pub verdict_version: String,
+    /// What judged.
+    pub command: JudgingCommand,
+    /// The verdict on the whole.
+    pub result: OverallResult,
+    /// Exit code of the command.
+    pub exit_code: u8,
+    /// Figures judged; under `history` each series counts, and only changes have a row.
+    pub figures_judged: u64,
+    /// How many figures have each verdict.
+    pub counts: BTreeMap<FigureVerdict, u64>,
+    /// Share of the changes called that is expected to be false, at most; null: the method does not bound it.
+    pub false_discovery_rate: Option<f64>,
+    /// What fails or is left out for another reason than a figure.
+    pub troubles: Vec<VerdictTrouble>,
+    /// Figures judged.
+    pub figures: Vec<VerdictRow>,
+}
+
+/// The command that judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum JudgingCommand {
+    /// Two sides, measured in pairs.
+    Ab,
+    /// Results against limits.
+    Check,
+    /// Results against a reference.
+    Compare,
+    /// Results over time.
+    History,
+}
+
+impl JudgingCommand {
+    /// As it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            JudgingCommand::Ab => "ab",
+            JudgingCommand::Check => "check",
+            JudgingCommand::Compare => "compare",
+            JudgingCommand::History => "history",
+        }
+    }
+}
+
+/// The verdict on the whole: the first that holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OverallResult {
+    /// `ab` is at work, or was killed.
+    Running,
+    /// Ended by the user.
+    Interrupted,
+    /// A figure is worse than the reference.
+    Regressed,
+    /// A figure is beyond its limit, something is missing, or a sub-experiment failed.
+    Failed,
+    /// Rounds failed; verdicts are of the others.
+    Incomplete,
+    /// A step or a drift that is not marked as known.
+    Changed,
+    /// Nothing failed, and some figures have too few rounds or too much noise for a verdict.
+    Inconclusive,
+    /// Nothing failed.
+    Passed,
+}
+
+impl OverallResult {
+    /// In tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            OverallResult::Running => "running",
+            OverallResult::Interrupted => "interrupted",
+            OverallResult::Regressed => "regressed",
+            OverallResult::Failed => "failed",
+            OverallResult::Incomplete => "incomplete",
+            OverallResult::Changed => "changed",
+            OverallResult::Inconclusive => "inconclusive",
+            OverallResult::Passed => "passed",
+        }
+    }
+}
+
+/// The verdict on a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FigureVerdict {
+    /// Worse than the reference.
+    Regressed,
+    /// Beyond its limit.
+    Failed,
+    /// Not measured.
+    Missing,
+    /// A step in its history.
+    Step,
+    /// A slow drift in its history.
+    Drift,
+    /// Too few rounds or too much noise.
+    Inconclusive,
+    /// Better than the reference.
+    Improved,
+    /// Without a limit, or not in the reference.
+    New,
+    /// A step or drift that is marked as known.
+    Known,
+    /// No change larger than the margin.
+    Equivalent,
+    /// Within its limit or threshold, or without a change over time.
+    Passed,
+}
+
+impl FigureVerdict {
+    /// In tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            FigureVerdict::Regressed => "regressed",
+            FigureVerdict::Failed => "failed",
+            FigureVerdict::Missing => "missing",
+            FigureVerdict::Step => "step",
+            FigureVerdict::Drift => "drift",
+            FigureVerdict::Inconclusive => "inconclusive",
+            FigureVerdict::Improved => "improved",
+            FigureVerdict::New => "new",
+            FigureVerdict::Known => "known",
+            FigureVerdict::Equivalent => "equivalent",
+            FigureVerdict::Passed => "passed",
+        }
+    }
+
+    /// Whether it is a finding.
+    pub fn is_bad(self) -> bool {
+        use FigureVerdict::{Drift, Failed, Missing, Regressed, Step};
+        matches!(self, Regressed | Failed | Missing | Step | Drift)
+    }
+}
+
+/// A figure that was judged. Values are in its unit; null: there is none, or it is not finite.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VerdictRow {
+    /// Name of the sub-experiment; under `ab` `b`, the side that is judged.
+    pub sub_experiment: String,
+    /// Bytes of every message.
+    pub payload_bytes: u64,
+    /// How messages were offered, as in `metrics.csv`.
+    pub offered_load: String,
+    /// Which messages, or which process, as in `metrics.csv`.
+    pub stream: String,
+    /// The figure, as in `metrics.csv`.
+    pub figure: String,
+    /// The statistic of its samples; `value` if it has one value.
+    pub statistic: String,
+    /// The unit of its values.
+    pub unit: String,
+    /// The reference, or the level before a change.
+    pub old: Option<f64>,
+    /// The value judged, or the level after a change.
+    pub new: Option<f64>,
+    /// Its limit.
+    pub limit: Option<f64>,
+    /// `new / old`, of paired rounds the median; under `check` `new / limit`.
+    pub ratio: Option<f64>,
+    /// Confidence interval of the ratio; an end that is null is unbounded.
+    pub interval: Option<[Option<f64>; 2]>,
+    /// First experiment after a step, or of a drift.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// Last experiment of a drift.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// The verdict.
+    pub verdict: FigureVerdict,
+}
+
+impl VerdictRow {
+    /// A row without values.
+    pub fn new(address: &FigureAddress, verdict: FigureVerdict) -> Self {
+        Self {
+            sub_experiment: address.sub_experiment.clone(),
+            payload_bytes: address.payload_bytes,
+            offered_load: address.load.to_string(),
+            stream: address.stream.to_string(),
+            figure: address.figure.to_string(),
+            statistic: address.statistic.to_string(),
+            unit: address.unit().as_str().to_owned(),
+            old: None,
+            new: None,
+            limit: None,
+            ratio: None,
+            interval: None,
+            since: None,
+            until: None,
+            verdict,
+        }
+    }
+}
+
+/// What fails or is left out for another reason than a figure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VerdictTrouble {
+    /// The sub-experiment, if it is of one.
+    pub sub_experiment: Option<String>,
+    /// What it is, in one line.
+    pub what: String,
+    /// Whether the command fails because of it.
+    pub fails: bool,
+}
+
+impl VerdictDocument {
+    /// The document of these rows, which are counted; `passed` more figures have no row.
+    pub fn new(command: JudgingCommand, exit_code: u8, figures: Vec<VerdictRow>, passed: u64) -> Self {
+        let mut counts = BTreeMap::new();
+        figures.iter().for_each(|row| *counts.entry(row.verdict).or_default() += 1);
+        if passed > 0 {
+            *counts.entry(FigureVerdict::Passed).or_default() += passed;
+        }
+        let mut made = Self {
+            verdict_version: VERDICT_VERSION.to_owned(),
+            command,
+            result: OverallResult::Passed,
+            exit_code,
+            figures_judged: figures.len() as u64 + passed,
+            counts,
+            false_discovery_rate: None,
+            troubles: Vec::new(),
+            figures,
+        };
+        made.result = made.usual_result();
+        made
+    }
+
+    /// With troubles, and the result that follows.
+    #[must_use]
+    pub fn with_troubles(mut self, troubles: Vec<VerdictTrouble>) -> Self {
+        self.troubles = troubles;
+        self.result = self.usual_result();
+        self
+    }
+
+    fn usual_result(&self) -> OverallResult {
+        use FigureVerdict::{Drift, Failed, Inconclusive, Missing, Regressed, Step};
+        let has = |verdict: FigureVerdict| self.counts.contains_key(&verdict);
+        match self.exit_code {
+            crate::exit::INTERRUPTED => OverallResult::Interrupted,
+            _ if has(Regressed) => OverallResult::Regressed,
+            _ if has(Failed) || has(Missing) || self.troubles.iter().any(|trouble| trouble.fails) => {
+                OverallResult::Failed
+            }
+            crate::exit::PARTIAL => OverallResult::Incomplete,
+            _ if has(Step) || has(Drift) => OverallResult::Changed,
+            crate::exit::GOOD if has(Inconclusive) => OverallResult::Inconclusive,
+            crate::exit::GOOD => OverallResult::Passed,
+            _ => OverallResult::Failed,
+        }
+    }
+
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// If it is no such document, or one of another major version; in one line.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let made: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let major = |version: &str| version.split('.').next().map(str::to_owned);
+        if major(&made.verdict_version) == major(VERDICT_VERSION) {
+            return Ok(made);
+        }
+        Err(format!("verdict_version is {}, and this program reads {VERDICT_VERSION}", made.verdict_version))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit;
+    use crate::figure::{Figure, Statistic};
+    use crate::metric::Stream;
+    use crate::pace::OfferedLoad;
+
+    fn row(verdict: FigureVerdict) -> VerdictRow {
+        let address = FigureAddress {
+            sub_experiment: "uds".to_owned(),
+            payload_bytes: 1024,
+            load: OfferedLoad::Closed,
+            stream: Stream::all(),
+            figure: Figure::RttHalf,
+            statistic: Statistic::P99,
+        };
+        VerdictRow::new(&address, verdict)
+    }
+
+    fn of(code: u8, verdicts: &[FigureVerdict]) -> OverallResult {
+        VerdictDocument::new(JudgingCommand::Compare, code, verdicts.iter().copied().map(row).collect(), 0).result
+    }
+
+    #[test]
+    fn the_gravest_figure_names_the_result() {
+        use FigureVerdict::{Equivalent, Failed, Improved, Inconclusive, Regressed, Step};
+        assert_eq!(of(exit::GOOD, &[Equivalent, Improved]), OverallResult::Passed);
+        assert_eq!(of(exit::GOOD, &[Equivalent, Inconclusive]), OverallResult::Inconclusive);
+        assert_eq!(of(exit::FINDING, &[Inconclusive, Regressed, Failed]), OverallResult::Regressed);
+        assert_eq!(of(exit::FINDING, &[Failed]), OverallResult::Failed);
+        assert_eq!(of(exit::FINDING, &[Equivalent]), OverallResult::Failed, "something else failed");
+        assert_eq!(of(exit::PARTIAL, &[Equivalent]), OverallResult::Incomplete);
+        assert_eq!(of(exit::PARTIAL, &[Regressed]), OverallResult::Regressed);
+        assert_eq!(of(exit::INTERRUPTED, &[Regressed]), OverallResult::Interrupted);
+        assert_eq!(of(exit::GOOD, &[Step]), OverallResult::Changed);
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_another_major_version_is_refused() {
+        let rows = vec![row(FigureVerdict::Failed), row(FigureVerdict::Passed)];
+        let trouble = VerdictTrouble { sub_experiment: None, what: "a\n\"b\"".to_owned(), fails: true };
+        let made = VerdictDocument::new(JudgingCommand::Check, 1, rows, 3).with_troubles(vec![trouble]);
+        assert_eq!((made.figures_judged, made.counts[&FigureVerdict::Passed]), (5, 4));
+        let text = serde_json::to_string(&made).unwrap();
+        assert_eq!(VerdictDocument::read(&text), Ok(made));
+        let other = VerdictDocument::read(&text.replace("\"1.0\"", "\"2.0\"")).unwrap_err();
+        assert!(other.contains("2.0"), "{other}");
+        assert!(VerdictDocument::read("{}").is_err());
+    }
+}

@@ -1,0 +1,66 @@
+//! Bencher Metric Format: benchmarks by name, each with measures.
+//!
+//! # Source
+//! <https://bencher.dev/docs/reference/bencher-metric-format>: names have at most 1,024 characters, measures 64.
+
+use super::{cut, measured};
+use crate::plots::aimrt::NamedResults;
+use serde_json::{Map, Value, json};
+use tripmeter_analysis::Selected;
+use tripmeter_model::figure::{Figure, Statistic, Unit};
+use tripmeter_model::metric::Interval;
+use tripmeter_model::metric::Stream;
+use tripmeter_stats::rounds::figure_over_rounds;
+
+const MOST_NAME: usize = 1000;
+
+/// Metrics of each sub-experiment and payload: `latency` is the median of the first latency that it has and `throughput` the
+/// rate received, as Bencher calls them; others have the names of their figures. Latencies are in nanoseconds. Of six
+/// rounds or more the bounds are the 95 % interval of the median.
+pub fn bencher(results: &[NamedResults<'_>]) -> Value {
+    let mut all: Map<String, Value> = Map::new();
+    for sub in measured(results) {
+        for figure in sub.payloads.iter().flat_map(|payload| &payload.figures).filter(|one| one.value.is_finite()) {
+            let stream = &figure.address.stream;
+            let stream = if *stream == Stream::all() { String::new() } else { format!(" {stream}") };
+            let name = format!("{} at {}{stream}", sub.name, figure.address.place());
+            let name = match cut(&name, MOST_NAME) {
+                // Two long names may begin alike.
+                short if short != name => format!("{short} {}", all.len()),
+                name => name,
+            };
+            let metrics = all.entry(name).or_insert_with(|| json!({}));
+            if let Some(metrics) = metrics.as_object_mut() {
+                let measure = measure(figure, metrics);
+                metrics.insert(measure, metric(figure));
+            }
+        }
+    }
+    Value::Object(all)
+}
+
+fn measure(one: &Selected, known: &Map<String, Value>) -> String {
+    let (figure, statistic) = (one.address.figure, one.address.statistic);
+    match (figure.unit(), statistic) {
+        (Unit::Ns, Statistic::P50) if !known.contains_key("latency") => "latency".to_owned(),
+        (Unit::Hz, _) if figure == Figure::ReceivedRate => "throughput".to_owned(),
+        _ => {
+            let statistic = if statistic == Statistic::Value { String::new() } else { format!("-{statistic}") };
+            format!("{figure}{statistic}").replace('_', "-")
+        }
+    }
+}
+
+fn metric(one: &Selected) -> Value {
+    let mut metric = json!({ "value": one.value });
+    let interval = figure_over_rounds(&one.values()).and_then(|estimate| estimate.interval);
+    // A loss is of all messages, and no median.
+    if let Some(Interval { low, high }) = interval.filter(|_| one.address.figure != Figure::LossShare)
+        && low.is_finite()
+        && high.is_finite()
+    {
+        metric["lower_value"] = json!(low);
+        metric["upper_value"] = json!(high);
+    }
+    metric
+}

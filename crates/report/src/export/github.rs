@@ -1,0 +1,199 @@
+//! Workflow commands of GitHub Actions, and a summary of a job in Markdown.
+//!
+//! # Source
+//! The escaping is that of `@actions/core`, `command.ts`.
+
+use super::{ExportInput, ExportedSub, PayloadState, cut, measured, row_name, row_story};
+use std::fmt::Write;
+use tripmeter_model::payload::display_size;
+use tripmeter_model::printable;
+use tripmeter_model::verdict::{FigureVerdict, VerdictDocument, VerdictRow};
+
+/// GitHub shows ten annotations of a kind for each step.
+const MOST_OF_A_KIND: usize = 10;
+/// Most rows of a summary, which may have 1 MiB.
+const MOST_ROWS: usize = 300;
+/// Most characters of a title, a message and a cell.
+const MOST_TITLE: usize = 200;
+const MOST_TEXT: usize = 2000;
+
+/// An annotation.
+struct Annotation {
+    title: String,
+    text: String,
+}
+
+#[derive(Default)]
+struct Annotations {
+    errors: Vec<Annotation>,
+    warnings: Vec<Annotation>,
+    notices: Vec<Annotation>,
+}
+
+/// Annotations for regressions, failures, losses and improvements, a line each, at most ten of a kind.
+pub fn github_commands(input: &ExportInput<'_>) -> String {
+    let subs = measured(input.results);
+    let all = match input.verdict {
+        Some(verdict) => of_verdict(verdict),
+        None => of_results(&subs),
+    };
+    let mut text = String::new();
+    for (kind, list) in [("error", &all.errors), ("warning", &all.warnings), ("notice", &all.notices)] {
+        let shown = if list.len() > MOST_OF_A_KIND { MOST_OF_A_KIND - 1 } else { list.len() };
+        for Annotation { title, text: message } in &list[..shown] {
+            text += &command(kind, title, message);
+        }
+        if shown < list.len() {
+            text += &command(kind, "tripmeter", &format!("{} more; see the summary of the job", list.len() - shown));
+        }
+    }
+    text
+}
+
+fn command(kind: &str, title: &str, message: &str) -> String {
+    format!("::{kind} title={}::{}\n", property(&cut(title, MOST_TITLE)), data(&cut(message, MOST_TEXT)))
+}
+
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+fn row_title(row: &VerdictRow) -> String {
+    format!("{} {}: {}", row.sub_experiment, row.verdict.name(), row_name(row))
+}
+
+fn of_verdict(verdict: &VerdictDocument) -> Annotations {
+    let mut all = Annotations::default();
+    for row in &verdict.figures {
+        let annotation = Annotation { title: row_title(row), text: row_story(row) };
+        match row.verdict {
+            bad if bad.is_bad() => all.errors.push(annotation),
+            FigureVerdict::Improved => all.notices.push(annotation),
+            _ => {}
+        }
+    }
+    for trouble in &verdict.troubles {
+        let title = trouble.sub_experiment.clone().unwrap_or_else(|| verdict.command.name().to_owned());
+        let list = if trouble.fails { &mut all.errors } else { &mut all.warnings };
+        list.push(Annotation { title, text: trouble.what.clone() });
+    }
+    all.notices.insert(0, Annotation { title: "tripmeter".to_owned(), text: sentence(verdict) });
+    all
+}
+
+fn of_results(subs: &[ExportedSub]) -> Annotations {
+    let mut all = Annotations::default();
+    for sub in subs {
+        if let Some(why) = &sub.trouble {
+            all.errors.push(Annotation { title: sub.name.clone(), text: why.clone() });
+            continue;
+        }
+        for payload in &sub.payloads {
+            if let PayloadState::Failed(why) = &payload.state {
+                let title = format!("{} at {}", sub.name, display_size(payload.bytes));
+                all.warnings.push(Annotation { title, text: why.clone() });
+            }
+        }
+    }
+    all
+}
+
+/// The verdict in one sentence.
+fn sentence(verdict: &VerdictDocument) -> String {
+    let counts: Vec<String> = verdict.counts.iter().map(|(word, count)| format!("{count} {}", word.name())).collect();
+    let counts = if counts.is_empty() { "none".to_owned() } else { counts.join(", ") };
+    format!("`{}`: {}. Figures judged: {counts}.", verdict.command.name(), verdict.result.name())
+}
+
+/// The summary of a job: the verdict with a table of findings first, or the state of each sub-experiment.
+pub fn github_summary(input: &ExportInput<'_>) -> String {
+    match input.verdict {
+        Some(verdict) => summary_of_verdict(verdict),
+        None => summary_of_results(&measured(input.results)),
+    }
+}
+
+fn summary_of_verdict(verdict: &VerdictDocument) -> String {
+    let mut text = format!("## Tripmeter: {}\n\n{}\n", verdict.result.name(), sentence(verdict));
+    if let Some(rate) = verdict.false_discovery_rate {
+        let percent = crate::percent(rate);
+        let _ = writeln!(text, "At most {percent} of the changes called are expected to be false.");
+    }
+    if !verdict.troubles.is_empty() {
+        text.push('\n');
+    }
+    for trouble in verdict.troubles.iter().take(MOST_ROWS) {
+        let place = trouble.sub_experiment.as_ref().map_or(String::new(), |name| format!("{}: ", cell(name)));
+        let _ = writeln!(text, "- {place}{}", cell(&trouble.what));
+    }
+    let mut rows: Vec<&VerdictRow> = verdict.figures.iter().collect();
+    // Findings first, and else as they stand.
+    rows.sort_by_key(|row| row.verdict);
+    if !rows.is_empty() {
+        text += "\n| sub-experiment | figure | verdict |\n| --- | --- | --- |\n";
+    }
+    for row in rows.iter().take(MOST_ROWS) {
+        let (name, figure, story) = (cell(&row.sub_experiment), cell(&row_name(row)), cell(&row_story(row)));
+        let _ = writeln!(text, "| {name} | {figure} | {story} |");
+    }
+    if rows.len() > MOST_ROWS {
+        let _ = writeln!(text, "\n{} more figures are not shown.", rows.len() - MOST_ROWS);
+    }
+    text
+}
+
+fn summary_of_results(subs: &[ExportedSub]) -> String {
+    let mut text = "## Tripmeter\n\n| sub-experiment | payload | p50 | p99 | state |\n".to_owned();
+    text += "| --- | ---: | ---: | ---: | --- |\n";
+    let rows = subs.iter().flat_map(|sub| sub.payloads.iter().map(move |payload| (sub, payload)));
+    for (sub, payload) in rows.take(MOST_ROWS) {
+        let value = |statistic: &str| {
+            let found = payload.figures.iter().find(|one| one.address.statistic.id() == statistic);
+            found.map_or(String::new(), |one| super::with_unit(one.value, one.address.unit().as_str()))
+        };
+        let state = match (&payload.state, &sub.trouble) {
+            (PayloadState::Passed, _) => "passed".to_owned(),
+            (PayloadState::Failed(why), _) | (PayloadState::Skipped(_), Some(why)) => why.clone(),
+            (PayloadState::Skipped(why), None) => why.clone(),
+        };
+        let (name, size) = (cell(&sub.name), display_size(payload.bytes));
+        let _ = writeln!(text, "| {name} | {size} | {} | {} | {} |", value("p50"), value("p99"), cell(&state));
+    }
+    text
+}
+
+/// Text that Markdown and HTML show as it stands, on one line.
+fn cell(text: &str) -> String {
+    let mut safe = String::new();
+    for c in printable::line(&cut(text, MOST_TEXT)).chars() {
+        match c {
+            '&' => safe += "&amp;",
+            '<' => safe += "&lt;",
+            '>' => safe += "&gt;",
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '!' | '@' => safe.extend(['\\', c]),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_escaped_as_actions_core_does() {
+        let made = command("error", "a,b:c\n%", "x::y,z\r\n::error::w%0A");
+        assert_eq!(made, "::error title=a%2Cb%3Ac%0A%25::x::y,z%0D%0A::error::w%250A\n");
+    }
+
+    #[test]
+    fn cells_are_no_markup() {
+        assert_eq!(cell("<script>a|b`\n[x](y)"), "&lt;script&gt;a\\|b\\`\\\\n\\[x\\](y)");
+        assert_eq!(cell(&"é".repeat(10_000)).chars().count(), MOST_TEXT);
+    }
+}

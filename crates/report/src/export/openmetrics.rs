@@ -1,0 +1,112 @@
+//! OpenMetrics 1.0 text: a gauge for each figure, in base units, with its address as labels.
+//!
+//! # Source
+//! <https://prometheus.io/docs/specs/om/open_metrics_spec/>
+
+use crate::plots::aimrt::NamedResults;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use tripmeter_analysis::{MetricTable, Selection};
+use tripmeter_model::figure::{Figure, Statistic, Unit};
+
+/// Every stored figure put together over its rounds, and the loss.
+pub fn openmetrics(results: &[NamedResults<'_>]) -> String {
+    let mut families: BTreeMap<(Figure, bool), String> = BTreeMap::new();
+    let mut add = |figure: Figure, labels: &[(&str, String)], statistic: Statistic, value: f64| {
+        // A number of samples is no time: it has a family of its own.
+        let is_count = statistic == Statistic::N;
+        let (name, _, factor) = family(figure, is_count);
+        let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", label(value))).collect();
+        let statistic = if is_count { String::new() } else { format!(",statistic=\"{statistic}\"") };
+        let samples = families.entry((figure, is_count)).or_default();
+        let _ = writeln!(samples, "{name}{{{}{statistic}}} {}", labels.join(","), number(value * factor));
+    };
+    for one in results {
+        let folder = (results.len() > 1).then(|| ("folder", one.name.to_owned()));
+        let table = MetricTable::of(one.manifest);
+        for rounds in table.select(|_| true) {
+            let row = rounds.key.row;
+            let labels = [
+                ("sub_experiment", table.sub(row).to_owned()),
+                ("payload_bytes", row.payload_bytes.to_string()),
+                ("offered_load", table.load(row).to_string()),
+                ("stream", table.stream(rounds.key).to_string()),
+            ];
+            let labels: Vec<_> = folder.iter().cloned().chain(labels).collect();
+            add(rounds.key.figure, &labels, rounds.key.statistic, rounds.folded());
+        }
+        for one in Selection::default().select(&table).iter().filter(|one| one.address.figure.is_derived()) {
+            let address = &one.address;
+            let labels = [
+                ("sub_experiment", address.sub_experiment.clone()),
+                ("payload_bytes", address.payload_bytes.to_string()),
+                ("offered_load", address.load.to_string()),
+                ("stream", address.stream.to_string()),
+            ];
+            let labels: Vec<_> = folder.iter().cloned().chain(labels).collect();
+            add(address.figure, &labels, address.statistic, one.value);
+        }
+    }
+    let mut text = String::new();
+    for ((figure, is_count), samples) in &families {
+        let (name, unit, _) = family(*figure, *is_count);
+        let _ = writeln!(text, "# TYPE {name} gauge");
+        if !unit.is_empty() {
+            let _ = writeln!(text, "# UNIT {name} {unit}");
+        }
+        let what = if *is_count { "number of samples: " } else { "" };
+        let _ = writeln!(text, "# HELP {name} {what}{}", label(figure.help()));
+        text += samples;
+    }
+    text += &info(results);
+    text + "# EOF\n"
+}
+
+/// What was measured with, and where.
+fn info(results: &[NamedResults<'_>]) -> String {
+    let mut text = "# TYPE tripmeter_run info\n# HELP tripmeter_run program, machine and start of a run\n".to_owned();
+    for NamedResults { name, manifest } in results {
+        let folder = (results.len() > 1).then(|| format!("folder=\"{}\",", label(name))).unwrap_or_default();
+        let pairs = [
+            ("version", &manifest.tripmeter_version),
+            ("started", &manifest.started),
+            ("kernel", &manifest.environment.kernel),
+            ("cpu_model", &manifest.environment.cpu_model),
+        ];
+        let pairs: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}=\"{}\"", label(value))).collect();
+        let _ = writeln!(text, "tripmeter_run_info{{{folder}{}}} 1", pairs.join(","));
+    }
+    text
+}
+
+/// Name, unit, and what a value is multiplied by. The unit ends the name.
+fn family(figure: Figure, is_count: bool) -> (String, &'static str, f64) {
+    let id = figure.id();
+    let (end, unit, factor) = match figure.unit() {
+        Unit::Ns => ("_ns", "seconds", 1e-9),
+        Unit::Hz => ("_hz", "hertz", 1.0),
+        Unit::Bytes => ("_bytes", "bytes", 1.0),
+        Unit::BytesPerS => ("_bytes_per_s", "bytes_per_second", 1.0),
+        Unit::Share => ("_share", "ratio", 1.0),
+        Unit::Count => ("", "", 1.0),
+    };
+    let stem = id.strip_suffix(end).unwrap_or(id);
+    match (is_count, unit) {
+        (true, _) => (format!("tripmeter_{stem}_samples"), "samples", 1.0),
+        (false, "") => (format!("tripmeter_{stem}"), "", 1.0),
+        (false, unit) => (format!("tripmeter_{stem}_{unit}"), unit, factor),
+    }
+}
+
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn number(value: f64) -> String {
+    match value {
+        value if value.is_nan() => "NaN".to_owned(),
+        f64::INFINITY => "+Inf".to_owned(),
+        f64::NEG_INFINITY => "-Inf".to_owned(),
+        value => value.to_string(),
+    }
+}

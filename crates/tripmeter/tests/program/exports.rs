@@ -1,0 +1,108 @@
+//! `export` for other programs, and the verdict documents that it takes. `tests/check_exports.py` has each format read by
+//! the program that it is for.
+
+use crate::common::{Tripmeter, alone, folder, manifest};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use tripmeter_model::verdict::{FigureVerdict, JudgingCommand, OverallResult, VerdictDocument};
+
+/// Short rounds of `inmem` into the folder `r`.
+fn measure(place: &Path) {
+    let words = ["ping", "inmem", "-q", "-n", "50", "--payloads", "1k,16k", "--rounds", "4", "--no-floor", "-o", "r"];
+    let fixed = ["--wait", "block", "--raw", "none", "--attempts", "1", "--loss-timeout", "15"];
+    Tripmeter::new(words.iter().chain(&fixed)).at(place).run().with(0);
+}
+
+fn verdict(text: &str) -> VerdictDocument {
+    VerdictDocument::read(text).unwrap_or_else(|why| panic!("{why}: {text}"))
+}
+
+#[test]
+fn commands_that_judge_print_one_kind_of_document_and_exports_take_it() {
+    let _alone = alone();
+    let place = folder();
+    measure(place.path());
+    let run = |words: &[&str]| Tripmeter::new(words).at(place.path()).run();
+
+    let ranks = verdict(&run(&["compare", "r", "r", "--json"]).with(0).stdout);
+    assert_eq!((ranks.command, ranks.exit_code, ranks.false_discovery_rate), (JudgingCommand::Compare, 0, Some(0.05)));
+    assert_eq!((ranks.figures.len(), ranks.figures_judged), (6, 6));
+    let threshold = verdict(&run(&["compare", "r", "r", "--json", "--method", "threshold"]).with(0).stdout);
+    assert_eq!((threshold.result, threshold.false_discovery_rate), (OverallResult::Passed, None));
+    assert!(threshold.figures.iter().all(|row| row.old == row.new), "{threshold:?}");
+
+    run(&["limits", "r", "-o", "limits.csv"]).with(0);
+    let limits = fs::read_to_string(place.path().join("limits.csv")).unwrap();
+    let is_p50 = |line: &str| line.contains(",1024,") && line.contains(",p50,");
+    let low = |line: &str| match is_p50(line) {
+        true => format!("{},0.5\n", line.rsplit_once(',').unwrap().0),
+        false => format!("{line}\n"),
+    };
+    fs::write(place.path().join("limits.csv"), limits.lines().map(low).collect::<String>()).unwrap();
+    let text = run(&["check", "r", "--limits", "limits.csv", "--json"]).with(1).stdout;
+    let check = verdict(&text);
+    assert_eq!((check.command, check.result), (JudgingCommand::Check, OverallResult::Failed));
+    let row = check.figures.iter().find(|row| row.payload_bytes == 1024 && row.statistic == "p50").unwrap();
+    assert_eq!((row.verdict, row.limit), (FigureVerdict::Failed, Some(0.5)));
+
+    let history = verdict(&run(&["history", ".", "--json"]).with(0).stdout);
+    assert_eq!((history.command, history.result), (JudgingCommand::History, OverallResult::Passed));
+
+    fs::write(place.path().join("v.json"), &text).unwrap();
+    let junit = run(&["export", "r", "--format", "junit", "--verdict", "v.json"]).with(0).stdout;
+    assert!(junit.contains("<testcase name=\"1k rtt_half_ns.p50\"") && junit.contains("<failure type=\"failed\""));
+    let github = run(&["export", "r", "--format", "github", "--verdict", "v.json", "-o", "summary.md"]).with(0).stdout;
+    assert!(github.starts_with("::error title=inmem_queue_block failed%3A 1k rtt_half_ns.p50::failed: "), "{github}");
+    let summary = fs::read_to_string(place.path().join("summary.md")).unwrap();
+    assert!(summary.starts_with("## Tripmeter: failed\n"), "{summary}");
+    fs::write(place.path().join("v.json"), text.replacen("\"1.0\"", "\"2.0\"", 1)).unwrap();
+    run(&["export", "r", "--format", "junit", "--verdict", "v.json"]).with(65).one_line(&["'v.json'", "2.0"]);
+}
+
+#[test]
+fn figures_keep_their_values_and_what_failed_is_a_failure() {
+    let _alone = alone();
+    let place = folder();
+    measure(place.path());
+    let run = |words: &[&str]| Tripmeter::new(words).at(place.path()).run();
+    let bencher: Value = serde_json::from_str(&run(&["export", "r", "--format", "bencher"]).with(0).stdout).unwrap();
+    let json: Value = serde_json::from_str(&run(&["export", "r", "--format", "json"]).with(0).stdout).unwrap();
+    assert!(json["blocks"].is_array());
+    let latency = bencher["inmem_queue_block at 1k"]["latency"]["value"].as_f64().unwrap();
+    let metrics = run(&["export", "r", "--format", "openmetrics"]).with(0).stdout;
+    let line = metrics.lines().find(|line| {
+        line.starts_with("tripmeter_rtt_half_seconds{") && line.contains("\"1024\"") && line.contains("\"p50\"")
+    });
+    let seconds: f64 = line.unwrap().rsplit_once(' ').unwrap().1.parse().unwrap();
+    assert!((seconds * 1e9 - latency).abs() <= 1e-6 * latency && metrics.ends_with("\n# EOF\n"), "{seconds} {latency}");
+
+    let junit = run(&["export", "r", "--format", "junit"]).with(0).stdout;
+    assert!(junit.contains("tests=\"3\" failures=\"0\"") && !junit.contains("<failure"), "{junit}");
+    let trials = place.path().join("r/trials.jsonl");
+    let text = fs::read_to_string(&trials).unwrap();
+    let hostile = "]]>\\u001b[31m\\n<script>\\\"&\\u202e\\ufffe";
+    let failed = text
+        .replace("\"status\":\"complete\",\"error\":null", &format!("\"status\":\"failed\",\"error\":\"{hostile}\""));
+    assert_ne!(failed, text);
+    fs::write(&trials, failed).unwrap();
+    assert!(manifest(&place.path().join("r")).sub_experiments.iter().all(|one| one.error.is_some()));
+    let junit = run(&["export", "r", "--format", "junit"]).with(0).stdout;
+    assert!(
+        junit.contains("tests=\"3\" failures=\"3\"") && junit.contains("]]&gt;\\u001b[31m\\n&lt;script&gt;"),
+        "{junit}"
+    );
+    assert!(!junit.contains(['\u{1b}', '\u{202e}', '\u{fffe}']));
+    let github = run(&["export", "r", "--format", "github"]).with(0).stdout;
+    assert!(github.starts_with("::error title=inmem_queue_block::") && github.lines().count() == 1, "{github}");
+}
+
+#[test]
+fn flags_of_other_formats_are_refused() {
+    let place = folder();
+    let run = |words: &[&str]| Tripmeter::new([&["export", "r"], words].concat()).at(place.path()).run();
+    run(&["--format", "csv", "--verdict", "v.json"]).with(64).one_line(&["--verdict", "junit or github"]);
+    run(&["--format", "bencher", "--verdict", "v.json"]).with(64).one_line(&["--verdict", "junit or github"]);
+    run(&["--format", "junit", "--log"]).with(64).one_line(&["--log", "png and svg"]);
+    run(&["--format", "junit"]).with(66);
+}

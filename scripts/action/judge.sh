@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Judges results; writes verdict, JUnit XML, metrics, annotations and the summary of the job. Outputs `result`, `exit-code`,
+# `verdict`, `summary`, `junit` and `openmetrics`. TRIPMETER is the program, RESULTS the folder to judge, MEASURE_CODE what
+# `run` ended with, REFERENCE a results folder to compare with, INPUT_LIMITS a file of limits, which goes before it,
+# INPUT_COMPARE_ARGUMENTS more words for `tripmeter compare`.
+#
+# A finding does not end the job here, so that later steps can tell it: finish.sh does.
+set -euo pipefail
+
+out=${RUNNER_TEMP:?}/tripmeter-verdict
+rm -rf -- "$out"
+mkdir -p -- "$out"
+verdict=$out/verdict.json
+cd "${GITHUB_WORKSPACE:?}"
+code=0
+with=(--verdict "$verdict")
+if [[ -n ${INPUT_LIMITS:-} ]]; then
+    "${TRIPMETER:?}" check "${RESULTS:?}" --limits "$INPUT_LIMITS" --json >"$verdict" || code=$?
+elif [[ -e ${REFERENCE:-}/manifest.json ]]; then
+    read -ra words <<<"${INPUT_COMPARE_ARGUMENTS:-}"
+    "${TRIPMETER:?}" compare "$REFERENCE" "${RESULTS:?}" "${words[@]}" --json >"$verdict" || code=$?
+else
+    echo "::notice title=tripmeter::there is no reference to compare with yet"
+    with=()
+    code=${MEASURE_CODE:-0}
+fi
+# From 64 on it is no finding, but for rounds that failed.
+if [[ $code -ge 64 && $code -ne 75 ]]; then
+    echo "::error title=tripmeter::the results cannot be judged (exit code $code)"
+    exit "$code"
+fi
+if [[ ${#with[@]} -ne 0 ]]; then
+    result=$(sed -n 's/^  "result": "\([a-z-]*\)".*/\1/p' "$verdict")
+elif [[ $code -eq 0 ]]; then
+    result=no-reference
+else
+    result=failed
+fi
+"$TRIPMETER" export "$RESULTS" --format junit "${with[@]}" -o "$out/junit.xml"
+"$TRIPMETER" export "$RESULTS" --format openmetrics -o "$out/metrics.txt"
+"$TRIPMETER" export "$RESULTS" --format github "${with[@]}" -o "$out/summary.md"
+[[ -z ${GITHUB_STEP_SUMMARY:-} ]] || cat -- "$out/summary.md" >>"$GITHUB_STEP_SUMMARY"
+{
+    echo "result=$result"
+    echo "exit-code=$code"
+    [[ ${#with[@]} -eq 0 ]] || echo "verdict=$verdict"
+    echo "summary=$out/summary.md"
+    echo "junit=$out/junit.xml"
+    echo "openmetrics=$out/metrics.txt"
+} >>"${GITHUB_OUTPUT:?}"
