@@ -26,7 +26,7 @@ pub fn page(made: &Value, folder: Option<&Path>) -> String {
             what => format!("  {} {what} of {} messages: {} lost\n", mark(one), one["injected"], one["lost"]),
         };
     }
-    page += "\nOwn overhead: half round trip less that of a bare loop on the same CPUs, median of pairs\n";
+    page += "\nOwn overhead: round trip less that of a bare loop on the same CPUs, median of pairs\n";
     for one in all(&made["overhead"]) {
         let interval = pair(&one["more_interval_ns"]).map(|ns| format!("{ns:.0}"));
         page += &format!(
@@ -159,6 +159,7 @@ mod tests {
             "Selftest, quick form, seed 1, 61 s",
             "  good stall of 50 ms in sample 400: its round trip took 50.100 ms (p50 0.001 ms)",
             "  BAD  loss of 3 messages: 2 lost",
+            "Own overhead: round trip less that of a bare loop on the same CPUs, median of pairs",
             "  good uds: p50 4.100 µs, bare 4.000 µs: +100 ns (50..150; limit 400 ns, 7 pairs)",
             "  uds: from +12.0 % on in 10.0 rounds of both sides, 2.0 s (margin 0)",
             "Every verdict with its seed is in 'r/comparisons.jsonl'.",
