@@ -32,11 +32,21 @@ pub fn run(experiment: &ExperimentArgs, args: &RunningArgs) -> Result<u8, CliErr
         }
     };
     if args.print {
-        output::print(&experiment::text(experiment)?)?;
+        output::print(&text(experiment, args)?)?;
         return Ok(exit::GOOD);
     }
     let (output, plugins) = (&args.output, &args.plugins);
     measure(&Measurement { experiment, output, plugins, followers, is_strict: args.strict })
+}
+
+/// The experiment as a file, which is resolved first.
+fn text(experiment: &ExperimentArgs, args: &RunningArgs) -> Result<String, CliError> {
+    let registry = experiment::registry(&args.plugins, &experiment::program()?)?;
+    let mut opened = None;
+    experiment::text(experiment, &registry, |file, speed| {
+        let read = recording::open(file, speed, &*stop_on_signals()?, args.output.quiet)?;
+        Ok(opened.insert(read).recording.clone())
+    })
 }
 
 /// `tripmeter follow`
