@@ -114,13 +114,7 @@ pub fn plan(
     registry: &Registry,
     open: impl FnOnce(&Path, f64) -> Result<Recording, CliError>,
 ) -> Result<Plan, CliError> {
-    let (mut experiment, source, unavailable) = flagged(args, registry)?;
-    if let Some(WrittenRecording { file, speed }) = experiment.written_recording.clone() {
-        check_recording(&experiment)?;
-        experiment.recording = Some(open(&file, speed.unwrap_or(1.0))?);
-    }
-    let mut plan = resolve(&experiment, &source, unavailable, registry)
-        .map_err(|error| of_the_file(args, error.into(), registry))?;
+    let mut plan = resolved(args, registry, open)?.1?;
     if args.measuring.leader_cpu == Some(Cpu::Any) {
         plan.leader_cpu = None;
     }
@@ -129,6 +123,32 @@ pub fn plan(
         plan.sub_experiments.iter_mut().for_each(|sub_experiment| sub_experiment.follower_cpus.clear());
     }
     Ok(plan)
+}
+
+/// The experiment with the flags put into it, and its plan, or why it has none.
+///
+/// # Errors
+/// If file, preset or recording cannot be read, or a recording does not fit the experiment.
+fn resolved(
+    args: &ExperimentArgs,
+    registry: &Registry,
+    open: impl FnOnce(&Path, f64) -> Result<Recording, CliError>,
+) -> Result<(Experiment, Result<Plan, CliError>), CliError> {
+    let (mut experiment, source, unavailable) = flagged(args, registry)?;
+    if let Some(WrittenRecording { file, speed }) = experiment.written_recording.clone() {
+        check_recording(&experiment)
+            .map_err(|error| of_the_file(args, error, |alone| check_recording(alone).is_err()))?;
+        // No flag changes the recording of a file.
+        let opened = open(&file, speed.unwrap_or(1.0)).map_err(|error| of_the_file(args, error, |_| true))?;
+        experiment.recording = Some(opened);
+    }
+    let plan = resolve(&experiment, &source, unavailable, registry).map_err(|error| {
+        of_the_file(args, error.into(), |alone| {
+            let alone = Experiment { recording: experiment.recording.clone(), ..alone.clone() };
+            resolve(&alone, "", Unavailable::Refuse, registry).is_err()
+        })
+    });
+    Ok((experiment, plan))
 }
 
 /// Refuses settings that a recording determines itself.
@@ -173,28 +193,26 @@ fn no_experiments(transports: &[String], registry: &Registry) -> Result<(), CliE
     }
 }
 
-/// The experiment as a file: a preset or file to which no flag adds anything stays as it is.
+/// The experiment as a file, once it was resolved as [`plan`] does it; a preset to which no flag adds anything stays as it
+/// is.
 ///
 /// # Errors
-/// If it cannot be read.
-pub fn text(args: &ExperimentArgs) -> Result<String, CliError> {
+/// As [`plan`], but for what is not installed here.
+pub fn text(
+    args: &ExperimentArgs,
+    registry: &Registry,
+    open: impl FnOnce(&Path, f64) -> Result<Recording, CliError>,
+) -> Result<String, CliError> {
     if [args.measuring.leader_cpu, args.measuring.follower_cpu].contains(&Some(Cpu::Any)) {
         let text = "experiment files name CPUs and cannot leave one to the kernel, so this one cannot be printed; leave \
                     `none` out";
         return Err(CliError::new(exit::USAGE, text));
     }
-    let registry = registry(&PluginArgs::default(), &program()?)?;
-    let (mut experiment, source, unavailable) = flagged(args, &registry)?;
-    if experiment.written_recording.is_some() {
-        check_recording(&experiment)?;
-    }
-    if let (Some(written), Some(_)) = (&mut experiment.written_recording, &args.recording) {
+    let (mut experiment, plan) = resolved(args, registry, open)?;
+    // Another machine may have what is missing here.
+    plan.map(drop).or_else(|error| if error.code == exit::UNAVAILABLE { Ok(()) } else { Err(error) })?;
+    if let Some(written) = &mut experiment.written_recording {
         written.file = absolute("recording", &written.file)?.into();
-    }
-    match resolve(&experiment, &source, unavailable, &registry) {
-        // Another machine may have what is missing here.
-        Err(error) if error.exit_code() != exit::UNAVAILABLE => return Err(of_the_file(args, error.into(), &registry)),
-        _ => {}
     }
     let (plain, ..) = written(&ExperimentArgs { written: args.written.clone(), ..ExperimentArgs::default() })?;
     let as_toml = |experiment: &Experiment| {
@@ -221,16 +239,13 @@ fn absolute(what: &str, file: &Path) -> Result<String, CliError> {
 }
 
 /// Names the file, if the experiment is wrong without any flags too; what was wrong usage is then wrong data.
-fn of_the_file(args: &ExperimentArgs, error: CliError, registry: &Registry) -> CliError {
+fn of_the_file(args: &ExperimentArgs, error: CliError, is_wrong: impl Fn(&Experiment) -> bool) -> CliError {
     let Written::File(file) = &args.written else { return error };
-    let alone = read(file).map(|alone| resolve(&alone, "", Unavailable::Refuse, registry));
-    match alone {
-        Ok(Err(_)) => {
-            let code = if error.code == exit::USAGE { exit::DATA } else { error.code };
-            CliError::new(code, format!("experiment '{}': {error}", file.display()))
-        }
-        _ => error,
+    if error.code == exit::INTERRUPTED || !read(file).is_ok_and(|alone| is_wrong(&alone)) {
+        return error;
     }
+    let code = if error.code == exit::USAGE { exit::DATA } else { error.code };
+    CliError::new(code, format!("experiment '{}': {error}", file.display()))
 }
 
 /// The file or preset, where it comes from, and what becomes of transports that it names and that are not here.
@@ -253,8 +268,13 @@ fn read(path: &Path) -> Result<Experiment, CliError> {
     let text = String::from_utf8(file::read(path, MOST_EXPERIMENT_BYTES)?).map_err(|_| {
         CliError::new(exit::DATA, format!("'{}' is not UTF-8 text; give an experiment in TOML", path.display()))
     })?;
-    Experiment::parse(&text)
-        .map_err(|error| CliError::new(exit::DATA, format!("experiment '{}': {}", path.display(), one_line(&error))))
+    let mut experiment = Experiment::parse(&text)
+        .map_err(|error| CliError::new(exit::DATA, format!("experiment '{}': {}", path.display(), one_line(&error))))?;
+    // It is beside the experiment, wherever this program was started.
+    if let (Some(recording), Some(folder)) = (&mut experiment.written_recording, path.parent()) {
+        recording.file = folder.join(&recording.file);
+    }
+    Ok(experiment)
 }
 
 /// A TOML error without the drawing of the line: `line 2, column 8: unknown field …`.

@@ -40,21 +40,21 @@ pub fn fits_recording(common: &Common) -> Result<(), Problem> {
     const TIMES: &str = "messages are sent at their recorded times (--speed plays them faster or slower)";
     const EXTENT: &str = "every message of it is sent once (--time-cap ends it early)";
     let given = [
-        ("--payloads", common.payloads.is_some(), "messages have their recorded sizes"),
-        ("--rate", common.rate.is_some(), TIMES),
-        ("--topics", common.topics.is_some(), "it has topics of its own"),
-        ("--publishers", common.publishers.is_some(), "each of its topics has one"),
-        ("--clients", common.clients.is_some(), "each of its topics is a client"),
-        ("--mode", common.mode.is_some(), TIMES),
-        ("-n (samples)", common.samples.is_some(), EXTENT),
+        ("payloads (--payloads)", common.payloads.is_some(), "messages have their recorded sizes"),
+        ("rate (--rate)", common.rate.is_some(), TIMES),
+        ("topics (--topics)", common.topics.is_some(), "it has topics of its own"),
+        ("publishers (--publishers)", common.publishers.is_some(), "each of its topics has one"),
+        ("clients (--clients)", common.clients.is_some(), "each of its topics is a client"),
+        ("mode (--mode)", common.mode.is_some(), TIMES),
+        ("samples (-n)", common.samples.is_some(), EXTENT),
         ("samples_above", common.samples_above.is_some(), EXTENT),
-        ("--duration", common.duration_s.is_some(), EXTENT),
-        ("--demand", common.demand.is_some(), TIMES),
-        ("--recovery", common.recovery_ms.is_some(), TIMES),
-        ("--loss-bound", common.loss_bound.is_some(), TIMES),
+        ("duration_s (--duration)", common.duration_s.is_some(), EXTENT),
+        ("demand (--demand)", common.demand.is_some(), TIMES),
+        ("recovery_ms (--recovery)", common.recovery_ms.is_some(), TIMES),
+        ("loss_bound (--loss-bound)", common.loss_bound.is_some(), TIMES),
     ];
     let taken = given.into_iter().find(|(_, is_given, _)| *is_given);
-    taken.map_or(Ok(()), |(flag, _, why)| Err(Problem::RecordingSays { flag, why }))
+    taken.map_or(Ok(()), |(what, _, why)| Err(Problem::RecordingSays { what, why }))
 }
 
 /// What is asked for, with what a recording says put in.
@@ -102,11 +102,11 @@ mod tests {
     fn what_a_recording_says_is_not_said_again() {
         let refused = |common: Common| fits_recording(&common).unwrap_err().to_string();
         let some = |text: &str| Some(text.to_owned());
-        assert!(refused(Common { payloads: some("1k"), ..Common::default() }).contains("'--payloads'"));
+        assert!(refused(Common { payloads: some("1k"), ..Common::default() }).contains("payloads (--payloads)"));
         let rate = refused(Common { rate: some("10"), ..Common::default() });
-        assert!(rate.contains("'--rate'") && rate.contains("--speed"), "{rate}");
-        assert!(refused(Common { topics: Some(2), ..Common::default() }).contains("'--topics'"));
-        assert!(refused(Common { samples: Some(2), ..Common::default() }).contains("'-n (samples)'"));
+        assert!(rate.contains("rate (--rate)") && rate.contains("--speed"), "{rate}");
+        assert!(refused(Common { topics: Some(2), ..Common::default() }).contains("topics (--topics)"));
+        assert!(refused(Common { samples: Some(2), ..Common::default() }).contains("samples (-n)"));
         let pattern = refused(Common { pattern: Some(Pattern::PingPong), ..Common::default() });
         assert!(pattern.contains("'pingpong'") && pattern.contains("choose one of these"), "{pattern}");
         let wait = Some(tripmeter_abi::Wait::Block);

@@ -187,8 +187,8 @@ pub enum Problem {
          --as-calls, or leave topics out of the recording"
     )]
     RecordingClients { topics: usize, most: u32 },
-    #[error("'{flag}' and a recording exclude each other: {why}; leave '{flag}' out")]
-    RecordingSays { flag: &'static str, why: &'static str },
+    #[error("{what} and a recording exclude each other: {why}; leave {what} out")]
+    RecordingSays { what: &'static str, why: &'static str },
     #[error(
         "topic '{topic}' of the recording has messages of {payload} bytes ({}), more than {limit} bytes, the most that it \
          can carry here{}; choose another transport, or leave the topic out of the recording",

@@ -410,3 +410,51 @@ fn what_cannot_be_played_is_refused_in_one_line_before_anything_starts() {
     let huge = write(large.path(), Some(Compression::Zstd), &[("/huge".to_owned(), 0, 64 << 20)]);
     refused(&huge, &["shm?depth=1024"], exit::USAGE, &["'/huge'", &(64_u64 << 20).to_string(), "shared memory"]);
 }
+
+/// A file without extra settings plays the recording beside it; `--print` and `run` find the same wrong, and name the file.
+#[test]
+fn an_experiment_file_is_resolved_with_its_recording_whether_it_is_run_or_printed() {
+    let (recorded, output) = (folder(), folder());
+    write(recorded.path(), None, &drive());
+    std::fs::write(recorded.path().join("empty.mcap"), b"").unwrap();
+    let experiment = recorded.path().join("replay.toml");
+    let named = format!("experiment '{}': ", experiment.display());
+    let run = |text: &str, flags: &[&str]| {
+        std::fs::write(&experiment, text).unwrap();
+        let results = output.path().join("results");
+        let words = ["run", "-q", experiment.to_str().unwrap(), "-o", results.to_str().unwrap()];
+        Tripmeter::new(words.iter().chain(flags)).run()
+    };
+    let uds = "[[sub_experiment]]\ntransport = \"uds\"\n";
+    let drive = "[recording]\nfile = \"drive.mcap\"\n";
+    let good = run(&format!("cpus = \"0,1\"\n{drive}{uds}"), &["--print"]).with(exit::GOOD);
+    let file = recorded.path().join("drive.mcap").canonicalize().unwrap();
+    assert!(good.stdout.contains(&format!("file = \"{}\"", file.display())), "{}", good.stdout);
+    let wrong = [
+        (format!("one_way = true\n{drive}{uds}"), exit::DATA, "one way by itself"),
+        (format!("topics = 3\n{drive}{uds}"), exit::DATA, "topics (--topics) and a recording"),
+        (format!("payloads = \"1k\"\n{drive}{uds}"), exit::DATA, "payloads (--payloads) and a recording"),
+        (format!("mode = \"bench\"\n{drive}{uds}"), exit::DATA, "mode (--mode) and a recording"),
+        (format!("{drive}{uds}pattern = \"pingpong\"\n"), exit::DATA, "not 'pingpong'"),
+        (format!("{drive}speed = 5000\n{uds}"), exit::DATA, "a speed of 5000"),
+        (format!("{drive}speed = nan\n{uds}"), exit::DATA, "a speed of NaN"),
+        (format!("[recording]\nfile = \"empty.mcap\"\n{uds}"), exit::DATA, "empty.mcap' is empty"),
+        (format!("[recording]\nfile = \"none.mcap\"\n{uds}"), exit::NO_INPUT, "none.mcap' cannot be read"),
+    ];
+    for (text, code, part) in &wrong {
+        for flags in [&["--print"][..], &[]] {
+            run(text, flags).with(*code).one_line(&[&named, part]).clean();
+        }
+    }
+    // What a flag adds is not the file's fault.
+    run(&format!("{drive}{uds}"), &["--print", "-n", "5"])
+        .with(exit::USAGE)
+        .one_line(&["samples (-n) and a recording"]);
+    let file = recorded.path().join("empty.mcap");
+    for flags in [&["uds", "--print"][..], &["uds"]] {
+        play(&file, output.path(), flags).with(exit::DATA).one_line(&["is empty"]);
+    }
+    play(&recorded.path().join("drive.mcap"), output.path(), &["uds", "--speed", "nan", "--print"])
+        .with(exit::USAGE)
+        .one_line(&["a speed of NaN"]);
+}
