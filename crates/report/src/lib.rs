@@ -35,6 +35,7 @@ pub mod document;
 mod ecal;
 pub mod eprosima;
 mod fan_out;
+mod fastest;
 mod figures;
 #[cfg(test)]
 mod fixture;
@@ -54,6 +55,7 @@ mod rpc;
 mod run_notes;
 mod screen;
 mod series;
+mod sorting;
 mod table_row;
 mod throughput;
 mod trips;
@@ -73,6 +75,7 @@ pub use number::{counted, fixed};
 pub use page::{PageInput, SampledTrial, page, page_of};
 pub use plots::aimrt::NamedResults;
 pub use screen::screen;
+pub use sorting::{Sort, sortable};
 pub use verdicts::percent;
 
 /// The system whose transport is the floor: the distance of all others is shown against it.

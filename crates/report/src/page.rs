@@ -18,7 +18,7 @@
 mod answer;
 mod background;
 mod cost;
-mod curves;
+pub(crate) mod curves;
 mod load;
 mod loss;
 mod rounds;

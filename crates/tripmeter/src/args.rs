@@ -37,7 +37,7 @@ use std::str::FromStr;
 /// Measure message paths: latency, throughput, loss and cost between programs
 #[derive(Parser)]
 #[command(name = "tripmeter", version, max_term_width = 80, arg_required_else_help = true)]
-#[command(help_template = "{about}\n\n{usage-heading} {usage}{after-help}\n\n{options}")]
+#[command(help_template = "{about}\n\n{usage-heading} {usage}{after-help}\n{options}")]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -98,7 +98,7 @@ pub fn command() -> clap::Command {
         |(title, names): &(&str, &[&str])| format!("\n{title}:\n{}", names.iter().filter_map(line).collect::<String>());
     let groups: String = GROUPS.iter().map(group).collect::<Vec<_>>().concat();
     let next = "\nFirst: `tripmeter run`. Examples of a command: `tripmeter ping -h`";
-    command.after_help(groups + next)
+    command.after_help(groups.trim_start().to_owned() + next)
 }
 
 /// A share from 0 to below 1, written as `2%` or `0.02`.
