@@ -4,16 +4,13 @@
 //! may have to do with how long things take. The failure is reported instead.
 
 use crate::comparison::JudgedFigure;
+use crate::selection::Selection;
+use crate::table::{Builder, MetricTable};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus, SubExperimentResult};
-use tripmeter_model::metric::Stream;
-use tripmeter_model::pace::OfferedLoad;
 use tripmeter_stats::runs::Question;
 use tripmeter_stats::{Error, Figures};
-
-/// Statistics of half round trips that are judged.
-pub const JUDGED: [Statistic; 2] = [Statistic::P50, Statistic::P99];
 
 /// One payload that both sides measured in one round.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +21,6 @@ pub struct Pair<'a> {
     pub first: usize,
     /// What was measured.
     pub cells: [&'a PayloadResult; 2],
-    /// The latencies of both, in nanoseconds.
-    pub figures: [Figures; 2],
 }
 
 /// A side that has no figures in a round.
@@ -48,12 +43,31 @@ pub struct Pairs<'a> {
     pub pairs: Vec<Pair<'a>>,
     /// By round.
     pub failures: Vec<FailedSide>,
+    names: [String; 2],
+}
+
+/// One figure of the pairs that have it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PairedFigure {
+    /// What it is, under the name of the first side.
+    pub address: FigureAddress,
+    /// The rounds whose pairs have it, ascending.
+    pub rounds: Vec<u32>,
+    /// Of both sides, its value in each of these rounds.
+    pub values: [Vec<f64>; 2],
+}
+
+impl PairedFigure {
+    /// Whether every value is above 0, so that ratios can be taken.
+    pub fn has_ratios(&self) -> bool {
+        self.values.iter().flatten().all(|value| *value > 0.0)
+    }
 }
 
 impl<'a> Pairs<'a> {
     /// The pairs of the sub-experiments with these names. A round that one side has not begun has none.
     pub fn of(manifest: &'a Manifest, sides: [&str; 2]) -> Self {
-        let mut found = Self::default();
+        let mut found = Self { names: sides.map(str::to_owned), ..Self::default() };
         let rounds = manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
         for round in 1..=rounds {
             let place =
@@ -82,14 +96,13 @@ impl<'a> Pairs<'a> {
                 let proof = results[side].path_proof.as_ref().map_or(0, |proof| proof.damaged);
                 cells[side].damaged().saturating_add(proof)
             });
-            let figures = cells.map(half_trips);
-            let whys = [0, 1].map(|side: usize| match (figures[side], damaged[side]) {
-                (None, _) => Some("no message was answered".to_owned()),
-                (Some(_), 0) => None,
-                (Some(_), damaged) => Some(format!("{damaged} messages came damaged")),
+            let whys = [0, 1].map(|side: usize| match (is_silent(cells[side]), damaged[side]) {
+                (true, _) => Some("no message was answered or arrived".to_owned()),
+                (false, 0) => None,
+                (false, damaged) => Some(format!("{damaged} messages came damaged")),
             });
-            if let ([None, None], [Some(of_a), Some(of_b)]) = (&whys, figures) {
-                self.pairs.push(Pair { round, first, cells, figures: [of_a, of_b] });
+            if whys == [None, None] {
+                self.pairs.push(Pair { round, first, cells });
             }
             for (side, why) in whys.into_iter().enumerate() {
                 let payload_bytes = Some(a.payload_bytes);
@@ -98,40 +111,54 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    /// Judges half round trips at each of these payloads that has a pair.
-    ///
-    /// # Errors
-    /// As [`tripmeter_stats::runs::compare`].
-    ///
-    /// # Panics
-    /// If the question has a number outside its range.
-    pub fn judged(
-        &self,
-        sub_experiment: &str,
-        payloads: &[u64],
-        question: &Question,
-    ) -> Result<Vec<JudgedFigure>, Error> {
-        let mut cells = Vec::new();
-        for &payload_bytes in payloads {
-            let of_payload = || self.pairs.iter().filter(|pair| pair.cells[0].payload_bytes == payload_bytes);
-            if of_payload().next().is_none() {
-                continue;
-            }
-            for statistic in JUDGED {
-                let values =
-                    [0, 1].map(|side| of_payload().map(|pair| judged(&pair.figures[side], statistic)).collect());
-                let (load, stream, figure) = (OfferedLoad::Closed, Stream::all(), Figure::RttHalf);
-                let sub_experiment = sub_experiment.to_owned();
-                cells.push((FigureAddress { sub_experiment, payload_bytes, load, stream, figure, statistic }, values));
+    /// The figures of all pairs.
+    pub fn table(&self) -> MetricTable {
+        let mut builder = Builder::new(self.names.to_vec());
+        for Pair { round, cells, .. } in &self.pairs {
+            for (name, cell) in self.names.iter().zip(cells) {
+                cell.flat_trials().for_each(|trial| builder.add(name, *round, cell.payload_bytes, trial));
             }
         }
-        JudgedFigure::all(cells, question)
+        builder.build()
+    }
+
+    /// The selected figures that both sides have in a round or more; if none is named, the headline of the table.
+    pub fn figures(&self, selection: &Selection) -> Vec<PairedFigure> {
+        let table = self.table();
+        let all = selection.or_headline(&table).select(&table);
+        let paired = all.iter().filter(|one| one.address.sub_experiment == self.names[0]).filter_map(|a| {
+            let other = FigureAddress { sub_experiment: self.names[1].clone(), ..a.address.clone() };
+            let b = all.iter().find(|one| one.address == other)?;
+            let at = |round: u32| b.rounds.iter().find(|one| one.0 == round).map(|one| one.1);
+            let both = a.rounds.iter().filter_map(|(round, value)| Some((*round, (*value, at(*round)?))));
+            let (rounds, values): (Vec<u32>, (Vec<f64>, Vec<f64>)) = both.unzip();
+            Some(PairedFigure { address: a.address.clone(), rounds, values: values.into() })
+        });
+        paired.filter(|one| !one.rounds.is_empty()).collect()
     }
 }
 
-/// One of [`JUDGED`].
-pub fn judged(figures: &Figures, statistic: Statistic) -> f64 {
-    if statistic == Statistic::P50 { figures.median } else { figures.p99 }
+/// Judges all figures of which ratios can be taken, together.
+///
+/// # Errors
+/// As [`tripmeter_stats::runs::compare`].
+///
+/// # Panics
+/// If the question has a number outside its range.
+pub fn judged(figures: &[PairedFigure], question: &Question) -> Result<Vec<JudgedFigure>, Error> {
+    let with_ratios = figures.iter().filter(|one| one.has_ratios());
+    JudgedFigure::all(with_ratios.map(|one| (one.address.clone(), one.values.clone())).collect(), question)
+}
+
+/// Whether a cell has no headline, or nothing came of what was sent.
+fn is_silent(cell: &PayloadResult) -> bool {
+    let has = |figure: &Figure| {
+        let of = |trial: &tripmeter_model::trial::Trial, statistic| {
+            trial.figures().any(|one| (one.figure, one.statistic) == (*figure, statistic))
+        };
+        cell.trials.iter().any(|trial| of(trial, Statistic::P50) || of(trial, Statistic::Value))
+    };
+    cell.is_all_lost() || !Figure::HEADLINES.iter().any(has)
 }
 
 /// The statistics of half round trips of a cell, in nanoseconds; `None` if it has none.

@@ -90,6 +90,39 @@ impl Selection {
         Ok(Self(found))
     }
 
+    /// The figures of these names, before there are any results.
+    ///
+    /// # Errors
+    /// If one is unknown or is not judged; with all that are.
+    pub fn asked(names: &[String]) -> Result<Self, SelectionError> {
+        let judged = Figure::ALL.iter().filter(|figure| figure.better() != Better::Neither);
+        let there = || judged.clone().map(|figure| figure.id()).collect::<Vec<_>>().join(", ");
+        let one = |name: &String| {
+            let unknown = |_| SelectionError::Unknown { name: name.clone(), there: there() };
+            let wanted: FigureName = name.parse().map_err(unknown)?;
+            match wanted.figure.better() == Better::Neither || wanted.statistic == Some(Statistic::N) {
+                true => Err(SelectionError::Neither { name: name.clone(), there: there() }),
+                false => Ok(wanted),
+            }
+        };
+        names.iter().map(one).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// How many figures of a row it has at most, `usual` if none is named.
+    pub fn most(&self, usual: usize) -> usize {
+        let of = |name: &FigureName| if name.statistic.is_some() { 1 } else { STATISTICS.len() };
+        if self.0.is_empty() { usual } else { self.0.iter().map(of).sum() }
+    }
+
+    /// Itself, or, if no figure is named, the first headline that a table has: its p50 and p99, or its value.
+    pub(crate) fn or_headline(&self, table: &MetricTable) -> Self {
+        let has = |figure: &&Figure| table.select(|key| key.figure == **figure).next().is_some();
+        match Figure::HEADLINES.iter().find(has) {
+            Some(figure) if self.0.is_empty() => Self(vec![FigureName { figure: *figure, statistic: None }]),
+            _ => self.clone(),
+        }
+    }
+
     /// Every selected figure of a table: by sub-experiment, payload and load, then in the order of the selection.
     ///
     /// It is of all messages, and of the last of several followers; a figure that neither has is taken of each stream

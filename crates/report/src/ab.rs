@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use tripmeter_analysis::MetricTable;
 use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_analysis::pairs::Pairs;
+use tripmeter_model::address::FigureAddress;
 use tripmeter_model::manifest::{Counts, Manifest, RunStatus};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
@@ -34,6 +35,8 @@ pub struct Ab<'a> {
     pub effect: f64,
     /// What was found.
     pub comparisons: &'a [JudgedFigure],
+    /// Figures of pairs of which no ratio can be taken.
+    pub not_compared: &'a [FigureAddress],
     /// Whether the figures of the sides have intervals.
     pub has_intervals: bool,
     /// Why there are not more rounds; empty if as many are there as were asked for.
@@ -64,6 +67,11 @@ pub fn ab(ab: &Ab<'_>) -> Document {
     verdicts += &format!("{rounds}{state}, each in random order (seed {}){stopped}\n", plan.seed);
     blocks.push(Block::Text(verdicts));
     let mut notes = outcomes(ab);
+    notes.extend(ab.not_compared.iter().map(|address| {
+        let (place, name) = (address.place(), address.name());
+        let text = format!("{}: {name} at {place}: it is 0 in a run, and has no ratio there", verdicts::NOT_COMPARED);
+        Note::new(Severity::Warning, verdicts::NOT_COMPARED, None, text)
+    }));
     notes.extend(messages(ab));
     for (index, side) in (0..).zip(&merged) {
         notes.extend(failed_proof(side).map(|text| Note::new(Severity::Error, "path proof", None, text)));
@@ -174,6 +182,10 @@ fn messages(ab: &Ab<'_>) -> Vec<Note> {
                 );
                 note(Severity::Info, "core-to-core latency changed", what);
             }
+            let missed = cells.clone().filter(|cell| cell.trials.iter().any(|trial| trial.rate_missed)).count();
+            if missed > 0 {
+                note(Severity::Warning, "rate missed", format!("the rate was missed in {}", counted(missed, "round")));
+            }
             if let Some(cut) = cells.clone().find_map(|cell| cell.cut_short.as_deref()) {
                 let short = cells.filter(|cell| cell.cut_short.is_some()).count();
                 let what = format!("fewer samples than planned in {short} rounds: {cut}");
@@ -189,6 +201,8 @@ mod tests {
     use super::*;
     use crate::fixture::{self, add, put, result};
     use crate::render;
+    use tripmeter_analysis::Selection;
+    use tripmeter_analysis::pairs::judged;
     use tripmeter_model::figure::Figure;
     use tripmeter_model::metric::Stream;
     use tripmeter_stats::change::Control;
@@ -226,7 +240,7 @@ mod tests {
 
     fn document(manifest: &Manifest, has_intervals: bool) -> Document {
         let pairs = Pairs::of(manifest, ["a", "b"]);
-        let comparisons = pairs.judged("a", &manifest.plan.sub_experiments[0].payloads, &QUESTION).unwrap();
+        let comparisons = judged(&pairs.figures(&Selection::default()), &QUESTION).unwrap();
         let plugins = [None, Some("/opt/new/tripmeter_uds.so")];
         let stopped = "enough for the effect";
         ab(&Ab {
@@ -236,6 +250,7 @@ mod tests {
             question: &QUESTION,
             effect: 0.1,
             comparisons: &comparisons,
+            not_compared: &[],
             has_intervals,
             stopped,
         })
@@ -356,7 +371,7 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
         let letter = name.to_uppercase();
         let loud = format!("FAILED: {letter}, round {round}: the follower ended; this round is not in the verdicts\n");
         assert!(text.contains(&loud), "{text}");
-        assert!(text.contains(" at 1k, round 5: no message was answered; this round"), "{text}");
+        assert!(text.contains(" at 1k, round 5: no message was answered or arrived; this round"), "{text}");
         assert!(text.contains(" at 64k: 3 lost\n"), "{text}");
     }
 

@@ -1,11 +1,15 @@
 //! One page of everything: a table for each kind of sub-experiment, their notes, and what columns mean.
 
-use crate::document::{Block, Cell, Document, Missing};
+use crate::document::{Block, Cell, Document, Missing, Table};
 use crate::merged::{Merged, rounds_text};
-use crate::{channel, fan_out, log, recording, rpc, run_notes, throughput, trips};
+use crate::page::measured::MeasuredSide;
+use crate::plots::aimrt::NamedResults;
+use crate::{channel, fan_out, fastest, log, recording, rpc, run_notes, screen, throughput, trips};
 use tripmeter_analysis::MetricTable;
 use tripmeter_model::Pattern;
+use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Manifest, RunStatus};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::SubExperiment;
 
 /// How to read the intervals below figures of all tables.
@@ -14,31 +18,68 @@ below figures: 95 % intervals of the median over rounds, or within the only roun
 small: fewer than 6 rounds, or too few samples for an upper bound (p50 needs 6, p90 36, p99 368, p99.9 3688, p99.99 36887). Of losses: the least to the most of a round, in per cent of \
 those sent; of one round, or without a loss, Clopper-Pearson as if messages were lost one by one.";
 
+/// A table, what it is of, and the figure by which its rows are ranked.
+struct Kind {
+    is_of: fn(&SubExperiment) -> bool,
+    /// Ends the caption.
+    what: &'static str,
+    table: fn(String, &[Merged<'_>], &MetricTable) -> Table,
+    figure: fn(OfferedLoad) -> Figure,
+}
+
+const KINDS: [Kind; 7] = [
+    Kind { is_of: trips::is_of, what: "", table: trips::table, figure: |_| Figure::RttHalf },
+    Kind { is_of: fan_out::is_of, what: ", several followers", table: fan_out::table, figure: |_| Figure::RttHalf },
+    Kind {
+        is_of: |sub| sub.pattern == Pattern::Throughput,
+        what: "",
+        table: throughput::table,
+        figure: |_| Figure::ReceivedRate,
+    },
+    Kind {
+        is_of: |sub| sub.pattern == Pattern::Channel,
+        what: "",
+        table: channel::table,
+        figure: |_| Figure::Response,
+    },
+    Kind {
+        is_of: |sub| sub.pattern == Pattern::PingPong && sub.workload.is_call(),
+        what: ", at a rate",
+        table: |title, subs, metrics| rpc::table(title, Pattern::PingPong, subs, metrics),
+        figure: screen::of_calls,
+    },
+    Kind {
+        is_of: |sub| sub.pattern == Pattern::Rpc,
+        what: "",
+        table: |title, subs, metrics| rpc::table(title, Pattern::Rpc, subs, metrics),
+        figure: screen::of_calls,
+    },
+    Kind { is_of: |sub| sub.pattern == Pattern::Log, what: "", table: log::table, figure: |_| Figure::Call },
+];
+
 /// All figures: one line per sub-experiment and payload, grouped by payload, with the ratio to the floor. Then failures, and
 /// the meaning of the columns.
 ///
 /// Over several rounds, figures are medians, maxima are of all rounds, and counts are totals.
 pub fn all(manifest: &Manifest) -> Document {
-    let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
-    let caption = |is_of: fn(&SubExperiment) -> bool, what: &str| caption(manifest, &subs, is_of, what);
-    let paced = caption(|sub| sub.pattern == Pattern::PingPong && sub.workload.is_call(), ", at a rate");
-    let tables = [
-        trips::table(caption(trips::is_of, ""), &subs, &metrics),
-        fan_out::table(caption(fan_out::is_of, ", several followers"), &subs, &metrics),
-        throughput::table(caption(|sub| sub.pattern == Pattern::Throughput, ""), &subs, &metrics),
-        channel::table(caption(|sub| sub.pattern == Pattern::Channel, ""), &subs, &metrics),
-        rpc::table(paced, Pattern::PingPong, &subs, &metrics),
-        rpc::table(caption(|sub| sub.pattern == Pattern::Rpc, ""), Pattern::Rpc, &subs, &metrics),
-        log::table(caption(|sub| sub.pattern == Pattern::Log, ""), &subs, &metrics),
-    ];
-    let recording = manifest.plan.recording.as_ref().map(|recording| recording::table(recording, &subs, &metrics));
-    let tables = tables.into_iter().chain(recording).filter(|table| !table.rows.is_empty());
-    let mut blocks: Vec<Block> = tables.map(Block::Table).collect();
+    let side = MeasuredSide::new(&NamedResults { name: "", manifest });
+    let (subs, metrics) = (&side.subs, &side.metrics);
+    let caption = |kind: &Kind| caption(manifest, subs, kind.is_of, kind.what);
+    let mut blocks = Vec::new();
+    for kind in &KINDS {
+        let table = (kind.table)(caption(kind), subs, metrics);
+        if !table.rows.is_empty() {
+            blocks.push(Block::Table(table));
+            blocks.extend(fastest::line(&side, kind.is_of, kind.figure));
+        }
+    }
+    let recording = manifest.plan.recording.as_ref().map(|recording| recording::table(recording, subs, metrics));
+    blocks.extend(recording.filter(|table| !table.rows.is_empty()).map(Block::Table));
     if blocks.is_empty() {
         blocks.push(Block::Text("Nothing was measured.".to_owned()));
     }
-    let mut notes = [run_notes::outcomes(&subs), trips::notes(&subs, &metrics)].concat();
-    notes.extend(run_notes::of_run(manifest, &subs, &metrics));
+    let mut notes = [run_notes::outcomes(subs), trips::notes(subs, metrics)].concat();
+    notes.extend(run_notes::of_run(manifest, subs, metrics));
     notes.sort_by_key(|note| note.severity);
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));

@@ -37,6 +37,7 @@ mod ecal;
 pub mod eprosima;
 pub mod export;
 mod fan_out;
+mod fastest;
 mod figures;
 #[cfg(test)]
 mod fixture;
@@ -56,6 +57,7 @@ mod rpc;
 mod run_notes;
 mod screen;
 mod series;
+mod sorting;
 mod table_row;
 mod throughput;
 mod trips;
@@ -75,6 +77,7 @@ pub use number::counted;
 pub use page::{PageInput, SampledTrial, page, page_of};
 pub use plots::aimrt::NamedResults;
 pub use screen::screen;
+pub use sorting::{Sort, sortable};
 pub use verdicts::percent;
 
 /// The system whose transport is the floor: the distance of all others is shown against it.

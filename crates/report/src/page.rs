@@ -18,10 +18,10 @@
 mod answer;
 mod background;
 mod cost;
-mod curves;
+pub(crate) mod curves;
 mod load;
 mod loss;
-mod measured;
+pub(crate) mod measured;
 mod rounds;
 mod sides;
 mod size;
@@ -29,7 +29,7 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod time;
-mod values;
+pub(crate) mod values;
 mod verdicts;
 
 use crate::document::{Block, Document, Heading};

@@ -7,8 +7,10 @@ use crate::document::{Block, Cell, Column, Digits, Document, Missing, Table};
 use crate::labels::{self, LabelledLine, load_text};
 use crate::merged::{CHANGED, Merged, rounds_text};
 use crate::notes::failed_proof;
+use crate::page::measured::MeasuredSide;
+use crate::plots::aimrt::NamedResults;
 use crate::table_row::MISSED;
-use crate::{FLOOR, throughput};
+use crate::{FLOOR, fastest, throughput};
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
@@ -50,7 +52,7 @@ const LATENCIES: [View; 9] = [
 ];
 
 /// At a rate, a call is late from when it was due.
-fn of_calls(load: OfferedLoad) -> Figure {
+pub(crate) fn of_calls(load: OfferedLoad) -> Figure {
     if load == OfferedLoad::Closed { Figure::ServiceRtt } else { Figure::ResponseRtt }
 }
 
@@ -61,15 +63,21 @@ fn of_paced_requests(load: OfferedLoad) -> Figure {
 
 /// A table for each pattern, then path proofs, then the notes, one line for each kind; `all_notes` shows all.
 pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
-    let (subs, metrics) = (Merged::of(manifest), MetricTable::of(manifest));
-    let page = ScreenPage { manifest, subs: &subs, metrics: &metrics };
-    let mut blocks: Vec<Block> = LATENCIES.iter().filter_map(|view| page.latencies(view)).map(Block::Table).collect();
+    let side = MeasuredSide::new(&NamedResults { name: "", manifest });
+    let (subs, metrics) = (&side.subs, &side.metrics);
+    let page = ScreenPage { manifest, subs, metrics };
+    let mut blocks = Vec::new();
+    for view in &LATENCIES {
+        blocks.extend(page.latencies(view).map(Block::Table));
+        blocks.extend(fastest::line(&side, |sub| sub.pattern == view.pattern, view.figure));
+    }
     blocks.extend(page.throughput().map(Block::Table));
+    blocks.extend(fastest::line(&side, |sub| sub.pattern == Pattern::Throughput, |_| Figure::ReceivedRate));
     if blocks.is_empty() {
         blocks.push(Block::Text("Nothing was measured.".to_owned()));
     }
     blocks.extend(page.facts());
-    let notes = notes::notes(manifest, &subs, &metrics, all_notes);
+    let notes = notes::notes(manifest, subs, metrics, all_notes);
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }
@@ -392,6 +400,11 @@ pingpong
 shm/ring                   0.065 0.130 0.035 0.070 0.040 0.080 floor
 iceoryx2/publish-subscribe 0.516  1.03 0.516  1.03 0.516  1.03 ×11.5 ▇▇▇▇▇
 uds/stream                  5.16  10.3  20.0  40.0     -     -  ×213 ▇▇▇▇▇▇▇▇▇▇
+
+without the floor, at 1k: iceoryx2/publish-subscribe was measured fastest: p50
+  0.516 µs, next uds/stream ×9.99 (one round, no interval); at 64k:
+  iceoryx2/publish-subscribe was measured fastest: p50 0.516 µs, next uds/stream
+  ×38.8 (one round, no interval)
 
 path proofs: 3 ok
 

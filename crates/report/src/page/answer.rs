@@ -1,11 +1,12 @@
 //! What was asked, and the answer in three sentences.
 
-use super::curves::{Curve, Panel};
+use super::curves::Panel;
 use super::loss;
 use super::measured::MeasuredSide;
-use super::values::{Seen, Value, listed};
+use super::values::{Seen, listed};
 use super::verdicts::{self, Map};
 use crate::document::{Block, Note, Severity};
+use crate::fastest::{Fastest, Lead};
 use crate::merged::Merged;
 use crate::number::{counted, percent};
 use crate::screen;
@@ -73,50 +74,20 @@ fn fastest(panel: &Panel<'_>) -> Option<String> {
 
 /// The best at a payload and its distance to the next, or those between which no difference is seen.
 pub fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
-    let ranking = panel.ranking(payload);
-    let (first, value) = ranking.first()?;
-    let at = display_size(payload);
-    let figure = panel.name();
-    let written = panel.written(value.value);
+    let Fastest { label, value, lead } = Fastest::of(panel, payload)?;
+    let (at, figure, written) = (display_size(payload), panel.name(), panel.written(value.value));
     let word = if panel.figure.better() == Better::Higher { "highest" } else { "fastest" };
-    let Some((next, _)) = ranking.get(1) else {
-        return Some(format!(
-            "At {at}, {} has {written} ({figure}); there is nothing to compare it with.",
-            first.label
-        ));
-    };
-    let ratio = distance(panel, first, next, payload)?;
-    Some(match ratio.seen() {
-        Seen::NoDifference => {
-            let is_like = |one: &&(&Curve<'_>, Value)| {
-                distance(panel, first, one.0, payload).is_some_and(|ratio| ratio.seen() == Seen::NoDifference)
-            };
-            let alike = ranking[1..].iter().take_while(is_like).map(|(curve, _)| curve.label.as_str());
-            let names: Vec<&str> = [first.label.as_str()].into_iter().chain(alike).collect();
-            format!(
-                "At {at}, no difference is seen between {}, which are {word}: {written} ({figure}).",
-                listed(&names)
-            )
-        }
-        seen => {
-            // Neither a ratio without an interval nor a single round says what other rounds will be.
-            let is = match (seen, ratio.rounds) {
-                (Seen::Unknown, _) => format!("was measured {word}"),
-                (_, 1) => format!("is {word} in this run"),
-                _ => format!("is {word}"),
-            };
-            let ratio = ratio.as_ratio();
-            format!("At {at}, {} {is} with {written} ({figure}); the next is {}, {ratio}.", first.label, next.label)
+    Some(match lead {
+        Lead::Alone => format!("At {at}, {label} has {written} ({figure}); there is nothing to compare it with."),
+        Lead::Alike(names) => format!(
+            "At {at}, no difference is seen between {}, which are {word}: {written} ({figure}).",
+            listed(&names)
+        ),
+        Lead::Ahead(next, ratio) => {
+            let is = ratio.claim(word);
+            format!("At {at}, {label} {is} with {written} ({figure}); the next is {next}, {}.", ratio.as_ratio())
         }
     })
-}
-
-/// How many times worse another is than the best.
-fn distance(panel: &Panel<'_>, best: &Curve<'_>, other: &Curve<'_>, payload: u64) -> Option<Value> {
-    match panel.figure.better() {
-        Better::Higher => best.over(other, payload, panel.statistic()),
-        _ => other.over(best, payload, panel.statistic()),
-    }
 }
 
 fn worst(panel: &Panel<'_>, payload: u64) -> Option<String> {
@@ -125,7 +96,7 @@ fn worst(panel: &Panel<'_>, payload: u64) -> Option<String> {
     else {
         return None;
     };
-    let ratio = distance(panel, best, worst, payload).filter(|ratio| ratio.seen() != Seen::NoDifference)?;
+    let ratio = panel.distance(best, worst, payload).filter(|ratio| ratio.seen() != Seen::NoDifference)?;
     let word = if panel.figure.better() == Better::Higher { "lowest" } else { "slowest" };
     Some(format!("{} was {word}: {}, {}.", worst.label, panel.written(value.value), ratio.as_ratio()))
 }

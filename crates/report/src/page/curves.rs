@@ -80,15 +80,19 @@ pub fn panels<'a>(sides: &'a [MeasuredSide<'a>]) -> Vec<Panel<'a>> {
 /// The headline of a row with the stream that it is taken of: all messages, or the last of several followers. A rate has the
 /// latency with it that comes after.
 fn headlines(metrics: &MetricTable, row: Row) -> Vec<(Figure, Stream)> {
-    let has = |figure: Figure, stream: &Stream| {
-        let get = |statistic| metrics.get(row, stream, figure, statistic).is_some();
-        get(Statistic::P50) || get(Statistic::Value)
-    };
-    let stream = |figure| [Stream::all(), Stream::last()].into_iter().find(|stream| has(figure, stream));
-    let mut all = Figure::HEADLINES.into_iter().filter_map(|figure| Some((figure, stream(figure)?)));
+    let mut all = Figure::HEADLINES.into_iter().filter_map(|figure| Some((figure, stream_of(metrics, row, figure)?)));
     let first = all.next();
     let is_rate = first.as_ref().is_some_and(|one| one.0.better() == Better::Higher);
     first.into_iter().chain(all.take(usize::from(is_rate))).collect()
+}
+
+/// Of a stream that is judged: of all messages, or of the last of several followers.
+fn stream_of(metrics: &MetricTable, row: Row, figure: Figure) -> Option<Stream> {
+    let has = |stream: &Stream| {
+        let get = |statistic| metrics.get(row, stream, figure, statistic).is_some();
+        get(Statistic::P50) || get(Statistic::Value)
+    };
+    [Stream::all(), Stream::last()].into_iter().find(has)
 }
 
 fn curves<'a>(sides: &'a [MeasuredSide<'a>], figure: Figure, lines: &[LineAddress]) -> Vec<Curve<'a>> {
@@ -129,6 +133,27 @@ pub fn look(place: usize) -> Look {
 }
 
 impl<'a> Panel<'a> {
+    /// A figure of some rows of one side.
+    pub fn of_rows(side: &'a MeasuredSide<'a>, figure: Figure, rows: &[Row]) -> Self {
+        let mut lines: Vec<LineAddress> = Vec::new();
+        for row in rows {
+            if !lines.iter().any(|line| (line.1, line.2) == (row.sub, row.load)) {
+                lines.extend(stream_of(&side.metrics, *row, figure).map(|stream| (0, row.sub, row.load, stream)));
+            }
+        }
+        let payloads: BTreeSet<u64> = rows.iter().map(|row| row.payload_bytes).collect();
+        let curves = curves(std::slice::from_ref(side), figure, &lines);
+        Self { figure, curves, payloads: payloads.into_iter().collect() }
+    }
+
+    /// How many times worse another is than the best.
+    pub fn distance(&self, best: &Curve<'_>, other: &Curve<'_>, payload: u64) -> Option<Value> {
+        match self.figure.better() {
+            Better::Higher => best.over(other, payload, self.statistic()),
+            _ => other.over(best, payload, self.statistic()),
+        }
+    }
+
     /// The statistic that stands for the figure.
     pub fn statistic(&self) -> Statistic {
         if self.has_samples() { Statistic::P50 } else { Statistic::Value }

@@ -1,8 +1,11 @@
 //! Arguments of `tripmeter ab`.
 
-use super::{MeasuringArgs, PluginArgs, Share};
+use super::verdicts::FiguresArgs;
+use super::{MeasuringArgs, PluginArgs, Share, words_of};
 use clap::Args;
 use std::path::PathBuf;
+use tripmeter_model::Pattern;
+use tripmeter_model::experiment::{Common, Mode, WrittenRecording};
 
 /// Measure two sides in pairs, and judge whether B is slower than A
 #[derive(Args)]
@@ -14,12 +17,14 @@ use std::path::PathBuf;
   tripmeter ab uds/stream tcp --payloads 1k..64k --wait block --margin 5%
   tripmeter ab uds tcp --effect 5% --budget 1200 -o results/uds-tcp
   tripmeter ab uds --rounds 10
+  tripmeter ab zenoh ecal --pattern publish --rate 100 --followers 3
+  tripmeter ab uds tcp --pattern call --clients 4 --figures service_rtt_ns.p999
   tripmeter ab iceoryx --transports-a build/old --transports-b build/new
   tripmeter ab zeromq --env-b LD_LIBRARY_PATH=/opt/zmq-4.3.5
 
 Each round measures both sides once, in fresh processes and random order. Of
-each pair of runs and each payload only the ratios of the medians and of the
-99th percentiles count. The verdict on a ratio B / A follows from its interval:
+each pair of runs and each payload only the ratios of the figures count: median
+and 99th percentile of the latency, or the rate of throughput. The verdict on a ratio B / A follows from its interval:
 regressed if it lies above 1 + margin, improved if below 1 - margin, equivalent
 if between both, else inconclusive. Of all changes called at most 5 % are
 expected to be wrong, however many payloads there are. Without --rounds, 10
@@ -56,6 +61,10 @@ pub struct AbArgs {
     /// Environment of B's processes; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
     pub env_b: Vec<(String, String)>,
+    #[command(flatten)]
+    pub workload: AbWorkloadArgs,
+    #[command(flatten)]
+    pub figures: FiguresArgs,
     #[command(flatten)]
     pub measuring: MeasuringArgs,
     /// Ignore changes up to this share
@@ -98,6 +107,99 @@ pub struct AbArgs {
     pub no_report: bool,
     #[command(flatten)]
     pub plugins: PluginArgs,
+}
+
+/// What both sides are to do, with the flags of the command of each pattern.
+#[derive(Args, Clone, Default)]
+pub struct AbWorkloadArgs {
+    /// Measure as this command does [default: ping]
+    #[arg(long, value_name = "COMMAND", value_parser = words_of(&PATTERNS))]
+    pub pattern: Option<AbPattern>,
+    /// Messages or calls per second, or max
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true, hide_short_help = true)]
+    pub rate: Option<String>,
+    /// Topics of `publish`, each with a publishing thread
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub topics: Option<u32>,
+    /// Publishers of one topic of `publish`
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub publishers: Option<u32>,
+    /// Receivers of every message
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub followers: Option<u32>,
+    /// Clients of `call` in parallel
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub clients: Option<u32>,
+    /// Find the highest rate of `throughput` with this loss: 0, 0.5%
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, hide_short_help = true)]
+    pub loss_bound: Option<String>,
+    /// Longest trial of `throughput`
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, hide_short_help = true)]
+    pub duration: Option<f64>,
+    /// The recording of `replay`
+    #[arg(long, value_name = "FILE.mcap", hide_short_help = true)]
+    pub recording: Option<PathBuf>,
+    /// Play it so many times faster
+    #[arg(long, value_name = "FACTOR", requires = "recording", allow_negative_numbers = true, hide_short_help = true)]
+    pub speed: Option<f64>,
+}
+
+/// The command whose workload both sides have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AbPattern {
+    #[default]
+    Ping,
+    Publish,
+    Call,
+    Throughput,
+    Replay,
+    Logger,
+}
+
+const PATTERNS: [(&str, AbPattern); 6] = [
+    ("ping", AbPattern::Ping),
+    ("publish", AbPattern::Publish),
+    ("call", AbPattern::Call),
+    ("throughput", AbPattern::Throughput),
+    ("replay", AbPattern::Replay),
+    ("logger", AbPattern::Logger),
+];
+
+impl AbWorkloadArgs {
+    /// The command.
+    pub fn command(&self) -> AbPattern {
+        self.pattern.unwrap_or_default()
+    }
+
+    /// As the flags of that command say; what it does not have is refused when the plan is made.
+    pub fn common(&self) -> Common {
+        let pattern = match self.command() {
+            AbPattern::Ping => Pattern::PingPong,
+            AbPattern::Publish | AbPattern::Replay => Pattern::Channel,
+            AbPattern::Call => Pattern::Rpc,
+            AbPattern::Throughput => Pattern::Throughput,
+            AbPattern::Logger => Pattern::Log,
+        };
+        let is_paced_call = pattern == Pattern::Rpc && self.rate.is_some();
+        Common {
+            pattern: Some(pattern),
+            rate: self.rate.clone(),
+            topics: self.topics,
+            publishers: self.publishers,
+            followers: self.followers,
+            clients: self.clients.map(|clients| clients.to_string()),
+            mode: is_paced_call.then_some(Mode::FixedFreq),
+            loss_bound: self.loss_bound.clone(),
+            duration_s: self.duration,
+            ..Common::default()
+        }
+    }
+
+    /// What `replay` plays.
+    pub fn recording(&self) -> Option<WrittenRecording> {
+        let file = self.recording.clone()?;
+        Some(WrittenRecording { file, speed: self.speed })
+    }
 }
 
 /// `KEY=VALUE`.

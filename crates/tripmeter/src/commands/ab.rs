@@ -7,12 +7,13 @@ mod resume;
 
 use super::report;
 use super::run::{WATCHDOG, stop_on_signals};
-use crate::args::{AbArgs, ExperimentArgs};
+use crate::args::{AbArgs, AbPattern, ExperimentArgs};
 use crate::error::CliError;
 use crate::lock::lock;
 use crate::output;
 use crate::progress::Progress;
-use crate::{experiment, verdicts};
+use crate::recording::Opened;
+use crate::{experiment, recording, verdicts};
 pub use asked::this_build;
 use asked::{Asked, HashedPlugin, question};
 use found::Found;
@@ -24,7 +25,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use tripmeter_analysis::pairs;
 use tripmeter_engine::registry::{Prober, Registry};
 use tripmeter_engine::{Event, Followers, RunOptions};
 use tripmeter_model::exit;
@@ -76,8 +76,12 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     let program = experiment::program()?;
     let registries = [registry(args, 0, &program)?, registry(args, 1, &program)?];
     let unfinished = Unfinished::find(args.output.as_deref())?;
-    let mut plan = plan(args, &registries, unfinished.as_ref().map(Unfinished::seed))?;
-    let comparisons = (plan.sub_experiments[0].payloads.len() * pairs::JUDGED.len()) as u64;
+    let figures = asked::selection(args)?.most(usual_figures(args));
+    let opened = recording(args, &stop)?;
+    let seed = unfinished.as_ref().map(Unfinished::seed);
+    let mut plan = plan(args, &registries, seed, opened.as_ref())?;
+    let first = &plan.sub_experiments[0];
+    let comparisons = (first.payloads.len() * first.workload.loads.len().max(1) * figures) as u64;
     plan.rounds = first_rounds(args, comparisons)?;
     adjust(&mut plan);
     let plugin = |side: usize| plugin(&registries[side], &plan.sub_experiments[side]).transpose();
@@ -97,7 +101,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
         parquet,
     };
     let (manifest, folder) = measure(&plan, &registries, &options, &asked, &mut pace)?;
-    let found = Found::of(&manifest, &asked.question)?;
+    let found = Found::of(&manifest, &asked)?;
     pace.needed = found.needed(&asked.question, args.effect.0);
     let made = found.json(&asked, &pace);
     found.write(&folder, &made)?;
@@ -134,7 +138,7 @@ fn measure(
     };
     let registry_of = |name: &str| &registries[usize::from(name == SIDES[1])];
     let mut rounds_wanted = |manifest: &Manifest| {
-        let found = Found::of(manifest, &asked.question);
+        let found = Found::of(manifest, asked);
         if let (Some(folder), Ok(found)) = (folder.get(), &found)
             && let Err(error) = found.write(folder, &found.json(asked, pace))
         {
@@ -166,20 +170,30 @@ fn plugin(registry: &Registry, side: &SubExperiment) -> Option<Result<HashedPlug
 }
 
 /// Both sides as the two sub-experiments of one plan; `seed` is the seed of earlier rounds, which --seed overrides.
-fn plan(args: &AbArgs, registries: &[Registry; 2], seed: Option<u64>) -> Result<Plan, CliError> {
+fn plan(
+    args: &AbArgs,
+    registries: &[Registry; 2],
+    seed: Option<u64>,
+    opened: Option<&Opened>,
+) -> Result<Plan, CliError> {
     let (mut plan, mut sides) = (None, Vec::new());
     for side in [0, 1] {
         let written = [Some(&args.a), args.b.as_ref()][side].unwrap_or(&args.a);
         let mut experiment = ExperimentArgs {
             transports: vec![written.clone()],
+            common: args.workload.common(),
+            recording: args.workload.recording(),
             measuring: args.measuring.clone(),
             no_floor: true,
             ..ExperimentArgs::default()
         };
         experiment.measuring.seed = experiment.measuring.seed.or(seed);
-        experiment.measuring.payloads.get_or_insert_with(|| DEFAULT_PAYLOADS.to_owned());
-        let mut made =
-            experiment::plan(&experiment, &registries[side], |_, _| unreachable!("`ab` has no flag for a recording"))?;
+        if opened.is_none() {
+            experiment.measuring.payloads.get_or_insert_with(|| DEFAULT_PAYLOADS.to_owned());
+        }
+        let mut made = experiment::plan(&experiment, &registries[side], |_, _| {
+            Ok(opened.expect("what is to be replayed was opened").recording.clone())
+        })?;
         let mut found = made.sub_experiments.drain(..);
         let (Some(mut sub), None) = (found.next(), found.next()) else {
             let text = format!("'{written}' stands for several transports, and a side is one; name its variant");
@@ -199,6 +213,24 @@ fn plan(args: &AbArgs, registries: &[Registry; 2], seed: Option<u64>) -> Result<
     plan.source = SOURCE.to_owned();
     plan.sub_experiments = sides;
     Ok(plan)
+}
+
+/// Figures of each row that are judged unless others are named.
+fn usual_figures(args: &AbArgs) -> usize {
+    if args.workload.command() == AbPattern::Throughput { 1 } else { 2 }
+}
+
+/// The recording that both sides replay, if they do.
+fn recording(args: &AbArgs, stop: &AtomicBool) -> Result<Option<Opened>, CliError> {
+    let is_replay = args.workload.command() == AbPattern::Replay;
+    match args.workload.recording() {
+        Some(written) if is_replay => {
+            recording::open(&written.file, written.speed.unwrap_or(1.0), stop, args.quiet).map(Some)
+        }
+        Some(_) => Err(CliError::new(exit::USAGE, "--recording is of --pattern replay; leave it out, or name that")),
+        None if is_replay => Err(CliError::new(exit::USAGE, "--pattern replay needs a recording (--recording FILE)")),
+        None => Ok(None),
+    }
 }
 
 /// A side whose plugins are in a folder of their own must not silently come from elsewhere.

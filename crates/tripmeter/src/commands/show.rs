@@ -8,6 +8,7 @@ use tripmeter_model::experiment::TableKind;
 use tripmeter_model::folder::{self, FolderError};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::{exit, printable};
+use tripmeter_report::Sort;
 use tripmeter_report::document::{Block, Document};
 use tripmeter_report::render::{self, Text, csv, markdown};
 
@@ -30,7 +31,7 @@ struct PrintedTable<'a> {
 
 /// `tripmeter show`
 pub fn show(args: &ShowArgs) -> Result<u8, CliError> {
-    let asked = TablesAsked { tables: &args.tables, shown: args.shown, format: None };
+    let asked = TablesAsked { tables: &args.tables, shown: args.shown, format: None, sort: args.sort.as_ref() };
     let text = with_parts(&args.folders, &asked, |parts| Ok(joined(parts)))?;
     match output::may_colour() {
         true => output::print_coloured(&text)?,
@@ -42,7 +43,7 @@ pub fn show(args: &ShowArgs) -> Result<u8, CliError> {
 /// The tables of `tripmeter export`, as text.
 pub fn exported(args: &ExportArgs, format: TableFormat) -> Result<String, CliError> {
     let tables = if args.tables.is_empty() { &[TableKind::Figures][..] } else { &args.tables };
-    let asked = TablesAsked { tables, shown: ShownArgs::default(), format: Some(format) };
+    let asked = TablesAsked { tables, shown: ShownArgs::default(), format: Some(format), sort: args.sort.as_ref() };
     with_parts(&args.folders, &asked, |parts| match format {
         TableFormat::Json if parts.len() > 1 => Ok(array(parts)),
         TableFormat::Csv if parts.len() > 1 => {
@@ -60,6 +61,8 @@ struct TablesAsked<'a> {
     shown: ShownArgs,
     /// `None`: the usual one.
     format: Option<TableFormat>,
+    /// `None`: the order of each table.
+    sort: Option<&'a Sort>,
 }
 
 fn with_parts(
@@ -71,7 +74,25 @@ fn with_parts(
     let names: Vec<String> =
         folders.iter().map(|folder| printable::line(&folder.display().to_string()).into_owned()).collect();
     let named: Vec<(&str, &Manifest)> = names.iter().map(String::as_str).zip(&manifests).collect();
-    use_parts(&parts(&named, asked))
+    let mut parts = parts(&named, asked);
+    if let Some(sort) = asked.sort {
+        sorted(&mut parts, sort)?;
+    }
+    use_parts(&parts)
+}
+
+/// Sorts the tables that have the column.
+///
+/// # Errors
+/// If none has it, with those that there are.
+fn sorted(parts: &mut [PrintedTable<'_>], sort: &Sort) -> Result<(), CliError> {
+    let has_column = parts.iter_mut().filter_map(|part| sort.apply(&mut part.document).then_some(())).count() > 0;
+    if has_column {
+        return Ok(());
+    }
+    let columns = tripmeter_report::sortable(parts.iter().map(|part| &part.document)).join(", ");
+    let there = if columns.is_empty() { "there are none".to_owned() } else { format!("there are {columns}") };
+    Err(CliError::new(exit::USAGE, format!("no table has a column '{}'; {there} (--sort)", sort.column)))
 }
 
 /// Every table asked for: first, and once, tables that have rows or columns of all folders; then the tables of each folder.

@@ -73,9 +73,10 @@ fn one_transport_against_itself_has_pairs_in_random_order_and_intervals() {
     for pair in pairs {
         let round = pair["round"].as_u64().unwrap() as usize;
         assert_eq!(pair["first"], manifest.sub_experiments[2 * (round - 1)].name.as_str(), "{pair}");
-        let median = |side: &str| pair[side]["p50_ns"].as_f64().unwrap();
-        let log_ratio = (median("b") / median("a")).ln();
-        assert!((pair["log_ratio_p50"].as_f64().unwrap() - log_ratio).abs() < 1e-12, "{pair}");
+        let median = &list(pair, "figures")[0];
+        let of = |side: &str| median[side].as_f64().unwrap();
+        assert_eq!((&median["figure"], &median["statistic"]), (&"rtt_half_ns".into(), &"p50".into()), "{pair}");
+        assert!((median["log_ratio"].as_f64().unwrap() - (of("b") / of("a")).ln()).abs() < 1e-12, "{pair}");
     }
     for first in ["a", "b"] {
         assert!(pairs.iter().any(|pair| pair["first"] == first), "{first} is never first");
@@ -85,6 +86,47 @@ fn one_transport_against_itself_has_pairs_in_random_order_and_intervals() {
         assert!(["a", "b"].iter().all(|side| folder.join(format!("samples/{side}.csv")).is_file()));
     }
     ab(&place, &["inmem", "--rounds", "9", "-o", "r"]).run().with(73).one_line(&["not empty"]);
+}
+
+#[test]
+fn every_workload_is_judged_by_its_headline_or_by_the_figures_that_are_named() {
+    let _alone = alone();
+    let place = folder();
+    let compared = |output: &str, words: &[&str]| {
+        let usual = ["inmem", "-q", "--payloads", "1k", "--attempts", "1", "--loss-timeout", "15", "--rounds", "6"];
+        let done = ab(&place, &[&usual[..], words, &["-o", output]].concat()).run();
+        assert!(is_judged(&done), "{done:?}");
+        let made = made(&place.path().join(output));
+        let figure =
+            |one: &Value| format!("{}.{}", one["figure"].as_str().unwrap(), one["statistic"].as_str().unwrap());
+        let figures: Vec<String> = list(&made, "comparisons").iter().map(figure).collect();
+        (figures.join(" "), done)
+    };
+    let few = ["-n", "20", "--rate", "1000"];
+    let figures = |output: &str, words: &[&str]| compared(output, words).0;
+    let publish = [&["--pattern", "publish"], &few[..]].concat();
+    assert_eq!(figures("publish", &publish), "response_ns.p50 response_ns.p99");
+    assert_eq!(figures("call", &["--pattern", "call", "-n", "20"]), "service_rtt_ns.p50 service_rtt_ns.p99");
+    let throughput = ["--pattern", "throughput", "--duration", "0.05"];
+    assert_eq!(figures("throughput", &throughput), "received_rate_hz.value");
+    let named = [&publish[..], &["--figures", "service_ns.p50,loss_share"]].concat();
+    let (figures, done) = compared("named", &named);
+    assert_eq!(figures, "service_ns.p50");
+    assert!(done.stdout.contains("not compared: loss_share at 1k"), "{done:?}");
+    // The same question goes on, another does not.
+    // The figures are those of all commands that judge.
+    for (results, figure) in [("publish", "response_ns.p99"), ("throughput", "received_rate_hz")] {
+        let judges = |words: &[&str]| {
+            let done = Tripmeter::new(words).at(place.path()).run().with(0);
+            assert!(done.stdout.contains(figure), "{done:?}");
+        };
+        judges(&["compare", results, results]);
+        judges(&["limits", results, "--percentile", "100", "-o", "limits.csv"]);
+        judges(&["check", results, "--limits", "limits.csv", "--all"]);
+    }
+    ab(&place, &["inmem", "--pattern", "publish", "--clients", "2", "-o", "x"]).run().with(64).one_line(&["clients"]);
+    ab(&place, &["inmem", "--figures", "nope", "-o", "x"]).run().with(64).one_line(&["nope", "--figures"]);
+    ab(&place, &["inmem", "--pattern", "replay", "-o", "x"]).run().with(64).one_line(&["--recording"]);
 }
 
 #[test]

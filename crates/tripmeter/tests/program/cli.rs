@@ -340,6 +340,20 @@ fn tables_need_a_results_folder() {
 }
 
 #[test]
+fn tables_are_sorted_by_a_column_and_say_what_is_fastest() {
+    let quick = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results/quick");
+    let first = |text: &str| text.lines().skip_while(|line| !line.starts_with("---")).nth(1).unwrap().to_owned();
+    assert!(first(&prints(&["show", quick])).starts_with("shm/ring "));
+    let text = prints(&["show", quick, "--sort", "1M p50:desc"]);
+    assert!(first(&text).starts_with("mq/queue ") && text.contains("shm/ring was measured fastest: p50 "), "{text}");
+    let csv = prints(&["export", quick, "--format", "csv", "--tables", "all", "--sort", "lost:desc"]);
+    assert!(csv.starts_with("transport,"), "{csv}");
+    fails(&["show", quick, "--sort", "nope"], 64, &["'nope'", "1M_p50 ('1M p50')", "--sort"]);
+    let published = prints(&["show", quick, "--tables", "iceperf"]);
+    assert!(!published.contains("fastest"), "{published}");
+}
+
+#[test]
 fn plugins_that_are_none_are_refused_with_their_class() {
     let folder = tempfile::tempdir().unwrap();
     let listed = |file: &str| ["list", "--plugin", file].map(str::to_owned);

@@ -6,6 +6,7 @@ use crate::{experiment, verdicts};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
+use tripmeter_analysis::Selection;
 use tripmeter_model::exit;
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
@@ -14,6 +15,8 @@ use tripmeter_stats::runs::Question;
 pub struct Asked<'a> {
     pub args: &'a AbArgs,
     pub question: Question,
+    /// The figures that are judged; those of the headline if none is named.
+    pub selection: Selection,
     /// The program's own file, by size and time.
     pub program: String,
     /// The plugin of each side, if it is one.
@@ -47,7 +50,8 @@ pub fn this_build() -> Result<String, CliError> {
 
 impl<'a> Asked<'a> {
     pub fn new(args: &'a AbArgs, question: Question, plugins: [Option<HashedPlugin>; 2]) -> Result<Self, CliError> {
-        Ok(Self { args, question, program: this_build()?, plugins })
+        let selection = selection(args)?;
+        Ok(Self { args, question, selection, program: this_build()?, plugins })
     }
 
     /// By its place in `ab.json`.
@@ -57,6 +61,7 @@ impl<'a> Asked<'a> {
         let (file, sha256) = (|plugin: &HashedPlugin| json!(plugin.file), |plugin: &HashedPlugin| json!(plugin.sha256));
         vec![
             ("/question", verdicts::question_json(&self.question)),
+            ("/figures", json!(args.figures.figures)),
             ("/effect", json!(args.effect.0)),
             ("/rounds_asked", json!(args.rounds)),
             ("/budget_s", json!(args.rounds.is_none().then_some(args.budget))),
@@ -67,6 +72,15 @@ impl<'a> Asked<'a> {
             ("/b/plugin_sha256", of(1, sha256)),
         ]
     }
+}
+
+/// The figures that are named.
+///
+/// # Errors
+/// If one is unknown or not judged.
+pub fn selection(args: &AbArgs) -> Result<Selection, CliError> {
+    let refused = |why| CliError::new(exit::USAGE, format!("{why} (--figures)"));
+    Selection::asked(&args.figures.figures).map_err(refused)
 }
 
 /// Checks what is asked before any transport is looked up.

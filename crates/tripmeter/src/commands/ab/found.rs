@@ -8,9 +8,9 @@ use crate::{output, verdicts};
 use serde_json::{Value, json};
 use std::path::Path;
 use tripmeter_analysis::comparison::JudgedFigure;
-use tripmeter_analysis::pairs::{FailedSide, Pair, Pairs, judged};
+use tripmeter_analysis::pairs::{FailedSide, Pair, PairedFigure, Pairs, judged};
+use tripmeter_model::address::FigureAddress;
 use tripmeter_model::exit;
-use tripmeter_model::figure::Statistic;
 use tripmeter_model::file::write_whole;
 use tripmeter_model::manifest::{Manifest, RunStatus, SCHEMA_VERSION};
 use tripmeter_model::plan::SubExperiment;
@@ -22,17 +22,17 @@ use tripmeter_stats::runs::Question;
 pub struct Found<'a> {
     pub manifest: &'a Manifest,
     pairs: Pairs<'a>,
+    figures: Vec<PairedFigure>,
     pub comparisons: Vec<JudgedFigure>,
 }
 
 impl<'a> Found<'a> {
-    pub fn of(manifest: &'a Manifest, question: &Question) -> Result<Self, CliError> {
+    pub fn of(manifest: &'a Manifest, asked: &Asked<'_>) -> Result<Self, CliError> {
         let pairs = Pairs::of(manifest, SIDES);
-        let payloads = &manifest.plan.sub_experiments[0].payloads;
-        let comparisons = pairs
-            .judged(SIDES[0], payloads, question)
+        let figures = pairs.figures(&asked.selection);
+        let comparisons = judged(&figures, &asked.question)
             .map_err(|error| CliError::new(exit::DATA, format!("the pairs cannot be compared: {error}")))?;
-        Ok(Self { manifest, pairs, comparisons })
+        Ok(Self { manifest, pairs, figures, comparisons })
     }
 
     /// Rounds begun.
@@ -42,6 +42,11 @@ impl<'a> Found<'a> {
 
     pub fn fewest_pairs(&self) -> u64 {
         self.comparisons.iter().map(|one| one.comparison.runs[0] as u64).min().unwrap_or(0)
+    }
+
+    /// Figures of pairs of which no ratio can be taken.
+    fn not_compared(&self) -> Vec<FigureAddress> {
+        self.figures.iter().filter(|one| !one.has_ratios()).map(|one| one.address.clone()).collect()
     }
 
     pub fn needed(&self, question: &Question, effect: f64) -> Option<u64> {
@@ -62,6 +67,7 @@ impl<'a> Found<'a> {
             question: &asked.question,
             effect: asked.args.effect.0,
             comparisons: &self.comparisons,
+            not_compared: &self.not_compared(),
             has_intervals: asked.args.intervals,
             stopped: pace.stopped,
         }))
@@ -85,7 +91,7 @@ impl<'a> Found<'a> {
             "schema_version": SCHEMA_VERSION,
             "tripmeter_version": env!("CARGO_PKG_VERSION"),
             "status": manifest.status,
-            "latency": "rtt_half",
+            "pattern": plan.sub_experiments[0].pattern,
             "a": sides[0],
             "b": sides[1],
             "seed": plan.seed,
@@ -96,8 +102,9 @@ impl<'a> Found<'a> {
             "spent_s": pace.spent().as_secs_f64(),
             "resumptions": manifest.resumptions,
             "comparisons": self.comparisons.iter().map(comparison_json).collect::<Vec<_>>(),
+            "not_compared": self.not_compared().iter().map(named).collect::<Vec<_>>(),
             "failures": self.pairs.failures.iter().map(failure_json).collect::<Vec<_>>(),
-            "pairs": self.pairs.pairs.iter().map(pair_json).collect::<Vec<_>>(),
+            "pairs": self.pairs.pairs.iter().map(|pair| pair_json(pair, &self.figures)).collect::<Vec<_>>(),
         });
         for (place, part) in asked.parts() {
             let names: Vec<&str> = place.trim_start_matches('/').split('/').collect();
@@ -127,30 +134,40 @@ impl<'a> Found<'a> {
 
 /// Both sides are one sub-experiment each, so their names are not in its address.
 fn comparison_json(one: &JudgedFigure) -> Value {
-    let mut value = verdicts::judgement_json(one);
+    without_name(verdicts::judgement_json(one))
+}
+
+fn named(address: &FigureAddress) -> Value {
+    without_name(verdicts::address_json(address))
+}
+
+fn without_name(mut value: Value) -> Value {
     value.as_object_mut().map(|object| object.remove("sub_experiment"));
     value
 }
 
-fn pair_json(pair: &Pair<'_>) -> Value {
+fn pair_json(pair: &Pair<'_>, figures: &[PairedFigure]) -> Value {
+    let payload_bytes = pair.cells[0].payload_bytes;
     let side = |side: usize| {
-        let (cell, figures) = (pair.cells[side], &pair.figures[side]);
-        json!({
-            "samples": cell.samples,
-            "lost": cell.counts().lost,
-            "p50_ns": figures.median,
-            "p99_ns": figures.p99,
-        })
+        let cell = pair.cells[side];
+        json!({ "samples": cell.samples, "lost": cell.counts().lost })
     };
-    let log_ratio = |statistic| (judged(&pair.figures[1], statistic) / judged(&pair.figures[0], statistic)).ln();
+    let figure = |one: &PairedFigure| {
+        let place = one.rounds.binary_search(&pair.round).ok()?;
+        let [a, b] = one.values.each_ref().map(|values| values[place]);
+        let mut value = named(&one.address);
+        value.as_object_mut().map(|object| object.remove("payload_bytes"));
+        (value["a"], value["b"], value["log_ratio"]) = (json!(a), json!(b), json!((b / a).ln()));
+        Some(value)
+    };
+    let here = figures.iter().filter(|one| one.address.payload_bytes == payload_bytes);
     json!({
         "round": pair.round,
         "first": SIDES[pair.first],
-        "payload_bytes": pair.cells[0].payload_bytes,
+        "payload_bytes": payload_bytes,
         "a": side(0),
         "b": side(1),
-        "log_ratio_p50": log_ratio(Statistic::P50),
-        "log_ratio_p99": log_ratio(Statistic::P99),
+        "figures": here.filter_map(figure).collect::<Vec<_>>(),
     })
 }
 

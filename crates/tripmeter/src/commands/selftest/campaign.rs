@@ -7,7 +7,7 @@ mod outcome;
 mod phase;
 
 use super::{Bench, cannot_create};
-use crate::args::{AbArgs, ExperimentArgs, MeasuringArgs, PluginArgs, Share};
+use crate::args::{AbArgs, AbWorkloadArgs, ExperimentArgs, FiguresArgs, MeasuringArgs, PluginArgs, Share};
 use crate::commands::ab::{judge, this_build};
 use crate::commands::run::Prepared;
 use crate::error::CliError;
@@ -283,6 +283,8 @@ fn arguments(phase: &Phase, seed: u64, folder: &Path, budget_s: f64) -> AbArgs {
         transports_b: None,
         env_a: Vec::new(),
         env_b: Vec::new(),
+        workload: AbWorkloadArgs::default(),
+        figures: FiguresArgs::default(),
         measuring: measuring(seed),
         margin: Share(phase.margin),
         effect: Share(phase.effect()),

@@ -134,8 +134,9 @@ impl Tripmeter {
         let mut command = Command::new(wrapper[0]);
         command.args(&wrapper[1..]).arg(env!("CARGO_BIN_EXE_tripmeter"));
         let mut words: Vec<std::ffi::OsString> = arguments.into_iter().map(|word| word.as_ref().to_owned()).collect();
-        // `--pattern NAME` among the words of a test of several patterns stands for its command.
-        while let Some(at) = words.iter().position(|word| word == "--pattern") {
+        // `--pattern NAME` among the words of a test of several patterns stands for its command; `ab` has such a flag.
+        let has_flag = words[0] == "ab";
+        while let Some(at) = words.iter().position(|word| word == "--pattern").filter(|_| !has_flag) {
             words[0] = command_of(words[at + 1].to_str().expect("patterns are plain words")).into();
             words.drain(at..at + 2);
         }

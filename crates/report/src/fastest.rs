@@ -1,0 +1,162 @@
+//! What is fastest, and its distance to the next.
+
+use crate::document::Block;
+use crate::labels::load_text;
+use crate::page::curves::{Curve, Panel};
+use crate::page::measured::MeasuredSide;
+use crate::page::values::{Seen, Value, listed};
+use std::collections::BTreeSet;
+use tripmeter_analysis::Row;
+use tripmeter_model::figure::Figure;
+use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::payload::display_size;
+use tripmeter_model::plan::SubExperiment;
+
+/// The best at a payload.
+pub struct Fastest<'a> {
+    /// What it is called.
+    pub label: &'a str,
+    /// Its figure.
+    pub value: Value,
+    /// What the others are to it.
+    pub lead: Lead<'a>,
+}
+
+/// How far the best is ahead.
+pub enum Lead<'a> {
+    /// There is nothing to compare it with.
+    Alone,
+    /// No difference is seen between all of these, the best among them.
+    Alike(Vec<&'a str>),
+    /// The next is so many times worse.
+    Ahead(&'a str, Value),
+}
+
+impl<'a> Fastest<'a> {
+    /// The best of a panel at a payload; `None` if nothing counts there.
+    pub fn of(panel: &'a Panel<'_>, payload: u64) -> Option<Self> {
+        let ranking = panel.ranking(payload);
+        let (first, value) = *ranking.first()?;
+        let lead = match ranking.get(1) {
+            None => Lead::Alone,
+            Some((next, _)) => match panel.distance(first, next, payload)? {
+                ratio if ratio.seen() == Seen::NoDifference => {
+                    let is_like = |one: &&(&Curve<'_>, Value)| {
+                        panel.distance(first, one.0, payload).is_some_and(|ratio| ratio.seen() == Seen::NoDifference)
+                    };
+                    let alike = ranking[1..].iter().take_while(is_like).map(|(curve, _)| curve.label.as_str());
+                    Lead::Alike([first.label.as_str()].into_iter().chain(alike).collect())
+                }
+                ratio => Lead::Ahead(&next.label, ratio),
+            },
+        };
+        Some(Self { label: &first.label, value, lead })
+    }
+
+    /// `shm/ring is fastest: p50 0.065 µs, next iceoryx2/publish-subscribe ×7.9 (7.2 to 8.4)`; `None` if it is alone.
+    fn text(&self, panel: &Panel<'_>) -> Option<String> {
+        let name = if panel.has_samples() { format!("{} ", panel.statistic()) } else { String::new() };
+        let value = format!("{name}{}", panel.written(self.value.value));
+        Some(match &self.lead {
+            Lead::Alone => return None,
+            Lead::Alike(names) => format!("no difference seen between {}: {value}", listed(names)),
+            Lead::Ahead(next, ratio) => {
+                format!("{} {}: {value}, next {next} {}", self.label, ratio.claim("fastest"), ratio.as_ratio())
+            }
+        })
+    }
+}
+
+impl Value {
+    /// How a ratio says that something is of this `word`: neither one without an interval nor a single round says what other
+    /// rounds will be.
+    pub fn claim(self, word: &str) -> String {
+        match (self.seen(), self.rounds) {
+            (Seen::Unknown, _) => format!("was measured {word}"),
+            (_, 1) => format!("is {word} in this run"),
+            _ => format!("is {word}"),
+        }
+    }
+}
+
+/// The last line of a table: its fastest and the distance to the next, at the first payload and at the last that two lines
+/// have. Of several loads it is of the lowest; what was measured as the floor only is not among them.
+pub fn line(
+    side: &MeasuredSide<'_>,
+    is_of: impl Fn(&SubExperiment) -> bool,
+    figure: impl Fn(OfferedLoad) -> Figure,
+) -> Option<Block> {
+    let has = |row: &Row| {
+        let figure = figure(side.metrics.load(*row));
+        is_of(side.subs[row.sub as usize].planned) && !side.metrics.streams(*row, figure).is_empty()
+    };
+    let rows: Vec<Row> = side.metrics.all_rows().filter(has).collect();
+    let loads: BTreeSet<u32> = rows.iter().map(|row| row.load).collect();
+    let hz = |row: &Row| side.metrics.load(*row).hz().unwrap_or(0.0);
+    let lowest = rows.iter().min_by(|a, b| hz(a).total_cmp(&hz(b)))?.load;
+    let rows: Vec<Row> = rows.into_iter().filter(|row| row.load == lowest).collect();
+    let load = side.metrics.load(*rows.first()?);
+    let panel = Panel::of_rows(side, figure(load), &rows);
+    let at = |payload: &u64| Some((*payload, Fastest::of(&panel, *payload)?.text(&panel)?));
+    let first = panel.payloads.iter().find_map(at);
+    let last = panel.payloads.iter().rev().find_map(at).filter(|last| first.as_ref() != Some(last));
+    let has_several = panel.payloads.len() > 1;
+    let part = |(payload, text)| if has_several { format!("at {}: {text}", display_size(payload)) } else { text };
+    let parts: Vec<String> = first.into_iter().chain(last).map(part).collect();
+    let is_floor = |curve: &Curve<'_>| curve.merged().planned.added_as_floor;
+    let places = [
+        panel.curves.iter().any(is_floor).then(|| "without the floor".to_owned()),
+        (loads.len() > 1).then(|| load_text(load)),
+    ];
+    let places: Vec<String> = places.into_iter().flatten().collect();
+    let end = if has_several { ", " } else { ": " };
+    let place = if places.is_empty() { String::new() } else { places.join(", ") + end };
+    (!parts.is_empty()).then(|| Block::Text(place + &parts.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::{self, add, result};
+    use crate::{all, screen};
+    use tripmeter_model::manifest::Manifest;
+
+    /// Rounds of round trips: the medians of each system at 1k, each a little more than the round before.
+    fn manifest(rounds: u32, systems: &[(&str, f64)]) -> Manifest {
+        let mut manifest = fixture::manifest();
+        manifest.plan.rounds = rounds;
+        for (name, _) in systems {
+            add(&mut manifest, name, &format!("{name}/one"), &[1024]);
+        }
+        for round in 1..=rounds {
+            for (place, (name, median)) in (0..).zip(systems) {
+                let wobble = 1.0 + 0.01 * f64::from((round + place) % 3);
+                result(&mut manifest, name, round, &[(1024, median * wobble)]);
+            }
+        }
+        manifest
+    }
+
+    fn lines(manifest: &Manifest) -> [String; 2] {
+        [screen(manifest, false), all(manifest)].map(|document| {
+            let text = fixture::text(&document).split_whitespace().collect::<Vec<_>>().join(" ");
+            let begin = text.find("no difference seen").or_else(|| text.find("tcp/one is")).unwrap_or(0);
+            text[begin..].chars().take(60).collect()
+        })
+    }
+
+    #[test]
+    fn the_fastest_is_named_with_its_distance_or_that_no_difference_is_seen() {
+        let [screen, all] = lines(&manifest(8, &[("uds", 2000.0), ("tcp", 1000.0), ("mq", 3000.0)]));
+        assert!(screen.starts_with("tcp/one is fastest: p50 1.01 µs, next uds/one ×1.9"), "{screen}");
+        assert_eq!(screen, all);
+        let [screen, all] = lines(&manifest(8, &[("uds", 1000.0), ("tcp", 1000.0), ("mq", 3000.0)]));
+        assert!(screen.starts_with("no difference seen between ") && screen.contains("uds/one"), "{screen}");
+        assert!(!screen.contains("mq/one") && screen == all, "{screen}");
+    }
+
+    #[test]
+    fn one_transport_is_not_compared() {
+        let page = fixture::text(&screen(&manifest(8, &[("tcp", 1000.0)]), false));
+        assert!(!page.contains("fastest") && !page.contains("no difference"), "{page}");
+    }
+}
