@@ -10,7 +10,7 @@ rm -rf -- "$results"
 read -ra words <<<"${INPUT_ARGUMENTS:-}"
 code=0
 cd "${GITHUB_WORKSPACE:?}"
-"${TRIPMETER:?}" run "${INPUT_RUN:-quick}" --rounds "${INPUT_ROUNDS:-5}" "${words[@]}" -o "$results" || code=$?
+"${TRIPMETER:?}" run "${INPUT_RUN:-quick}" --rounds "${INPUT_ROUNDS:-8}" "${words[@]}" -o "$results" || code=$?
 if [[ $code -ne 0 && $code -ne 75 ]]; then
     echo "::error title=tripmeter::\`tripmeter run\` ended with exit code $code"
     exit "$code"

@@ -40,7 +40,9 @@ const COLUMNS: [(&str, Kind); 12] = [
 
 #[derive(Clone, Copy)]
 enum Kind {
-    Text { is_optional: bool },
+    Text {
+        is_optional: bool,
+    },
     Whole,
     /// Empty: none.
     Number,

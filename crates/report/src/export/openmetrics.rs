@@ -66,7 +66,7 @@ pub fn openmetrics(results: &[NamedResults<'_>]) -> String {
 fn info(results: &[NamedResults<'_>]) -> String {
     let mut text = "# TYPE tripmeter_run info\n# HELP tripmeter_run program, machine and start of a run\n".to_owned();
     for NamedResults { name, manifest } in results {
-        let folder = (results.len() > 1).then(|| format!("folder=\"{}\",", label(name))).unwrap_or_default();
+        let folder = if results.len() > 1 { format!("folder=\"{}\",", label(name)) } else { String::new() };
         let pairs = [
             ("version", &manifest.tripmeter_version),
             ("started", &manifest.started),

@@ -58,6 +58,9 @@ fn one_transport_against_itself_has_pairs_in_random_order_and_intervals() {
     assert_eq!((&made["a"]["transport"], &made["a"]), (&"inmem/queue".into(), &made["b"]));
     let comparisons = list(&made, "comparisons");
     assert_eq!(comparisons.len(), 4);
+    assert_eq!((&made["verdict_version"], &made["command"]), (&"1.0".into(), &"ab".into()));
+    assert_eq!((&made["exit_code"], made["figures"].as_array().unwrap().len()), (&done.code.into(), 4));
+    assert_eq!((&made["figures"][0]["sub_experiment"], &made["false_discovery_rate"]), (&"b".into(), &0.05.into()));
     for one in comparisons {
         let [low, high] = [0, 1].map(|end| one["interval"][end].as_f64().unwrap());
         let ratio = one["ratio"].as_f64().unwrap();
