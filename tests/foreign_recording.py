@@ -2,7 +2,7 @@
 """Plays recordings of another library: foreign_recording.py TRIPMETER
 
 Writes recordings with the Python library `mcap`, of every compression and with and without chunks, plays each with
-`TRIPMETER run --from-recording` over Unix sockets, and compares what was published with what was written: topics, sizes,
+`TRIPMETER replay` over Unix sockets, and compares what was published with what was written: topics, sizes,
 and times to the nanosecond. Prints a line per finding; exit code 1 if there is one. Needs tests/requirements.txt.
 """
 

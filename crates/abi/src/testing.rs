@@ -105,7 +105,7 @@ pub fn options<S: System>(system: &S, role: Role, case: &Case<'_>, scratch: &Scr
 /// What `probe` says of a case.
 ///
 /// # Errors
-/// Settings of `probe`.
+/// As [`System::probe`]'s errors.
 pub fn probe<S: System>(system: &S, case: &Case<'_>) -> Result<Limits> {
     let scratch = Scratch::new();
     let found = system.probe(&options(system, Role::Leader, case, &scratch));
@@ -143,7 +143,7 @@ impl<L: Link> End<L> {
     /// The next message, or what the transport says of its absence.
     ///
     /// # Errors
-    /// The bytes of `take`.
+    /// As [`Link::take`]'s errors.
     pub fn receive(&mut self) -> Result<crate::Message> {
         let start = Instant::now();
         loop {

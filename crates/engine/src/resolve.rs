@@ -65,7 +65,7 @@ pub fn resolve(
 }
 
 /// The CPUs that leader and follower use if none are asked for; any two where the machine does not show its cores.
-pub fn usual_processors() -> Vec<usize> {
+pub fn usual_cpus() -> Vec<usize> {
     let placed = Machine::this().and_then(|machine| machine.place(None, None));
     let mut cpus = placed.map_or_else(|_| os::allowed_cpus(), |(leader, follower)| vec![leader, follower]);
     cpus.truncate(2);

@@ -387,7 +387,7 @@ impl<'a> Run<'a> {
                 break;
             }
             (self.watch)(&Event::SubExperimentStarted { round, name: plan.name.clone(), index: index + 1, of });
-            if let Some(note) = self.plan.shared_processors(plan) {
+            if let Some(note) = self.plan.shared_cpus(plan) {
                 (self.watch)(&Event::Note(format!("{}: {note}", plan.name)));
             }
             self.one(plan, round)?;

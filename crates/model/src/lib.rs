@@ -39,6 +39,7 @@ pub mod manifest;
 pub mod metric;
 pub mod metrics_file;
 pub mod name;
+pub mod number;
 pub mod pace;
 pub mod payload;
 pub mod plan;

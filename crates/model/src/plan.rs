@@ -156,7 +156,7 @@ impl Plan {
     }
 
     /// Says so if several followers, or the leader and one of them, have one CPU and so take turns.
-    pub fn shared_processors(&self, plan: &SubExperiment) -> Option<String> {
+    pub fn shared_cpus(&self, plan: &SubExperiment) -> Option<String> {
         let mut cpus = plan.follower_cpus.clone();
         cpus.sort_unstable();
         cpus.dedup();

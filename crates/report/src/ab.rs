@@ -2,7 +2,7 @@
 
 use crate::audit;
 use crate::document::{Block, Document, Facts, Note, Severity};
-use crate::merged::Merged;
+use crate::merged::{Merged, rounds_text};
 use crate::notes::{failed_proof, mishaps, proof};
 use crate::number::counted;
 use crate::series;
@@ -59,7 +59,9 @@ pub fn ab(ab: &Ab<'_>) -> Document {
         verdicts += &verdicts::summary(ab.comparisons, ab.question, ab.effect);
     }
     let stopped = if ab.stopped.is_empty() { String::new() } else { format!("; {}", ab.stopped) };
-    verdicts += &format!("{} rounds, each in random order (seed {}){stopped}\n", plan.rounds, plan.seed);
+    let rounds = rounds_text(plan.rounds, merged.iter().flat_map(Merged::payloads).map(|payload| payload.cells.len()));
+    let state = if ab.manifest.status == RunStatus::Complete { "" } else { ", INCOMPLETE" };
+    verdicts += &format!("{rounds}{state}, each in random order (seed {}){stopped}\n", plan.seed);
     blocks.push(Block::Text(verdicts));
     let mut notes = outcomes(ab);
     notes.extend(messages(ab));
@@ -186,6 +188,7 @@ fn messages(ab: &Ab<'_>) -> Vec<Note> {
 mod tests {
     use super::*;
     use crate::fixture::{self, add, put, result};
+    use crate::render;
     use tripmeter_model::figure::Figure;
     use tripmeter_model::metric::Stream;
     use tripmeter_stats::change::Control;
@@ -218,11 +221,15 @@ mod tests {
     }
 
     fn text_with(manifest: &Manifest, has_intervals: bool) -> String {
+        fixture::text(&document(manifest, has_intervals))
+    }
+
+    fn document(manifest: &Manifest, has_intervals: bool) -> Document {
         let pairs = Pairs::of(manifest, ["a", "b"]);
         let comparisons = pairs.judged("a", &manifest.plan.sub_experiments[0].payloads, &QUESTION).unwrap();
         let plugins = [None, Some("/opt/new/tripmeter_uds.so")];
         let stopped = "enough for the effect";
-        fixture::text(&ab(&Ab {
+        ab(&Ab {
             manifest,
             plugins,
             pairs: &pairs,
@@ -231,7 +238,27 @@ mod tests {
             comparisons: &comparisons,
             has_intervals,
             stopped,
-        }))
+        })
+    }
+
+    #[test]
+    fn machines_get_numbers_with_their_intervals() {
+        let mut manifest = manifest();
+        let document = document(&manifest, false);
+        let Some(Block::Table(table)) = document.blocks.iter().find(|block| matches!(block, Block::Table(_))) else {
+            panic!("{document:?}")
+        };
+        let head = "payload_bytes,figure,a_ns,b_ns,ratio,ratio_low,ratio_high,p,seen_from_percent,verdict";
+        assert_eq!(render::csv(table).lines().next(), Some(head));
+        let json = render::json(&document);
+        let row = &json["blocks"].as_array().unwrap().iter().find(|block| !block["table"].is_null()).unwrap()["table"]
+            ["rows"][0];
+        let number = |cell: &serde_json::Value| cell.as_f64().unwrap();
+        let ends = ["low", "value", "high"].map(|end| number(&row["ratio"][end]));
+        assert!(ends[0] < ends[1] && ends[1] < ends[2] && number(&row["seen_from_percent"]) > 0.0, "{row}");
+        // Too few pairs for an interval.
+        manifest.sub_experiments.truncate(4);
+        assert!(text(&manifest).contains("n too small"), "{}", text(&manifest));
     }
 
     #[test]
@@ -273,15 +300,17 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
                 "payload figure              A     B        ratio     p   seen verdict",
                 "                                                       from %",
                 "------------------------------------------------------------------------",
-                "     1k rtt_half_ns.p50 1.180 1.479        1.252 0.016   +2.4 REGRESSED",
+                "     1k rtt_half_ns.p50 1.180 1.479        1.253 0.016   +2.4 REGRESSED",
             ],
             "{text}"
         );
         assert!(table.iter().all(|line| line.chars().count() <= 80), "{text}");
         assert!(!text.contains("1.040..1.320") && text_with(&manifest, true).contains("1.040..1.320"), "{text}");
         manifest.sub_experiments.truncate(15);
+        manifest.status = RunStatus::Interrupted;
         let uneven = text_with(&manifest, false);
         assert!(uneven.contains("7 pairs of runs"), "{uneven}");
+        assert!(uneven.contains("7 to 8 rounds (8 planned), INCOMPLETE, each in random order"), "{uneven}");
         manifest.sub_experiments.last_mut().unwrap().cells.truncate(1);
         fixture::trial_of(&mut manifest, 13).remove(&Stream::all(), Figure::RttHalf);
         let uneven = text_with(&manifest, false);

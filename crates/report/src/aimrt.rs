@@ -2,7 +2,7 @@
 
 use crate::aimrt_log;
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
-use crate::merged::Merged;
+use crate::merged::{Merged, incomplete};
 use crate::number::count;
 use crate::number::counted;
 use crate::{log, notes};
@@ -58,6 +58,8 @@ pub fn aimrt(manifest: &Manifest) -> Document {
     }
     if blocks.is_empty() {
         blocks.push(Block::Text("Nothing of this table was measured.".to_owned()));
+    } else if let Some(state) = incomplete(subs.iter().filter(is_shown)) {
+        blocks.insert(0, Block::Text(state));
     }
     let notes = notes(&subs);
     if !notes.is_empty() {
@@ -66,15 +68,16 @@ pub fn aimrt(manifest: &Manifest) -> Document {
     Document { blocks }
 }
 
+/// Whether its tables have a place for it.
+fn is_shown(sub: &&Merged<'_>) -> bool {
+    is_topic(sub.planned) || is_call(sub.planned) || log::is_of(sub)
+}
+
 /// A line per reason why figures are doubtful or rows are missing.
 fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
-    let is_of = |sub: &&Merged<'_>| {
-        let plan = sub.planned;
-        is_topic(plan) || is_call(plan) || log::is_of(sub)
-    };
     let note = |severity, kind| move |text| Note::new(severity, kind, None, text);
-    let outcomes = notes::outcomes(subs.iter().filter(is_of)).into_iter();
-    let others = subs.iter().filter(|sub| !is_of(sub) && !sub.planned.added_as_floor);
+    let outcomes = notes::outcomes(subs.iter().filter(is_shown)).into_iter();
+    let others = subs.iter().filter(|sub| !is_shown(sub) && !sub.planned.added_as_floor);
     let left_out = others.map(|sub| notes::left_out(sub.planned, &why_left_out(sub.planned)));
     let failed = outcomes.map(note(Severity::Error, "failed or not run"));
     failed.chain(left_out.map(note(Severity::Info, notes::LEFT_OUT))).collect()
@@ -123,11 +126,11 @@ fn confined(cpus: &[usize]) -> String {
 
 /// The same of loggers.
 fn logging_cores(manifest: &Manifest) -> String {
-    let processors = manifest.environment.cpus.len();
-    let here = counted(processors, "CPU");
+    let cpus = manifest.environment.cpus.len();
+    let here = counted(cpus, "CPU");
     let bound = match manifest.plan.leader_cpu {
         _ if !manifest.plan.cpus.is_empty() => return confined(&manifest.plan.cpus),
-        None if processors == PUBLISHED_CORES => {
+        None if cpus == PUBLISHED_CORES => {
             return format!("Cores: the kernel chooses of {PUBLISHED_CORES} CPUs, as published.\n");
         }
         Some(cpu) => format!("the thread that logs is bound to CPU {cpu}"),
@@ -317,7 +320,10 @@ mod tests {
         let notes = "- PATH PROOF FAILED: zenoh (zenoh/tcp): claimed unix-stream, seen: 20000 bytes went over unix-stream; its \
                      figures are of something else\n\
                      - FAILED: zenoh: the follower ended\n";
-        assert_eq!(text(&manifest), format!("{CHANNEL_HEADER}{expected}\n{CHANNEL_LEGEND}{cores}\n{notes}"));
+        assert_eq!(
+            text(&manifest),
+            format!("INCOMPLETE\n\n{CHANNEL_HEADER}{expected}\n{CHANNEL_LEGEND}{cores}\n{notes}")
+        );
         assert_eq!(text(&fixture::manifest()), "Nothing of this table was measured.\n");
     }
 

@@ -1,7 +1,7 @@
 //! Pages as data: tables of typed cells, notes and facts. Views make documents, and renderers ([`crate::render`]) write them.
 
 use crate::merged::CHANGED;
-use crate::number::{count, cpp, fixed, percent, significant, whole_or};
+use crate::number::{count, cpp, fixed, percent, signed, significant, whole_or};
 use crate::plots::Chart;
 use tripmeter_analysis::derived::Each;
 use tripmeter_analysis::{Rounds, Row};
@@ -123,6 +123,14 @@ pub struct Column {
     pub digits: Digits,
     /// What it means, in one sentence; empty if the head says it.
     pub help: &'static str,
+    /// In text, stands in the place of title and unit where the table is narrow.
+    pub narrow_head: Option<String>,
+    /// In text, intervals stand below the numbers even where none are asked for.
+    pub has_intervals: bool,
+    /// An end of an interval that is infinite is a ratio from 0 to something, and not for want of samples.
+    pub is_ratio: bool,
+    /// Between the two numbers of a pair.
+    pub joint: &'static str,
     /// The second number of a pair, where it is written in another way.
     pub second: Option<(f64, Digits)>,
     /// In text, longer words are broken before settings and what stands in brackets.
@@ -169,6 +177,8 @@ pub enum Digits {
     Cpp(u8),
     /// Per cent with its sign, e.g. of a change.
     Change,
+    /// A number with its sign and one decimal, without it from 1000 on.
+    Signed,
     /// A p-value: three decimals, or `<0.001`.
     PValue,
 }
@@ -301,6 +311,10 @@ impl Column {
             divisor: 1.0,
             digits: Digits::Integer,
             help,
+            narrow_head: None,
+            has_intervals: false,
+            is_ratio: false,
+            joint: "/",
             second: None,
             most_chars: None,
             is_right: false,
@@ -491,6 +505,7 @@ impl Cell {
         match self {
             Cell::Number { interval, .. } | Cell::Share { interval, .. } | Cell::Ratio { interval, .. } => *interval,
             Cell::InUnit(cell, _) => cell.interval(),
+            Cell::Range(interval) => Some(*interval),
             _ => None,
         }
     }
@@ -527,7 +542,8 @@ impl Digits {
             Digits::Size => display_size(value as u64),
             Digits::WholeOr(decimals) => whole_or(value, decimals.into()),
             Digits::Cpp(digits) => cpp(value, digits.into()),
-            Digits::Change => format!("{}{} %", if value.is_sign_negative() { "" } else { "+" }, fixed(value, 1)),
+            Digits::Change => format!("{} %", signed(value, 1)),
+            Digits::Signed => signed(value, if value < 1000.0 { 1 } else { 0 }),
             Digits::PValue if value < 0.001 => "<0.001".to_owned(),
             Digits::PValue => fixed(value, 3),
             Digits::Significant(digits) => significant(value, digits.into(), digits.into()),

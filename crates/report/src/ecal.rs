@@ -1,7 +1,7 @@
 //! The table of eCAL's page on performance: payloads in kB against sub-experiments, in µs.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
-use crate::merged::Merged;
+use crate::merged::{Merged, incomplete};
 use crate::notes;
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Rounds};
@@ -65,6 +65,8 @@ pub fn ecal(experiments: &[(&str, &Manifest)]) -> Document {
 fn tables(columns: &[EcalSubExperiment<'_>]) -> Vec<Table> {
     let payloads: BTreeSet<u64> =
         columns.iter().flat_map(|column| column.sub.planned.payloads.iter().copied()).collect();
+    let state = incomplete(columns.iter().map(|column| &column.sub));
+    let state = state.map_or(String::new(), |state| format!(", {state}"));
     let mut tables = Vec::new();
     for kind in [EcalLatency::OneWay, EcalLatency::RttHalf] {
         if kind == EcalLatency::OneWay && !columns.iter().any(|column| column.sub.planned.one_way) {
@@ -72,7 +74,7 @@ fn tables(columns: &[EcalSubExperiment<'_>]) -> Vec<Table> {
         }
         let mean = |column: &EcalSubExperiment<'_>, payload| Cell::mean_over(column.means(kind, payload));
         let means = Column { divisor: 1e3, ..Column::numbers("mean_ns", "", "", Digits::Fixed(1), "") };
-        tables.push(table(format!("{}: mean [µs]", kind.heading()), &means, columns, &payloads, mean));
+        tables.push(table(format!("{}: mean [µs]{state}", kind.heading()), &means, columns, &payloads, mean));
         let rate = |column: &EcalSubExperiment<'_>, payload| match mean(column, payload) {
             Cell::Number { value, .. } => {
                 let hz = 1e9 / value;
@@ -80,7 +82,7 @@ fn tables(columns: &[EcalSubExperiment<'_>]) -> Vec<Table> {
             }
             missing => missing,
         };
-        let title = format!("{}: message frequency [1/s] and throughput [MB/s]", kind.word());
+        let title = format!("{}: message frequency [1/s] and throughput [MB/s]{state}", kind.word());
         let megabytes = Some((f64::from(1 << 20), Digits::Fixed(1)));
         let rates = Column { second: megabytes, ..Column::numbers("hz_and_bytes_per_s", "", "", Digits::Integer, "") };
         tables.push(table(title, &rates, columns, &payloads, rate));
@@ -276,6 +278,19 @@ mod tests {
 
     fn written(experiments: &[(&str, &Manifest)]) -> String {
         Text { has_intervals: true, is_unwrapped: true, ..Text::default() }.render(&ecal(experiments))
+    }
+
+    #[test]
+    fn an_unfinished_run_counts_the_rounds_that_are_there() {
+        let mut manifest = fixture::manifest();
+        manifest.plan.rounds = 3;
+        add(&mut manifest, "mq", "mq/queue", &[1024, 2048]);
+        result(&mut manifest, "mq", 1, &[(1024, 1000.0), (2048, 1000.0)]);
+        result(&mut manifest, "mq", 2, &[(1024, 1000.0)]);
+        let text = written(&[("", &manifest)]);
+        assert!(text.contains("mean [µs], INCOMPLETE, 1 to 2 rounds (3 planned)\n"), "{text}");
+        result(&mut manifest, "mq", 3, &[(1024, 1000.0)]);
+        assert!(!written(&[("", &manifest)]).contains("INCOMPLETE"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! iceperf's own table, one for each sub-experiment.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
-use crate::merged::{Merged, MergedCell};
+use crate::merged::{Merged, MergedCell, rounds_text};
 use crate::notes;
 use crate::number::TOO_SMALL;
 use crate::number::{cpp, whole_or};
@@ -98,9 +98,13 @@ fn round_trips(sub: &Merged<'_>) -> String {
         .iter()
         .map(|above| format!(", {} above {}", above.samples, display_size(above.payload_bytes)));
     let trips = format!("{} round trips for each payload{}", sub.planned.samples, above.collect::<String>());
+    let state = if sub.unfinished().is_empty() { "" } else { ", INCOMPLETE" };
     match sub.rounds {
-        0..=1 => format!("{trips}."),
-        rounds => format!("{trips} in each of {rounds} rounds; mean over rounds."),
+        0..=1 => format!("{trips}{state}."),
+        rounds => {
+            let rounds = rounds_text(rounds, sub.payloads().iter().map(|payload| payload.cells.len()));
+            format!("{trips} in each of {rounds}{state}; mean over rounds.")
+        }
     }
 }
 
@@ -220,6 +224,9 @@ Half of a round trip over iceoryx/cpp, wait poll, touch none; path proof: ok.
         assert!(text.contains("10000 round trips for each payload in each of 2 rounds; mean over rounds.\n"), "{text}");
         let end = "|                 1 |                  2.5 |\n\nMedian over rounds at 95 % [kB: µs]: 1: n too small\n\nHalf of ";
         assert!(text.contains(end), "{text}");
+        manifest.sub_experiments.pop();
+        let text = written(&manifest);
+        assert!(text.contains("in each of 1 round (2 planned), INCOMPLETE; mean over rounds.\n"), "{text}");
     }
 
     #[test]

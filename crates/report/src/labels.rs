@@ -1,6 +1,7 @@
 //! What a sub-experiment is called beside others.
 
 use crate::merged::Merged;
+use crate::number::counted;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::SubExperiment;
 
@@ -21,11 +22,11 @@ pub fn parts(own: LabelledLine<'_>, lines: &[LabelledLine<'_>]) -> Vec<String> {
     for of in [
         |sub: &SubExperiment| sub.wait.to_string(),
         |sub: &SubExperiment| format!("touch {}", sub.touch),
-        |sub: &SubExperiment| counted(sub.workload.followers(), "follower"),
-        |sub: &SubExperiment| counted(sub.workload.publishers(), "publisher"),
+        |sub: &SubExperiment| counted(sub.workload.followers() as usize, "follower"),
+        |sub: &SubExperiment| counted(sub.workload.publishers() as usize, "publisher"),
         |sub: &SubExperiment| {
             let what = if sub.workload.is_call() { "client" } else { "topic" };
-            counted(sub.workload.follower_links(), what)
+            counted(sub.workload.follower_links() as usize, what)
         },
     ] {
         if differs(of) {
@@ -55,8 +56,4 @@ pub fn load_text(load: OfferedLoad) -> String {
         OfferedLoad::Search { loss_bound } => format!("search, {} % loss", loss_bound * 100.0),
         load => crate::throughput::offered(load),
     }
-}
-
-fn counted(count: u32, noun: &str) -> String {
-    crate::number::counted(count as usize, noun)
 }

@@ -69,7 +69,7 @@ pub use ecal::ecal;
 pub use figures::figures;
 pub use iceperf::iceperf;
 pub use limit_checks::{limit_checks, limits};
-pub use number::{counted, fixed};
+pub use number::counted;
 pub use page::{PageInput, SampledTrial, page, page_of};
 pub use plots::aimrt::NamedResults;
 pub use screen::screen;

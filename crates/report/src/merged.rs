@@ -112,10 +112,18 @@ pub fn rounds_text(planned: u32, finished: impl Iterator<Item = usize>) -> Strin
     let planned = planned as usize;
     let (fewest, most) = finished.fold((planned, 0), |(fewest, most), count| (fewest.min(count), most.max(count)));
     match (fewest, most) {
+        (_, 0) => format!("no round ({planned} planned)"),
         _ if fewest == planned => counted(planned, "round"),
         _ if fewest == most => format!("{} ({planned} planned)", counted(most, "round")),
         _ => format!("{fewest} to {} ({planned} planned)", counted(most, "round")),
     }
+}
+
+/// `INCOMPLETE`, and of several rounds how many there are, if any of these has not all its rounds.
+pub fn incomplete<'a>(subs: impl Iterator<Item = &'a Merged<'a>> + Clone) -> Option<String> {
+    let planned = subs.clone().find(|sub| !sub.unfinished().is_empty())?.rounds;
+    let rounds = subs.flat_map(Merged::payloads).map(|payload| payload.cells.len());
+    Some(if planned > 1 { format!("INCOMPLETE, {}", rounds_text(planned, rounds)) } else { "INCOMPLETE".to_owned() })
 }
 
 /// A mark where the hand-over probe changed.

@@ -1,27 +1,9 @@
 //! Numbers as the tables write them.
 
+pub use tripmeter_model::number::{fixed, per_cent, rounded, signed};
+
 /// Stands for an interval, or a figure, that has no bound.
 pub const TOO_SMALL: &str = "n too small";
-
-/// The nearest whole number, halves away from 0. What is nearer to a half than two roundings of a double is one: 4356.5 ns
-/// are 4.357 µs, although the double nearest to 4.3565 is below it.
-pub fn rounded(value: f64) -> f64 {
-    let magnitude = value.abs();
-    let slack = 2.0 * f64::EPSILON * magnitude;
-    let up = magnitude - magnitude.floor() + slack >= 0.5;
-    // Such large numbers, infinity and NaN have no fraction.
-    if magnitude < EXACT { (magnitude.floor() + f64::from(u8::from(up))).copysign(value) } else { value }
-}
-
-/// Doubles from here on are whole.
-const EXACT: f64 = (1_u64 << 52) as f64;
-
-/// With so many decimals, rounded as [`rounded`]: the rule of all figures but those of other tools' formats.
-pub fn fixed(value: f64, decimals: usize) -> String {
-    let power = 10_f64.powi(decimals as i32);
-    let scaled = value * power;
-    if scaled.abs() < EXACT { format!("{:.decimals$}", rounded(scaled) / power) } else { format!("{value:.decimals$}") }
-}
 
 /// Nanoseconds as microseconds with three decimals.
 pub fn micros(ns: f64) -> String {

@@ -144,7 +144,9 @@ impl Text {
             _ => {}
         }
         let (number, interval) = texts(column, cell, bar);
-        interval.filter(|_| self.has_intervals).map_or(number.clone(), |interval| format!("{number}\n{interval}"))
+        interval
+            .filter(|_| self.has_intervals || column.has_intervals)
+            .map_or(number.clone(), |interval| format!("{number}\n{interval}"))
     }
 }
 
@@ -171,7 +173,8 @@ fn heads(columns: &[Column]) -> Vec<String> {
         let group = column.group.as_ref().filter(|group| next != Some(*group)).map_or("", String::as_str);
         let above = if has_groups { format!("{group}\n") } else { String::new() };
         let unit = if column.unit.is_empty() || has_groups { String::new() } else { format!("\n[{}]", column.unit) };
-        format!("{above}{}{unit}", column.title)
+        let head = column.narrow_head.clone().unwrap_or_else(|| format!("{}{unit}", column.title));
+        format!("{above}{head}")
     };
     columns.iter().enumerate().map(head).collect()
 }
@@ -192,7 +195,7 @@ pub(crate) fn helps(columns: &[Column]) -> impl Iterator<Item = (String, &'stati
 pub(crate) fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option<String>) {
     let number = |value: f64| column.digits.write(value / column.divisor);
     let ends = |interval: &Interval, write: &dyn Fn(f64) -> String| {
-        if is_bounded(interval) {
+        if is_bounded(interval) || column.is_ratio && *interval != Interval::UNBOUNDED {
             format!("{}..{}", write(interval.low), write(interval.high))
         } else {
             TOO_SMALL.to_owned()
@@ -222,7 +225,7 @@ pub(crate) fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option
             };
             let [first, second] = &**both;
             let text = match column.second {
-                None => format!("{}/{}", one(column, first), one(column, second)),
+                None => format!("{}{}{}", one(column, first), column.joint, one(column, second)),
                 Some((divisor, digits)) => {
                     let other = Column { divisor, digits, ..column.clone() };
                     format!("{} / {}", one(column, first), one(&other, second))
@@ -298,7 +301,7 @@ fn markdown_table(table: &Table) -> String {
 }
 
 /// CSV of a table: numbers in the units of their figures. What shares are of, the ends of intervals, and marks have
-/// columns of their own where any cell has one. Unbounded ends are `inf` and `-inf`.
+/// columns of their own where any cell has one; an interval by itself has only these. Unbounded ends are `inf` and `-inf`.
 pub fn csv(table: &Table) -> String {
     let has = |is: fn(&Cell) -> bool| -> Vec<bool> {
         (0..table.columns.len()).map(|index| table.rows.iter().any(|(_, cells)| is(&cells[index]))).collect()
@@ -306,25 +309,34 @@ pub fn csv(table: &Table) -> String {
     let has_share = has(|cell| matches!(cell, Cell::Share { .. }));
     let has_interval = has(|cell| cell.interval().is_some());
     let has_mark = has(|cell| !cell.mark().is_empty());
-    let kinds = || (0..table.columns.len()).map(|index| (has_share[index], has_interval[index], has_mark[index]));
+    let has_value: Vec<bool> = has(|cell| !matches!(cell, Cell::Range(_)))
+        .into_iter()
+        .zip(&has_interval)
+        .map(|(has_others, has_ends)| has_others || !has_ends)
+        .collect();
+    let kinds = || {
+        let kinds = |index| (has_value[index], has_share[index], has_interval[index], has_mark[index]);
+        (0..table.columns.len()).map(kinds)
+    };
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let heads = table.columns.iter().zip(kinds()).flat_map(|(column, (has_share, has_interval, has_mark))| {
-        let of = has_share.then(|| format!("{}_of", column.id));
-        let ends = has_interval.then(|| [format!("{}_low", column.id), format!("{}_high", column.id)]);
-        let mark = has_mark.then(|| format!("{}_mark", column.id));
-        std::iter::once(column.id.clone()).chain(of).chain(ends.into_iter().flatten()).chain(mark)
-    });
+    let heads =
+        table.columns.iter().zip(kinds()).flat_map(|(column, (has_value, has_share, has_interval, has_mark))| {
+            let of = has_share.then(|| format!("{}_of", column.id));
+            let ends = has_interval.then(|| [format!("{}_low", column.id), format!("{}_high", column.id)]);
+            let mark = has_mark.then(|| format!("{}_mark", column.id));
+            has_value.then(|| column.id.clone()).into_iter().chain(of).chain(ends.into_iter().flatten()).chain(mark)
+        });
     // Writing to memory does not fail.
     let _ = writer.write_record(heads);
     for (_, cells) in &table.rows {
-        let fields = cells.iter().zip(kinds()).flat_map(|(cell, (has_share, has_interval, has_mark))| {
+        let fields = cells.iter().zip(kinds()).flat_map(|(cell, (has_value, has_share, has_interval, has_mark))| {
             let end = |end: Option<f64>| end.map_or(String::new(), |end| end.to_string());
             let interval = cell.interval();
             let of = has_share.then(|| if let Cell::Share { of, .. } = cell { of.to_string() } else { String::new() });
             let ends = has_interval
                 .then(|| [end(interval.map(|interval| interval.low)), end(interval.map(|interval| interval.high))]);
             let mark = has_mark.then(|| cell.mark().to_owned());
-            std::iter::once(plain(cell)).chain(of).chain(ends.into_iter().flatten()).chain(mark)
+            has_value.then(|| plain(cell)).into_iter().chain(of).chain(ends.into_iter().flatten()).chain(mark)
         });
         let _ = writer.write_record(fields);
     }
@@ -339,9 +351,9 @@ fn plain(cell: &Cell) -> String {
         Cell::Pair(both) => both.each_ref().map(plain).join("/"),
         Cell::Floor => "1".to_owned(),
         Cell::InUnit(cell, unit) => format!("{} {unit}", plain(cell)),
-        Cell::Range(interval) => format!("{}..{}", interval.low, interval.high),
         Cell::Text(text) | Cell::Marked(_, text) => text.clone(),
-        Cell::Missing(_) => String::new(),
+        // The ends have columns of their own.
+        Cell::Range(_) | Cell::Missing(_) => String::new(),
     }
 }
 
@@ -524,7 +536,7 @@ tcp       /b    response 10.0
         assert_eq!(of(&own, Digits::Fixed(1)), ("2000.0 /s".to_owned(), Some("1500.0..2500.0".to_owned())));
         assert_eq!(json_cell(&own), json!({ "value": 2000.0, "low": 1500.0, "high": 2500.0, "unit": "/s" }));
         let range = Cell::Range(interval);
-        assert_eq!((of(&range, Digits::Rate).0.as_str(), plain(&range).as_str()), ("1.50..2.50", "1500..2500"));
+        assert_eq!((of(&range, Digits::Rate).0.as_str(), plain(&range).as_str()), ("1.50..2.50", ""));
         let marked = Cell::Marked("*", "max".to_owned());
         assert_eq!(
             (of(&marked, Digits::Rate).0.as_str(), json_cell(&marked)),

@@ -38,7 +38,7 @@ pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -
     all.extend(series::notes(subs, metrics));
     let shared =
         subs.iter().map(|sub| sub.planned).filter(|planned| planned.workload.is_fan_out()).filter_map(|planned| {
-            let shared = plan.shared_processors(planned)?;
+            let shared = plan.shared_cpus(planned)?;
             Some(format!("{}: {shared}", planned.name))
         });
     all.extend(shared.map(info("shared CPUs")));

@@ -3,7 +3,7 @@
 
 use crate::document::{Note, Severity};
 use crate::merged::Merged;
-use crate::number::micros;
+use crate::number::{fixed, micros, signed};
 use crate::throughput::offered;
 use std::collections::BTreeSet;
 use tripmeter_analysis::series::{drifts, has_modes, is_correlated, warm_up_changes};
@@ -113,10 +113,8 @@ fn of_rounds(sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<String> {
             ));
         }
         if let Some(change) = drift_of_rounds(medians.values) {
-            let change = change * 100.0;
-            lines.push(format!(
-                "{place}: the median of {kind} drifted by {change:+.0} % from the first round to the last"
-            ));
+            let change = signed(change * 100.0, 0);
+            lines.push(format!("{place}: the median of {kind} drifted by {change} % from the first round to the last"));
         }
     }
     lines
@@ -146,15 +144,13 @@ fn line(sub: &Merged<'_>, place: &str, audited: Vec<Audited<'_>>) -> Option<Stri
 
 fn modes(series: &Series) -> Option<String> {
     let found = has_modes(series)?;
-    let (low, high, share) = (micros(found.lower_ns), micros(found.upper_ns), found.upper_share * 100.0);
-    Some(format!(
-        "two modes, {low} and {high} µs, {share:.0} % of the samples in the upper one: the median is of either"
-    ))
+    let (low, high, share) = (micros(found.lower_ns), micros(found.upper_ns), fixed(found.upper_share * 100.0, 0));
+    Some(format!("two modes, {low} and {high} µs, {share} % of the samples in the upper one: the median is of either"))
 }
 
 fn drift(series: &Series) -> Option<String> {
     let found = drifts(series)?;
-    Some(format!("the median drifted by {:+.0} % from begin to end", found.change * 100.0))
+    Some(format!("the median drifted by {} % from begin to end", signed(found.change * 100.0, 0)))
 }
 
 fn warm_up(series: &Series) -> Option<String> {

@@ -1,7 +1,7 @@
 //! Figures by address in tables, and comparisons of several runs with their verdicts.
 
-use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
-use crate::number::{TOO_SMALL, counted, fixed};
+use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
+use crate::number::{counted, per_cent, signed};
 use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Unit};
@@ -54,7 +54,7 @@ fn with_interval(figure: Figure, value: Option<f64>, interval: Option<Interval>)
 /// A share as a change in per cent, with its sign; missing if it is no number.
 pub fn change_cell(share: Option<f64>) -> Cell {
     // Without the noise of binary fractions, and never -0.
-    Cell::maybe(share.filter(|share| !share.is_nan()).map(|share| (share * 1e8).round() / 1e6 + 0.0))
+    Cell::maybe(share.filter(|share| !share.is_nan()).map(|share| per_cent(share) + 0.0))
 }
 
 /// Begins notes of what has no limit or was not measured.
@@ -150,25 +150,21 @@ pub fn legend(question: &Question, sides: [&str; 2], has_intervals: bool) -> Str
 pub fn table(title: &str, all: &[JudgedFigure], sides: [&str; 2]) -> Table {
     let side = |side: &str| value_column(&format!("{}_ns", side.to_lowercase()), side);
     let columns = address_columns().into_iter().chain([
-        Column { is_right: true, ..Column::words("runs", "runs", "") },
+        Column { joint: "+", ..Column::numbers("runs", "runs", "", Digits::Integer, "") },
         side(sides[0]),
         side(sides[1]),
         Column::numbers("ratio", "ratio", "", Digits::Fixed(3), ""),
-        Column::numbers("interval", "interval", "", Digits::Fixed(3), ""),
+        Column { is_ratio: true, ..Column::numbers("interval", "interval", "", Digits::Fixed(3), "") },
     ]);
     let seen_from = Column::numbers("seen_from_percent", "seen from", "", Digits::Change, "");
     let row = |one: &JudgedFigure| {
         let runs = one.comparison.runs;
         let cells = address_cells(&one.address).into_iter().chain([
-            Cell::text(format!("{}+{}", runs[0], runs[1])),
+            Cell::Pair(Box::new(runs.map(|runs| Cell::number(runs as f64)))),
             side_cell(one, 0, true),
             side_cell(one, 1, true),
             Cell::number(one.comparison.judged.ratio),
-            match one.comparison.judged.interval {
-                // From 0 to something, in some or all pairs of runs.
-                Some(Interval { low, high }) if high.is_infinite() => Cell::text(format!("{}..{high}", fixed(low, 3))),
-                interval => Cell::Range(bounded(interval)),
-            },
+            Cell::Range(bounded(one.comparison.judged.interval)),
         ]);
         (None, cells.chain(verdict_cells(one, Cell::maybe(seen_from_percent(one)))).collect())
     };
@@ -179,29 +175,31 @@ pub fn table(title: &str, all: &[JudgedFigure], sides: [&str; 2]) -> Table {
 pub fn table_of_pairs(all: &[JudgedFigure], sides: [&str; 2], has_intervals: bool) -> Table {
     let pairs = all.first().map_or(0, |one| one.comparison.runs[0]);
     let is_same = all.iter().all(|one| one.comparison.runs[0] == pairs);
-    let side = |side: &str| Column { unit: "", ..value_column(&format!("{}_ns", side.to_lowercase()), side) };
+    let side = |side: &str| Column {
+        narrow_head: Some(side.to_owned()),
+        ..value_column(&format!("{}_ns", side.to_lowercase()), side)
+    };
+    let ratio = Column::numbers("ratio", "ratio", "", Digits::Fixed(3), "");
     let columns = address_columns().into_iter().chain([
-        Column { is_right: true, ..Column::words("runs", "pairs", "") }.if_any(),
+        Column::numbers("runs", "pairs", "", Digits::Integer, "").if_any(),
         side(sides[0]),
         side(sides[1]),
-        Column { is_right: true, ..Column::words("ratio", "ratio", "") },
+        Column { is_ratio: true, has_intervals: true, ..ratio },
     ]);
-    let seen_from = Column { is_right: true, ..Column::words("seen_from_percent", "seen\nfrom %", "") };
+    let seen_from = Column {
+        narrow_head: Some("seen\nfrom %".to_owned()),
+        ..Column::numbers("seen_from_percent", "seen from", "%", Digits::Signed, "")
+    };
     let row = |one: &JudgedFigure| {
-        let seen_from = seen_from_percent(one)
-            .map_or("-".to_owned(), |percent| format!("{percent:+.*}", if percent < 1000.0 { 1 } else { 0 }));
-        let seen_from = Cell::text(seen_from);
         let judged = &one.comparison.judged;
-        let interval = judged
-            .interval
-            .map_or(TOO_SMALL.to_owned(), |Interval { low, high }| format!("{}..{}", fixed(low, 3), fixed(high, 3)));
+        let (runs, interval) = (one.comparison.runs[0] as f64, Some(bounded(judged.interval)));
         let cells = address_cells(&one.address).into_iter().chain([
-            Cell::text(if is_same { String::new() } else { one.comparison.runs[0].to_string() }),
+            if is_same { Cell::Missing(Missing::NotOfThisRow) } else { Cell::number(runs) },
             side_cell(one, 0, has_intervals),
             side_cell(one, 1, has_intervals),
-            Cell::text(format!("{}\n{interval}", fixed(judged.ratio, 3))),
+            Cell::Number { value: judged.ratio, interval, mark: "" },
         ]);
-        (None, cells.chain(verdict_cells(one, seen_from)).collect())
+        (None, cells.chain(verdict_cells(one, Cell::maybe(seen_from_percent(one)))).collect())
     };
     let title =
         if is_same { format!("{} of runs, times in µs", counted(pairs, "pair")) } else { "times in µs".to_owned() };
@@ -265,8 +263,8 @@ fn blindness(all: &[JudgedFigure], question: &Question, effect: f64) -> String {
     let runs = if question.layout == Layout::Paired { "pairs" } else { "runs of either side" };
     let needed = needed.map_or("more than a million".to_owned(), |needed| needed.to_string());
     format!(
-        "not enough for {:+.1} %: {} of {} comparisons show it with a probability of {}; all of them would with {needed} {runs} (most for {} at {})\n",
-        effect * 100.0,
+        "not enough for {} %: {} of {} comparisons show it with a probability of {}; all of them would with {needed} {runs} (most for {} at {})\n",
+        signed(effect * 100.0, 1),
         seen,
         able().count(),
         percent(question.power),
@@ -277,5 +275,5 @@ fn blindness(all: &[JudgedFigure], question: &Question, effect: f64) -> String {
 
 /// A share as `2 %`, without the noise of binary fractions.
 pub fn percent(share: f64) -> String {
-    format!("{} %", (share * 1e8).round() / 1e6)
+    format!("{} %", per_cent(share))
 }

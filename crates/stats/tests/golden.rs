@@ -62,7 +62,6 @@ fn assert_is_shift(shift: &Shift, case: &Value, scale: fn(f64) -> f64) {
         let bound = scale(number(&expected[0]));
         assert_near(shift.p_greater(bound), number(&expected[1]), expected);
         assert_near(shift.p_less(bound), number(&expected[2]), expected);
-        assert_near(shift.p_differs(bound), number(&expected[3]), expected);
     }
 }
 
@@ -134,7 +133,6 @@ fn adjusted_p_values_are_those_of_scipy_and_statsmodels() {
     for case in cases(&golden("multiplicity")) {
         let p = numbers(&case["p"]);
         assert_all_near(&multiplicity::benjamini_hochberg(&p), &case["benjamini_hochberg"]);
-        assert_all_near(&multiplicity::holm(&p), &case["holm"]);
         assert_all_near(&multiplicity::bonferroni(&p), &case["bonferroni"]);
         assert_eq!(multiplicity::discoveries(&p, 0.05) as u64, count(&case["discoveries"]));
     }

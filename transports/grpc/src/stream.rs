@@ -34,7 +34,7 @@ enum Out {
 /// What an end has once it is connected.
 struct Open {
     out: Out,
-    /// Those of wait `callback` are the task's.
+    /// Under wait `callback` the task has them.
     messages: Option<Streaming<Payload>>,
     /// The leader's; without it the connection would end.
     _channel: Option<Channel>,

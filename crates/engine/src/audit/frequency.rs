@@ -46,7 +46,7 @@ fn governor(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
 fn turbo(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     if let Ok(off) = observed.root.number(NO_TURBO) {
         let fix = format!("echo 1 | sudo tee /{NO_TURBO}");
-        return Ok(if off == 1 { Reading::good("off") } else { Reading::warn("on").mended_by(fix) });
+        return Ok(if off == 1 { Reading::good("off") } else { Reading::warn("on").fixed_by(fix) });
     }
     let on = observed.root.number(BOOST)?;
     Ok(if on == 0 { Reading::good("off") } else { Reading::warn("on") })

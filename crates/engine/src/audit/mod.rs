@@ -28,6 +28,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 use tripmeter_model::audit::{Activity, Audit, CheckInfo, Finding, Hiccups, Level, NOT_VISIBLE, ProcessActivity};
 use tripmeter_model::manifest::ClockInfo;
+use tripmeter_model::number::fixed;
 
 /// All groups of checks.
 const GROUPS: [&[MachineCheck]; 7] = [
@@ -118,7 +119,7 @@ impl Reading {
     }
 
     /// With this command instead of the usual one.
-    fn mended_by(self, fix: String) -> Self {
+    fn fixed_by(self, fix: String) -> Self {
         Self { fix: Fix::This(fix), ..self }
     }
 }
@@ -201,15 +202,15 @@ fn finding(check: &MachineCheck, observed: &MachineObservations<'_>) -> Finding 
     };
     let fix = match reading.fix {
         Fix::None => None,
-        Fix::Usual => Some(for_processors(fix, observed.cpus)),
-        Fix::This(fix) => Some(for_processors(&fix, observed.cpus)),
+        Fix::Usual => Some(for_cpus(fix, observed.cpus)),
+        Fix::This(fix) => Some(for_cpus(&fix, observed.cpus)),
     };
     let (level, value) = (reading.level, reading.value);
     Finding { check: name.to_owned(), level, visible, value, limit: limit.to_owned(), fix }
 }
 
 /// Puts the CPUs' numbers into a command.
-fn for_processors(fix: &str, cpus: &[usize]) -> String {
+fn for_cpus(fix: &str, cpus: &[usize]) -> String {
     let others: Vec<usize> = (0..os::online_cpus()).filter(|cpu| !cpus.contains(cpu)).collect();
     if fix.contains("OTHERS") && others.is_empty() {
         return "stop what else runs, or take a machine with more CPUs".to_owned();
@@ -219,7 +220,7 @@ fn for_processors(fix: &str, cpus: &[usize]) -> String {
 
 /// `5.3 %`
 fn percent(part_ns: u64, whole_ns: u64) -> String {
-    format!("{:.1} %", share(part_ns, whole_ns) * 100.0)
+    format!("{} %", fixed(share(part_ns, whole_ns) * 100.0, 1))
 }
 
 fn share(part_ns: u64, whole_ns: u64) -> f64 {

@@ -121,7 +121,7 @@ fn affinity(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
         let planned =
             process.planned_cpus.as_deref().map_or(String::new(), |own| format!(", not {}", parse::written(own)));
         let value = format!("{} could run on CPUs {cpus}{planned}", process.who);
-        return Ok(Reading::fail(value).mended_by(fix()));
+        return Ok(Reading::fail(value).fixed_by(fix()));
     }
     let allowed = allowed(observed.root, "proc/self")?;
     let value = format!("CPUs {} allowed, {} used", parse::written(&allowed), parse::written(observed.cpus));
@@ -129,7 +129,7 @@ fn affinity(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
         process.planned_cpus.is_none() && process.cpus.as_ref().is_some_and(|cpus| cpus.len() > 1)
     };
     if let Some(process) = observed.processes.iter().find(is_free) {
-        return Ok(Reading::good_if(false, format!("{value}; the kernel could move {}", process.who)).mended_by(fix()));
+        return Ok(Reading::good_if(false, format!("{value}; the kernel could move {}", process.who)).fixed_by(fix()));
     }
     Ok(Reading::good_if(allowed.len() > 1, value))
 }

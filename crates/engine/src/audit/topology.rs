@@ -76,7 +76,7 @@ fn siblings(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
         }
         Some(ns) => Reading::note(format!("{value}, busy for {}", percent(ns, duration_ns))),
     };
-    Ok(reading.mended_by(fix))
+    Ok(reading.fixed_by(fix))
 }
 
 fn idle_states(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
@@ -143,7 +143,7 @@ fn numa(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     Ok(match (used.len(), nodes.len()) {
         (1, 1) => Reading::good(value),
         (1, _) if balancing == "on" => {
-            Reading::note(value).mended_by("echo 0 | sudo tee /proc/sys/kernel/numa_balancing".to_owned())
+            Reading::note(value).fixed_by("echo 0 | sudo tee /proc/sys/kernel/numa_balancing".to_owned())
         }
         (1, _) => Reading::good(value),
         _ => Reading::warn(value),

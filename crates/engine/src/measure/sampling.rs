@@ -102,11 +102,6 @@ pub fn places(messages: u64) -> u64 {
     messages.checked_sub(1).map_or(0, |last| place_of_block(last, level(last)) as u64 + 1)
 }
 
-/// Size of the blocks of which one message each counts, of so many messages.
-pub fn block_size(messages: u64) -> u64 {
-    1 << level(messages.saturating_sub(1))
-}
-
 /// Indices of the messages that count, of so many. The last block may end before its sample.
 pub fn samples(messages: u64) -> impl Iterator<Item = u64> {
     let level = level(messages.saturating_sub(1));
@@ -184,6 +179,11 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     const M: u64 = MOST_SAMPLES;
+
+    /// Size of the blocks of which one message each counts, of so many messages.
+    fn block_size(messages: u64) -> u64 {
+        1 << level(messages.saturating_sub(1))
+    }
 
     #[test]
     fn every_message_that_counts_has_a_place_of_its_own() {

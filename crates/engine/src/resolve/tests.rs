@@ -401,11 +401,11 @@ fn several_followers_are_planned_where_the_transport_reaches_them() {
     assert_eq!(names(&plan), ["shm_ring_block_followers-3"], "who shares a CPU does not poll by itself");
     let one = &plan.sub_experiments[0];
     assert_eq!((one.workload.followers(), one.follower_cpus.as_slice(), one.one_way), (3, [1, 1, 1].as_slice(), true));
-    assert!(plan.shared_processors(one).unwrap().contains("3 followers share CPU 1:"));
+    assert!(plan.shared_cpus(one).unwrap().contains("3 followers share CPU 1:"));
     let polling = several("wait = 'poll'\nfollower_cpu = 0\nleader_cpu = 0\n").unwrap();
     let one = &polling.sub_experiments[0];
     assert_eq!((one.wait, one.follower_cpus.as_slice()), (Wait::Poll, [0, 0, 0].as_slice()));
-    assert!(polling.shared_processors(one).unwrap().contains("one with the leader"));
+    assert!(polling.shared_cpus(one).unwrap().contains("one with the leader"));
     let text = serde_json::to_string(&plan_of(&of(&["shm"]), Unavailable::Refuse, reaching()).unwrap()).unwrap();
     assert!(!text.contains("\"followers\"") && !text.contains("follower_cpus"), "{text}");
 }

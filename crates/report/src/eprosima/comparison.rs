@@ -1,7 +1,7 @@
 //! An experiment against a reference, as text and as a file.
 
 use crate::document::{Cell, Column, Digits, Document, Missing, Note, Table};
-use crate::number::counted;
+use crate::number::{counted, per_cent};
 use crate::verdicts::{JudgedRow, NOT_COMPARED, distrusted, lacking, of_one_side, page};
 use tripmeter_eprosima::comparison::{Compared, Outcome};
 use tripmeter_eprosima::summary::{COLUMNS, Summary};
@@ -52,7 +52,7 @@ impl ExperimentComparison {
 pub fn comparison(comparison: &ExperimentComparison, threshold: f64, detailed: bool) -> Document {
     let passed = comparison.both.iter().filter(|one| one.passed()).count();
     let all = comparison.both.len() + comparison.missing.len();
-    let most = percent(threshold);
+    let most = per_cent(threshold);
     page(
         comparison.both.iter().filter(|_| detailed).map(details),
         [["largest_increase", "largest increase"], ["increase_percent", "increase"]],
@@ -66,11 +66,6 @@ pub fn comparison(comparison: &ExperimentComparison, threshold: f64, detailed: b
             .collect(),
         format!("{passed}/{all} comparisons passed: at most {most:+} % for Min, Median, Max and 99%"),
     )
-}
-
-/// The share in percent, without the noise of binary fractions.
-fn percent(share: f64) -> f64 {
-    (share * 1e8).round() / 1e6
 }
 
 fn details(comparison: &SubExperimentComparison) -> Table {

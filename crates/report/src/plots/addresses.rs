@@ -1,7 +1,8 @@
 //! Plots of one figure, over payloads or over experiments.
 
-use super::chart::{BLUE, Chart, Color, Line, Look, Marker, Stroke, VERMILLION, X, Y};
+use super::chart::{BLUE, Chart, Line, Look, Marker, Stroke, VERMILLION, X, Y};
 
+use super::eprosima::faded;
 use super::{Options, Picture, PlotError, picture};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::Unit;
@@ -120,15 +121,6 @@ fn look(role: LineRole) -> Look {
             Look { color: Some(VERMILLION), marker: Marker::Diamond, stroke: Stroke::Dashed, strong: false }
         }
     }
-}
-
-/// The colour of an experiment: the older the paler.
-fn faded(place: usize, of: usize) -> Color {
-    const OLD: Color = [0xB9, 0xD6, 0xEC];
-    const NEW: Color = [0x0B, 0x3C, 0x6E];
-    let part = place as f64 / of.saturating_sub(1).max(1) as f64;
-    let mix = |old: u8, new: u8| (f64::from(old) + (f64::from(new) - f64::from(old)) * part).round() as u8;
-    [mix(OLD[0], NEW[0]), mix(OLD[1], NEW[1]), mix(OLD[2], NEW[2])]
 }
 
 #[cfg(test)]

@@ -303,7 +303,7 @@ fn experiments_and_samples(experiments: &[Named<'_>]) -> String {
 }
 
 /// The colour of an experiment in a history: the older the paler.
-fn faded(age: usize, experiments: usize) -> Color {
+pub(super) fn faded(age: usize, experiments: usize) -> Color {
     const OLD: Color = [0xB9, 0xD6, 0xEC];
     const NEW: Color = [0x0B, 0x3C, 0x6E];
     let part = age as f64 / experiments.saturating_sub(1).max(1) as f64;

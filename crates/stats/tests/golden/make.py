@@ -157,7 +157,6 @@ def multiplicity():
         cases.append({
             "p": p,
             "benjamini_hochberg": stats.false_discovery_control(p, method="bh").tolist(),
-            "holm": multipletests(p, method="holm")[1].tolist(),
             "bonferroni": multipletests(p, method="bonferroni")[1].tolist(),
             "discoveries": int(multipletests(p, alpha=0.05, method="fdr_bh")[0].sum()),
         })

@@ -40,7 +40,7 @@ pub struct DoctorArgs {
     pub quiet: bool,
 }
 
-/// Processors, each once, ascending.
+/// CPUs, each once, ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuList(pub Vec<usize>);
 

@@ -52,7 +52,7 @@ pub struct BareArgs {
     /// Bytes of a message
     #[arg(value_parser = clap::value_parser!(u64).range(16..=65536))]
     pub payload_bytes: u64,
-    /// Processors of leader and follower; without them the kernel chooses
+    /// CPUs of leader and follower; without them the kernel chooses
     #[arg(num_args = 0..=2)]
     pub cpus: Vec<usize>,
     /// Be the follower

@@ -12,7 +12,7 @@ use tripmeter_analysis::check::{CheckedLimit, Factors, LimitKind, ResultsCheck, 
 use tripmeter_model::exit;
 use tripmeter_model::figure::Better;
 use tripmeter_model::limits::FigureLimits;
-use tripmeter_report::fixed;
+use tripmeter_model::number::fixed;
 use tripmeter_stats::conformal::fewest_runs;
 
 /// `tripmeter check`

@@ -30,7 +30,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
     }
     let cpus = match &args.cpus {
         Some(list) => allowed(&list.0)?,
-        None => resolve::usual_processors(),
+        None => resolve::usual_cpus(),
     };
     if !args.quiet {
         output::say(&spinning(&cpus, args.seconds));

@@ -10,7 +10,7 @@ use std::process::Command;
 use tripmeter_analysis::pairs::half_trips;
 use tripmeter_engine::Followers;
 use tripmeter_engine::bare::{BarePath, BareTask, follow, lead};
-use tripmeter_engine::resolve::usual_processors;
+use tripmeter_engine::resolve::usual_cpus;
 use tripmeter_model::exit;
 use tripmeter_stats::median;
 use tripmeter_stats::rounds::figure_over_rounds;
@@ -116,7 +116,7 @@ fn prepared(kind: BarePath) -> Result<Prepared, CliError> {
 fn bare_median(bench: &Bench, kind: BarePath) -> Result<f64, CliError> {
     let mut command = Command::new(&bench.program);
     command.args(["bare", kind.as_str(), &(SAMPLES + WARMUP).to_string(), &PAYLOAD_BYTES.to_string()]);
-    command.args(usual_processors().iter().map(usize::to_string));
+    command.args(usual_cpus().iter().map(usize::to_string));
     let output = command.output();
     let output =
         output.map_err(|error| CliError::new(exit::SOFTWARE, format!("bare loop cannot be started: {error}")))?;

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 use std::path::Path;
-use tripmeter_report::fixed;
+use tripmeter_model::number::{fixed, signed};
 
 /// What was found, for people; `folder` is where it is kept.
 pub fn page(made: &Value, folder: Option<&Path>) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let form = text(&made["form"]);
-    let mut page = format!("Selftest, {form} form, seed {}, {:.0} s", made["seed"], number(&made["duration_s"]));
+    let mut page = format!("Selftest, {form} form, seed {}, {} s", made["seed"], fixed(number(&made["duration_s"]), 0));
     if made["status"] == "interrupted" {
         page += ", INTERRUPTED";
     }
@@ -28,16 +28,16 @@ pub fn page(made: &Value, folder: Option<&Path>) -> String {
     }
     page += "\nOwn overhead: round trip less that of a bare loop on the same CPUs, median of pairs\n";
     for one in all(&made["overhead"]) {
-        let interval = pair(&one["more_interval_ns"]).map(|ns| format!("{ns:.0}"));
+        let interval = pair(&one["more_interval_ns"]).map(|ns| fixed(ns, 0));
         page += &format!(
-            "  {} {}: p50 {} µs, bare {} µs: {:+.0} ns ({}; limit {:.0} ns, {} pairs)\n",
+            "  {} {}: p50 {} µs, bare {} µs: {} ns ({}; limit {} ns, {} pairs)\n",
             mark(one),
             text(&one["transport"]),
             fixed(number(&one["rtt_median_ns"]) / 1e3, 3),
             fixed(number(&one["bare_rtt_median_ns"]) / 1e3, 3),
-            number(&one["more_ns"]),
+            signed(number(&one["more_ns"]), 0),
             interval.join(".."),
-            number(&one["limit_ns"]),
+            fixed(number(&one["limit_ns"]), 0),
             one["pairs"]
         );
     }
@@ -49,10 +49,10 @@ pub fn page(made: &Value, folder: Option<&Path>) -> String {
     for one in all(&made["comparisons"]).filter(|one| !one["at_most"].is_null()) {
         let from = one["seen_from"].as_f64().map_or("none".to_owned(), |ratio| format!("+{}", percent(ratio - 1.0)));
         page += &format!(
-            "  {}: from {from} on in {} rounds of both sides, {:.1} s (margin 0)\n",
+            "  {}: from {from} on in {} rounds of both sides, {} s (margin 0)\n",
             text(&one["phase"]).trim_start_matches("aa-"),
             one["rounds"],
-            number(&one["seconds"])
+            fixed(number(&one["seconds"]), 1)
         );
     }
     if let Some(folder) = folder {
@@ -91,7 +91,8 @@ fn comparison(one: &Value) -> String {
         Some(0) => "too few of them to require any".to_owned(),
         _ => format!("{} required", one["at_least"]),
     };
-    let share = |value: &Value| value.as_f64().map_or("-".to_owned(), |share| format!("{:+.1} %", share * 100.0));
+    let share =
+        |value: &Value| value.as_f64().map_or("-".to_owned(), |share| format!("{} %", signed(share * 100.0, 1)));
     format!(
         "  {} {what}: of {made}, called regressed: p50 {}; {required}; injected {}, estimated {}, {} rounds{failed}\n",
         mark(one),
@@ -104,7 +105,7 @@ fn comparison(one: &Value) -> String {
 
 /// A share in per cent with one decimal.
 fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
+    format!("{} %", fixed(share * 100.0, 1))
 }
 
 fn mark(one: &Value) -> &'static str {
