@@ -28,6 +28,7 @@ pub fn streams(table: &MetricTable, row: Row, figure: Figure) -> Vec<&Stream> {
             streams.filter(|stream| !has_totals || **stream != Stream::all()).collect()
         }
         Figure::CpuShare => table.streams(row, Figure::CpuTime),
+        Figure::KernelShare => table.streams(row, Figure::KernelTime),
         Figure::SwitchesRate => table.streams(row, Figure::VoluntarySwitches),
         Figure::FaultsPerMessage => table.streams(row, Figure::PageFaults),
         _ => Vec::new(),
@@ -45,7 +46,8 @@ pub fn by_round(table: &MetricTable, row: Row, stream: &Stream, figure: Figure) 
             let is_loss = figure == Figure::LossShare;
             shares.map(|(round, share)| (round, if is_loss { share } else { 1.0 - share })).collect()
         }
-        (Figure::CpuShare, Some(process)) => cpu_shares(table, row, process),
+        (Figure::CpuShare, Some(process)) => shares(table, row, process, Figure::CpuTime),
+        (Figure::KernelShare, Some(process)) => shares(table, row, process, Figure::KernelTime),
         (Figure::SwitchesRate, Some(process)) => switches(table, row, process),
         (Figure::FaultsPerMessage, Some(process)) => faults(table, row, process),
         _ => Vec::new(),
@@ -73,12 +75,18 @@ pub fn is_total_of_followers(table: &MetricTable, row: Row) -> bool {
 
 /// Of each round, the CPU time of a process as a share of one CPU.
 pub fn cpu_share(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
-    cpu_shares(table, row, process).into_iter().map(|(_, share)| share).collect()
+    shares(table, row, process, Figure::CpuTime).into_iter().map(|(_, share)| share).collect()
 }
 
-fn cpu_shares(table: &MetricTable, row: Row, process: Process) -> Vec<(u32, f64)> {
+/// Of each round, the CPU time of a process in the kernel as a share of one CPU.
+pub fn kernel_share(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
+    shares(table, row, process, Figure::KernelTime).into_iter().map(|(_, share)| share).collect()
+}
+
+/// A time of a process as a share of the time in which it was measured.
+fn shares(table: &MetricTable, row: Row, process: Process, time: Figure) -> Vec<(u32, f64)> {
     let get = |figure| table.get(row, &Stream::process(process), figure, Statistic::Value);
-    of_rounds([Figure::CpuTime, Figure::Window].map(get), |[time, window]| time / window.max(1.0))
+    of_rounds([time, Figure::Window].map(get), |[time, window]| time / window.max(1.0))
 }
 
 /// A figure round by round, each with the interval within it.
@@ -152,14 +160,6 @@ pub fn ratio(ours: &Rounds<'_>, other: &Rounds<'_>) -> Each {
         Some((ours.values[place] / other.values[at], within))
     };
     ours.rounds.iter().enumerate().filter_map(of_round).collect()
-}
-
-/// Of each round, CPU time of a process in the kernel, as a share of one CPU.
-pub fn kernel_share(table: &MetricTable, row: Row, process: Process) -> Vec<f64> {
-    let stream = Stream::process(process);
-    let get = |figure| table.get(row, &stream, figure, Statistic::Value);
-    let parts = [Figure::KernelTime, Figure::Window].map(get);
-    of_rounds(parts, |[kernel, window]| kernel / window.max(1.0)).into_iter().map(|(_, share)| share).collect()
 }
 
 /// Of each round, context switches of a process per second, of either kind.
@@ -255,6 +255,7 @@ mod tests {
                 (&Stream::all(), Figure::Lost, lost),
                 (&Stream::all(), Figure::Damaged, 1.0),
                 (&process, Figure::CpuTime, cpu),
+                (&process, Figure::KernelTime, cpu / 2.0),
                 (&process, Figure::Window, 200.0),
             ] {
                 trial.put(stream, figure, value);
@@ -273,6 +274,9 @@ mod tests {
         assert!(losses(&table, row, &Stream::last(), &LOST_MESSAGES).is_empty());
         assert_eq!(cpu_share(&table, row, Process::Leader), [0.25, 0.5]);
         assert!(cpu_share(&table, row, Process::Follower).is_empty());
+        let leader = Stream::process(Process::Leader);
+        assert_eq!(by_round(&table, row, &leader, Figure::KernelShare), [(1, 0.125), (2, 0.25)]);
+        assert_eq!(streams(&table, row, Figure::KernelShare), [&leader]);
         let counted = |lost| Counts { sent: 10, lost, damaged: 1, ..Counts::default() };
         assert_eq!(counts(&table, row, &Stream::all()), [(1, counted(3)), (2, counted(0))]);
         assert!(counts(&table, row, &Stream::last()).is_empty() && is_all_lost(&table, row));

@@ -162,6 +162,7 @@ figures! {
     LossShare = "loss_share", Share, Lower, Median, "share of messages or calls that did not come in time and intact";
     DeliveredShare = "delivered_share", Share, Higher, Median, "what loss_share leaves of 1";
     CpuShare = "cpu_share", Share, Lower, Median, "CPU time of a process, as a share of one CPU";
+    KernelShare = "kernel_share", Share, Lower, Median, "CPU time of a process in the kernel, as a share of one CPU";
     SwitchesRate = "switches_hz", Hz, Lower, Median, "context switches of a process per second, of either kind";
     FaultsPerMessage = "faults_per_message", Count, Lower, Median, "page faults of a process per message or call";
 }
@@ -175,8 +176,15 @@ impl Figure {
 
     /// Whether it follows from other figures of a trial, and is not stored.
     pub fn is_derived(self) -> bool {
-        use Figure::{CpuShare, DeliveredShare, FaultsPerMessage, LossShare, SwitchesRate};
-        matches!(self, LossShare | DeliveredShare | CpuShare | SwitchesRate | FaultsPerMessage)
+        use Figure::{CpuShare, DeliveredShare, FaultsPerMessage, KernelShare, LossShare, SwitchesRate};
+        matches!(self, LossShare | DeliveredShare | CpuShare | KernelShare | SwitchesRate | FaultsPerMessage)
+    }
+
+    /// Whether it has statistics of samples; else it has one value.
+    pub fn has_samples(self) -> bool {
+        use Figure::{Call, CoreToCore, Lateness, MessageBytes, OneWay, Response, ResponseRtt, RttHalf, Service};
+        matches!(self, RttHalf | OneWay | Response | Service | ResponseRtt | Figure::ServiceRtt | Lateness | Call)
+            || matches!(self, CoreToCore | MessageBytes)
     }
 }
 

@@ -1,7 +1,5 @@
 //! The address and the value of a figure: one row of the table that every view is made of.
 
-use crate::figure::{Figure, Statistic};
-use crate::pace::OfferedLoad;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
@@ -172,29 +170,6 @@ impl Stream {
         }
         Some(())
     }
-}
-
-/// One figure of one trial in one round.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Metric {
-    /// The name of the sub-experiment.
-    pub sub_experiment: String,
-    /// 1-based.
-    pub round: u32,
-    /// Bytes of every message; of a recording, of the largest.
-    pub payload_bytes: u64,
-    /// How messages were offered.
-    pub load: OfferedLoad,
-    /// Which messages, or which process.
-    pub stream: Stream,
-    /// What it is.
-    pub figure: Figure,
-    /// The statistic of its samples.
-    pub statistic: Statistic,
-    /// In the unit of the figure.
-    pub value: f64,
-    /// Within this trial, by its samples; none for figures of one value, and where samples were not kept.
-    pub within: Option<Interval>,
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 /// How many followers are shown one by one: in tables, in figures over rounds and in the evidence of the path.
 pub const SHOWN_FOLLOWERS: usize = 16;
 
-/// One figure of a trial; with the address of the trial it is a [`crate::metric::Metric`].
+/// One figure of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrialFigure<'a> {
     /// Its messages or process.
@@ -165,7 +165,10 @@ impl<'de> Visitor<'de> for ValuesOf {
     type Value = Values;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}, or an object of statistics", NumberOf(self.0, Statistic::Value).expected())
+        match self.0.has_samples() {
+            true => formatter.write_str("an object of statistics"),
+            false => write!(formatter, "{}, or an object with `value`", NumberOf(self.0, Statistic::Value).expected()),
+        }
     }
 
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<Values, E> {
@@ -177,6 +180,9 @@ impl<'de> Visitor<'de> for ValuesOf {
     }
 
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<Values, E> {
+        if self.0.has_samples() {
+            return Err(E::invalid_type(Unexpected::Float(value), &self));
+        }
         let value = NumberOf(self.0, Statistic::Value).visit_f64(value)?;
         Ok(Values(vec![(Statistic::Value, value, None)]))
     }
@@ -190,19 +196,31 @@ impl<'de> Visitor<'de> for ValuesOf {
                     values.put(statistic, value, None);
                 }
                 Err(_) if name == "within" => {
-                    let ends = |_: &Statistic| PhantomData::<[Option<f64>; 2]>;
-                    intervals = map.next_value_seed(known_keys(ends))?;
+                    intervals = map.next_value_seed(known_keys(|_: &Statistic| Ends))?;
                 }
                 Err(_) => drop(map.next_value::<IgnoredAny>()?),
             }
         }
         for (statistic, _, within) in &mut values.0 {
-            *within = intervals.get(statistic).map(|[low, high]| Interval {
-                low: low.unwrap_or(f64::NEG_INFINITY),
-                high: high.unwrap_or(f64::INFINITY),
-            });
+            *within = intervals.get(statistic).copied();
         }
         Ok(values)
+    }
+}
+
+/// Reads an interval; an end that is null is infinite.
+struct Ends;
+
+impl<'de> DeserializeSeed<'de> for Ends {
+    type Value = Interval;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Interval, D::Error> {
+        let [low, high] = <[Option<f64>; 2]>::deserialize(deserializer)?;
+        let (low, high) = (low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY));
+        if low > high {
+            return Err(de::Error::custom(format!("the interval {low} to {high} ends before it begins")));
+        }
+        Ok(Interval { low, high })
     }
 }
 
@@ -247,6 +265,11 @@ impl Visitor<'_> for NumberOf {
     }
 
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<f64, E> {
+        let NumberOf(figure, statistic) = self;
+        if figure.has_samples() == (statistic == Statistic::Value) {
+            let has = if figure.has_samples() { "statistics of samples" } else { "one value" };
+            return Err(E::custom(format!("{figure} has {has}, and no {statistic}")));
+        }
         let is_wrong =
             self.0.unit() != Unit::Ns && value < 0.0 || self.is_count() && (value < 0.0 || value.fract() != 0.0);
         if is_wrong { Err(E::invalid_value(Unexpected::Float(value), &self)) } else { Ok(value) }
@@ -478,6 +501,10 @@ mod tests {
             ("\"lost\":3", "\"lost\":[3]", count),
             ("\"lost\":2", "\"peak_memory_bytes\":-1", "expected a number that is not negative"),
             ("[1.0,null]", "[\"x\",null]", "string \"x\", expected f64"),
+            ("[1.0,null]", "[5,1]", "the interval 5 to 1 ends before it begins"),
+            ("\"n\":10", "\"value\":10", "rtt_half_ns has statistics of samples, and no value"),
+            ("\"lost\":2", "\"rtt_half_ns\":7", "expected an object of statistics"),
+            ("\"lost\":3", "\"sent\":{\"p50\":3}", "sent has one value, and no p50"),
         ] {
             let wrong = text.replace(right, wrong);
             assert_ne!(wrong, text, "{right}");
