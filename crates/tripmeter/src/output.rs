@@ -2,6 +2,8 @@
 
 use crate::error::CliError;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use tripmeter_model::exit;
 use tripmeter_model::printable::{line, lines};
 use tripmeter_report::document::Document;
@@ -9,7 +11,15 @@ use tripmeter_report::render::Text;
 
 /// Writes data to standard output; control characters but line breaks are escaped, whoever put them there.
 pub fn print(text: &str) -> Result<(), CliError> {
-    write(&lines(text))
+    write(lines(text).as_bytes())
+}
+
+/// Writes a path and a line break: fit for a terminal on one, else as it is, for programs.
+pub fn print_path(path: &Path) -> Result<(), CliError> {
+    if std::io::stdout().is_terminal() {
+        return write(format!("{}\n", line(&path.display().to_string())).as_bytes());
+    }
+    write(&[path.as_os_str().as_bytes(), b"\n"].concat())
 }
 
 /// Writes a document as text, with intervals and what columns mean.
@@ -24,7 +34,7 @@ pub fn text(document: &Document) -> String {
 
 /// The same of text with colours of our own, whose other parts are printable.
 pub fn print_coloured(text: &str) -> Result<(), CliError> {
-    write(text)
+    write(text.as_bytes())
 }
 
 /// Whether standard output is a terminal that may show colours.
@@ -35,9 +45,9 @@ pub fn may_colour() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-fn write(text: &str) -> Result<(), CliError> {
+fn write(bytes: &[u8]) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(CliError::new(exit::CANNOT_CREATE, format!("standard output cannot be written: {error}")))
         }

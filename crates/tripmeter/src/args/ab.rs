@@ -84,6 +84,8 @@ pub struct AbArgs {
     #[arg(long)]
     pub json: bool,
     /// Print confidence intervals of A and B below their figures
+    ///
+    /// The table is then wider than 80 columns: up to 88.
     #[arg(long)]
     pub intervals: bool,
     /// No progress on standard error

@@ -6,7 +6,7 @@ mod pace;
 mod resume;
 
 use super::report;
-use super::run::{WATCHDOG, print_folder, stop_on_signals};
+use super::run::{WATCHDOG, stop_on_signals};
 use crate::args::{AbArgs, ExperimentArgs};
 use crate::error::CliError;
 use crate::lock::lock;
@@ -65,7 +65,7 @@ pub fn ab(args: &AbArgs) -> Result<u8, CliError> {
         report::of_run(&judged.manifest, &judged.folder, args.quiet);
     }
     if args.quiet && args.output.is_none() && !args.json {
-        print_folder(&judged.folder)?;
+        output::print_path(&judged.folder)?;
     }
     Ok(judged.code)
 }

@@ -14,10 +14,10 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tripmeter_engine::registry::Registry;
 use tripmeter_engine::{Event, Followers, RunError, RunOptions, by_hand};
+use tripmeter_model::exit;
 use tripmeter_model::experiment::TableKind;
 use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
 use tripmeter_model::plan::Plan;
-use tripmeter_model::{exit, printable};
 
 /// Longest time without a heartbeat of a measuring process, which sends one per second.
 pub const WATCHDOG: Duration = Duration::from_secs(20);
@@ -113,15 +113,11 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
     if prepared.plan.tables.contains(&TableKind::Aimrt) {
         export::plots_of_run(&manifest, &folder, output.quiet)?;
     }
+    // It is told nowhere else then.
     if output.quiet && output.output.is_none() && !output.json {
-        print_folder(&folder)?;
+        output::print_path(&folder)?;
     }
     Ok(exit_code(&manifest, prepared.allowed))
-}
-
-/// Prints where the results are, which is told nowhere else if no folder was named and progress is not shown.
-pub fn print_folder(folder: &Path) -> Result<(), CliError> {
-    output::print(&format!("{}\n", printable::line(&folder.display().to_string())))
 }
 
 /// Two commands that are worth typing now.
