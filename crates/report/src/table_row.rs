@@ -304,3 +304,24 @@ pub fn loss_column() -> Column {
         "messages lost, late or damaged, in per cent of the messages sent",
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{Block, Document, Table};
+    use crate::fixture::{squeezed, text};
+
+    /// The only place that knows all columns of the cost.
+    #[test]
+    fn each_process_has_its_cost() {
+        let manifest = crate::channel::tests::measured("uds/stream", &[1000.0]);
+        let (subs, metrics) = (Merged::of(&manifest), MetricTable::of(&manifest));
+        let row = TableRow::rows(&subs, &metrics, |_| true)[0];
+        let cells = [Process::Leader, Process::Follower].map(|process| (None, row.cost(process)));
+        let table = Table::new(String::new(), cost_columns(""), cells.to_vec());
+        let lines = squeezed(&text(&Document { blocks: vec![Block::Table(table)] }));
+        assert_eq!(lines[0], "CPU kernel switches faults memory");
+        assert_eq!(lines[3..5], ["3.1 1.6 4002 0.025 12.3", "1.2 0.6 4002 0.025 9.0"]);
+        assert_eq!(TableRow::no_cost().len(), cost_columns("").len());
+    }
+}
