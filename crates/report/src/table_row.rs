@@ -204,6 +204,7 @@ impl<'a> TableRow<'a> {
             self.over(cpu_share(metrics, row, process)),
             self.over(kernel_share(metrics, row, process)),
             self.over(switches_hz(metrics, row, process)),
+            self.of(self.get(&Stream::process(process), Figure::InvoluntarySwitches, Statistic::Value)),
             self.over(faults_per_message(metrics, row, process)),
             self.of(memory),
         ]
@@ -289,6 +290,14 @@ pub fn cost_columns(cpu_help: &'static str) -> Vec<Column> {
         }
         .if_any(),
         Column::numbers("switches_hz", "switches", "/s", Digits::Rate, "context switches of the same processes"),
+        Column::numbers(
+            "involuntary_switches",
+            "preempted",
+            "n",
+            Digits::Integer,
+            "times that the same processes lost their CPU",
+        )
+        .if_any(),
         Column::numbers("faults_per_message", "faults", "/msg", Digits::Fixed(3), "page faults of the same processes"),
         Column { divisor: 1e6, ..Column::numbers("peak_memory_bytes", "memory", "MB", Digits::Fixed(1), memory) },
     ]
@@ -303,4 +312,25 @@ pub fn loss_column() -> Column {
         Digits::Percent,
         "messages lost, late or damaged, in per cent of the messages sent",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{Block, Document, Table};
+    use crate::fixture::{squeezed, text};
+
+    /// The only place that knows all columns of the cost.
+    #[test]
+    fn each_process_has_its_cost() {
+        let manifest = crate::channel::tests::measured("uds/stream", &[1000.0]);
+        let (subs, metrics) = (Merged::of(&manifest), MetricTable::of(&manifest));
+        let row = TableRow::rows(&subs, &metrics, |_| true)[0];
+        let cells = [Process::Leader, Process::Follower].map(|process| (None, row.cost(process)));
+        let table = Table::new(String::new(), cost_columns(""), cells.to_vec());
+        let lines = squeezed(&text(&Document { blocks: vec![Block::Table(table)] }));
+        assert_eq!(lines[0], "CPU kernel switches preempted faults memory");
+        assert_eq!(lines[3..5], ["3.1 1.6 4002 2 0.025 12.3", "1.2 0.6 4002 2 0.025 9.0"]);
+        assert_eq!(TableRow::no_cost().len(), cost_columns("").len());
+    }
 }
