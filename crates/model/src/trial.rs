@@ -196,7 +196,7 @@ impl<'de> Visitor<'de> for ValuesOf {
                     values.put(statistic, value, None);
                 }
                 Err(_) if name == "within" => {
-                    intervals = map.next_value_seed(known_keys(|_: &Statistic| Ends))?;
+                    intervals = map.next_value_seed(known_keys(|_: &Statistic| IntervalEnds))?;
                 }
                 Err(_) => drop(map.next_value::<IgnoredAny>()?),
             }
@@ -209,9 +209,9 @@ impl<'de> Visitor<'de> for ValuesOf {
 }
 
 /// Reads an interval; an end that is null is infinite.
-struct Ends;
+struct IntervalEnds;
 
-impl<'de> DeserializeSeed<'de> for Ends {
+impl<'de> DeserializeSeed<'de> for IntervalEnds {
     type Value = Interval;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Interval, D::Error> {

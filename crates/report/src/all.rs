@@ -19,7 +19,7 @@ small: fewer than 6 rounds, or too few samples for an upper bound (p50 needs 6, 
 those sent; of one round, or without a loss, Clopper-Pearson as if messages were lost one by one.";
 
 /// A table, what it is of, and the figure by which its rows are ranked.
-struct Kind {
+struct PatternTable {
     is_of: fn(&SubExperiment) -> bool,
     /// Ends the caption.
     what: &'static str,
@@ -27,34 +27,39 @@ struct Kind {
     figure: fn(OfferedLoad) -> Figure,
 }
 
-const KINDS: [Kind; 7] = [
-    Kind { is_of: trips::is_of, what: "", table: trips::table, figure: |_| Figure::RttHalf },
-    Kind { is_of: fan_out::is_of, what: ", several followers", table: fan_out::table, figure: |_| Figure::RttHalf },
-    Kind {
+const PATTERN_TABLES: [PatternTable; 7] = [
+    PatternTable { is_of: trips::is_of, what: "", table: trips::table, figure: |_| Figure::RttHalf },
+    PatternTable {
+        is_of: fan_out::is_of,
+        what: ", several followers",
+        table: fan_out::table,
+        figure: |_| Figure::RttHalf,
+    },
+    PatternTable {
         is_of: |sub| sub.pattern == Pattern::Throughput,
         what: "",
         table: throughput::table,
         figure: |_| Figure::ReceivedRate,
     },
-    Kind {
+    PatternTable {
         is_of: |sub| sub.pattern == Pattern::Channel,
         what: "",
         table: channel::table,
         figure: |_| Figure::Response,
     },
-    Kind {
+    PatternTable {
         is_of: |sub| sub.pattern == Pattern::PingPong && sub.workload.is_call(),
         what: ", at a rate",
         table: |title, subs, metrics| rpc::table(title, Pattern::PingPong, subs, metrics),
         figure: screen::of_calls,
     },
-    Kind {
+    PatternTable {
         is_of: |sub| sub.pattern == Pattern::Rpc,
         what: "",
         table: |title, subs, metrics| rpc::table(title, Pattern::Rpc, subs, metrics),
         figure: screen::of_calls,
     },
-    Kind { is_of: |sub| sub.pattern == Pattern::Log, what: "", table: log::table, figure: |_| Figure::Call },
+    PatternTable { is_of: |sub| sub.pattern == Pattern::Log, what: "", table: log::table, figure: |_| Figure::Call },
 ];
 
 /// All figures: one line per sub-experiment and payload, grouped by payload, with the ratio to the floor. Then failures, and
@@ -64,9 +69,9 @@ const KINDS: [Kind; 7] = [
 pub fn all(manifest: &Manifest) -> Document {
     let side = MeasuredSide::new(&NamedResults { name: "", manifest });
     let (subs, metrics) = (&side.subs, &side.metrics);
-    let caption = |kind: &Kind| caption(manifest, subs, kind.is_of, kind.what);
+    let caption = |kind: &PatternTable| caption(manifest, subs, kind.is_of, kind.what);
     let mut blocks = Vec::new();
-    for kind in &KINDS {
+    for kind in &PATTERN_TABLES {
         let table = (kind.table)(caption(kind), subs, metrics);
         if !table.rows.is_empty() {
             blocks.push(Block::Table(table));

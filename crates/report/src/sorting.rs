@@ -50,7 +50,7 @@ impl Sort {
 
     fn sort(&self, table: &mut Table, index: usize) {
         let digits = table.columns[index].digits;
-        let mut keys: Vec<Option<Key>> = Vec::new();
+        let mut keys: Vec<Option<SortKey>> = Vec::new();
         for (place, (row, cells)) in table.rows.iter().enumerate() {
             // What stands in another row of the same address sorts with it.
             let above = place.checked_sub(1).filter(|above| row.is_some() && table.rows[*above].0 == *row);
@@ -65,13 +65,13 @@ impl Sort {
         table.gaps = RowGaps::Nowhere;
     }
 
-    fn compare(&self, a: Option<&Key>, b: Option<&Key>) -> Ordering {
+    fn compare(&self, a: Option<&SortKey>, b: Option<&SortKey>) -> Ordering {
         let (Some(a), Some(b)) = (a, b) else { return a.is_none().cmp(&b.is_none()) };
         let order = match (a, b) {
-            (Key::Number(a), Key::Number(b)) => a.total_cmp(b),
-            (Key::Number(_), Key::Text(_)) => Ordering::Less,
-            (Key::Text(_), Key::Number(_)) => Ordering::Greater,
-            (Key::Text(a), Key::Text(b)) => a.cmp(b),
+            (SortKey::Number(a), SortKey::Number(b)) => a.total_cmp(b),
+            (SortKey::Number(_), SortKey::Text(_)) => Ordering::Less,
+            (SortKey::Text(_), SortKey::Number(_)) => Ordering::Greater,
+            (SortKey::Text(a), SortKey::Text(b)) => a.cmp(b),
         };
         if self.descending { order.reverse() } else { order }
     }
@@ -79,13 +79,13 @@ impl Sort {
 
 /// What a cell is sorted by.
 #[derive(Clone, Debug)]
-enum Key {
+enum SortKey {
     Number(f64),
     Text(String),
 }
 
-fn key(cell: &Cell, digits: Digits) -> Option<Key> {
-    let number = |value: f64| (!value.is_nan()).then_some(Key::Number(value));
+fn key(cell: &Cell, digits: Digits) -> Option<SortKey> {
+    let number = |value: f64| (!value.is_nan()).then_some(SortKey::Number(value));
     match cell {
         Cell::Number { value, .. } | Cell::Ratio { value, .. } | Cell::Bar(value) => number(*value),
         Cell::Share { events, .. } if digits == Digits::Events => number(*events as f64),
@@ -96,7 +96,7 @@ fn key(cell: &Cell, digits: Digits) -> Option<Key> {
         Cell::Range(interval) => number(interval.low),
         Cell::Text(text) | Cell::Marked(_, text) if text.is_empty() => None,
         Cell::Text(text) | Cell::Marked(_, text) => {
-            Some(text.parse().map_or_else(|_| Key::Text(text.clone()), Key::Number))
+            Some(text.parse().map_or_else(|_| SortKey::Text(text.clone()), SortKey::Number))
         }
         Cell::Missing(_) => None,
     }
