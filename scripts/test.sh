@@ -218,7 +218,12 @@ presets() {
     tools/echarts/build.sh --check
     in_a_browser
     step exports read by those that they are for
-    "$python" tests/check_exports.py "$tripmeter" "$scratch/results/quick" --actions --parquet
+    local actions=(--actions)
+    if ! command -v npm >/dev/null; then
+        echo "test.sh: workflow commands are not compared with @actions/core: npm is missing" >&2
+        actions=()
+    fi
+    "$python" tests/check_exports.py "$tripmeter" "$scratch/results/quick" "${actions[@]}" --parquet
     step benchmark against bare loops
     overhead
     step summaries against pandas
