@@ -222,7 +222,7 @@ pub fn run_while<'a>(
     rounds_wanted: &mut dyn FnMut(&Manifest) -> u32,
 ) -> Result<Manifest, RunError> {
     LongText::find(plan).map_or(Ok(()), Err)?;
-    let (calibration, cpus) = (Calibration::new(), processors(plan));
+    let (calibration, cpus) = (Calibration::new(), cpus_of(plan));
     let audit = audit::before(&Root::machine(), &cpus, &calibration, options.spin.then_some(HICCUP_SPIN));
     if options.strict && !audit.refused().is_empty() {
         return Err(RunError::Unfit(audit.refused().into_iter().cloned().collect()));
@@ -283,8 +283,8 @@ fn ignored_environment<'a>(plan: &Plan, registry_of: &dyn Fn(&str) -> &'a Regist
     notes
 }
 
-/// Those that leader and followers are bound to, or else all that they may use.
-fn processors(plan: &Plan) -> Vec<usize> {
+/// CPUs that leader and followers are bound to, or else all that they may use.
+fn cpus_of(plan: &Plan) -> Vec<usize> {
     if !plan.cpus.is_empty() {
         return plan.cpus.clone();
     }

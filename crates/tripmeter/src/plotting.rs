@@ -18,8 +18,8 @@ pub type PictureJob<'a> = Box<dyn FnOnce() -> Result<Picture, PlotError> + Send 
 /// If the folder is a link; the first that is met; pictures that were written before it stay.
 pub fn draw_all(folder: &Path, jobs: Vec<PictureJob<'_>>) -> Result<Vec<PathBuf>, CliError> {
     no_link(folder)?;
-    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = processors.min(jobs.len());
+    let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = cpus.min(jobs.len());
     let queue = Mutex::new(jobs.into_iter().enumerate());
     let failed = AtomicBool::new(false);
     let next = || queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();

@@ -114,7 +114,7 @@ mod tests {
             assert!(fits_recording(&Common { pattern: Some(pattern), wait, ..Common::default() }).is_ok());
         }
         let clients = refused(Common { pattern: Some(Pattern::Rpc), clients: some("4"), ..Common::default() });
-        assert!(clients.contains("'--clients'") && clients.contains("is a client"), "{clients}");
+        assert!(clients.contains("clients (--clients)") && clients.contains("is a client"), "{clients}");
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Planner<'_> {
         if !self.plan.cpus.is_empty() && !matches!(task.pattern, Pattern::Channel | Pattern::Rpc | Pattern::Log) {
             return Err(Problem::CpusOf(task.pattern));
         }
-        let follower_cpus = self.processors(workload.followers());
+        let follower_cpus = self.cpus_of_followers(workload.followers());
         let takes_turns = follower_cpus.iter().enumerate().any(|(at, cpu)| follower_cpus[..at].contains(cpu));
         // At a fixed rate, little is there to be waited for busily; clients share CPUs.
         let sleeps = matches!(task.pattern, Pattern::Channel | Pattern::Rpc);
@@ -82,7 +82,7 @@ impl Planner<'_> {
     }
 
     /// The CPUs of several followers; none of one, which has the plan's.
-    fn processors(&self, followers: u32) -> Vec<usize> {
+    fn cpus_of_followers(&self, followers: u32) -> Vec<usize> {
         let leader = self.plan.leader_cpu.unwrap_or_default();
         if followers > 1 { self.machine.spread(leader, self.follower_cpu, followers) } else { Vec::new() }
     }

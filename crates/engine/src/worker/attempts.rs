@@ -2,7 +2,6 @@
 //!
 //! What decides is the probe alone, never a figure, and the last attempt counts, so that nothing is chosen by its result.
 
-use super::timed::not_written;
 use super::{Error, Result};
 use crate::files::Files;
 use crate::files::discarded::Discarded;
@@ -21,6 +20,11 @@ pub(super) struct Attempts {
     begun: [Instant; 2],
     /// Whether what was written of the attempt before is still in the files that count.
     is_written: bool,
+}
+
+/// The error of a file.
+pub(super) fn not_written(error: std::io::Error) -> Error {
+    Error::of("results cannot be written", error)
 }
 
 impl Attempts {

@@ -1,9 +1,10 @@
 //! Replay of a recording by the leader: every message as it was recorded, published or called by a thread for each topic.
 
+use super::attempts::not_written;
 use super::leader::{Leader, Session};
 use super::outcome::{self, PlayedTopic, Tallied};
 use super::payload::MeasuredPayload;
-use super::timed::{cut_short, damaged_of, not_written};
+use super::timed::{cut_short, damaged_of};
 use super::workload::{Batch, LinkPlan, Sent};
 use super::{Error, Result};
 use crate::delivery::{Delivered, Tally};

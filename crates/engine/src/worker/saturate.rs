@@ -1,11 +1,11 @@
 //! Messages one way as fast as they go, or as they are offered, of one payload, by the leader: trial after trial.
 
 use super::Result;
+use super::attempts::not_written;
 use super::leader::{Leader, Session};
 use super::patience::{FollowerPatience, SIGN_OF_LIFE};
 use super::payload::MeasuredPayload;
 use super::search::search;
-use super::timed::not_written;
 use crate::clock::Timebase;
 use crate::delivery::is_missed;
 use crate::files::SampleStamps;

@@ -1,5 +1,6 @@
 //! Messages or calls at a rate or in bursts, of one payload, by the leader: trial after trial.
 
+use super::attempts::not_written;
 use super::leader::{Leader, Session};
 use super::outcome::{self, Tallied};
 use super::payload::{MANY_SAMPLES, MeasuredPayload};
@@ -173,9 +174,4 @@ impl Leader {
         };
         (0..workload.links()).map(|link| field(&stream(link))).collect()
     }
-}
-
-/// The error of a file.
-pub(super) fn not_written(error: std::io::Error) -> Error {
-    Error::of("results cannot be written", error)
 }

@@ -25,12 +25,12 @@ pub struct PlotSubject<'a> {
 pub fn histogram(histogram: &Histogram, of: &PlotSubject<'_>, options: &Options) -> Result<Picture, PlotError> {
     let bins = histogram.edges.windows(2).zip(&histogram.counts);
     let width = match histogram.edges.as_slice() {
-        [first, second, ..] if !histogram.log => format!(" of {} us", significant(second - first)),
+        [first, second, ..] if !histogram.log => format!(" of {} us", four_digits(second - first)),
         [_, ..] => " of equal ratio".to_owned(),
         [] => String::new(),
     };
     let mark = |((name, value), color): (&(String, f64), _)| {
-        let name = format!("{name} {} us", significant(*value));
+        let name = format!("{name} {} us", four_digits(*value));
         value.is_finite().then_some(Mark { name, at: AxisValue::X(*value), color })
     };
     let chart = Chart {
@@ -88,8 +88,8 @@ fn left_out(number: usize, log: bool) -> Vec<String> {
     if number == 0 { vec![] } else { vec![format!("Left out: {} that are {why}.", samples(number))] }
 }
 
-/// A value with up to four significant digits.
-pub(super) fn significant(value: f64) -> String {
+/// A value with up to four significant digits, written as the numbers at axes are.
+pub(super) fn four_digits(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 || !size.is_finite() {
         return value.to_string();

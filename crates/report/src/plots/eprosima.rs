@@ -4,7 +4,7 @@
 //! File names and contents: eProsima's latency test specification and scripts (`eProsima/benchmarking`).
 
 use super::chart::{AxisValue, BLUE, Chart, Color, Line, Look, Mark, Marker, Stroke, VERMILLION, X, Y};
-use super::distribution::{PlotSubject, significant};
+use super::distribution::{PlotSubject, four_digits};
 use super::scale::count;
 use super::{Options, Picture, PlotError, picture, subtitle};
 use tripmeter_eprosima::bytes::Bytes;
@@ -217,7 +217,7 @@ pub fn history_payload(
 ) -> Result<Picture, PlotError> {
     let points = over_experiments(magnitude, bytes, experiments);
     let limit = requirement.map(|limit| Mark {
-        name: format!("requirement {} us", significant(limit)),
+        name: format!("requirement {} us", four_digits(limit)),
         at: AxisValue::Y(limit),
         color: VERMILLION,
     });

@@ -1,8 +1,8 @@
 //! `limits --runs`; and what manifests say to commands that judge.
 
-use crate::common::{LONGEST, Tripmeter, alone, folder, manifest};
+use crate::common::{Finished, LONGEST, Tripmeter, alone, folder, manifest};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A small experiment: two payloads of one transport.
@@ -130,104 +130,140 @@ fn limits_from_too_few_runs_say_which_of_them_fail() {
     assert_eq!([1, 2, 3].map(check), [Some(0); 3]);
 }
 
+/// Two runs of the same, `a` and `b`, and limits that both meet.
+struct TwoRuns(TempDir);
+
+impl TwoRuns {
+    fn measured() -> Self {
+        let runs = Self(folder());
+        limits(&runs.0, 1e9);
+        runs.run("a", &[]);
+        runs.check("a").with(0);
+        runs.run("b", &["--raw", "none"]);
+        runs.check("b").with(0);
+        runs.compare("a", "b").with(0);
+        runs
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.0.path().join(file)
+    }
+
+    fn run(&self, output: &str, more: &[&str]) {
+        self.tripmeter(&[&["ping", "uds", "-o", output], &SMALL[..], more].concat()).with(0);
+    }
+
+    fn tripmeter(&self, words: &[&str]) -> Finished {
+        tripmeter(&self.0, words).run()
+    }
+
+    fn allowing(&self, words: &[&str]) -> Finished {
+        self.tripmeter(&[words, &["--allow-damage"]].concat())
+    }
+
+    fn check(&self, results: &str) -> Finished {
+        self.tripmeter(&["check", results, "--limits", "limits.csv"])
+    }
+
+    fn compare(&self, reference: &str, results: &str) -> Finished {
+        self.tripmeter(&["compare", reference, results, "--threshold", "1e9"])
+    }
+
+    /// Replaces text in the trials of a run.
+    fn replace(&self, run: &str, old: &str, new: &str) {
+        replace(&self.path(run).join("trials.jsonl"), old, new);
+    }
+}
+
+/// Both lines of output and notes have it.
+fn says(done: &Finished, part: &str) {
+    assert!(done.unwrapped().contains(part), "{}", done.stdout);
+}
+
+const PROVEN: &str = "\"verdict\":\"proven\"";
+
+fn status(status: &str, error: &str) -> String {
+    format!("\"status\":\"{status}\",\"error\":{error}")
+}
+
 #[test]
-fn what_a_manifest_says_counts() {
+fn another_wait_and_damaged_messages_count() {
     let _alone = alone();
-    let place = folder();
-    limits(&place, 1e9);
-    let run = |output: &str, more: &[&str]| {
-        tripmeter(&place, &[&["ping", "uds", "-o", output], &SMALL[..], more].concat()).run().with(0);
-    };
-    let check = |results: &str| tripmeter(&place, &["check", results, "--limits", "limits.csv"]).run();
-    let compare = |reference: &str, results: &str| {
-        tripmeter(&place, &["compare", reference, results, "--threshold", "1e9"]).run()
-    };
-    run("a", &[]);
-    check("a").with(0);
-    run("b", &["--raw", "none"]);
-    check("b").with(0);
-    compare("a", "b").with(0);
+    let runs = TwoRuns::measured();
+    replace(&runs.path("b/manifest.json"), "\"wait\": \"poll\"", "\"wait\": \"block\"");
+    runs.compare("a", "b").with(0).says(&["note: ", "wait poll in the reference, block in the results"]);
 
-    let manifest = place.path().join("b/manifest.json");
-    replace(&manifest, "\"wait\": \"poll\"", "\"wait\": \"block\"");
-    compare("a", "b").with(0).says(&["note: ", "wait poll in the reference, block in the results"]);
-
-    let allowing = |words: &[&str]| tripmeter(&place, &[words, &["--allow-damage"]].concat()).run();
-    let trials = place.path().join("b/trials.jsonl");
-    replace(&trials, "\"damaged\":0", "\"damaged\":3");
-    let done = check("b").with(1);
-    assert!(
-        done.unwrapped().contains(&format!("FAILED: {NAME}: 6 messages came damaged (--allow-damage)")),
-        "{}",
-        done.stdout
-    );
-    allowing(&["check", "b", "--limits", "limits.csv"]).with(0);
-    let done = compare("a", "b").with(1);
-    assert!(done.unwrapped().contains("6 messages came damaged"), "{}", done.stdout);
-    compare("b", "a").with(1);
-    allowing(&["compare", "a", "b", "--threshold", "1e9", "--figures", "rtt_half_ns"]).with(0);
+    runs.replace("b", "\"damaged\":0", "\"damaged\":3");
+    says(&runs.check("b").with(1), &format!("FAILED: {NAME}: 6 messages came damaged (--allow-damage)"));
+    runs.allowing(&["check", "b", "--limits", "limits.csv"]).with(0);
+    says(&runs.compare("a", "b").with(1), "6 messages came damaged");
+    runs.compare("b", "a").with(1);
+    runs.allowing(&["compare", "a", "b", "--threshold", "1e9", "--figures", "rtt_half_ns"]).with(0);
     // Both lie in one folder, with other files in it.
     for words in [&["history", "."][..], &["limits", ".", "-o", "damaged.csv"]] {
-        tripmeter(&place, words).run().with(0).says(&["left out of 'b'", "6 messages came damaged"]);
-        assert!(!allowing(words).with(0).stderr.contains("left out"));
+        runs.tripmeter(words).with(0).says(&["left out of 'b'", "6 messages came damaged"]);
+        assert!(!runs.allowing(words).with(0).stderr.contains("left out"));
     }
-    replace(&trials, "\"damaged\":3", "\"damaged\":0");
+}
 
-    // Damage in the path proof counts in the same way, by either method of comparison.
-    let proven = "\"verdict\":\"proven\"";
-    replace(&trials, proven, &format!("\"damaged\":4,{proven}"));
+#[test]
+fn damage_in_the_path_proof_counts_by_either_method_of_comparison() {
+    let _alone = alone();
+    let runs = TwoRuns::measured();
+    let damaged = format!("\"damaged\":4,{PROVEN}");
+    runs.replace("b", PROVEN, &damaged);
     for words in [
         &["check", "b", "--limits", "limits.csv"][..],
         &["compare", "a", "b", "--threshold", "1e9", "--figures", "rtt_half_ns"],
     ] {
-        let done = tripmeter(&place, words).run().with(1);
-        assert!(done.unwrapped().contains("4 messages came damaged"), "{}", done.stdout);
-        allowing(words).with(0);
+        says(&runs.tripmeter(words).with(1), "4 messages came damaged");
+        runs.allowing(words).with(0);
     }
-    run("c", &["--rounds", "5", "--raw", "none"]);
-    replace(&place.path().join("c/trials.jsonl"), proven, &format!("\"damaged\":4,{proven}"));
+    runs.run("c", &["--rounds", "5", "--raw", "none"]);
+    runs.replace("c", PROVEN, &damaged);
     let by_runs = ["compare", "c", "c", "--method", "ranks"];
-    let all_left_out = tripmeter(&place, &by_runs).run().with(65);
-    all_left_out.one_line(&["nothing to compare"]);
-    let part = place.path().join("c/trials.jsonl");
-    replace(&part, &format!("\"damaged\":4,{proven}"), proven);
-    let text = fs::read_to_string(&part).unwrap();
+    runs.tripmeter(&by_runs).with(65).one_line(&["nothing to compare"]);
+    runs.replace("c", &damaged, PROVEN);
+    let trials = runs.path("c/trials.jsonl");
+    let text = fs::read_to_string(&trials).unwrap();
     // Two states of the first round have the proof: when it was made, and at the end.
-    fs::write(&part, text.replacen(proven, &format!("\"damaged\":4,{proven}"), 2)).unwrap();
-    let done = tripmeter(&place, &by_runs).run().with(75);
-    assert!(done.unwrapped().contains("4 messages came damaged"), "{}", done.stdout);
-    assert!(!allowing(&by_runs).with(0).stdout.contains("damaged"));
-    fs::remove_dir_all(place.path().join("c")).unwrap();
-    replace(&trials, &format!("\"damaged\":4,{proven}"), proven);
+    fs::write(&trials, text.replacen(PROVEN, &damaged, 2)).unwrap();
+    says(&runs.tripmeter(&by_runs).with(75), "4 messages came damaged");
+    assert!(!runs.allowing(&by_runs).with(0).stdout.contains("damaged"));
+}
 
-    // A sub-experiment that failed after its last payload has all its figures.
-    let status = |status: &str, error: &str| format!("\"status\":\"{status}\",\"error\":{error}");
+/// It may have all its figures.
+#[test]
+fn a_sub_experiment_that_failed_after_its_last_payload_counts() {
+    let _alone = alone();
+    let runs = TwoRuns::measured();
     let [complete, failed] = [status("complete", "null"), status("failed", "\"its daemon ended\"")];
-    replace(&trials, &complete, &failed);
-    for done in [check("b"), compare("a", "b"), compare("b", "a")] {
-        let done = done.with(1);
-        assert!(done.unwrapped().contains("it failed: its daemon ended"), "{}", done.stdout);
+    runs.replace("b", &complete, &failed);
+    for done in [runs.check("b"), runs.compare("a", "b"), runs.compare("b", "a")] {
+        says(&done.with(1), "it failed: its daemon ended");
     }
-    allowing(&["check", "b", "--limits", "limits.csv"]).with(1);
+    runs.allowing(&["check", "b", "--limits", "limits.csv"]).with(1);
     let loosened = ["check", "a", "--limits", "limits.csv", "--family-wise", "."];
-    tripmeter(&place, &loosened).run().with(65).says(&["left out: run 'b', round 1", "it failed: its daemon ended"]);
-    replace(&trials, &failed, &complete);
+    runs.tripmeter(&loosened).with(65).says(&["left out: run 'b', round 1", "it failed: its daemon ended"]);
     // A round finds the manifest above it, however its folder is spelled.
-    run("c", &["--rounds", "2"]);
-    replace(&place.path().join("c/trials.jsonl"), &complete, &failed);
-    check("c/round-01").with(1);
+    runs.run("c", &["--rounds", "2"]);
+    runs.replace("c", &complete, &failed);
+    runs.check("c/round-01").with(1);
     let words = ["check", ".", "--limits", "../../limits.csv"];
-    Tripmeter::new(words).at(&place.path().join("c/round-01")).run().with(1);
-    fs::remove_dir_all(place.path().join("c")).unwrap();
+    Tripmeter::new(words).at(&runs.path("c/round-01")).run().with(1);
+}
 
-    replace(&trials, "\"verdict\":\"proven\"", "\"verdict\":\"failed\"");
-    let done = check("b").with(1);
-    assert!(done.unwrapped().contains(&format!("FAILED: {NAME}: its path proof failed: claimed")), "{}", done.stdout);
-    compare("a", "b").with(1);
-    let runs = place.path().join("runs");
-    fs::create_dir(&runs).unwrap();
-    ["a", "b"].iter().for_each(|name| fs::rename(place.path().join(name), runs.join(name)).unwrap());
-    let done = tripmeter(&place, &["limits", "runs", "-o", "r.csv"]).run().with(0);
+#[test]
+fn a_failed_path_proof_counts() {
+    let _alone = alone();
+    let runs = TwoRuns::measured();
+    runs.replace("b", PROVEN, "\"verdict\":\"failed\"");
+    says(&runs.check("b").with(1), &format!("FAILED: {NAME}: its path proof failed: claimed"));
+    runs.compare("a", "b").with(1);
+    let many = runs.path("runs");
+    fs::create_dir(&many).unwrap();
+    ["a", "b"].iter().for_each(|name| fs::rename(runs.path(name), many.join(name)).unwrap());
+    let done = runs.tripmeter(&["limits", "runs", "-o", "r.csv"]).with(0);
     done.says(&["left out of 'b'", "path proof"]).says(&["missing in 1 of 2 runs: b"]);
 }
 
