@@ -41,6 +41,7 @@ pub mod metrics_file;
 pub mod name;
 pub mod pace;
 pub mod payload;
+mod plain_words;
 pub mod plan;
 pub mod printable;
 pub mod recording;

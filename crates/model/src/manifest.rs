@@ -325,10 +325,10 @@ pub(crate) fn is_zero(count: &u64) -> bool {
 }
 
 impl PayloadResult {
-    /// Sum of the counts of all trials, and of damaged messages of the warm-up.
+    /// Sum of the counts of all trials; messages of the warm-up are not among them.
     pub fn counts(&self) -> Counts {
-        let warmup = Counts { sent: self.warmup_damaged, damaged: self.warmup_damaged, ..Counts::default() };
-        self.trials.iter().map(|trial| trial.counts(&Stream::all())).fold(warmup, |sum, counts| sum + counts)
+        let of_trials = self.trials.iter().map(|trial| trial.counts(&Stream::all()));
+        of_trials.fold(Counts::default(), |sum, counts| sum + counts)
     }
 
     /// Whether its messages were calls.
@@ -341,9 +341,9 @@ impl PayloadResult {
         self.damaged() > 0
     }
 
-    /// How many, in all attempts; of calls, those that failed.
+    /// How many, in all attempts and their warm-ups; of calls, those that failed.
     pub fn damaged(&self) -> u64 {
-        self.earlier_attempts.iter().map(Self::damaged).fold(self.counts().damaged, u64::saturating_add)
+        self.damaged_beside().saturating_add(self.counts().damaged)
     }
 
     /// Of those, messages that are in none of its trials: of warm-ups, and of attempts that were set aside.

@@ -424,7 +424,7 @@ impl Cell {
         };
         let interval = match rounds.values.len() {
             1 => rounds.within[0],
-            _ if rounds.key.figure.fold() != Fold::Median => None,
+            _ if rounds.key.figure.fold_of(rounds.key.statistic) != Fold::Median => None,
             _ => return Cell::over(rounds.values),
         };
         Cell::Number { value: rounds.folded(), interval, mark: "" }
