@@ -351,7 +351,12 @@ impl PayloadResult {
         self.earlier_attempts.iter().map(Self::damaged).fold(self.warmup_damaged, u64::saturating_add)
     }
 
-    /// Whether, in a trial or of one of its streams, nothing came of what was sent.
+    /// Whether a failure or the user ended it before its time; a time cap is planned.
+    pub fn is_cut_off(&self) -> bool {
+        self.cut_short.as_deref().is_some_and(|why| !why.starts_with("time cap"))
+    }
+
+    /// Whether, in a trial or of one of its streams, no message arrived.
     pub fn is_all_lost(&self) -> bool {
         self.trials.iter().any(Trial::is_all_lost)
     }
@@ -395,7 +400,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Whether nothing came of what was sent.
+    /// Whether messages were sent, and none arrived in time and intact.
     pub fn is_all_lost(&self) -> bool {
         self.sent > 0 && self.received == 0
     }
