@@ -1,6 +1,6 @@
 //! Arguments of `tripmeter ab`.
 
-use super::{MeasuringArgs, PluginArgs, Share};
+use super::{MeasuringArgs, PluginArgs, Share, text_path};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -78,7 +78,7 @@ pub struct AbArgs {
     /// Results folder; an unfinished one is resumed
     ///
     /// By default `results/<date and time>`.
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", value_parser = text_path())]
     pub output: Option<PathBuf>,
     /// Print the verdicts as JSON
     #[arg(long)]
