@@ -7,7 +7,7 @@ use crate::manifest::{
     MOST_BYTES, MOST_ELEMENTS, MOST_MEMBERS, MOST_TEXT_BYTES, Manifest, PayloadResult, RunStatus, SCHEMA_VERSION,
     SubExperimentResult,
 };
-use crate::plain_words::{in_plain_words, shortened};
+use crate::plain_words::{in_plain_words, shortened, with_key};
 use crate::trial::Trial;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -262,7 +262,7 @@ fn value_at(text: &str, path: &serde_path_to_error::Path) -> Option<String> {
 /// Reads an object.
 fn from_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, JsonError> {
     if !is_object(text) && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() {
-        let what = format!("found {}, expected an object", shortened(text));
+        let what = format!("found {}, expected an object", shortened(text.trim()));
         return Err(JsonError { line: 1, column: 1, what });
     }
     // Most texts are right, and following the keys takes time.
@@ -276,7 +276,7 @@ fn from_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, JsonError> {
             let told = error.to_string();
             let what = told.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&told);
             let what = in_plain_words(what, "an object", found.as_deref());
-            let what = if key == "." { what } else { format!("'{key}': {what}") };
+            let what = with_key(&key, what);
             JsonError { line, column, what }
         })
     })
@@ -641,7 +641,7 @@ mod tests {
             told(MANIFEST, &format!("[{manifest}]")).ends_with("has no schema version, so it is none of tripmeter's")
         );
         assert!(status("4").contains("'status': found 4, expected a word"), "{}", status("4"));
-        assert!(told(AUDIT, "[]").contains("found [], expected an object"));
+        assert!(told(AUDIT, "[]\n").contains("line 1, column 1: found [], expected an object; figures"));
     }
 
     #[test]

@@ -47,6 +47,11 @@ pub fn in_plain_words(message: &str, object: &str, found: Option<&str>) -> Strin
     }
 }
 
+/// After the key that it is of, if there is one and the text does not name it.
+pub fn with_key(key: &str, what: String) -> String {
+    if key == "." || what.contains(&format!("'{key}'")) { what } else { format!("'{key}': {what}") }
+}
+
 /// A name that serde puts between backticks.
 fn quoted(name: &str) -> String {
     format!("'{}'", shortened(name.trim_matches('`')))
