@@ -49,7 +49,7 @@ pub struct Rounds<'a> {
 impl Rounds<'_> {
     /// The rounds put together, as the figure is.
     pub fn folded(&self) -> f64 {
-        match self.key.figure.fold() {
+        match self.key.figure.fold_of(self.key.statistic) {
             Fold::Median => self.estimate().map_or(f64::NAN, |estimate| estimate.median),
             Fold::Sum => self.values.iter().sum(),
             Fold::Max => self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max),

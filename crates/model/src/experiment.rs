@@ -1,5 +1,6 @@
 //! An experiment as written: in a TOML file, in a preset, or by flags, which override the file.
 
+use crate::plain_words::{in_plain_words, with_key};
 use crate::plan::{Daemons, Raw, Streams};
 use crate::recording::Recording;
 use crate::{Pattern, Touch, Wait};
@@ -228,7 +229,19 @@ impl Experiment {
     /// # Errors
     /// What is wrong and where: line, column and the line itself, as the TOML library draws it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error| error.to_string())
+        toml::from_str(text).or_else(|_| {
+            // Following the keys takes time.
+            let failed = |key: &str, error: toml::de::Error| {
+                let what = in_plain_words(error.message(), "a table", None);
+                let what = with_key(key, what);
+                error.to_string().replacen(error.message(), &what, 1)
+            };
+            let reader = toml::Deserializer::parse(text).map_err(|error| error.to_string())?;
+            serde_path_to_error::deserialize(reader).map_err(|error| {
+                let key = error.path().to_string();
+                failed(&key, error.into_inner())
+            })
+        })
     }
 }
 
@@ -241,7 +254,10 @@ mod tests {
         let error = Experiment::parse("samples = 10\nwait = \"sometimes\"\n").unwrap_err();
         assert!(error.contains("line 2, column 8"), "{error}");
         let error = Experiment::parse("samples = 10\nsample = 10\n").unwrap_err();
-        assert!(error.contains("line 2, column 1") && error.contains("unknown field"), "{error}");
+        assert!(error.contains("line 2, column 1") && error.contains("\nthere is no key 'sample'"), "{error}");
+        let error = Experiment::parse("samples = -1\n").unwrap_err();
+        let what = "'samples': found -1, expected a whole number of 0 or more";
+        assert!(error.contains("line 1, column 11") && error.contains(what), "{error}");
     }
 
     #[test]

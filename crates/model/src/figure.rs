@@ -174,6 +174,11 @@ impl Figure {
         [RttHalf, ResponseRtt, ServiceRtt, Response, Service, Call, ReceivedRate, OneWay]
     };
 
+    /// How the values of several rounds of one of its statistics become one: numbers of samples are added.
+    pub fn fold_of(self, statistic: Statistic) -> Fold {
+        if statistic == Statistic::N { Fold::Sum } else { self.fold() }
+    }
+
     /// Whether it follows from other figures of a trial, and is not stored.
     pub fn is_derived(self) -> bool {
         use Figure::{CpuShare, DeliveredShare, FaultsPerMessage, KernelShare, LossShare, SwitchesRate};

@@ -110,20 +110,16 @@ impl fmt::Display for Wrong {
             write!(f, ", column '{column}'")?;
         }
         f.write_str(": ")?;
-        if let Some(value) = &self.value {
-            write!(f, "'{}' ", shortened(value))?;
+        match self.value.as_deref().map(shortened) {
+            Some(value) if !self.what.contains(&format!("'{value}'")) => write!(f, "'{value}' {}", self.what),
+            _ => f.write_str(&self.what),
         }
-        f.write_str(&self.what)
     }
 }
 
 /// The text on one line of at most 60 characters, escaped once: it may be so already.
 fn shortened(text: &str) -> String {
-    let (shown, is_cut) = match text.char_indices().nth(60) {
-        Some((end, _)) => (&text[..end], true),
-        None => (text, false),
-    };
-    printable::line(shown).into_owned() + if is_cut { "…" } else { "" }
+    printable::line(&crate::plain_words::shortened(text)).into_owned()
 }
 
 /// Opens a regular file to read. Never waits, e.g. for somebody who writes to a FIFO, unless the name is of a descriptor of

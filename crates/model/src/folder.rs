@@ -7,6 +7,7 @@ use crate::manifest::{
     MOST_BYTES, MOST_ELEMENTS, MOST_MEMBERS, MOST_TEXT_BYTES, Manifest, PayloadResult, RunStatus, SCHEMA_VERSION,
     SubExperimentResult,
 };
+use crate::plain_words::{in_plain_words, shortened, with_key};
 use crate::trial::Trial;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -214,11 +215,15 @@ fn parse_manifest(text: &str) -> Result<Manifest, String> {
     struct Versioned {
         schema_version: serde_json::Value,
     }
-    let Versioned { schema_version } =
-        serde_json::from_str(text).map_err(|error: serde_json::Error| match error.classify() {
-            Category::Data => "has no schema version, so it is none of tripmeter's".to_owned(),
-            _ => format!("is not JSON: {error}; it may be cut off"),
-        })?;
+    let versioned: Result<Versioned, _> = serde_json::from_str(text);
+    let none = || "has no schema version, so it is none of tripmeter's".to_owned();
+    let Versioned { schema_version } = versioned.map_err(|error| match error.classify() {
+        Category::Data => none(),
+        _ => format!("is not JSON: {error}; it may be cut off"),
+    })?;
+    if !is_object(text) {
+        return Err(none());
+    }
     check_version(&schema_version)?;
     from_json(text).map_err(|error| format!("cannot be read: {error}"))
 }
@@ -237,17 +242,41 @@ impl fmt::Display for JsonError {
     }
 }
 
+/// Whether a text begins an object: serde takes a list for any struct.
+fn is_object(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+}
+
+/// The value below a key of a text, if it is there.
+fn value_at(text: &str, path: &serde_path_to_error::Path) -> Option<String> {
+    use serde_path_to_error::Segment;
+    let whole: serde_json::Value = serde_json::from_str(text).ok()?;
+    let found = path.iter().try_fold(&whole, |value, segment| match segment {
+        Segment::Seq { index } => value.get(index),
+        Segment::Map { key } => value.get(key),
+        Segment::Enum { .. } | Segment::Unknown => Some(value),
+    });
+    found.map(ToString::to_string)
+}
+
+/// Reads an object.
 fn from_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, JsonError> {
+    if !is_object(text) && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() {
+        let what = format!("found {}, expected an object", shortened(text.trim()));
+        return Err(JsonError { line: 1, column: 1, what });
+    }
     // Most texts are right, and following the keys takes time.
     serde_json::from_str(text).or_else(|_| {
         let mut reader = serde_json::Deserializer::from_str(text);
         serde_path_to_error::deserialize(&mut reader).map_err(|error| {
             let key = error.path().to_string();
+            let found = value_at(text, error.path());
             let error = error.into_inner();
             let (line, column) = (error.line(), error.column());
             let told = error.to_string();
             let what = told.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&told);
-            let what = if key == "." { what.to_owned() } else { format!("'{key}': {what}") };
+            let what = in_plain_words(what, "an object", found.as_deref());
+            let what = with_key(&key, what);
             JsonError { line, column, what }
         })
     })
@@ -271,8 +300,8 @@ pub fn check_version_of(schema_version: &serde_json::Value, ours: &str) -> Resul
         return Ok(());
     }
     Err(format!(
-        "has schema version {version}, this tripmeter reads {ours}; read it with the tripmeter that wrote it, or \
-         measure again"
+        "has schema version {}, this tripmeter reads {ours}; read it with the tripmeter that wrote it, or measure again",
+        shortened(&version)
     ))
 }
 
@@ -321,7 +350,7 @@ impl ResultPlaces {
                     self.pending.entry(*place).or_default().push(line);
                 }
             }
-            "payload" => self.add_payload(manifest, PayloadLine::from_json(line)?),
+            "payload" => self.add_payload(manifest, PayloadLine::from_json(line)?)?,
             "sub-experiment" => {
                 let result: SubExperimentResult = from_json(line)?;
                 let results = &mut manifest.sub_experiments;
@@ -341,20 +370,46 @@ impl ResultPlaces {
         Ok(())
     }
 
-    fn add_payload(&mut self, manifest: &mut Manifest, line: PayloadLine) {
+    fn add_payload(&mut self, manifest: &mut Manifest, line: PayloadLine) -> Result<(), JsonError> {
         let PayloadLine { sub_experiment, round, attempt, mut payload } = line;
-        let Some(&place) = self.results.get(&(round, sub_experiment)) else { return };
+        let Some(&place) = self.results.get(&(round, sub_experiment)) else { return Ok(()) };
         let is_of = |one: &TrialLine| one.attempt == attempt && one.payload_bytes == payload.payload_bytes;
         let trials = self.pending.remove(&place).unwrap_or_default().into_iter().filter(is_of);
         payload.trials = trials.map(|one| one.trial).collect();
-        let cells = &mut manifest.sub_experiments[place].cells;
+        let result = &mut manifest.sub_experiments[place];
+        let planned = manifest.plan.sub_experiments.iter().find(|planned| planned.name == result.name);
+        let planned = planned.map_or(1, |planned| planned.workload.loads.len());
+        check_trials(&payload, planned).map_err(|why| {
+            let (name, bytes) = (&result.name, payload.payload_bytes);
+            let what =
+                format!("'{name}' at {bytes} bytes, round {round}, attempt {attempt}, {why}: the file is damaged");
+            JsonError { line: 0, column: 1, what }
+        })?;
+        let cells = &mut result.cells;
         let index = *self.cells.entry((place, payload.payload_bytes)).or_insert(cells.len());
-        let Some(before) = cells.get_mut(index) else { return cells.push(payload) };
+        let Some(before) = cells.get_mut(index) else {
+            cells.push(payload);
+            return Ok(());
+        };
         let mut earlier = std::mem::take(&mut before.earlier_attempts);
         earlier.push(std::mem::take(before));
         earlier.truncate(attempt.saturating_sub(1) as usize);
         payload.earlier_attempts = earlier;
         *before = payload;
+        Ok(())
+    }
+}
+
+/// Fails if a finished payload lacks trials of those planned, or a trial its figures.
+fn check_trials(payload: &PayloadResult, planned: usize) -> Result<(), String> {
+    let there = payload.trials.len();
+    let is_short = there < planned && payload.cut_short.is_none() || there == 0 && payload.samples > 0;
+    if is_short {
+        return Err(format!("has {there} of {planned} trials before its line"));
+    }
+    match payload.trials.iter().position(|trial| trial.figures().next().is_none()) {
+        Some(place) => Err(format!("has no figures in trial {} of {there}", place + 1)),
+        None => Ok(()),
     }
 }
 
@@ -535,17 +590,58 @@ mod tests {
         };
         assert!(refused("3.0", "").contains("manifest.json' has schema version 3.0, this tripmeter reads 2.0"));
         let text = line(1, 64, 1) + "{}\n";
-        assert!(refused("2.0", &text).contains("trials.jsonl' cannot be read: line 4, column 2: missing field"));
+        assert!(
+            refused("2.0", &text).contains("trials.jsonl' cannot be read: line 4, column 2: the key 'kind' is missing")
+        );
         for (right, wrong, says) in [
-            ("\"sent\":1", "\"sent\":\"x\"", "'streams.all.sent': invalid type: string \"x\", expected a whole number"),
-            ("\"samples\":1", "\"samples\":-1", "'samples': invalid value: integer `-1`, expected u64"),
+            ("\"sent\":1", "\"sent\":\"x\"", "'streams.all.sent': found \"x\", expected a whole number"),
+            ("\"samples\":1", "\"samples\":-1", "'samples': found -1, expected a whole number of 0 or more"),
+            ("\"kind\":\"closed\"", "\"kind\":\"rate\",\"rate_hz\":-5", "found -5.0, expected a number of 0 or more"),
+            ("{\"kind\":\"closed\"}", "[]", "'load': "),
         ] {
             let text = line(1, 64, 1);
+            assert!(text.contains(right), "{text}");
             let told = refused("2.0", &text.replace(right, wrong));
             assert!(told.contains("trials.jsonl' cannot be read: line ") && told.contains(says), "{told}");
         }
         let nowhere = read(Path::new("/nowhere"), |text| text.into()).unwrap_err();
         assert!(matches!(nowhere, FolderError::NotThere { .. }), "{nowhere}");
+    }
+
+    #[test]
+    fn a_finished_payload_without_its_figures_is_damaged() {
+        let text = line(1, 64, 1);
+        for (right, wrong, says) in [
+            ("{\"all\":{\"sent\":1}}", "{}", "'a' at 64 bytes, round 1, attempt 1, has no figures in trial 1 of 1"),
+            ("\"attempt\":1", "\"attempt\":2", "has 0 of 1 trials before its line"),
+            ("\"payload_bytes\":64,\"attempt\"", "\"payload_bytes\":65,\"attempt\"", "has 0 of 1 trials"),
+            ("\"sub_experiment\":\"a\"", "\"sub_experiment\":\"b\"", "has 0 of 1 trials"),
+            ("\"round\":1", "\"round\":2", "has 0 of 1 trials"),
+        ] {
+            let wrong = text.replacen(right, wrong, 1);
+            assert_ne!(wrong, text, "{right}");
+            let told = read(folder("2.0", &wrong).path(), |text| text.into()).unwrap_err().to_string();
+            assert!(told.contains(says) && told.contains("the file is damaged"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_list_is_no_object() {
+        let there = folder("2.0", &line(1, 64, 1));
+        let told = |name: &str, text: &str| {
+            let before = std::fs::read_to_string(there.path().join(name)).unwrap_or_default();
+            std::fs::write(there.path().join(name), text).unwrap();
+            let told = read(there.path(), |text| text.into()).unwrap_err().to_string();
+            std::fs::write(there.path().join(name), before).unwrap();
+            told
+        };
+        let manifest = std::fs::read_to_string(there.path().join(MANIFEST)).unwrap();
+        let status = |with: &str| told(MANIFEST, &manifest.replace("\"running\"", with));
+        assert!(
+            told(MANIFEST, &format!("[{manifest}]")).ends_with("has no schema version, so it is none of tripmeter's")
+        );
+        assert!(status("4").contains("'status': found 4, expected a word"), "{}", status("4"));
+        assert!(told(AUDIT, "[]\n").contains("line 1, column 1: found [], expected an object; figures"));
     }
 
     #[test]

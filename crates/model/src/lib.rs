@@ -43,6 +43,7 @@ pub mod name;
 pub mod number;
 pub mod pace;
 pub mod payload;
+mod plain_words;
 pub mod plan;
 pub mod printable;
 pub mod recording;

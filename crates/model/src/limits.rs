@@ -145,7 +145,11 @@ impl LineOfLimits<'_> {
             statistic: self.value(5)?,
         };
         let limit = self.texts[6].parse().ok().filter(|limit: &f64| limit.is_finite());
-        Ok(Limit { address, limit: limit.ok_or_else(|| self.wrong(6, "is no finite number"))? })
+        let limit = limit.ok_or_else(|| self.wrong(6, "is no finite number"))?;
+        if limit < 0.0 {
+            return Err(self.wrong(6, "is below 0, which no figure with a limit can be"));
+        }
+        Ok(Limit { address, limit })
     }
 
     fn value<T: FromStr<Err = String>>(&self, column: usize) -> Result<T, FileError> {
@@ -189,8 +193,10 @@ mod tests {
         for (from, to, place, what) in [
             ("2500.5", "inf", "line 2, column 'limit'", "no finite number"),
             ("2500.5", "", "line 2, column 'limit'", "no finite number"),
+            ("2500.5", "-1", "line 2, column 'limit'", "'-1' is below 0"),
+            ("p99", "p77", "line 2, column 'statistic'", ": there is no statistic 'p77'"),
             ("1000hz", "fast", "line 4, column 'offered_load'", "is no offered load"),
-            ("loss_share", "loss", "line 3, column 'figure'", "there is no figure 'loss'"),
+            ("loss_share", "loss", "line 3, column 'figure'", ": there is no figure 'loss'"),
             ("loss_share", "sent", "line 3, column 'figure'", "neither less nor more"),
             ("tcp", "", "line 5, column 'sub_experiment'", "is empty"),
             ("uds,64", "uds,64.5", "line 4, column 'payload_bytes'", "no number of bytes"),

@@ -325,10 +325,10 @@ pub(crate) fn is_zero(count: &u64) -> bool {
 }
 
 impl PayloadResult {
-    /// Sum of the counts of all trials, and of damaged messages of the warm-up.
+    /// Sum of the counts of all trials; messages of the warm-up are not among them.
     pub fn counts(&self) -> Counts {
-        let warmup = Counts { sent: self.warmup_damaged, damaged: self.warmup_damaged, ..Counts::default() };
-        self.trials.iter().map(|trial| trial.counts(&Stream::all())).fold(warmup, |sum, counts| sum + counts)
+        let of_trials = self.trials.iter().map(|trial| trial.counts(&Stream::all()));
+        of_trials.fold(Counts::default(), |sum, counts| sum + counts)
     }
 
     /// Whether its messages were calls.
@@ -341,9 +341,9 @@ impl PayloadResult {
         self.damaged() > 0
     }
 
-    /// How many, in all attempts; of calls, those that failed.
+    /// How many, in all attempts and their warm-ups; of calls, those that failed.
     pub fn damaged(&self) -> u64 {
-        self.earlier_attempts.iter().map(Self::damaged).fold(self.counts().damaged, u64::saturating_add)
+        self.damaged_beside().saturating_add(self.counts().damaged)
     }
 
     /// Of those, messages that are in none of its trials: of warm-ups, and of attempts that were set aside.
@@ -351,7 +351,12 @@ impl PayloadResult {
         self.earlier_attempts.iter().map(Self::damaged).fold(self.warmup_damaged, u64::saturating_add)
     }
 
-    /// Whether, in a trial or of one of its streams, nothing came of what was sent.
+    /// Whether a failure or the user ended it before its time; a time cap is planned.
+    pub fn is_cut_off(&self) -> bool {
+        self.cut_short.as_deref().is_some_and(|why| !why.starts_with("time cap"))
+    }
+
+    /// Whether, in a trial or of one of its streams, no message arrived.
     pub fn is_all_lost(&self) -> bool {
         self.trials.iter().any(Trial::is_all_lost)
     }
@@ -395,7 +400,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Whether nothing came of what was sent.
+    /// Whether messages were sent, and none arrived in time and intact.
     pub fn is_all_lost(&self) -> bool {
         self.sent > 0 && self.received == 0
     }

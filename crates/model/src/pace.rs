@@ -1,7 +1,8 @@
 //! The pace of a workload: when its messages are offered.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, Unexpected};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -14,7 +15,7 @@ pub enum OfferedLoad {
     /// At an even rate; a message that could not be sent when it was due is sent as soon as it can be.
     Rate {
         /// Messages per second of each stream.
-        #[serde(rename = "rate_hz")]
+        #[serde(rename = "rate_hz", deserialize_with = "not_negative")]
         hz: f64,
     },
     /// As fast as it goes.
@@ -24,6 +25,7 @@ pub enum OfferedLoad {
     /// At the highest even rate with no more loss than that.
     Search {
         /// Share of the messages that may be lost: 0 is none, 0.005 is 0.5 %.
+        #[serde(deserialize_with = "not_negative")]
         loss_bound: f64,
     },
     /// As recorded.
@@ -31,6 +33,17 @@ pub enum OfferedLoad {
 }
 
 impl Eq for OfferedLoad {}
+
+/// Reads a number of 0 or more, as [`OfferedLoad::from_str`] does.
+fn not_negative<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let number = f64::deserialize(deserializer)?;
+    let is_wrong = !number.is_finite() || number < 0.0;
+    if is_wrong {
+        Err(D::Error::invalid_value(Unexpected::Float(number), &"a number of 0 or more"))
+    } else {
+        Ok(number)
+    }
+}
 
 /// Messages one after the other, then none until the gap since the first of them is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -24,7 +24,8 @@ impl SubExperimentResult {
             return Some(format!("it failed: {}", self.error.as_deref().unwrap_or("no reason was recorded")));
         }
         let damaged = self.damaged();
-        (damaged > 0 && !allows_damage).then(|| format!("{damaged} messages came damaged (--allow-damage)"))
+        let noun = if damaged == 1 { "message" } else { "messages" };
+        (damaged > 0 && !allows_damage).then(|| format!("{damaged} {noun} came damaged (--allow-damage)"))
     }
 
     fn failed_proof(&self) -> Option<String> {

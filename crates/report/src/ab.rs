@@ -3,7 +3,7 @@
 use crate::audit;
 use crate::document::{Block, Document, Facts, Note, Severity};
 use crate::merged::{Merged, rounds_text};
-use crate::notes::{failed_proof, mishaps, proof};
+use crate::notes::{failed_proof, mishaps_and_warm_up, proof};
 use crate::number::counted;
 use crate::series;
 use crate::verdicts;
@@ -168,7 +168,8 @@ fn messages(ab: &Ab<'_>) -> Vec<Note> {
             let place = format!("{} at {}", LETTERS[side], display_size(bytes));
             let mut note =
                 |severity, kind, what| notes.push(Note::new(severity, kind, None, format!("{place}: {what}")));
-            let what = mishaps(&counts, planned.workload.is_call());
+            let warmup_damaged = cells.clone().map(|cell| cell.warmup_damaged).sum();
+            let what = mishaps_and_warm_up(&counts, warmup_damaged, planned.workload.is_call());
             if !what.is_empty() {
                 note(Severity::Warning, "lost or out of order", what);
             }

@@ -72,7 +72,7 @@ fn lines(row: &TableRow<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
     };
     let totals = row.totals();
     let odd = Cell::Pair(Box::new([totals.late, totals.duplicated].map(|count| Cell::number(count as f64))));
-    let counted = [row.loss(&all), odd, Cell::number(damaged(row) as f64)];
+    let counted = [row.loss(&all), odd, Cell::number(row.totals().damaged as f64)];
     let mut lines = vec![
         line("response".to_owned(), &all, Figure::Response, counted, row.cost(Process::Leader)),
         line("service".to_owned(), &all, Figure::Service, [NOTHING; 3], row.cost(Process::Follower)),
@@ -88,7 +88,7 @@ fn lines(row: &TableRow<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
 fn naming(row: &TableRow<'_>) -> Vec<Cell> {
     let planned = row.sub.planned;
     let is_bad = row.trials().any(|(_, trial)| trial.cut_short.is_some())
-        || damaged(row) > 0
+        || row.totals().damaged + row.damaged_beside() > 0
         || is_all_lost(row.metrics, row.row);
     let achieved = row.of(row.value(Figure::AchievedRate));
     let numbers =
@@ -101,11 +101,6 @@ fn naming(row: &TableRow<'_>) -> Vec<Cell> {
     });
     cells.push(achieved.marked(row.mark(|trial| trial.rate_missed, MISSED)));
     cells
-}
-
-/// Messages that came damaged, those beside the trials too.
-fn damaged(row: &TableRow<'_>) -> u64 {
-    row.totals().damaged + row.damaged_beside()
 }
 
 /// Notes on trials and messages of these rates.
@@ -138,7 +133,7 @@ fn of_rate(row: &TableRow<'_>) -> Vec<Note> {
     notes.extend(at_followers(row, &place).concat());
     let totals = row.totals();
     if totals.is_all_lost() {
-        notes.push(row.warning(format!("* {place}: {ALL_LOST}")));
+        notes.push(row.nothing_arrived(format!("* {place}: {ALL_LOST}")));
     }
     if is_odd(&totals) {
         notes.push(row.info(format!("{place}: {}", mishaps(&totals, false))));

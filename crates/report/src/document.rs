@@ -79,7 +79,7 @@ pub struct Table {
     pub gaps: RowGaps,
     /// In text, columns stand between bars, as iceperf prints them.
     pub has_bars: bool,
-    /// In text, cells are wrapped where lines would be longer than so many columns.
+    /// In text, intervals and then cells are wrapped where lines would be longer than so many columns.
     pub most_columns: Option<u16>,
 }
 
@@ -161,6 +161,8 @@ pub enum Digits {
     Numpy(u8),
     /// So many significant digits, and no more decimals than that.
     Significant(u8),
+    /// So many significant digits, whatever decimals that takes.
+    AllSignificant(u8),
     /// Without decimals.
     Integer,
     /// Per cent of a share.
@@ -438,7 +440,7 @@ impl Cell {
         };
         let interval = match rounds.values.len() {
             1 => rounds.within[0],
-            _ if rounds.key.figure.fold() != Fold::Median => None,
+            _ if rounds.key.figure.fold_of(rounds.key.statistic) != Fold::Median => None,
             _ => return Cell::over(rounds.values),
         };
         Cell::Number { value: rounds.folded(), interval, mark: "" }
@@ -547,6 +549,7 @@ impl Digits {
             Digits::PValue if value < 0.001 => "<0.001".to_owned(),
             Digits::PValue => fixed(value, 3),
             Digits::Significant(digits) => significant(value, digits.into(), digits.into()),
+            Digits::AllSignificant(digits) => significant(value, digits.into(), i32::MAX),
         }
     }
 }
@@ -561,6 +564,11 @@ mod tests {
         let expected =
             ["0.065", "0.516", "5.16", "51.6", "516", "5160", "51600", "10.0", "100", "0.00", "0.000", "1000"];
         assert_eq!(texts.map(|value| Digits::Significant(3).write(value)), expected);
+        let at_powers =
+            [0.09995, 0.009_995, 0.0005, 0.9996, 0.000_999_6].map(|value| Digits::Significant(3).write(value));
+        assert_eq!(at_powers, ["0.100", "0.010", "0.001", "1.00", "0.001"]);
+        let all = [0.0918, 1.43, 0.000_999_6, 0.0, 9.996].map(|value| Digits::AllSignificant(3).write(value));
+        assert_eq!(all, ["0.0918", "1.43", "0.00100", "0.00", "10.0"]);
         assert_eq!((Digits::Fixed(1).write(2.25), Digits::Integer.write(2.5)), ("2.3".into(), "3".into()));
         assert_eq!([2.25, -2.25, 0.0].map(|value| Digits::Change.write(value)), ["+2.3 %", "-2.3 %", "+0.0 %"]);
         assert_eq!((Digits::Fixed(3).write(4.3565), Digits::Numpy(3).write(4.3565)), ("4.357".into(), "4.356".into()));

@@ -266,7 +266,7 @@ FAILED: udp: the follower ended; no figures for 4k
 Fewer round trips than planned: 500 of 10000 at 1k, 500 of 10000 at 2k (time cap of 2 s)
 udp at 1k: 499 lost, 1 damaged
 udp at 2k: 2 lost
-* udp at 1k: nothing came of what was sent; the exit code is 75 then (--allow-loss)
+* udp at 1k: no message arrived intact and in time; the exit code is 75 then (--allow-loss)
 ";
         let text = written(&manifest);
         assert!(text.contains("|                 1 |                 *1.1 |\n"), "{text}");

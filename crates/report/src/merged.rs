@@ -101,6 +101,17 @@ impl MergedCell<'_> {
         if self.cells.iter().any(is_bad) { "*" } else { "" }
     }
 
+    /// Messages of warm-ups that came damaged, or calls that failed; they are not among the counts.
+    pub fn warmup_damaged(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.warmup_damaged).fold(0, u64::saturating_add)
+    }
+
+    /// Whether not one message of all trials and rounds arrived.
+    pub fn is_wholly_lost(&self) -> bool {
+        self.counts().is_all_lost()
+    }
+
+    /// The counts of all trials.
     pub fn counts(&self) -> Counts {
         self.cells.iter().map(|cell| cell.counts()).fold(Counts::default(), |sum, counts| sum + counts)
     }

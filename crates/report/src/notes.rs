@@ -4,7 +4,7 @@ use crate::merged::{CHANGED, Merged, MergedCell};
 use crate::number::counted;
 use crate::number::micros;
 use tripmeter_model::Pattern;
-use tripmeter_model::manifest::{Counts, Handover, RunStatus, Verdict};
+use tripmeter_model::manifest::{Counts, Handover, PayloadResult, RunStatus, Verdict};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 
@@ -72,22 +72,64 @@ pub fn outcomes<'a>(subs: impl Iterator<Item = &'a Merged<'a>> + Clone) -> Vec<S
     proofs.chain(damaged).chain(subs.flat_map(unfinished)).collect()
 }
 
-/// A line for each round that failed, was interrupted or not run.
+/// A line for all rounds that failed, were interrupted or not run in the same way.
 pub fn unfinished(sub: &Merged<'_>) -> Vec<String> {
-    let unfinished = sub.unfinished();
-    unfinished.iter().map(|&(round, status, error)| unfinished_round(sub, round, status, error)).collect()
+    let mut alike: Vec<(RunStatus, Option<&str>, String, Vec<u32>)> = Vec::new();
+    for (round, status, error) in sub.unfinished() {
+        let figures = figures_of_round(sub, round, status);
+        match alike.iter_mut().find(|one| (one.0, one.1, &one.2) == (status, error, &figures)) {
+            Some(known) => known.3.push(round),
+            None => alike.push((status, error, figures, vec![round])),
+        }
+    }
+    alike.iter().map(|(status, error, figures, rounds)| ended(sub, *status, *error, rounds) + figures).collect()
 }
 
-fn unfinished_round(sub: &Merged<'_>, round: u32, status: RunStatus, error: Option<&str>) -> String {
-    let subject = format!("{}{}", sub.planned.name, in_round(sub, round));
-    let line = match status {
+/// How rounds ended.
+fn ended(sub: &Merged<'_>, status: RunStatus, error: Option<&str>, rounds: &[u32]) -> String {
+    let rounds = match rounds {
+        [round] => in_round(sub, *round),
+        all => format!(", rounds {} ({} of {})", ranges(all), all.len(), sub.rounds),
+    };
+    let subject = format!("{}{rounds}", sub.planned.name);
+    match status {
         RunStatus::Failed => format!("FAILED: {subject}: {}", error.unwrap_or("no reason was recorded")),
         RunStatus::Interrupted => format!("INTERRUPTED: {subject}"),
         RunStatus::Running => format!("NOT ENDED: {subject} is running, or was killed"),
-        RunStatus::Planned | RunStatus::Complete => return format!("NOT RUN: {subject}"),
+        RunStatus::Planned | RunStatus::Complete => format!("NOT RUN: {subject}"),
+    }
+}
+
+/// `2 to 200`, `1, 3 to 5`: ascending numbers, the first few ranges of them.
+fn ranges(numbers: &[u32]) -> String {
+    const NAMED: usize = 5;
+    let ranges: Vec<&[u32]> = numbers.chunk_by(|a, b| a + 1 == *b).collect();
+    let range = |one: &&[u32]| match one {
+        [first, .., last] => format!("{first} to {last}"),
+        one => one.iter().map(ToString::to_string).collect(),
     };
+    let more = if ranges.len() > NAMED { ", …" } else { "" };
+    ranges.iter().take(NAMED).map(range).collect::<Vec<_>>().join(", ") + more
+}
+
+/// The payloads without figures, and those that were cut off, of a round that was begun.
+fn figures_of_round(sub: &Merged<'_>, round: u32, status: RunStatus) -> String {
+    if matches!(status, RunStatus::Planned | RunStatus::Complete) {
+        return String::new();
+    }
+    let cells = sub.results.iter().filter(|result| result.round == round).flat_map(|result| &result.cells);
+    let cut = cells.filter(|cell| cell.is_cut_off()).map(|cell| {
+        let PayloadResult { samples, samples_planned, .. } = cell;
+        let size = display_size(cell.payload_bytes);
+        if samples < samples_planned {
+            format!("; {size} was cut off after {samples} of {samples_planned} samples")
+        } else {
+            format!("; {size} was cut off")
+        }
+    });
+    let cut: String = cut.collect();
     let missing = missing_payloads(sub, round);
-    if missing.is_empty() { line } else { format!("{line}; no figures for {}", missing.join(", ")) }
+    if missing.is_empty() { cut } else { format!("{cut}; no figures for {}", missing.join(", ")) }
 }
 
 fn missing_payloads(sub: &Merged<'_>, round: u32) -> Vec<String> {
@@ -102,7 +144,11 @@ fn in_round(sub: &Merged<'_>, round: u32) -> String {
 }
 
 /// Text of the note on a payload that lost all messages.
-pub const ALL_LOST: &str = "nothing came of what was sent; the exit code is 75 then (--allow-loss)";
+pub const ALL_LOST: &str = "no message arrived intact and in time; the exit code is 75 then (--allow-loss)";
+/// The same of calls.
+pub const ALL_FAILED: &str = "no call succeeded; the exit code is 75 then (--allow-loss)";
+/// Kind of such notes.
+pub const NOTHING_ARRIVED: &str = "no message arrived";
 
 /// Counts of messages that were lost, late, duplicated, reordered or damaged: `2 lost, 1 damaged`. For calls:
 /// `10 timed out, 4 answered late`. Empty if all are 0.
@@ -141,7 +187,8 @@ pub fn handover(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     }
     if again > 0 {
         let repeated = cell.cells.iter().filter(|cell| !cell.earlier_attempts.is_empty()).count();
-        let set_aside = cell.set_aside().fold(Counts::default(), |sum, cell| sum + cell.counts());
+        let counts = |cell: &PayloadResult| Counts { damaged: cell.damaged(), ..cell.counts() };
+        let set_aside = cell.set_aside().fold(Counts::default(), |sum, cell| sum + counts(cell));
         let lost = mishaps(&set_aside, sub.planned.workload.is_call());
         let lost = if lost.is_empty() { lost } else { format!(", of which {lost}") };
         let (times, rounds) = (counted(again, "time"), rounds(repeated));
@@ -159,15 +206,33 @@ pub fn handovers(sub: &Merged<'_>) -> Vec<String> {
     sub.payloads().iter().filter_map(|cell| handover(sub, cell)).collect()
 }
 
-/// A line if nothing came of what was sent.
+/// A line if no message of a trial arrived.
 pub fn all_lost(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     let place = format!("{} at {}", sub.planned.name, display_size(cell.payload_bytes));
-    cell.cells.iter().any(|cell| cell.is_all_lost()).then(|| format!("* {place}: {ALL_LOST}"))
+    let what = if sub.planned.workload.is_call() { ALL_FAILED } else { ALL_LOST };
+    cell.cells.iter().any(|cell| cell.is_all_lost()).then(|| format!("* {place}: {what}"))
 }
 
-/// `uds_datagram at 64k: 2 lost, 1 damaged`; nothing if all messages arrived once, in order, in time and intact.
+/// Damage of the warm-up, after what befell `counts`: `, and 10 in the warm-up`. Empty if there was none.
+fn in_warm_up(damaged: u64, counts: &Counts, are_calls: bool) -> String {
+    let what = if are_calls { "failed" } else { "damaged" };
+    match (damaged, mishaps(counts, are_calls).is_empty()) {
+        (0, _) => String::new(),
+        (damaged, true) => format!("{damaged} {what} in the warm-up"),
+        _ if counts.damaged > 0 && !are_calls => format!(", and {damaged} in the warm-up"),
+        _ => format!(", and {damaged} {what} in the warm-up"),
+    }
+}
+
+/// Counts as [`mishaps`] has them, and the damage of the warm-up apart.
+pub fn mishaps_and_warm_up(counts: &Counts, warmup_damaged: u64, are_calls: bool) -> String {
+    mishaps(counts, are_calls) + &in_warm_up(warmup_damaged, counts, are_calls)
+}
+
+/// `uds_datagram at 64k: 2 lost, 20 damaged, and 10 in the warm-up`; nothing if all messages arrived once, in order, in
+/// time and intact.
 pub fn mishap_line(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
-    let what = mishaps(&cell.counts(), sub.planned.workload.is_call());
+    let what = mishaps_and_warm_up(&cell.counts(), cell.warmup_damaged(), sub.planned.workload.is_call());
     (!what.is_empty()).then(|| format!("{} at {}: {what}", sub.planned.name, display_size(cell.payload_bytes)))
 }
 
@@ -188,6 +253,7 @@ pub fn at_a_rate(plan: &SubExperiment) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture;
 
     #[test]
     fn calls_have_words_of_their_own() {
@@ -195,5 +261,30 @@ mod tests {
         assert_eq!(mishaps(&counts, false), "10 lost, 4 late, 2 duplicated, 1 reordered, 3 damaged");
         assert_eq!(mishaps(&counts, true), "10 timed out, 3 failed, 4 answered late, 2 answered again");
         assert_eq!(mishaps(&Counts { sent: 50, received: 50, ..Counts::default() }, true), "");
+    }
+
+    #[test]
+    fn damage_of_the_warm_up_is_named_apart() {
+        let damaged = |damaged| Counts { sent: 200, damaged, ..Counts::default() };
+        assert_eq!(mishaps_and_warm_up(&damaged(20), 10, false), "20 damaged, and 10 in the warm-up");
+        assert_eq!(mishaps_and_warm_up(&damaged(0), 10, false), "10 damaged in the warm-up");
+        assert_eq!(mishaps_and_warm_up(&damaged(20), 10, true), "20 failed, and 10 failed in the warm-up");
+        assert_eq!(mishaps_and_warm_up(&damaged(20), 0, false), "20 damaged");
+    }
+
+    #[test]
+    fn rounds_that_were_not_run_are_one_line() {
+        let mut manifest = fixture::manifest();
+        manifest.plan.rounds = 200;
+        fixture::add(&mut manifest, "uds", "uds/stream", &[64, 128]);
+        let result = fixture::result(&mut manifest, "uds", 1, &[(64, 1000.0)]);
+        (result.status, result.error) = (RunStatus::Failed, Some("the follower ended".to_owned()));
+        let cell = &mut result.cells[0];
+        (cell.cut_short, cell.samples, cell.samples_planned) = (Some("the follower ended".to_owned()), 37, 200);
+        let subs = Merged::of(&manifest);
+        let failed =
+            "FAILED: uds, round 1: the follower ended; 64 was cut off after 37 of 200 samples; no figures for 128";
+        assert_eq!(unfinished(&subs[0]), [failed, "NOT RUN: uds, rounds 2 to 200 (199 of 200)"]);
+        assert_eq!([ranges(&[1, 3, 4, 5]), ranges(&[1, 3, 5, 7, 9, 11])], ["1, 3 to 5", "1, 3, 5, 7, 9, …"]);
     }
 }

@@ -17,13 +17,16 @@ pub fn ratio(value: f64) -> String {
 
 /// A number with so many significant digits, and no more decimals than `most_decimals`.
 pub fn significant(value: f64, digits: i32, most_decimals: i32) -> String {
-    let exponent = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
-    let decimals = digits.saturating_sub(1).saturating_sub(exponent).min(most_decimals);
-    // 9.996 has one digit more once it is rounded.
+    let decimals_of = |value: f64| {
+        let exponent = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
+        digits.saturating_sub(1).saturating_sub(exponent).min(most_decimals)
+    };
+    let decimals = decimals_of(value);
     let power = 10_f64.powi(decimals.max(-300));
     let rounded = rounded(value * power) / power;
-    let grown = rounded != 0.0 && rounded.abs().log10().floor() as i32 > exponent;
-    format!("{rounded:.*}", (decimals - i32::from(grown)).max(0) as usize)
+    // 9.996 has one digit more once it is rounded; what is rounded to 0 keeps its decimals.
+    let shown = if rounded == 0.0 { decimals } else { decimals_of(rounded) };
+    format!("{rounded:.*}", shown.max(0) as usize)
 }
 
 /// Whole if it is, else with so many decimals.

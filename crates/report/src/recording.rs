@@ -5,7 +5,7 @@ use crate::columns;
 use crate::document::{Cell, Column, Digits, Missing, Note, Severity, Table};
 use crate::merged::Merged;
 use crate::notes::mishaps;
-use crate::number::count;
+use crate::number::{count, counted};
 use crate::table_row::{self, TableRow};
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
@@ -39,7 +39,9 @@ fn caption(recording: &Recording) -> String {
     let (topics, seconds) = (recording.topics.len(), *duration_ns as f64 / 1e9);
     let hash = sha256.get(..16).unwrap_or(sha256);
     format!(
-        "Recording {file}, speed {speed}: {messages} messages on {topics} topics, {seconds:.3} s as recorded, sha256 {hash}..."
+        "Recording {file}, speed {speed}: {} on {}, {seconds:.3} s as recorded, sha256 {hash}...",
+        counted(*messages as usize, "message"),
+        counted(topics, "topic")
     )
 }
 
@@ -150,7 +152,9 @@ fn padded(recording: &Recording) -> Option<String> {
     }
     (messages > 0).then(|| {
         format!(
-            "recording: {messages} messages are smaller than our header and were sent with {HEADER_BYTES} bytes: {}",
+            "recording: {} smaller than our header and {} sent with {HEADER_BYTES} bytes: {}",
+            if messages == 1 { "1 message is".to_owned() } else { format!("{messages} messages are") },
+            if messages == 1 { "was" } else { "were" },
             names.join(", ")
         )
     })

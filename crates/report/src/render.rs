@@ -8,6 +8,7 @@ use crate::number::{percent, ratio};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, presets};
 use serde_json::{Value, json};
 use tripmeter_analysis::Row;
+use tripmeter_model::figure::Unit;
 use tripmeter_model::metric::Interval;
 
 /// Columns of a line, which bars fill as far as there is room.
@@ -63,9 +64,12 @@ impl Text {
     }
 
     fn table(self, table: &Table) -> String {
-        let longest = |bar| self.lines(table, bar).iter().map(|line| line.chars().count()).max().unwrap_or(0);
-        let bar = COLUMNS.saturating_sub(longest(0)).min(BAR_COLUMNS);
-        let mut text: String = self.lines(table, bar).iter().map(|line| line.trim_end().to_owned() + "\n").collect();
+        let widest = |lines: Vec<String>| lines.iter().map(|line| line.trim_end().chars().count()).max().unwrap_or(0);
+        let unwrapped = Table { most_columns: None, ..table.clone() };
+        let is_narrow = table.most_columns.is_some_and(|most| widest(self.lines(&unwrapped, 0, false)) > most.into());
+        let bar = COLUMNS.saturating_sub(widest(self.lines(table, 0, is_narrow))).min(BAR_COLUMNS);
+        let lines = self.lines(table, bar, is_narrow);
+        let mut text: String = lines.iter().map(|line| line.trim_end().to_owned() + "\n").collect();
         if !table.title.is_empty() {
             text.insert_str(0, &format!("{}\n\n", table.title));
         }
@@ -77,14 +81,14 @@ impl Text {
         text
     }
 
-    /// The lines of a table with bars of at most so many columns.
-    fn lines(self, table: &Table, bar: usize) -> Vec<String> {
+    /// The lines of a table with bars of at most so many columns; where it is narrow, intervals take two lines.
+    fn lines(self, table: &Table, bar: usize, is_narrow: bool) -> Vec<String> {
         if table.has_bars {
             return self.barred(table);
         }
         let mut drawn = comfy_table::Table::new();
         drawn.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('-').junction('-')));
-        drawn.set_header(heads(&table.columns));
+        drawn.set_header(heads(table));
         if let Some(most) = table.most_columns {
             drawn.set_content_arrangement(ContentArrangement::Dynamic).set_width(most);
         }
@@ -96,7 +100,7 @@ impl Text {
                 drawn.add_row(vec![""; table.columns.len()]);
             }
             drawn.add_row(table.columns.iter().zip(&row.1).map(|(column, cell)| {
-                if is_same && column.is_merged { String::new() } else { self.cell(column, cell, bar) }
+                if is_same && column.is_merged { String::new() } else { self.cell(column, cell, bar, is_narrow) }
             }));
             above = Some(row);
         }
@@ -114,7 +118,7 @@ impl Text {
         let unit = |column: &Column| if column.unit.is_empty() { String::new() } else { format!(" [{}]", column.unit) };
         let head = |column: &Column| format!("{}{}", column.title, unit(column));
         let cells = |(_, cells): &(_, Vec<Cell>)| -> Vec<String> {
-            table.columns.iter().zip(cells).map(|(column, cell)| self.cell(column, cell, 0)).collect()
+            table.columns.iter().zip(cells).map(|(column, cell)| self.cell(column, cell, 0, false)).collect()
         };
         let mut lines: Vec<Vec<String>> = vec![table.columns.iter().map(head).collect()];
         lines.extend(table.rows.iter().map(cells));
@@ -137,16 +141,20 @@ impl Text {
         lines
     }
 
-    fn cell(self, column: &Column, cell: &Cell, bar: usize) -> String {
+    fn cell(self, column: &Column, cell: &Cell, bar: usize, is_narrow: bool) -> String {
         match (cell, column.most_chars) {
             (Cell::Missing(Missing::TooFewSamples), _) if !self.has_intervals => return "-".to_owned(),
             (Cell::Text(text), Some(most)) => return broken(text, most),
             _ => {}
         }
         let (number, interval) = texts(column, cell, bar);
-        interval
-            .filter(|_| self.has_intervals || column.has_intervals)
-            .map_or(number.clone(), |interval| format!("{number}\n{interval}"))
+        let has_interval = self.has_intervals || column.has_intervals;
+        let interval = interval.filter(|_| has_interval).map(|interval| match (is_narrow, &*interval) {
+            (false, _) => interval,
+            (true, TOO_SMALL) => "n too\nsmall".to_owned(),
+            (true, ends) => ends.replace("..", "..\n"),
+        });
+        interval.map_or(number.clone(), |interval| format!("{number}\n{interval}"))
     }
 }
 
@@ -164,15 +172,23 @@ pub(crate) fn is_same(columns: &[Column], above: &(Option<Row>, Vec<Cell>), row:
     row.0.is_some() && row.0 == above.0 && cells.all(|(column, (above, cell))| !column.is_merged || above == cell)
 }
 
-/// The heads: groups above, then titles, then units where any column of the table has one.
-fn heads(columns: &[Column]) -> Vec<String> {
+/// The heads: groups above, then titles, then units where any column of the table has one, unless all cells of a column
+/// have units of their own.
+fn heads(table: &Table) -> Vec<String> {
+    let columns = &table.columns;
+    let has_own = |index: usize| {
+        let mut cells = table.rows.iter().map(|(_, cells)| &cells[index]);
+        let is_own = |cell: &Cell| matches!(cell, Cell::InUnit(..));
+        cells.clone().any(is_own) && cells.all(|cell| is_own(cell) || matches!(cell, Cell::Missing(_) | Cell::Text(_)))
+    };
     let has_groups = columns.iter().any(|column| column.group.is_some());
     let head = |(index, column): (usize, &Column)| {
         let next = columns.get(index + 1).and_then(|next| next.group.as_ref());
         // A group stands above its last column.
         let group = column.group.as_ref().filter(|group| next != Some(*group)).map_or("", String::as_str);
         let above = if has_groups { format!("{group}\n") } else { String::new() };
-        let unit = if column.unit.is_empty() || has_groups { String::new() } else { format!("\n[{}]", column.unit) };
+        let has_none = column.unit.is_empty() || has_groups || has_own(index);
+        let unit = if has_none { String::new() } else { format!("\n[{}]", column.unit) };
         let head = column.narrow_head.clone().unwrap_or_else(|| format!("{}{unit}", column.title));
         format!("{above}{head}")
     };
@@ -214,7 +230,9 @@ pub(crate) fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option
             (number(*events as f64 / (*of).max(1) as f64), interval)
         }
         Cell::InUnit(cell, unit) => {
-            let (number, interval) = texts(&Column { divisor: 1.0, ..column.clone() }, cell, bar);
+            // Counts are whole, but for medians and means of them.
+            let digits = if *unit == Unit::Count.as_str() { Digits::WholeOr(3) } else { column.digits };
+            let (number, interval) = texts(&Column { divisor: 1.0, digits, ..column.clone() }, cell, bar);
             (format!("{number} {unit}"), interval)
         }
         Cell::Range(interval) => (ends(interval, &number), None),

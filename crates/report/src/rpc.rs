@@ -3,7 +3,7 @@
 use crate::columns;
 use crate::document::{Cell, Column, Digits, Missing, Note, Table};
 use crate::merged::Merged;
-use crate::notes::{ALL_LOST, mishaps};
+use crate::notes::{ALL_FAILED, mishaps};
 use crate::number::count;
 use crate::table_row::{self, LATENCIES, MISSED, TableRow};
 use crate::throughput::offered;
@@ -17,7 +17,7 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
 
 const MODE_HELP: &str = "\
-bench = each call is made when the one before has ended; fixed-freq = at a rate; *: cut short, calls failed, or nothing came";
+bench = each call is made when the one before has ended; fixed-freq = at a rate; *: cut short, calls failed, or none succeeded";
 const BURSTS_HELP: &str = "\
 calls per second that each client was to make; n per t: bursts of n, t from the begin of one to the begin of the next, achieved \
 at their mean rate";
@@ -152,7 +152,7 @@ fn of_load(row: &TableRow<'_>) -> Vec<Note> {
         notes.extend(trial.cut_short.iter().map(|why| row.warning(format!("* {place}: {why}"))));
         let [made, succeeded] = [Figure::Sent, Figure::Received].map(|figure| row.at(*round, figure));
         if made > 0.0 && succeeded == 0.0 {
-            notes.push(row.warning(format!("* {place}: {ALL_LOST}")));
+            notes.push(row.nothing_arrived(format!("* {place}: {ALL_FAILED}")));
         }
         if trial.rate_missed {
             let late = row.too_late();
@@ -313,7 +313,11 @@ pub mod tests {
             trial_of(&mut manifest, 0).put_counts(&Stream::all(), &counts, true);
             let lines = squeezed(&all(&manifest));
             assert!(lines.iter().any(|line| line.contains(" 4 *bench ")), "{lines:?}");
-            assert_eq!(lines.iter().any(|line| line.starts_with("* bench at 1k: nothing came")), is_lost, "{lines:?}");
+            assert_eq!(
+                lines.iter().any(|line| line.starts_with("* bench at 1k: no call succeeded")),
+                is_lost,
+                "{lines:?}"
+            );
         }
     }
 

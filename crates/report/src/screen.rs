@@ -26,6 +26,8 @@ use tripmeter_stats::rounds::ALPHA;
 
 /// Payloads that fit into 80 columns.
 const MOST_PAYLOADS: usize = 3;
+/// Columns of a line.
+const COLUMNS: u16 = 80;
 /// Labels longer than this are broken.
 const LABEL_COLUMNS: usize = 26;
 
@@ -73,7 +75,9 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
     }
     blocks.extend(page.throughput().map(Block::Table));
     blocks.extend(fastest::line(&side, |sub| sub.pattern == Pattern::Throughput, |_| Figure::ReceivedRate));
-    if blocks.is_empty() {
+    let is_lost = || subs.iter().flat_map(Merged::payloads).any(|cell| cell.is_wholly_lost());
+    // That everything was lost is among the notes.
+    if blocks.is_empty() && !is_lost() {
         blocks.push(Block::Text("Nothing was measured.".to_owned()));
     }
     blocks.extend(page.facts());
@@ -150,9 +154,10 @@ impl<'a> ScreenPage<'a> {
         };
         // Lines that missed every rate come last, the fastest first, too.
         lines.sort_by(|a, b| level(a).partial_cmp(&level(b)).expect("a level is a number"));
-        let has_floor = view.pattern == Pattern::PingPong || lines.iter().any(|line| self.is_floor(*line));
+        let is_compared = view.pattern == Pattern::PingPong || lines.iter().any(|line| self.is_floor(*line));
         let distances: Vec<Option<f64>> =
-            lines.iter().map(|line| self.distance(*line, &payloads, view.figure).filter(|_| has_floor)).collect();
+            lines.iter().map(|line| self.distance(*line, &payloads, view.figure).filter(|_| is_compared)).collect();
+        let has_floor = distances.iter().any(Option::is_some) || lines.iter().any(|line| self.is_floor(*line));
         let farthest = distances.iter().flatten().fold(1.0, |most: f64, distance| most.max(*distance));
         let mut columns = vec![Column::words("transport", &format!("µs, {}", view.what), "")];
         for payload in payloads.iter().map(|payload| display_size(*payload)) {
@@ -190,7 +195,7 @@ impl<'a> ScreenPage<'a> {
         {
             title += &format!(", {}", load_text(load));
         }
-        Some(Table::new(title, columns, rows.collect()))
+        Some(Table::new(title, columns, rows.collect()).within(COLUMNS))
     }
 
     /// Median and 99th percentile.
@@ -224,7 +229,7 @@ impl<'a> ScreenPage<'a> {
         for payload in payloads.iter().map(|payload| display_size(*payload)) {
             let of = |what, title, divisor, help| {
                 let id = format!("{payload}_{what}");
-                let column = Column::numbers(&id, title, "", Digits::Significant(3), help);
+                let column = Column::numbers(&id, title, "", Digits::AllSignificant(3), help);
                 Column { divisor, ..column.grouped(&payload) }
             };
             columns.push(of("k_per_s", "k/s", 1e3, "thousand messages per second that came intact"));
@@ -244,7 +249,8 @@ impl<'a> ScreenPage<'a> {
             }
             (None, cells)
         });
-        Some(Table::new(self.title(Pattern::Throughput, &lines, &payloads, count), columns, rows.collect()))
+        let title = self.title(Pattern::Throughput, &lines, &payloads, count);
+        Some(Table::new(title, columns, rows.collect()).within(COLUMNS))
     }
 
     fn load(&self, line: LoadLine) -> OfferedLoad {
@@ -467,6 +473,38 @@ uds at 64k: 2 lost
     fn nothing_measured_is_said() {
         assert_eq!(text(&fixture::manifest()), "Nothing was measured.\n");
     }
+
+    #[test]
+    fn that_all_was_lost_is_said_once() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "udp", "udp/loopback", &[64]);
+        let cell = &mut result(&mut manifest, "udp", 1, &[(64, 1000.0)]).cells[0];
+        fixture::set_trips(cell, 0);
+        put(&mut cell.trials[0], &[(Figure::Received, 0.0), (Figure::Sent, 200.0), (Figure::Lost, 200.0)]);
+        let expected = "\
+path proofs: 1 ok
+
+* udp at 64: no message arrived intact and in time: 200 lost; the exit code is
+  75 then (--allow-loss)
+";
+        assert_eq!(text(&manifest), expected);
+    }
+
+    #[test]
+    fn intervals_do_not_widen_the_screen_and_a_floor_without_a_ratio_is_left_out() {
+        let mut manifest = fixture::manifest();
+        let sizes = [1024, 65536, 1 << 20];
+        add(&mut manifest, "iox2", "iceoryx2/publish-subscribe", &sizes);
+        let cells = &mut result(&mut manifest, "iox2", 1, &sizes.map(|size| (size, 51_600.0))).cells;
+        for cell in cells {
+            let within = [(Statistic::P50, 51_500.0, 51_700.0), (Statistic::P99, 103_000.0, 104_000.0)];
+            fixture::put_within(&mut cell.trials[0], Figure::RttHalf, &within);
+        }
+        let text = Text { has_intervals: true, ..Text::default() }.render(&screen(&manifest, false));
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains("51.5..") && text.contains("51.7") && !text.contains("floor"), "{text}");
+    }
+
     #[test]
     fn round_trips_at_a_rate_have_a_table_of_each_time_apart_from_the_others() {
         let mut manifest = fixture::manifest();
@@ -574,7 +612,8 @@ uds at 64k: 2 lost
         trial.put_counts(&Stream::all(), &counts, true);
         manifest.sub_experiments[0].cells[0].trials[0] = trial;
         let page = fixture::text(&screen(&manifest, true));
-        assert!(page.contains("uds at 1k: 10 timed out\n"), "{page}");
+        assert!(page.contains("* uds at 1k: no call succeeded: 10 timed out; the exit code is 75"), "{page}");
+        assert_eq!(page.matches("uds at 1k").count(), 1, "{page}");
         assert!(!page.contains(" lost") && !page.contains("damaged"), "{page}");
     }
 }

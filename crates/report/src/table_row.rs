@@ -120,7 +120,8 @@ impl<'a> TableRow<'a> {
         let of_payload = |rows: &[Self]| {
             let (first, size) = (rows[0], display_size(rows[0].row.payload_bytes));
             let short = |why: &str| first.warning(format!("* {} at {size}: {why}", first.sub.planned.name));
-            Self::shortfalls(rows).into_iter().map(short).chain(rows.iter().flat_map(&of_row)).collect::<Vec<_>>()
+            let of_rows = rows.iter().flat_map(&of_row).chain(first.warm_up());
+            Self::shortfalls(rows).into_iter().map(short).chain(of_rows).collect::<Vec<_>>()
         };
         rows.chunk_by(Self::is_same_payload).flat_map(of_payload).collect()
     }
@@ -134,6 +135,19 @@ impl<'a> TableRow<'a> {
         let short = sub.results.iter().filter(|result| measured(result.round) < planned);
         let cells = short.flat_map(|result| &result.cells).filter(|cell| cell.payload_bytes == row.payload_bytes);
         cells.filter_map(|cell| cell.cut_short.as_deref()).collect()
+    }
+
+    /// A note on damage in the warm-up of its payload, which no trial counts.
+    pub fn warm_up(&self) -> Option<Note> {
+        let damaged = self.sub.payload(self.row.payload_bytes).warmup_damaged();
+        let what = if self.sub.planned.workload.is_call() { "failed" } else { "damaged" };
+        let (name, size) = (&self.sub.planned.name, display_size(self.row.payload_bytes));
+        (damaged > 0).then(|| self.info(format!("{name} at {size}: {damaged} {what} in the warm-up")))
+    }
+
+    /// A note that no message of a trial arrived.
+    pub fn nothing_arrived(&self, text: String) -> Note {
+        Note { kind: notes::NOTHING_ARRIVED, ..self.warning(text) }
     }
 
     /// Damaged messages outside the trials of its payload; 0 unless this is the payload's first row.

@@ -56,8 +56,7 @@ impl FollowerLine<'_> {
     }
 
     fn damaged(&self) -> u64 {
-        let beside = if self.is_first_stream { self.row.damaged_beside() } else { 0 };
-        self.counts().iter().map(|(_, counts)| counts.damaged).sum::<u64>() + beside
+        self.counts().iter().map(|(_, counts)| counts.damaged).sum()
     }
 
     fn is_all_lost(&self) -> bool {
@@ -67,7 +66,8 @@ impl FollowerLine<'_> {
     /// `*` if it is not good.
     fn star(&self) -> &'static str {
         let is_cut_short = self.row.trials().any(|(_, trial)| trial.cut_short.is_some());
-        if is_cut_short || self.damaged() > 0 || self.is_all_lost() { "*" } else { "" }
+        let beside = if self.is_first_stream { self.row.damaged_beside() } else { 0 };
+        if is_cut_short || self.damaged() + beside > 0 || self.is_all_lost() { "*" } else { "" }
     }
 
     fn offered(&self) -> String {
@@ -219,10 +219,11 @@ pub fn stars(subs: &[Merged<'_>], metrics: &MetricTable) -> BTreeSet<Row> {
 pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     let lines = lines(subs, metrics);
     let all_lost = lines.iter().filter(|line| line.is_all_lost());
-    let all_lost = all_lost.map(|line| line.row.warning(format!("* {}: {}", line.place(), notes::ALL_LOST)));
+    let warm_up = lines.iter().filter(|line| line.is_first_stream).filter_map(|line| line.row.warm_up());
+    let all_lost = all_lost.map(|line| line.row.nothing_arrived(format!("* {}: {}", line.place(), notes::ALL_LOST)));
     let trials = || lines.iter().filter(|line| line.follower() == 0);
     let of_trials = trials().flat_map(FollowerLine::shortfalls).chain(trials().filter_map(FollowerLine::timed));
-    of_trials.chain(all_lost).chain(lines.iter().flat_map(FollowerLine::mishaps)).collect()
+    of_trials.chain(all_lost).chain(lines.iter().flat_map(FollowerLine::mishaps)).chain(warm_up).collect()
 }
 
 /// An offered load for people.

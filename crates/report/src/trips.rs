@@ -67,7 +67,8 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     }
     let short = |reason| Note::new(Severity::Warning, TOO_FEW, None, format!("* {TOO_FEW}: {reason}"));
     let mut notes: Vec<Note> = reasons.into_iter().map(short).collect();
-    for (row, sub, cell) in cells.iter().filter(|(_, _, cell)| notes::odd(&cell.counts())) {
+    for (row, sub, cell) in cells.iter().filter(|(_, _, cell)| notes::odd(&cell.counts()) || cell.warmup_damaged() > 0)
+    {
         let note = |text| Note::new(Severity::Warning, "lost or out of order", Some(*row), text);
         notes.extend(notes::mishap_line(sub, cell).map(note));
     }

@@ -29,7 +29,7 @@ pub use results::{ExportArgs, ExportFormat, ReportArgs, ShowArgs, TableFormat};
 pub use selftest::{BareArgs, SelftestArgs};
 pub use verdicts::{CheckArgs, CompareArgs, FiguresArgs, HistoryArgs, LimitsArgs, Method};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -118,6 +118,15 @@ impl FromStr for Share {
 fn number_or_percent(text: &str) -> Option<f64> {
     let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number.trim_end(), 100.0));
     number.parse::<f64>().ok().map(|number| number / unit)
+}
+
+/// A parser of a path that other processes and files can name as text.
+fn text_path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(|path| match path.into_string() {
+        Ok(path) if path.is_empty() => Err("it is empty"),
+        Ok(path) => Ok(PathBuf::from(path)),
+        Err(_) => Err("it is not UTF-8 text; name another"),
+    })
 }
 
 /// A parser of these words, which are all words of `T`.

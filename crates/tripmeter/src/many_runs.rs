@@ -70,7 +70,7 @@ impl ManyRuns<'_> {
             }
         }
         let code = runs.code;
-        let run = |index| NamedFolder { name: name(index), path: folder.join(name(index)) };
+        let run = |index| NamedFolder { name: name(index), path: folder.join(name(index)), is_named: true };
         Ok(RunsOutcome::All { folders: (1..=self.number).map(run).collect(), code })
     }
 }

@@ -42,7 +42,9 @@ pub fn print_coloured(text: &str) -> Result<(), CliError> {
 /// # Source
 /// <https://no-color.org>
 pub fn may_colour() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    std::io::stdout().is_terminal() && !is_dumb && !is_unwanted
 }
 
 fn write(bytes: &[u8]) -> Result<(), CliError> {

@@ -32,6 +32,8 @@ struct Running<'a> {
     payload_bytes: u64,
     payload_started: Instant,
     finished: Vec<u64>,
+    /// The payload that was ended before its time, unless that was a time cap.
+    cut_off: Option<u64>,
 }
 
 impl<'a> Progress<'a> {
@@ -76,7 +78,14 @@ impl<'a> Progress<'a> {
         self.bar.set_message(place.clone());
         self.done_after = self.done + weight_of_all(sub_experiment);
         let payload_started = Instant::now();
-        self.running = Some(Running { sub_experiment, place, payload_bytes: 0, payload_started, finished: Vec::new() });
+        self.running = Some(Running {
+            sub_experiment,
+            place,
+            payload_bytes: 0,
+            payload_started,
+            finished: Vec::new(),
+            cut_off: None,
+        });
     }
 
     fn start_payload(&mut self, payload_bytes: u64) {
@@ -99,7 +108,11 @@ impl<'a> Progress<'a> {
 
     fn finish_payload(&mut self, cell: &PayloadResult) {
         let Some(running) = &mut self.running else { return };
-        running.finished.push(cell.payload_bytes);
+        if cell.is_cut_off() {
+            running.cut_off = Some(cell.payload_bytes);
+        } else {
+            running.finished.push(cell.payload_bytes);
+        }
         self.done += weight(running.sub_experiment, cell.payload_bytes);
         self.bar.set_position(self.done);
     }
@@ -117,8 +130,15 @@ impl<'a> Progress<'a> {
         let Some(running) = self.running.take() else { return };
         self.done = self.done_after;
         self.bar.set_position(self.done);
-        let Running { place, sub_experiment, finished, .. } = running;
-        let payloads = finished_text(&sub_experiment.payloads, &finished);
+        let Running { place, sub_experiment, mut finished, cut_off, .. } = running;
+        let cut_off = cut_off.filter(|_| status != RunStatus::Complete).map_or_else(
+            || {
+                finished.extend(cut_off);
+                String::new()
+            },
+            |bytes| format!("; {} was cut off", display_size(bytes)),
+        );
+        let payloads = finished_text(&sub_experiment.payloads, &finished) + &cut_off;
         match (status, error) {
             (RunStatus::Complete, _) if !self.bar.is_hidden() => {}
             (RunStatus::Complete, _) => self.say(&format!("{place}: {payloads}")),

@@ -21,6 +21,8 @@ pub struct NamedFolder {
     pub name: String,
     /// Where it is.
     pub path: PathBuf,
+    /// Whether the user named it, and not a folder that it is in.
+    pub is_named: bool,
 }
 
 /// Reads a results folder, or a round of one, which is its folder `round-NN`.
@@ -47,9 +49,15 @@ pub fn with_manifest(path: &Path) -> (PathBuf, Option<u32>) {
     }
 }
 
-/// Reads a results folder; `None`, and a note, if it is still being measured.
+/// Reads a results folder; `None`, and a note, if it is still being measured, or cannot be read and was not named.
 pub fn open_finished(folder: &NamedFolder, allows_damage: bool) -> Result<Option<JudgedResults>, CliError> {
-    let results = open(&folder.path, allows_damage)?;
+    let results = match open(&folder.path, allows_damage) {
+        Err(error) if !folder.is_named => {
+            output::say(&format!("note: left out: '{}': {error}; move it away", folder.name));
+            return Ok(None);
+        }
+        results => results?,
+    };
     if results.is_running() {
         output::say(&format!("note: left out: '{}' is being measured, or was killed", folder.name));
         return Ok(None);
@@ -75,7 +83,7 @@ pub fn folders_in(folders: &[PathBuf]) -> Result<Vec<NamedFolder>, CliError> {
     let mut found = Vec::new();
     for folder in folders {
         if is_results(folder) || folder.parent().is_some_and(is_results) {
-            found.push(NamedFolder { name: crate::database::last_part(folder), path: folder.clone() });
+            found.push(NamedFolder { name: crate::database::last_part(folder), path: folder.clone(), is_named: true });
         } else {
             found.extend(of_database(folder)?);
         }
@@ -94,7 +102,11 @@ fn of_database(folder: &Path) -> Result<Vec<NamedFolder>, CliError> {
     }
     let files = contents.others.into_iter().filter(|name| !is_hidden(name) && name != REPORT);
     note_ignored(folder, files.chain(others));
-    let named = |name: String| NamedFolder { path: folder.join(&name), name: printable::line(&name).into_owned() };
+    let named = |name: String| NamedFolder {
+        path: folder.join(&name),
+        name: printable::line(&name).into_owned(),
+        is_named: false,
+    };
     Ok(ours.into_iter().map(named).collect())
 }
 

@@ -16,12 +16,21 @@ pub fn notes(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, al
     if all_notes { notes } else { folded(&notes) }
 }
 
-/// One note for each kind: the note itself if it is alone, else their number and the first. Failures and losses are shown.
+/// Failures and losses of a kind that are shown.
+const MOST_GRAVE: usize = 20;
+
+/// One note for each kind: the note itself if it is alone, else their number and the first. Of failures and losses the
+/// first are shown.
 fn folded(notes: &[Note]) -> Vec<Note> {
     let fold = |group: &[Note]| {
         let (kind, first) = (group[0].kind, &group[0].text);
         if group.len() == 1 || group[0].severity == Severity::Error || MISHAPS.contains(&kind) {
-            return group.to_vec();
+            let mut shown: Vec<Note> = group.iter().take(MOST_GRAVE).cloned().collect();
+            if group.len() > MOST_GRAVE {
+                let text = format!("… and {} more: {kind} (--notes)", group.len() - MOST_GRAVE);
+                shown.push(Note { text, ..group[0].clone() });
+            }
+            return shown;
         }
         let first = first.strip_prefix(kind).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(first);
         let text = format!("{} × {kind}: {first}; … (--notes)", group.len());
@@ -37,14 +46,22 @@ fn all(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, all_note
         let why = cell.shortfalls().join("; ");
         (!why.is_empty()).then(|| format!("{} at {}: {why}", sub.planned.name, display_size(cell.payload_bytes)))
     };
-    let all_lost = cells().filter_map(|(sub, cell)| notes::all_lost(sub, &cell));
-    let too_few = cells().filter_map(|(sub, cell)| short(sub, &cell));
+    // What was lost as a whole needs no other note on its losses.
+    let is_whole = |cell: &MergedCell<'_>| !cell.is_wholly_lost();
+    let all_lost = cells().filter(|(_, cell)| cell.is_wholly_lost()).filter_map(|(sub, cell)| all_lost(sub, &cell));
+    let too_few = cells().filter(|(_, cell)| is_whole(cell)).filter_map(|(sub, cell)| short(sub, &cell));
     let note = |severity, kind| move |text| Note::new(severity, kind, None, text);
     let mut all = run_notes::outcomes(subs);
-    all.extend(all_lost.map(note(Severity::Error, "nothing came")));
+    all.extend(all_lost.map(note(Severity::Error, notes::NOTHING_ARRIVED)));
     all.extend(mishaps(subs));
     all.extend(too_few.map(note(Severity::Warning, trips::TOO_FEW)));
-    for note in run_notes::of_run(manifest, subs, metrics) {
+    let of_run = run_notes::of_run(manifest, subs, metrics);
+    all.extend(partly_lost(subs, &of_run).map(note(Severity::Error, notes::NOTHING_ARRIVED)));
+    for note in of_run {
+        let lost = note.anchor.filter(|_| note.kind == notes::NOTHING_ARRIVED);
+        if lost.is_some_and(|row| subs[row.sub as usize].payload(row.payload_bytes).is_wholly_lost()) {
+            continue;
+        }
         // Losses are among the mishaps.
         let is_grave = note.kind != run_notes::TRIALS || note.severity < Severity::Info;
         let is_shown = is_grave && (all_notes || note.kind != run_notes::SENT_LATE);
@@ -57,9 +74,32 @@ fn all(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, all_note
     all
 }
 
+/// That no message of a payload arrived, and why.
+fn all_lost(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
+    let line = notes::all_lost(sub, cell)?;
+    let what = notes::mishaps_and_warm_up(&cell.counts(), cell.warmup_damaged(), sub.planned.workload.is_call());
+    let (lost, exit) = line.split_once("; ").unwrap_or((&line, ""));
+    Some(if what.is_empty() { line } else { format!("{lost}: {what}; {exit}") })
+}
+
+/// Payloads of which a trial, a round or a stream lost all, where no note of a trial says so.
+fn partly_lost<'a>(subs: &'a [Merged<'a>], of_run: &'a [Note]) -> impl Iterator<Item = String> + use<'a> {
+    let is_told = move |index: u32, bytes: u64| {
+        let is_of = |note: &&Note| note.anchor.is_some_and(|row| (row.sub, row.payload_bytes) == (index, bytes));
+        of_run.iter().filter(is_of).any(|note| note.kind == notes::NOTHING_ARRIVED)
+    };
+    let cells = (0..).zip(subs).flat_map(|(index, sub)| sub.payloads().into_iter().map(move |cell| (index, sub, cell)));
+    let partly = cells.filter(move |(index, _, cell)| !cell.is_wholly_lost() && !is_told(*index, cell.payload_bytes));
+    partly.filter_map(|(_, sub, cell)| {
+        let line = notes::all_lost(sub, &cell)?;
+        Some(line.replacen(": ", ": in a round or at a follower, ", 1))
+    })
+}
+
 /// Notes on messages that were lost, late, duplicated, reordered or damaged, and on calls that failed.
 fn mishaps(subs: &[Merged<'_>]) -> Vec<Note> {
     let cells = subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
+    let cells = cells.filter(|(_, cell)| !cell.is_wholly_lost());
     let note = |(sub, cell): (&Merged<'_>, MergedCell<'_>)| {
         let are_calls = sub.planned.workload.is_call();
         let kind = MISHAPS[usize::from(!are_calls)];

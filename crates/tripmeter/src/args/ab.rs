@@ -1,7 +1,7 @@
 //! Arguments of `tripmeter ab`.
 
 use super::verdicts::FiguresArgs;
-use super::{MeasuringArgs, PluginArgs, Share, words_of};
+use super::{MeasuringArgs, PluginArgs, Share, text_path, words_of};
 use clap::Args;
 use std::path::PathBuf;
 use tripmeter_model::Pattern;
@@ -87,7 +87,7 @@ pub struct AbArgs {
     /// Results folder; an unfinished one is resumed
     ///
     /// By default `results/<date and time>`.
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", value_parser = text_path())]
     pub output: Option<PathBuf>,
     /// Print the verdicts as JSON
     #[arg(long)]

@@ -1,7 +1,7 @@
 //! Arguments of the commands that measure: `run`, a command for each pattern, and `follow`. What they ask for is in
 //! [`super::experiment`].
 
-use super::{words, words_of};
+use super::{text_path, words, words_of};
 use clap::{Arg, Args};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -418,7 +418,7 @@ pub struct AllowedArgs {
 #[derive(Args, Default)]
 pub struct OutputArgs {
     /// Results folder [default: results/DATE_TIME]
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", value_parser = text_path())]
     pub output: Option<PathBuf>,
     /// Print the results as JSON instead of tables
     #[arg(long)]

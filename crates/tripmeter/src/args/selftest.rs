@@ -1,5 +1,6 @@
 //! Arguments of `tripmeter selftest`.
 
+use super::text_path;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use tripmeter_engine::bare::BarePath;
@@ -31,7 +32,7 @@ pub struct SelftestArgs {
     #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true)]
     pub seed: u64,
     /// The folder of results; needed with --full; otherwise a temporary one that is removed
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", value_parser = text_path())]
     pub output: Option<PathBuf>,
     /// Print the results as JSON instead of a page
     #[arg(long)]

@@ -1,7 +1,7 @@
 //! Arguments of the commands that compare results with limits and with other results.
 
 use super::plotting::PlottingArgs;
-use super::{AllowedArgs, ExperimentArgs, MeasuringArgs, PluginArgs, Share, number_or_percent, words_of};
+use super::{AllowedArgs, ExperimentArgs, MeasuringArgs, PluginArgs, Share, number_or_percent, text_path, words_of};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -86,7 +86,7 @@ pub struct LimitsArgs {
     #[arg(value_name = "DIR", required_unless_present = "runs", conflicts_with_all = ["runs", "of"])]
     pub folders: Vec<PathBuf>,
     /// The limits; a file that exists is replaced
-    #[arg(short, long, value_name = "FILE", default_value = "limits.csv")]
+    #[arg(short, long, value_name = "FILE", default_value = "limits.csv", value_parser = text_path())]
     pub output: PathBuf,
     /// Percentile of the runs, 0 to 100
     #[arg(long, value_name = "P", default_value_t = 99.0, allow_negative_numbers = true)]
@@ -100,7 +100,7 @@ pub struct LimitsArgs {
     #[arg(long, value_name = "PRESET|FILE", requires = "runs")]
     pub of: Option<String>,
     /// Where these runs are [default: FILE without ending, and `_runs`]
-    #[arg(long, value_name = "DIR", requires = "runs")]
+    #[arg(long, value_name = "DIR", requires = "runs", value_parser = text_path())]
     pub runs_dir: Option<PathBuf>,
     /// Use runs with damaged messages too
     #[arg(long)]
@@ -132,7 +132,7 @@ impl LimitsArgs {
   tripmeter compare results/monday results/tuesday --threshold 5% --all
   tripmeter compare results/monday results/tuesday --figures cpu_share --json
 
-Method ranks, the usual one where both have several rounds: of each round only
+Method ranks, the usual one where both have 2 rounds or more: of each round only
 its figures count, and the ratio new / old has an exact interval (Mann and
 Whitney's). Regressed if it lies above 1 + margin, improved if below 1 - margin,
 equivalent if between both, else inconclusive; of rates the other way round. In
@@ -162,7 +162,7 @@ pub struct CompareArgs {
     /// Method threshold: let pass so much more [default: 10%]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true, value_parser = threshold)]
     pub threshold: Option<f64>,
-    /// How to judge [default: ranks if both have several rounds]
+    /// How to judge [default: ranks if both have 2 rounds or more]
     #[arg(long, value_parser = words_of(&[("ranks", Method::Ranks), ("threshold", Method::Threshold)]))]
     pub method: Option<Method>,
     #[command(flatten)]

@@ -36,6 +36,9 @@ pub fn limits(args: &LimitsArgs) -> Result<u8, CliError> {
     };
     let runs = runs(&folders, args)?;
     let derived = DerivedLimits::of(&runs, args.percentile / 100.0).map_err(|why| CliError::new(exit::DATA, why))?;
+    if runs.is_empty() {
+        return Err(CliError::new(exit::DATA, "no figures: all folders were left out"));
+    }
     if derived.limits.rows.is_empty() {
         return Err(CliError::new(exit::DATA, format!("no figures in any of {} runs", runs.len())));
     }

@@ -18,6 +18,7 @@ use tripmeter_model::exit;
 use tripmeter_model::experiment::TableKind;
 use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
 use tripmeter_model::plan::Plan;
+use tripmeter_report::counted;
 
 /// Longest time without a heartbeat of a measuring process, which sends one per second.
 pub const WATCHDOG: Duration = Duration::from_secs(20);
@@ -262,22 +263,22 @@ fn bad_messages(manifest: &Manifest, allowed: AllowedArgs) -> Vec<String> {
     let mut lines = Vec::new();
     let proofs = manifest.sub_experiments.iter().filter_map(|result| Some((result, result.path_proof.as_ref()?)));
     for (result, proof) in proofs.filter(|(_, proof)| proof.damaged > 0 && !allowed.allow_damage) {
-        let (name, damaged) = (&result.name, proof.damaged);
-        lines.push(format!(
-            "{name}: {damaged} messages of its path proof came damaged; --allow-damage makes that no failure"
-        ));
+        let (name, damaged) = (&result.name, counted(proof.damaged as usize, "message"));
+        lines.push(format!("{name}: {damaged} of its path proof came damaged; --allow-damage makes that no failure"));
     }
     let cells = manifest.sub_experiments.iter().flat_map(|result| result.cells.iter().map(move |cell| (result, cell)));
     for (result, cell) in cells {
         let place = format!("{} at {} bytes", result.name, cell.payload_bytes);
         if cell.is_damaged() && !allowed.allow_damage {
-            let all = cell.earlier_attempts.iter().fold(cell.counts(), |sum, earlier| sum + earlier.counts());
-            let (damaged, sent) = (all.damaged, all.sent);
-            let what = if cell.is_of_calls() { "calls failed" } else { "messages came damaged" };
-            lines.push(format!("{place}: {damaged} of {sent} {what}; --allow-damage makes that no failure"));
+            let attempts = cell.earlier_attempts.iter().chain([cell]);
+            let sent: u64 = attempts.map(|one| one.counts().sent + one.warmup_damaged).sum();
+            let [noun, what] = if cell.is_of_calls() { ["call", "failed"] } else { ["message", "came damaged"] };
+            let of = format!("{} of {} {what}", cell.damaged(), counted(sent as usize, noun));
+            lines.push(format!("{place}: {of}; --allow-damage makes that no failure"));
         }
         if cell.is_all_lost() && !allowed.allow_loss {
-            lines.push(format!("{place}: nothing came of what was sent; --allow-loss makes that no failure"));
+            let what = if cell.is_of_calls() { "no call succeeded" } else { "no message arrived intact and in time" };
+            lines.push(format!("{place}: {what}; --allow-loss makes that no failure"));
         }
     }
     lines

@@ -61,6 +61,7 @@ pub fn selftest(args: &SelftestArgs) -> Result<u8, CliError> {
     };
     let named = args.output.as_deref();
     let folder = named.or(temporary.as_ref().map(|folder| folder.path())).expect("one of both is there").to_path_buf();
+    campaign::check_folder(&folder)?;
     std::fs::create_dir_all(&folder).map_err(|error| cannot_create(&folder, &error))?;
     let folder = folder.canonicalize().map_err(|error| cannot_create(&folder, &error))?;
     let bench = Bench { program, folder, stop, quiet: args.quiet };

@@ -9,6 +9,7 @@ use tripmeter_model::payload::{HEADER_BYTES, LARGEST_BYTES};
 use tripmeter_model::recording::{
     LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, RecordedTopic, Recording, ScheduleEntry, sent_bytes,
 };
+use tripmeter_report::counted;
 
 /// Writes the file of messages, and counts by topic.
 pub struct Writer {
@@ -90,8 +91,8 @@ impl Writer {
         let first = self.topics.iter().min_by_key(|topic| topic.first_ns);
         let last = self.topics.iter().max_by_key(|topic| topic.last_ns);
         let (Some(first), Some(last)) = (first, last) else {
-            let topics = self.silent_topics;
-            return Err(RecordingError::Wrong(format!("has no messages ({topics} topics): there is nothing to play")));
+            let topics = counted(self.silent_topics as usize, "topic");
+            return Err(RecordingError::Wrong(format!("has no messages ({topics}): there is nothing to play")));
         };
         let (start_ns, duration_ns) = (first.first_ns, last.last_ns - first.first_ns);
         if duration_ns > LONGEST_NS {

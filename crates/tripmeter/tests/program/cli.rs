@@ -193,7 +193,7 @@ fn a_malformed_file_is_reported_with_line_and_column() {
     let wrong = file(&folder, "cut.toml", "samples = \n");
     fails(&["run", &wrong], 65, &["cut.toml", "line 1, column 1"]);
     let wrong = file(&folder, "field.toml", "[[sub_experiment]]\ntransport = \"uds\"\nspeed = 1\n");
-    fails(&["run", &wrong], 65, &["line 3, column 1", "unknown field `speed`"]);
+    fails(&["run", &wrong], 65, &["line 3, column 1", "no key 'speed'"]);
     let empty = file(&folder, "empty.toml", "");
     fails(&["run", &empty], 65, &["nothing is to be measured"]);
     let binary = folder.path().join("binary.toml");

@@ -78,9 +78,9 @@ fn a_figure_of_the_wrong_type_is_an_error_and_an_unknown_key_is_not() {
         fs::write(&trials, wrong).unwrap();
     };
     for (found, instead, key, what) in [
-        ("\"p50\":", "\"p50\":\"x\",\"new\":", "'streams.all.rtt_half_ns.p50'", "string \"x\", expected a number"),
+        ("\"p50\":", "\"p50\":\"x\",\"new\":", "'streams.all.rtt_half_ns.p50'", "found \"x\", expected a number"),
         ("\"n\":", "\"n\":-1,\"new\":", "'streams.all.rtt_half_ns.n'", "expected a whole number that is not negative"),
-        ("\"sent\":", "\"sent\":\"9\",\"new\":", "'streams.all.sent'", "string \"9\", expected a whole number"),
+        ("\"sent\":", "\"sent\":\"9\",\"new\":", "'streams.all.sent'", "found \"9\", expected a whole number"),
     ] {
         with(found, instead);
         for command in ["show results", "export results --format csv", "compare results results"] {

@@ -81,4 +81,11 @@ fn a_killed_campaign_goes_on_and_keeps_what_it_had() {
     std::fs::write(&log, format!("{header}\n{rest}")).unwrap();
     Tripmeter::new(words).run().with(65).one_line(&["another seed, program or kernel"]);
     Tripmeter::new(["selftest", "--full"]).run().with(64).one_line(&["--output"]);
+    // Neither what another command has measured nor a folder of somebody else is written to.
+    let others = folder.path().join("others");
+    std::fs::create_dir(&others).unwrap();
+    std::fs::write(others.join("manifest.json"), "{}").unwrap();
+    let path = others.display().to_string();
+    Tripmeter::new(["selftest", "-o", &path]).run().with(65).one_line(&[&path, "holds no selftest", "-o"]);
+    assert_eq!(std::fs::read_dir(&others).unwrap().count(), 1);
 }

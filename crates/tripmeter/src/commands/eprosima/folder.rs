@@ -297,12 +297,16 @@ pub fn runs(folder: &Path) -> Result<Vec<NamedFolder>, CliError> {
         if name.starts_with('.') || name.ends_with(UNFINISHED) || is_aside {
             continue;
         } else if !sources(&path, &inside).is_empty() {
-            runs.push(NamedFolder { name: printable::line(&name).into_owned(), path });
+            runs.push(NamedFolder { name: printable::line(&name).into_owned(), path, is_named: false });
         } else if rounds.is_empty() {
             strays.push(name);
         } else {
             let shown = printable::line(&name);
-            let run = |round: &&String| NamedFolder { name: format!("{shown}/{round}"), path: path.join(round) };
+            let run = |round: &&String| NamedFolder {
+                name: format!("{shown}/{round}"),
+                path: path.join(round),
+                is_named: false,
+            };
             runs.extend(rounds.iter().map(run));
         }
     }

@@ -13,6 +13,7 @@ use crate::commands::run::Prepared;
 use crate::error::CliError;
 use crate::lock::lock;
 use crate::many_runs::remove_unfinished;
+use crate::results::is_results;
 use indicatif::HumanDuration;
 pub use outcome::PhaseOutcome;
 pub use phase::Phase;
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tripmeter_analysis::pairs::half_trips;
 use tripmeter_engine::Followers;
+use tripmeter_engine::results::LOCK;
 use tripmeter_model::folder::check_version_of;
 use tripmeter_model::{exit, file};
 use tripmeter_stats::median;
@@ -55,6 +57,18 @@ pub struct Campaign {
     _lock: File,
 }
 
+/// Refuses a folder that is not empty and holds no selftest; whose selftest it is, [`Campaign::open`] checks.
+pub fn check_folder(folder: &Path) -> Result<(), CliError> {
+    let has_log = fs::metadata(folder.join(LOG)).is_ok_and(|log| log.is_file() && log.len() > 0);
+    let is_ours = |name: &std::ffi::OsStr| name == LOG || name == LOCK;
+    let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    if !is_results(folder) && (has_log || entries.all(|entry| is_ours(&entry.file_name()))) {
+        return Ok(());
+    }
+    let text = format!("'{}' is not empty and holds no selftest; name another folder with -o", folder.display());
+    Err(CliError::new(exit::DATA, text))
+}
+
 /// Removes what a killed run left.
 pub fn remove(folder: &Path) -> Result<(), CliError> {
     remove_unfinished(folder)
@@ -71,7 +85,6 @@ impl Campaign {
         log.read_to_string(&mut text).map_err(failed)?;
         // A line that a kill has cut off is no line.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        log.set_len(whole as u64).map_err(failed)?;
         let wrong =
             |why: &str| CliError::new(exit::DATA, format!("'{}' {why}; name another folder with -o", path.display()));
         let lines: Result<Vec<Value>, _> = text[..whole].lines().map(serde_json::from_str).collect();
@@ -86,6 +99,7 @@ impl Campaign {
             "payload": PAYLOAD,
         });
         if lines.is_empty() {
+            log.set_len(0).map_err(failed)?;
             append(&mut log, &header).map_err(failed)?;
         } else {
             let found = lines.remove(0);
@@ -95,6 +109,7 @@ impl Campaign {
             if known.any(|(key, value)| found[key] != *value) {
                 return Err(wrong("is of a selftest with another seed, program or kernel"));
             }
+            log.set_len(whole as u64).map_err(failed)?;
         }
         Ok(Self { seed, phases: phases.to_vec(), log, lines, reference_ns: None, budget_s: BUDGET_S, _lock: lock })
     }

@@ -2,6 +2,7 @@
 
 use crate::common::{Finished, Tripmeter, folder, plugin, transports};
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use tripmeter_model::exit;
 
@@ -177,6 +178,9 @@ fn an_output_folder_that_cannot_be_used_is_refused_and_not_touched() {
     run(folder.path()).with(exit::CANNOT_CREATE).one_line(&[&place, "is not empty", "-o"]).clean();
     run(&kept.join("below")).with(exit::CANNOT_CREATE).one_line(&[&place, "cannot be written", "-o"]).clean();
     run(Path::new("/proc/tripmeter")).with(exit::CANNOT_CREATE).one_line(&["'/proc/tripmeter'", "-o"]).clean();
+    let words = ["ping", "-q", "uds", "-n", "10", "--payloads", "16", "-o"].map(OsStr::new);
+    let named = folder.path().join(OsStr::from_bytes(b"not-\xff"));
+    refused(words.into_iter().chain([named.as_os_str()]), exit::USAGE, &["--output", "not UTF-8"]);
     assert_eq!(std::fs::read_to_string(&kept).unwrap(), "kept");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }

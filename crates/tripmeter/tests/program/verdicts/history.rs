@@ -38,6 +38,16 @@ fn a_step_in_the_history_fails_until_it_is_known() {
 }
 
 #[test]
+fn a_folder_that_cannot_be_read_is_left_out_of_its_database_and_refused_by_name() {
+    let place = folder();
+    let database = database(place.path(), 8, |_| 10.0);
+    let broken = database.join(day_name(3));
+    fs::write(broken.join("manifest.json"), "[]").unwrap();
+    history(&[], &database).with(0).says(&["note: left out", &day_name(3), "no schema version", "move it away"]);
+    history(&[], &broken).with(65).one_line(&["no schema version"]);
+}
+
+#[test]
 fn a_slow_drift_in_the_history_is_no_flight_of_steps_and_fails_until_it_is_known() {
     let place = folder();
     // Up to the 40th, and from there on as it is.

@@ -149,7 +149,7 @@ fn rounds_meet_limits_that_are_made_of_them() {
     check(&["--strict"], &file, &rounds).with(0);
     // Half of the rounds lost more than this.
     let limited = limits(place.path(), "x,512,1000hz,all,lost,value,2\n");
-    has(&check(&["--all"], &limited, &rounds).with(1).stdout, "512 1000hz lost 2.000 n 3.000 n +50.0 % FAILED");
+    has(&check(&["--all"], &limited, &rounds).with(1).stdout, "512 1000hz lost 2 n 3 n +50.0 % FAILED");
 }
 
 #[test]
