@@ -187,7 +187,7 @@ impl Prepared {
     }
 
     /// The same, with the results folder.
-    fn run_into(
+    pub fn run_into(
         &self,
         output: Option<&Path>,
         followers: Followers,

@@ -4,6 +4,7 @@
 mod ab;
 mod audit;
 mod bursts;
+mod choose;
 mod cli;
 mod common;
 mod conformance;
