@@ -169,9 +169,14 @@ impl<'a> Judged<'a> {
             None => fails.push("its loss was not counted".to_owned()),
         }
         if side.metrics.is_rate_missed(self.row) {
-            let achieved = side.metrics.get(self.row, &Stream::all(), Figure::AchievedRate, Statistic::Value);
-            let achieved = achieved.map_or("less".to_owned(), |rate| Digits::Rate.write(rate.folded()));
-            fails.push(format!("it missed the rate: {achieved} of {}", load_text(side.metrics.load(self.row))));
+            let of = |figure| side.metrics.get(self.row, &Stream::all(), figure, Statistic::Value);
+            let total = |figure| of(figure).map_or(0.0, |rounds| rounds.folded());
+            let achieved = Digits::Rate.write(total(Figure::AchievedRate));
+            let (behind, sent) = (total(Figure::Behind), total(Figure::Sent));
+            let load = load_text(side.metrics.load(self.row));
+            fails.push(format!(
+                "it missed the rate of {load}: {achieved} /s, {behind} of {sent} messages were sent more than a period late"
+            ));
         }
         let sub = self.curve.merged();
         fails.extend(failed_proof(sub).map(|_| "its path proof failed".to_owned()));
@@ -225,11 +230,22 @@ impl Ranking<'_> {
         one.curve.over(other.curve, self.payload, self.wish.by)
     }
 
-    /// One more than those before it from which it differs; where rounds are too few to tell, the order counts.
-    fn rank(&self, place: usize) -> usize {
-        let own = &self.judged[place];
-        let is_better = |one: &&Judged<'_>| self.ratio(own, one).is_none_or(|ratio| ratio.seen() != Seen::NoDifference);
-        1 + self.judged[..place].iter().filter(is_better).count()
+    fn is_like(&self, one: &Judged<'_>, other: &Judged<'_>) -> bool {
+        self.ratio(one, other).is_some_and(|ratio| ratio.seen() == Seen::NoDifference)
+    }
+
+    /// The ranks of those that meet the limits: 1 where no difference from the first is seen; of the others, the place of the
+    /// first from which none is seen. Where rounds are too few to tell, the order counts.
+    fn ranks(&self) -> Vec<usize> {
+        let (mut ranks, mut leader) = (Vec::new(), 0);
+        for (place, one) in self.judged[..self.fits].iter().enumerate() {
+            let is_first = place == 0 || self.is_like(one, &self.judged[0]);
+            if !is_first && (leader == 0 || !self.is_like(one, &self.judged[leader])) {
+                leader = place;
+            }
+            ranks.push(if is_first { 1 } else { leader + 1 });
+        }
+        ranks
     }
 
     fn table(&self, side: &Side<'_>) -> Table {
@@ -251,13 +267,16 @@ impl Ranking<'_> {
             memory("subscriber_memory", "mem\nsub", "most memory of one subscriber, our samples included"),
             Column::words("limits", "limits", ""),
         ];
-        let rows = (0..self.judged.len()).map(|place| (Some(self.judged[place].row), self.cells(side, place)));
+        let ranks = self.ranks();
+        let rows = (0..self.judged.len()).map(|place| {
+            let rank = ranks.get(place).copied();
+            (Some(self.judged[place].row), self.cells(side, place, rank))
+        });
         Table::new(String::new(), columns, rows.collect())
     }
 
-    fn cells(&self, side: &Side<'_>, place: usize) -> Vec<Cell> {
+    fn cells(&self, side: &Side<'_>, place: usize, rank: Option<usize>) -> Vec<Cell> {
         let one = &self.judged[place];
-        let is_fit = place < self.fits;
         let number = |value: Value| Cell::Number { value: value.value, interval: value.interval, mark: "" };
         let ratio = match self.ratio(one, &self.judged[0]) {
             _ if place == 0 => Cell::Missing(Missing::NotOfThisRow),
@@ -273,7 +292,7 @@ impl Ranking<'_> {
             interval: None,
         });
         vec![
-            Cell::text(if is_fit { self.rank(place).to_string() } else { String::new() }),
+            Cell::text(rank.map_or(String::new(), |rank| rank.to_string())),
             Cell::text(&one.curve.label),
             number(one.value),
             ratio,
@@ -282,7 +301,7 @@ impl Ranking<'_> {
             Cell::over(&one.cpu[1]),
             memory(Process::Leader),
             memory(Process::Follower),
-            Cell::text(if is_fit { "met" } else { "FAILED" }),
+            Cell::text(if rank.is_some() { "met" } else { "FAILED" }),
         ]
     }
 
@@ -324,7 +343,7 @@ impl Ranking<'_> {
         let fewest = rounds.flat_map(|rounds| rounds.values.to_vec()).fold(f64::INFINITY, f64::min);
         (fewest < needed).then(|| {
             format!(
-                "{by} is of {fewest} messages a round, and below {needed} it is nearly the largest; measure more (-n, --budget)"
+                "{by} is of as few as {fewest} messages a round, and below {needed} it is nearly the largest; measure more (-n, --budget)"
             )
         })
     }
@@ -354,7 +373,8 @@ impl Ranking<'_> {
         let next = ratios.iter().find(|one| one.1.seen() != Seen::NoDifference);
         let next = next.map(|(name, ratio)| format!("; the next is {name}, {}", ratio.as_ratio())).unwrap_or_default();
         if !alike.is_empty() {
-            let names: Vec<&str> = [label].into_iter().chain(alike).collect();
+            let names: Vec<String> = [label].into_iter().chain(alike).map(in_a_list).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
             return format!("No difference seen between {}: {by} {latency}{next}.", listed(&names));
         }
         let lows: Option<Vec<f64>> = ratios.iter().map(|one| Some(one.1.interval?.low)).collect();
@@ -381,6 +401,11 @@ fn left_out(lines: &[String]) -> Vec<String> {
         names => format!("cannot do it: {names}: {why}"),
     };
     reasons.into_iter().map(line).collect()
+}
+
+/// `shm/ring (block)` of `shm/ring, block`.
+fn in_a_list(label: &str) -> String {
+    label.split_once(", ").map_or(label.to_owned(), |(name, rest)| format!("{name} ({rest})"))
 }
 
 /// Nanoseconds as `5 ms`, `12.3 µs`.
