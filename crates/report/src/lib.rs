@@ -13,6 +13,7 @@
 //! | [`eprosima`] | what eProsima's scripts check and compare |
 //! | [`limit_checks()`], [`limits()`] | an experiment against limits, and limits |
 //! | [`by_threshold()`], [`by_runs()`] | an experiment against a reference, by a threshold or run against run |
+//! | [`choose()`] | the transports for one workload, ranked, with what fails the limits |
 //! | [`changes()`] | steps and slow drifts in the history of figures |
 //! | [`page()`] | the report: what was asked, the answer, and a chart for each question that the figures allow |
 //! | [`export`] | results and verdicts in the formats of other programs |
@@ -30,6 +31,7 @@ mod all;
 mod audit;
 mod changes;
 mod channel;
+mod choose;
 mod columns;
 mod compared;
 pub mod document;
@@ -68,6 +70,7 @@ pub use aimrt::aimrt;
 pub use all::{all, interval_legend};
 pub use audit::{audit, audit_checks};
 pub use changes::changes;
+pub use choose::{Choice, Wish, choose};
 pub use compared::{by_runs, by_threshold};
 pub use ecal::ecal;
 pub use figures::figures;

@@ -1,6 +1,7 @@
 //! The command line as typed.
 
 mod ab;
+mod choose;
 mod doctor;
 mod eprosima;
 mod experiment;
@@ -13,6 +14,7 @@ mod selftest;
 mod verdicts;
 
 pub use ab::{AbArgs, AbPattern, AbWorkloadArgs};
+pub use choose::ChooseArgs;
 pub use doctor::DoctorArgs;
 pub use eprosima::{
     CompareSubexperimentsArgs, DetermineRequirementsArgs, EprosimaArgs, EprosimaCheckArgs, EprosimaCommand,
@@ -23,7 +25,7 @@ pub use iceperf::{Benchmark, IceperfArgs, IceperfCommand, IceperfLeaderArgs, Tec
 pub use machine::{CompletionsArgs, InstallArgs, ListArgs, ManArgs};
 pub use measure::{
     AllowedArgs, CallArgs, Cpu, FollowArgs, LoggerArgs, MeasuringArgs, OutputArgs, PingArgs, PluginArgs, PublishArgs,
-    ReplayArgs, RunArgs, RunningArgs, ShownArgs, ThroughputArgs,
+    ReplayArgs, RunArgs, RunningArgs, ShownArgs, ThroughputArgs, TransportArgs,
 };
 pub use results::{ExportArgs, ExportFormat, ReportArgs, ShowArgs, TableFormat};
 pub use selftest::{BareArgs, SelftestArgs};
@@ -53,6 +55,7 @@ pub enum Command {
     Replay(ReplayArgs),
     Logger(LoggerArgs),
     Ab(AbArgs),
+    Choose(ChooseArgs),
     Follow(FollowArgs),
     Show(ShowArgs),
     Report(ReportArgs),
@@ -81,7 +84,7 @@ pub enum Command {
 
 /// The commands by what they are for, as `tripmeter --help` lists them.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Measure", &["run", "ping", "publish", "call", "throughput", "replay", "logger", "ab", "follow"]),
+    ("Measure", &["run", "ping", "publish", "call", "throughput", "replay", "logger", "ab", "choose", "follow"]),
     ("Results", &["show", "report", "compare", "check", "limits", "history", "export"]),
     ("Machine", &["list", "install", "doctor", "selftest", "completions", "man"]),
     ("Other tools", &["eprosima", "iceperf"]),

@@ -2,6 +2,7 @@
 
 pub mod ab;
 pub mod check;
+pub mod choose;
 pub mod compare;
 pub mod completions;
 pub mod doctor;

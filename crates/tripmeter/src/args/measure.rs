@@ -195,7 +195,7 @@ pub struct ThroughputArgs {
 }
 
 /// Hides flags of all measuring commands that have no meaning for one of them; they are refused with the reason.
-fn hidden(argument: Arg, flags: &[&str]) -> Arg {
+pub fn hidden(argument: Arg, flags: &[&str]) -> Arg {
     let is_hidden = flags.contains(&argument.get_id().as_str());
     if is_hidden { argument.hide(true) } else { argument }
 }

@@ -14,10 +14,10 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tripmeter_engine::registry::Registry;
 use tripmeter_engine::{Event, Followers, RunError, RunOptions, by_hand};
-use tripmeter_model::exit;
 use tripmeter_model::experiment::TableKind;
 use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
-use tripmeter_model::plan::Plan;
+use tripmeter_model::plan::{Plan, SubExperiment};
+use tripmeter_model::{Pattern, exit};
 use tripmeter_report::counted;
 
 /// Longest time without a heartbeat of a measuring process, which sends one per second.
@@ -125,12 +125,20 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
 fn say_next(plan: &Plan, folder: &Path) {
     let folder = quoted(&folder.display().to_string());
     output::say(&format!("next: tripmeter show {folder} --wide"));
-    // `ab` measures round trips that follow each other.
-    let round_trips = plan.sub_experiments.iter().filter(|one| !one.added_as_floor && one.workload.is_round_trips());
-    let transports: BTreeSet<String> = round_trips.map(|one| one.transport.to_string()).collect();
+    let pattern = plan.sub_experiments.first().map_or(Pattern::PingPong, |one| one.pattern);
+    let command = match pattern {
+        Pattern::PingPong => "",
+        Pattern::Channel => " --pattern publish",
+        Pattern::Rpc => " --pattern call",
+        Pattern::Throughput => " --pattern throughput",
+        Pattern::Log => " --pattern logger",
+    };
+    let is_meant = |one: &&SubExperiment| !one.added_as_floor && one.pattern == pattern && !one.workload.is_recorded();
+    let meant = plan.sub_experiments.iter().filter(is_meant);
+    let transports: BTreeSet<String> = meant.map(|one| one.transport.to_string()).collect();
     let mut transports = transports.iter();
     output::say(&match (transports.next(), transports.next()) {
-        (Some(a), Some(b)) => format!("      tripmeter ab {} {}", quoted(a), quoted(b)),
+        (Some(a), Some(b)) => format!("      tripmeter ab {} {}{command}", quoted(a), quoted(b)),
         _ => format!("      tripmeter export {folder} --format csv"),
     });
 }
@@ -194,7 +202,7 @@ impl Prepared {
     }
 
     /// The same, with the results folder.
-    fn run_into(
+    pub fn run_into(
         &self,
         output: Option<&Path>,
         followers: Followers,

@@ -5,6 +5,7 @@ mod ab;
 mod action;
 mod audit;
 mod bursts;
+mod choose;
 mod cli;
 mod common;
 mod conformance;

@@ -19,7 +19,7 @@ use tripmeter_model::manifest::{Manifest, SubExperimentResult};
 /// Whoever takes longer hangs: no run of these tests needs a tenth of it on a quiet machine.
 pub const LONGEST: Duration = Duration::from_secs(600);
 /// Commands that look for hiccups, unless they are asked not to.
-const MEASURE: [&str; 8] = ["run", "ping", "publish", "call", "throughput", "replay", "logger", "ab"];
+const MEASURE: [&str; 9] = ["run", "ping", "publish", "call", "throughput", "replay", "logger", "ab", "choose"];
 
 /// The command that measures a pattern.
 pub fn command_of(pattern: &str) -> &'static str {

@@ -1,0 +1,152 @@
+//! Arguments of `tripmeter choose`.
+
+use super::measure::hidden;
+use super::{MeasuringArgs, PluginArgs, Share, TransportArgs, words_of};
+use clap::Args;
+use std::path::PathBuf;
+use tripmeter_model::experiment::Common;
+use tripmeter_model::figure::Statistic;
+use tripmeter_model::{Pattern, payload};
+
+use super::ExperimentArgs;
+
+/// Find the transport for a workload: rank those here, check limits
+#[derive(Args)]
+#[command(mut_args = |argument| hidden(argument, &["payloads"]))]
+#[command(after_help = "Examples:
+  tripmeter choose --payload 2M --rate 30 --subscribers 3
+  tripmeter choose --payload 1k --rate 1000 --max-latency 5ms --max-cpu 20")]
+#[command(after_long_help = "Examples:
+  tripmeter choose --payload 2M --rate 30 --subscribers 3
+  tripmeter choose --payload 1k --rate 1000 --max-latency 5ms --max-cpu 20
+  tripmeter choose --payload 64k --rate 100 --by p50 zenoh ecal iceoryx
+  tripmeter choose --from results/2026-01-31_12-00-00 --payload 64k
+
+Measures as `tripmeter publish` does, in rounds of random order, and ranks by
+the latency one way since a message was due, to the last subscriber. What is
+no different has one rank: the ratio of two transports is taken round by round,
+and its interval has 1 inside. Limits are checked on medians over rounds, --by
+max on the largest. The results are those of an ordinary run: --print prints
+the experiment, and `tripmeter run` runs it.
+
+Exit codes: 0 something meets the limits, 1 nothing does, 64 wrong usage, 65
+wrong data, 66 no such folder, 69 something is missing, 70 our fault, 73 cannot
+create, 130 interrupted.")]
+pub struct ChooseArgs {
+    #[command(flatten)]
+    pub transports: TransportArgs,
+    /// Size of the messages: 64k, 2M; k = 1024 bytes
+    #[arg(long, value_name = "SIZE", required_unless_present = "from", value_parser = size)]
+    pub payload: Option<u64>,
+    /// Messages per second
+    #[arg(long, value_name = "HZ", required_unless_present = "from", allow_negative_numbers = true, value_parser = rate)]
+    pub rate: Option<f64>,
+    /// Subscribers, up to 512 [default: 1]
+    #[arg(long, value_name = "N")]
+    pub subscribers: Option<u32>,
+    /// Rank by this statistic of the latency
+    #[arg(long, default_value = "p99", value_parser = words_of(&STATISTICS))]
+    pub by: Statistic,
+    /// Most latency, in that statistic: 500us, 5ms, 1s
+    #[arg(long, value_name = "TIME", value_parser = duration_ns)]
+    pub max_latency: Option<f64>,
+    /// Most CPU time of all processes, in per cent of one CPU
+    #[arg(long, value_name = "PERCENT", value_parser = per_cent)]
+    pub max_cpu: Option<f64>,
+    /// Most loss
+    #[arg(long, value_name = "SHARE", default_value = "0%", allow_hyphen_values = true)]
+    pub max_loss: Share,
+    /// Rank these results, measure nothing
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "print", "output", "rounds"])]
+    pub from: Option<PathBuf>,
+    #[command(flatten)]
+    pub measuring: MeasuringArgs,
+    /// Repeat everything; below 6 there are no intervals [default: 6]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub rounds: Option<u32>,
+    /// Most seconds that measuring may take
+    ///
+    /// Fewer messages are measured where it would take longer, and nothing where even few would.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300.0, allow_negative_numbers = true)]
+    pub budget: f64,
+    /// Print the experiment file, measure nothing
+    #[arg(long)]
+    pub print: bool,
+    /// Results folder [default: results/DATE_TIME]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print the ranking as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Do not write report.html into the results folder
+    #[arg(long, hide_short_help = true)]
+    pub no_report: bool,
+    #[command(flatten)]
+    pub plugins: PluginArgs,
+}
+
+const STATISTICS: [(&str, Statistic); 4] =
+    [("p50", Statistic::P50), ("p99", Statistic::P99), ("p999", Statistic::P999), ("max", Statistic::Max)];
+
+impl ChooseArgs {
+    /// The workload over the transports; `samples` are messages a round.
+    pub fn experiment(&self, samples: u64) -> ExperimentArgs {
+        let common = Common {
+            pattern: Some(Pattern::Channel),
+            rate: self.rate.map(|rate| rate.to_string()),
+            followers: self.subscribers,
+            ..Common::default()
+        };
+        let payloads = self.payload.map(|bytes| bytes.to_string());
+        let measuring = MeasuringArgs { payloads, samples: Some(samples), ..self.measuring.clone() };
+        let transports = self.transports.names.clone();
+        ExperimentArgs {
+            transports,
+            common,
+            measuring,
+            rounds: self.rounds,
+            no_floor: true,
+            ..ExperimentArgs::default()
+        }
+    }
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    payload::parse_size(text).map_err(|error| error.to_string())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let hz = text.parse::<f64>().ok().filter(|hz| hz.is_finite() && *hz > 0.0);
+    hz.ok_or("write messages per second, as 30".to_owned())
+}
+
+/// `5ms` in nanoseconds.
+fn duration_ns(text: &str) -> Result<f64, String> {
+    let units = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let of = |(unit, ns): &(&str, f64)| text.strip_suffix(unit)?.trim_end().parse::<f64>().ok().map(|value| value * ns);
+    let ns = units.iter().find_map(of).filter(|ns| ns.is_finite() && *ns > 0.0);
+    ns.ok_or("write a time with its unit, as 500us, 5ms or 1s".to_owned())
+}
+
+/// `20` and `20%` as 0.2; of several CPUs above 1.
+fn per_cent(text: &str) -> Result<f64, String> {
+    let value = text.trim_end_matches('%').trim_end().parse::<f64>().ok();
+    let share = value.filter(|value| value.is_finite() && *value > 0.0).map(|value| value / 100.0);
+    share.ok_or("write per cent of one CPU, as 20".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_shares_are_read_with_their_units() {
+        assert_eq!(["5ms", "500us", "1.5 s", "80ns"].map(|text| duration_ns(text).unwrap()), [5e6, 5e5, 1.5e9, 80.0]);
+        assert_eq!(["20", "20%", "150 %"].map(|text| per_cent(text).unwrap()), [0.2, 0.2, 1.5]);
+        assert!(["5", "ms", "-1ms", "0s"].iter().all(|text| duration_ns(text).is_err()));
+        assert!(["", "%", "-1", "0"].iter().all(|text| per_cent(text).is_err()));
+    }
+}

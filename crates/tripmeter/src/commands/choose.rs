@@ -1,0 +1,127 @@
+//! `tripmeter choose`: which transport for a workload.
+
+use super::run::{Prepared, print_folder};
+use super::{report, show};
+use crate::args::ChooseArgs;
+use crate::error::CliError;
+use crate::{experiment, output};
+use tripmeter_engine::Followers;
+use tripmeter_model::exit;
+use tripmeter_model::figure::Statistic;
+use tripmeter_model::manifest::{Manifest, RunStatus};
+use tripmeter_model::plan::Plan;
+use tripmeter_report::render;
+use tripmeter_report::{Choice, Wish, counted};
+
+/// Rounds, if no number is asked for: the fewest that have an interval at 95 %.
+const ROUNDS: u32 = 6;
+/// Seconds that a sub-experiment takes besides its messages: processes, path proof, probes.
+const START_S: f64 = 2.0;
+/// Fewest messages of a round.
+const FEWEST: u64 = 20;
+
+/// `tripmeter choose`
+pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
+    if args.measuring.payloads.is_some() {
+        return Err(CliError::new(exit::USAGE, "--payloads has no meaning here; name one size (--payload)"));
+    }
+    if let Some(folder) = &args.from {
+        return tell(args, &show::read(folder)?);
+    }
+    if !(args.budget > 0.0 && args.budget <= 1e7) {
+        let text = format!("a budget of {} s is not above 0 and up to 10000000 s (--budget)", args.budget);
+        return Err(CliError::new(exit::USAGE, text));
+    }
+    let samples = args.measuring.samples.unwrap_or(wanted(args.by));
+    let mut asked = args.experiment(samples);
+    asked.rounds.get_or_insert(ROUNDS);
+    // What is left out is a part of the ranking.
+    let mut prepared = Prepared::new(&asked, &args.plugins, true)?;
+    let affordable = affordable(args, &prepared.plan, samples)?;
+    if args.print {
+        asked.measuring.samples = Some(affordable);
+        output::print(&experiment::text(&asked)?)?;
+        return Ok(exit::GOOD);
+    }
+    for sub in &mut prepared.plan.sub_experiments {
+        sub.samples = affordable;
+        sub.warmup = args.measuring.warmup.unwrap_or(Plan::default_warmup(affordable));
+    }
+    let (manifest, folder) = prepared.run_into(args.output.as_deref(), Followers::Local, args.quiet)?;
+    let code = tell(args, &show::printable(&manifest))?;
+    if !args.no_report {
+        report::of_run(&manifest, &folder, args.quiet);
+    }
+    if args.quiet && args.output.is_none() && !args.json {
+        print_folder(&folder)?;
+    }
+    Ok(if manifest.status == RunStatus::Interrupted { exit::INTERRUPTED } else { code })
+}
+
+/// Messages of a round that bound the statistic.
+fn wanted(by: Statistic) -> u64 {
+    match by {
+        Statistic::P999 => 4000,
+        Statistic::P50 => 100,
+        _ => 400,
+    }
+}
+
+/// As many messages as are wanted and the budget allows; says how long they take.
+///
+/// # Errors
+/// If the budget allows too few, or fewer than were asked for.
+fn affordable(args: &ChooseArgs, plan: &Plan, wanted: u64) -> Result<u64, CliError> {
+    let rate = args.rate.expect("clap requires a rate to measure at");
+    let runs = plan.sub_experiments.len() as f64 * f64::from(plan.rounds);
+    let transports = counted(plan.sub_experiments.len(), "transport");
+    let warmup = |samples| args.measuring.warmup.unwrap_or(Plan::default_warmup(samples));
+    let seconds = |samples: u64| runs * (START_S + (samples + warmup(samples)) as f64 / rate);
+    let fewest = if args.measuring.samples.is_some() { wanted } else { FEWEST.min(wanted) };
+    if seconds(fewest) > args.budget {
+        let text = format!(
+            "{} in {} rounds of {fewest} messages at {rate} /s take about {:.0} s, and the budget is {} s; raise \
+             it (--budget), name fewer transports, or ask for fewer rounds (--rounds)",
+            transports,
+            plan.rounds,
+            seconds(fewest),
+            args.budget
+        );
+        return Err(CliError::new(exit::USAGE, text));
+    }
+    let (mut low, mut high) = (fewest, wanted);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if seconds(middle) > args.budget { high = middle - 1 } else { low = middle }
+    }
+    if !args.quiet {
+        let less = if low < wanted { format!(" ({wanted} are wanted; --budget)") } else { String::new() };
+        output::say(&format!(
+            "estimate: {} in {} rounds of {low} messages{less} at {rate} /s take about {:.0} s",
+            transports,
+            plan.rounds,
+            seconds(low)
+        ));
+    }
+    Ok(low)
+}
+
+/// Prints the ranking.
+fn tell(args: &ChooseArgs, manifest: &Manifest) -> Result<u8, CliError> {
+    let wish = Wish {
+        by: args.by,
+        max_latency_ns: args.max_latency,
+        max_cpu: args.max_cpu,
+        max_loss: args.max_loss.0,
+        payload_bytes: args.payload,
+        rate_hz: args.rate,
+        followers: args.subscribers,
+    };
+    let Choice { document, has_answer } =
+        tripmeter_report::choose(manifest, &wish).map_err(|why| CliError::new(exit::DATA, why))?;
+    match args.json {
+        true => output::print(&format!("{:#}\n", render::json(&document)))?,
+        false => output::print_document(&document)?,
+    }
+    Ok(if has_answer { exit::GOOD } else { exit::FINDING })
+}

@@ -1,0 +1,54 @@
+//! Which transport for a workload.
+
+use crate::common::{Tripmeter, alone, folder, manifest};
+use serde_json::Value;
+use tempfile::TempDir;
+use tripmeter_model::Pattern;
+
+const WORKLOAD: [&str; 7] = ["choose", "--payload", "1k", "--rate", "500", "--loss-timeout", "15"];
+
+fn choose(place: &TempDir, words: &[&str]) -> Tripmeter {
+    Tripmeter::new([&WORKLOAD, words].concat()).at(place.path())
+}
+
+#[test]
+fn transports_are_ranked_under_the_workload_and_so_are_the_results() {
+    let _alone = alone();
+    let place = folder();
+    let words = ["inmem", "shm", "-n", "20", "--rounds", "6", "--attempts", "1", "-q", "--max-loss", "50%", "-o", "r"];
+    let done = choose(&place, &words).run().with(0);
+    for part in ["Which transport for 1k at 500 /s to 1 subscriber? (6 rounds", "inmem/queue", "shm/ring", "met"] {
+        assert!(done.stdout.contains(part), "{part}: {done:?}");
+    }
+    let measured = manifest(&place.path().join("r"));
+    assert_eq!((measured.plan.rounds, measured.sub_experiments.len()), (6, 12));
+    assert!(measured.plan.sub_experiments.iter().all(|sub| sub.pattern == Pattern::Channel && sub.samples == 20));
+    assert!(place.path().join("r/report.html").is_file());
+    let from = ["choose", "--from", "r", "--max-loss", "50%"];
+    let again = Tripmeter::new(from).at(place.path()).run().with(0);
+    assert_eq!(again.stdout, done.stdout);
+    let json = Tripmeter::new([&from[..], &["--json", "--max-latency", "1ns"]].concat()).at(place.path()).run().with(1);
+    let blocks: Value = serde_json::from_str(&json.stdout).unwrap();
+    let rows = blocks["blocks"][1]["table"]["rows"].as_array().unwrap();
+    assert!(rows.len() == 2 && rows.iter().all(|row| row["limits"] == "FAILED"), "{blocks}");
+    Tripmeter::new(["choose", "--from", "r", "--payload", "2k"])
+        .at(place.path())
+        .run()
+        .with(65)
+        .one_line(&["--payload"]);
+}
+
+#[test]
+fn the_budget_bounds_the_messages_and_the_experiment_can_be_printed() {
+    let place = folder();
+    let printed = choose(&place, &["shm", "inmem", "--budget", "40", "--print"]).run().with(0);
+    let samples = printed.stdout.lines().find_map(|line| line.strip_prefix("samples = ")?.parse::<u64>().ok()).unwrap();
+    // 12 runs of 2 s and their messages.
+    assert!((20..=400).contains(&samples), "{printed:?}");
+    for part in ["pattern = \"channel\"", "rounds = 6", "1024"] {
+        assert!(printed.stdout.contains(part), "{part}: {printed:?}");
+    }
+    choose(&place, &["shm", "inmem", "--budget", "3"]).run().with(64).one_line(&["--budget", "--rounds"]);
+    choose(&place, &["--payloads", "1k"]).run().with(64).one_line(&["--payload"]);
+    Tripmeter::new(["choose"]).at(place.path()).run().with(64).one_line(&["--payload", "--rate"]);
+}
