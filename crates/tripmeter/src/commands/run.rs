@@ -3,7 +3,7 @@ use crate::args::{AllowedArgs, ExperimentArgs, FollowArgs, OutputArgs, PluginArg
 use crate::error::CliError;
 use crate::experiment;
 use crate::output;
-use crate::progress::Progress;
+use crate::progress::{Progress, Shown};
 use crate::recording::{self, Opened};
 use crate::results::is_results;
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,7 +87,7 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
         );
         return Err(CliError::new(exit::USAGE, text));
     }
-    let (manifest, folder) = prepared.run_into(output.output.as_deref(), followers.clone(), output.quiet)?;
+    let (manifest, folder) = prepared.run_into(output.output.as_deref(), followers.clone(), Shown::of(output.quiet, output.live))?;
     if output.json {
         output::print(&format!("{:#}\n", manifest.whole()))?;
     } else {
@@ -183,7 +183,7 @@ impl Prepared {
 
     /// Runs it, with progress unless `quiet`; into a dated folder if none is named.
     pub fn run(&self, output: Option<&Path>, followers: Followers, quiet: bool) -> Result<Manifest, CliError> {
-        self.run_into(output, followers, quiet).map(|(manifest, _)| manifest)
+        self.run_into(output, followers, Shown::of(quiet, false)).map(|(manifest, _)| manifest)
     }
 
     /// The same, with the results folder.
@@ -191,7 +191,7 @@ impl Prepared {
         &self,
         output: Option<&Path>,
         followers: Followers,
-        quiet: bool,
+        shown: Shown,
     ) -> Result<(Manifest, PathBuf), CliError> {
         let options = RunOptions {
             output: output.map(Path::to_owned),
@@ -204,7 +204,7 @@ impl Prepared {
             spin: self.spin,
             parquet: self.parquet.clone(),
         };
-        let mut progress = Progress::new(&self.plan, quiet);
+        let mut progress = Progress::new(&self.plan, shown, &self.stop);
         let mut folder = PathBuf::new();
         let outcome = tripmeter_engine::run(&self.plan, &self.registry, &options, &mut |event| {
             if let Event::Results(place) = event {

@@ -14,6 +14,7 @@ mod faults;
 mod handover;
 mod hostile;
 mod lies;
+mod live;
 mod log;
 mod many_runs;
 mod metrics;
