@@ -17,7 +17,8 @@ use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, d
 use ratatui::crossterm::{cursor, execute};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
-use rustix::process::{Signal, kill_current_process_group};
+use rustix::process::{Signal, getpgrp, kill_current_process_group};
+use rustix::termios::tcgetpgrp;
 use std::io::{self, IsTerminal, Stderr};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -70,6 +71,10 @@ impl Live {
         }
         if std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
             return Err("TERM names no terminal that can show it".to_owned());
+        }
+        // Without job control there is no such thing.
+        if tcgetpgrp(io::stderr()).is_ok_and(|foreground| foreground != getpgrp()) {
+            return Err("it runs in the background".to_owned());
         }
         let failed = |error: io::Error| format!("the terminal cannot be used: {error}");
         let wake = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
@@ -210,10 +215,12 @@ impl Screen {
             KeyCode::Char('c') if has_control => self.stop.store(true, Relaxed),
             KeyCode::Char('z') if has_control => self.pause(&mut picture),
             KeyCode::Char('q' | 'Q') => self.stop.store(true, Relaxed),
-            KeyCode::Up | KeyCode::Char('k') => picture.page.scroll(-1),
-            KeyCode::Down | KeyCode::Char('j') => picture.page.scroll(1),
-            KeyCode::PageUp => picture.page.scroll(-10),
-            KeyCode::PageDown | KeyCode::Char(' ') => picture.page.scroll(10),
+            KeyCode::Up => picture.page.scroll(-1, 0),
+            KeyCode::Down => picture.page.scroll(1, 0),
+            KeyCode::PageUp => picture.page.scroll(-10, 0),
+            KeyCode::PageDown => picture.page.scroll(10, 0),
+            KeyCode::Left => picture.page.scroll(0, -8),
+            KeyCode::Right => picture.page.scroll(0, 8),
             _ => return,
         }
         self.draw(&mut picture);

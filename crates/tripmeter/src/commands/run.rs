@@ -87,7 +87,8 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
         );
         return Err(CliError::new(exit::USAGE, text));
     }
-    let (manifest, folder) = prepared.run_into(output.output.as_deref(), followers.clone(), Shown::of(output.quiet, output.live))?;
+    let (manifest, folder) =
+        prepared.run_into(output.output.as_deref(), followers.clone(), Shown::of(output.quiet, output.live))?;
     if output.json {
         output::print(&format!("{:#}\n", manifest.whole()))?;
     } else {

@@ -74,7 +74,8 @@ mod tests {
     fn cpus_are_busy_by_their_share_of_the_time_between_two_looks() {
         let mut machine = Machine::new(vec![1]);
         machine.load = "0.50".to_owned();
-        let times = |busy: [u64; 2]| busy.into_iter().map(|busy_ns| CpuTime { busy_ns, steal_ns: 0 }).enumerate().collect();
+        let times =
+            |busy: [u64; 2]| busy.into_iter().map(|busy_ns| CpuTime { busy_ns, steal_ns: 0 }).enumerate().collect();
         let begin = Instant::now();
         machine.take(begin, times([0, 1_000]));
         assert_eq!(machine.line(80), "load 0.50");

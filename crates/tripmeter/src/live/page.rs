@@ -7,7 +7,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Text};
-use ratatui::widgets::{Paragraph, Wrap};
+use ratatui::widgets::Paragraph;
 use std::time::Instant;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::printable;
@@ -20,7 +20,7 @@ const BAR_COLUMNS: usize = 30;
 const MOST_RATES: usize = 30;
 /// Lines of what was said last.
 const MOST_SAID: usize = 3;
-/// Columns that text is made for; tables are wrapped on a narrower terminal.
+/// Columns that text is made for.
 const USUAL_COLUMNS: u16 = 80;
 /// Notes on what is still to come: that is no failure yet.
 const STILL_TO_COME: [&str; 2] = ["NOT RUN: ", "NOT ENDED: "];
@@ -34,7 +34,8 @@ pub struct Page {
     document: Document,
     /// The document as text, for so many columns.
     text: Option<(u16, Text<'static>)>,
-    scroll: u16,
+    /// Lines above, and columns left of what is seen.
+    scroll: (u16, u16),
     has_colours: bool,
 }
 
@@ -53,7 +54,7 @@ impl Page {
     pub fn new(bar: ProgressBar, machine: Machine) -> Self {
         let has_colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let (place, running, document) = ("starting".to_owned(), Running::default(), Document::default());
-        Self { bar, machine, place, running, document, text: None, scroll: 0, has_colours }
+        Self { bar, machine, place, running, document, text: None, scroll: (0, 0), has_colours }
     }
 
     /// Takes the results so far.
@@ -84,24 +85,24 @@ impl Page {
         self.machine.look();
     }
 
-    /// Moves the results by so many lines.
-    pub fn scroll(&mut self, lines: i16) {
-        self.scroll = self.scroll.saturating_add_signed(lines);
+    /// Moves the results by so many lines and columns.
+    pub fn scroll(&mut self, lines: i16, columns: i16) {
+        let (above, left) = self.scroll;
+        self.scroll = (above.saturating_add_signed(lines), left.saturating_add_signed(columns));
     }
 
     /// Draws everything.
     pub fn draw(&mut self, frame: &mut Frame<'_>, is_ending: bool) {
         let said = output::last_held(MOST_SAID);
-        let rows = [4, 1, 0, said.len() as u16].map(Constraint::Length);
-        let rows = [rows[0], rows[1], Constraint::Fill(1), rows[3]];
-        let [head, _, body, foot] = Layout::vertical(rows).areas(frame.area());
+        let rows = [Constraint::Length(5), Constraint::Fill(1), Constraint::Length(said.len() as u16)];
+        let [head, body, foot] = Layout::vertical(rows).areas(frame.area());
         frame.render_widget(self.head(head.width, is_ending), head);
         frame.render_widget(Text::from_iter(said).dim(), foot);
         let text = self.text(body.width);
-        let last = text.lines.len().saturating_sub(usize::from(body.height)) as u16;
-        let results = Paragraph::new(text).wrap(Wrap { trim: false });
-        self.scroll = self.scroll.min(last);
-        frame.render_widget(results.scroll((self.scroll, 0)), body);
+        let hidden = |all: usize, seen: u16| all.saturating_sub(usize::from(seen)) as u16;
+        let most = (hidden(text.lines.len(), body.height), hidden(text.width(), body.width));
+        self.scroll = (self.scroll.0.min(most.0), self.scroll.1.min(most.1));
+        frame.render_widget(Paragraph::new(text).scroll(self.scroll), body);
     }
 
     fn head(&self, columns: u16, is_ending: bool) -> Text<'static> {
@@ -112,7 +113,12 @@ impl Page {
             0 => Line::from(place.bold()),
             _ => Line::from(vec![place.bold(), " ".repeat(gap).into(), what.dim()]),
         };
-        Text::from(vec![first, self.coloured(self.progress(), Color::Cyan), self.rate(), self.machine.line(columns).into()])
+        Text::from(vec![
+            first,
+            self.coloured(self.progress(), Color::Cyan),
+            self.rate(),
+            self.machine.line(columns).into(),
+        ])
     }
 
     fn coloured(&self, line: impl Into<Line<'static>>, colour: Color) -> Line<'static> {
@@ -186,14 +192,102 @@ fn so_far(manifest: &Manifest) -> Document {
     document
 }
 
-/// A block as lines of at most so many columns, but for paragraphs, which are wrapped when they are drawn.
+/// A block as lines. Tables are as wide as they are; all else is of at most so many columns.
 fn block_lines(block: Block, columns: u16) -> Vec<String> {
-    let is_narrow = columns < USUAL_COLUMNS;
-    let block = match block {
-        Block::Table(table) if is_narrow => Block::Table(table.within(columns)),
-        block => block,
-    };
+    let is_table = matches!(block, Block::Table(_));
+    let is_narrow = columns < USUAL_COLUMNS && !is_table;
     let text = render::Text { is_unwrapped: is_narrow, ..render::Text::default() };
     let text = text.render(&Document { blocks: vec![block] });
-    printable::lines(&text).lines().map(str::to_owned).collect()
+    let text = printable::lines(&text);
+    let lines = text.lines();
+    if is_narrow {
+        lines.flat_map(|line| wrapped(line, columns.into())).collect()
+    } else {
+        lines.map(str::to_owned).collect()
+    }
+}
+
+/// Lines of at most so many columns, as far as there are blanks.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.last_mut().expect("there is a line");
+        if last.is_empty() {
+            last.push_str(word);
+        } else if last.chars().count() + 1 + word.chars().count() <= columns {
+            last.push(' ');
+            last.push_str(word);
+        } else {
+            lines.push(format!("  {word}"));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use tripmeter_report::document::{Cell, Column, Digits, Table};
+
+    /// A page with a table and two notes.
+    fn page() -> Page {
+        let mut page = Page::new(ProgressBar::hidden(), Machine::new(vec![0, 1]));
+        let columns =
+            vec![Column::words("transport", "", ""), Column::numbers("p50", "p50", "µs", Digits::Integer, "")];
+        let rows = vec![(None, vec![Cell::text("uds/stream"), Cell::number(5000.0)])];
+        let note = |severity, text: &str| Note::new(severity, "kind", None, text.to_owned());
+        let notes =
+            vec![note(Severity::Error, "FAILED: a: its follower ended"), note(Severity::Info, "left out: \x1b[2J")];
+        let table = Table::new("pingpong".to_owned(), columns, rows);
+        page.document = Document { blocks: vec![Block::Table(table), Block::Notes(notes)] };
+        page.begin("1/2 uds".to_owned());
+        page
+    }
+
+    fn drawn(page: &mut Page, columns: u16, rows: u16) -> (String, Vec<Color>) {
+        let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
+        terminal.draw(|frame| page.draw(frame, false)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let row = |row: u16| (0..columns).map(|column| buffer[(column, row)].symbol()).collect::<String>();
+        let text = (0..rows).map(row).map(|line| line.trim_end().to_owned() + "\n").collect();
+        (text, buffer.content.iter().map(|cell| cell.fg).collect())
+    }
+
+    #[test]
+    fn the_page_has_progress_and_the_document_at_any_size() {
+        let mut page = page();
+        let (text, _) = drawn(&mut page, 80, 24);
+        let parts =
+            ["1/2 uds", "[>", "? left", "pingpong", "uds/stream   5", "FAILED: a: its follower ended", "\\u001b[2J"];
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+        let (text, _) = drawn(&mut page, 16, 24);
+        assert!(text.contains("FAILED: a: its\n  follower ended\n"), "{text}");
+        for size in [(1, 1), (5, 2), (80, 3), (300, 100)] {
+            drawn(&mut page, size.0, size.1);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_reached_by_keys() {
+        let mut page = page();
+        assert!(!drawn(&mut page, 12, 8).0.contains("5\n"));
+        page.scroll(4, 20);
+        let (text, _) = drawn(&mut page, 12, 8);
+        assert!(text.lines().any(|line| line.ends_with(" 5")), "{text}");
+        page.scroll(-100, -100);
+        assert!(drawn(&mut page, 12, 8).0.contains("pingpong"));
+    }
+
+    #[test]
+    fn colours_are_left_out_where_they_are_not_wanted() {
+        for has_colours in [true, false] {
+            let mut page = page();
+            page.has_colours = has_colours;
+            let (_, colours) = drawn(&mut page, 80, 24);
+            assert_eq!(colours.contains(&Color::Red), has_colours);
+            assert_eq!(colours.iter().any(|colour| *colour != Color::Reset), has_colours);
+        }
+    }
 }
