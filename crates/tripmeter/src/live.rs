@@ -8,8 +8,8 @@ mod page;
 
 use crate::output;
 use indicatif::ProgressBar;
-use machine::Machine;
-use page::Page;
+use machine::MachineLoad;
+use page::LivePage;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -29,13 +29,13 @@ use tripmeter_engine::{measured_cpus, os};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::plan::Plan;
 
-/// Between two pictures, if a CPU is free for drawing.
+/// Between two frames, if a CPU is free for drawing.
 const PERIOD: Duration = Duration::from_millis(500);
 /// The same if all CPUs measure.
 const PERIOD_ON_MEASURED: Duration = Duration::from_secs(1);
 /// Laying out the results takes at most one in so many parts of the time.
 const LAYOUT_SHARE: u32 = 20;
-/// How long a panic waits for a picture that is being drawn.
+/// How long a panic waits for the other thread to have drawn.
 const PANIC_PATIENCE: Duration = Duration::from_millis(200);
 
 /// The view. Dropping it restores the terminal.
@@ -46,16 +46,16 @@ pub struct Live {
 
 /// What both threads draw on.
 struct Screen {
-    picture: Mutex<Picture>,
+    canvas: Mutex<Canvas>,
     is_over: AtomicBool,
     stop: Arc<AtomicBool>,
     /// Ends the wait for keys.
     wake: OwnedFd,
 }
 
-struct Picture {
+struct Canvas {
     terminal: Terminal<CrosstermBackend<Stderr>>,
-    page: Page,
+    page: LivePage,
     /// When the results were laid out last, and how long that took.
     laid_out: Option<(Instant, Duration)>,
 }
@@ -66,6 +66,11 @@ impl Live {
     /// # Errors
     /// Why there is no view.
     pub fn start(plan: &Plan, bar: &ProgressBar, stop: &Arc<AtomicBool>) -> Result<Self, String> {
+        Self::start_beside(measured_cpus(plan), bar, stop)
+    }
+
+    /// The same with the CPUs that measure.
+    fn start_beside(measured: Vec<usize>, bar: &ProgressBar, stop: &Arc<AtomicBool>) -> Result<Self, String> {
         if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
             return Err("standard input and standard error are no terminal".to_owned());
         }
@@ -79,11 +84,10 @@ impl Live {
         let failed = |error: io::Error| format!("the terminal cannot be used: {error}");
         let wake = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let terminal = Terminal::new(CrosstermBackend::new(io::stderr())).map_err(failed)?;
-        let measured = measured_cpus(plan);
         let free: Vec<usize> = os::allowed_cpus().into_iter().filter(|cpu| !measured.contains(cpu)).collect();
-        let page = Page::new(bar.clone(), Machine::new(measured));
-        let picture = Mutex::new(Picture { terminal, page, laid_out: None });
-        let screen = Arc::new(Screen { picture, is_over: AtomicBool::new(false), stop: stop.clone(), wake });
+        let page = LivePage::new(bar.clone(), MachineLoad::new(measured));
+        let canvas = Mutex::new(Canvas { terminal, page, laid_out: None });
+        let screen = Arc::new(Screen { canvas, is_over: AtomicBool::new(false), stop: stop.clone(), wake });
         enter().map_err(|error| {
             leave();
             failed(error)
@@ -105,21 +109,21 @@ impl Live {
     /// Shows the results so far, unless that was done a moment ago and takes long.
     pub fn show(&self, manifest: &Manifest) {
         let begin = Instant::now();
-        let mut picture = self.screen.lock();
-        if picture.laid_out.is_some_and(|(when, took)| when.elapsed() < took * LAYOUT_SHARE) {
+        let mut canvas = self.screen.lock();
+        if canvas.laid_out.is_some_and(|(when, took)| when.elapsed() < took * LAYOUT_SHARE) {
             return;
         }
-        picture.page.show(manifest);
-        self.screen.draw(&mut picture);
-        picture.laid_out = Some((Instant::now(), begin.elapsed()));
+        canvas.page.show(manifest);
+        self.screen.draw(&mut canvas);
+        canvas.laid_out = Some((Instant::now(), begin.elapsed()));
     }
 
     /// Names what runs; draws at once if nothing is measured yet.
     pub fn set_place(&self, place: String, is_idle: bool) {
-        let mut picture = self.screen.lock();
-        picture.page.begin(place);
+        let mut canvas = self.screen.lock();
+        canvas.page.begin(place);
         if is_idle {
-            self.screen.draw(&mut picture);
+            self.screen.draw(&mut canvas);
         }
     }
 
@@ -139,13 +143,13 @@ impl Drop for Live {
 }
 
 impl Screen {
-    fn lock(&self) -> MutexGuard<'_, Picture> {
-        self.picture.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Canvas> {
+        self.canvas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Draws, unless the terminal is restored. A picture that cannot be drawn is missing.
-    fn draw(&self, picture: &mut Picture) {
-        let Picture { terminal, page, .. } = picture;
+    /// Draws, unless the terminal is restored. A frame that cannot be drawn is missing.
+    fn draw(&self, canvas: &mut Canvas) {
+        let Canvas { terminal, page, .. } = canvas;
         if !self.is_over.load(Relaxed) {
             let is_ending = self.stop.load(Relaxed);
             let _ = terminal.draw(|frame| page.draw(frame, is_ending));
@@ -154,16 +158,16 @@ impl Screen {
 
     /// Restores the terminal, once.
     fn end(&self) {
-        let picture = self.lock();
-        self.end_with(Some(picture));
+        let canvas = self.lock();
+        self.end_with(Some(canvas));
     }
 
-    fn end_with(&self, picture: Option<MutexGuard<'_, Picture>>) {
+    fn end_with(&self, canvas: Option<MutexGuard<'_, Canvas>>) {
         if !self.is_over.swap(true, Relaxed) {
             leave();
         }
-        drop(picture);
-        // If it fails, the thread ends with its next picture.
+        drop(canvas);
+        // If it fails, the thread ends with its next frame.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
@@ -174,9 +178,9 @@ impl Screen {
         let mut next = Instant::now();
         while !self.is_over.load(Relaxed) {
             if Instant::now() >= next {
-                let mut picture = self.lock();
-                picture.page.look_around();
-                self.draw(&mut picture);
+                let mut canvas = self.lock();
+                canvas.page.look_around();
+                self.draw(&mut canvas);
                 next = Instant::now() + period;
             }
             if self.wait_until(next) && !self.obey() {
@@ -209,25 +213,25 @@ impl Screen {
     }
 
     fn obey_key(&self, key: KeyEvent) {
-        let mut picture = self.lock();
+        let mut canvas = self.lock();
         let has_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
             KeyCode::Char('c') if has_control => self.stop.store(true, Relaxed),
-            KeyCode::Char('z') if has_control => self.pause(&mut picture),
+            KeyCode::Char('z') if has_control => self.pause(&mut canvas),
             KeyCode::Char('q' | 'Q') => self.stop.store(true, Relaxed),
-            KeyCode::Up => picture.page.scroll(-1, 0),
-            KeyCode::Down => picture.page.scroll(1, 0),
-            KeyCode::PageUp => picture.page.scroll(-10, 0),
-            KeyCode::PageDown => picture.page.scroll(10, 0),
-            KeyCode::Left => picture.page.scroll(0, -8),
-            KeyCode::Right => picture.page.scroll(0, 8),
+            KeyCode::Up => canvas.page.scroll(-1, 0),
+            KeyCode::Down => canvas.page.scroll(1, 0),
+            KeyCode::PageUp => canvas.page.scroll(-10, 0),
+            KeyCode::PageDown => canvas.page.scroll(10, 0),
+            KeyCode::Left => canvas.page.scroll(0, -8),
+            KeyCode::Right => canvas.page.scroll(0, 8),
             _ => return,
         }
-        self.draw(&mut picture);
+        self.draw(&mut canvas);
     }
 
     /// Stops all processes of the run, with the terminal as it was, until the shell continues them.
-    fn pause(&self, picture: &mut Picture) {
+    fn pause(&self, canvas: &mut Canvas) {
         if self.is_over.load(Relaxed) {
             return;
         }
@@ -236,7 +240,7 @@ impl Screen {
         let _ = kill_current_process_group(Signal::TSTP);
         // A view that does not come back is missing; the run goes on.
         let _ = enter();
-        let _ = picture.terminal.clear();
+        let _ = canvas.terminal.clear();
     }
 }
 
@@ -258,17 +262,70 @@ fn restore_on_panic(screen: &Arc<Screen>) {
         if let Some(screen) = screen.upgrade() {
             let begin = Instant::now();
             // Whoever panics may hold it.
-            let picture = loop {
-                match screen.picture.try_lock() {
-                    Ok(picture) => break Some(picture),
+            let canvas = loop {
+                match screen.canvas.try_lock() {
+                    Ok(canvas) => break Some(canvas),
                     Err(TryLockError::Poisoned(poisoned)) => break Some(poisoned.into_inner()),
                     Err(TryLockError::WouldBlock) if begin.elapsed() > PANIC_PATIENCE => break None,
                     Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
                 }
             };
-            screen.end_with(picture);
+            screen.end_with(canvas);
             output::release();
         }
         report(panic);
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{Mode, OFlags};
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use std::fs::File;
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    /// Has this test start the view and panic.
+    const PANICS: &str = "TRIPMETER_TEST_PANICS";
+
+    #[test]
+    fn a_panic_restores_the_terminal_before_it_is_reported() {
+        if std::env::var_os(PANICS).is_some() {
+            let stop = Arc::default();
+            let _live = Live::start_beside(os::allowed_cpus(), &ProgressBar::hidden(), &stop).unwrap();
+            panic!("on purpose");
+        }
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let line = File::from(rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap());
+        let before = rustix::termios::tcgetattr(&line).unwrap().local_modes;
+        let end = || Stdio::from(line.try_clone().unwrap());
+        let name = "live::tests::a_panic_restores_the_terminal_before_it_is_reported";
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--nocapture"])
+            .envs([(PANICS, "1"), ("TERM", "xterm")])
+            .stdin(end())
+            .stdout(end())
+            .stderr(end())
+            .spawn()
+            .unwrap();
+        let mut reader = File::from(master);
+        let read = std::thread::spawn(move || {
+            let (mut all, mut bytes) = (Vec::new(), [0; 4096]);
+            // It fails once everybody has closed the terminal.
+            while let Ok(read @ 1..) = reader.read(&mut bytes) {
+                all.extend(&bytes[..read]);
+            }
+            String::from_utf8_lossy(&all).into_owned()
+        });
+        assert!(!child.wait().unwrap().success());
+        assert_eq!(rustix::termios::tcgetattr(&line).unwrap().local_modes, before);
+        drop(line);
+        let text = read.join().unwrap();
+        let [shown, gone, said] = ["\x1b[?1049h", "\x1b[?1049l", "on purpose"].map(|what| text.find(what));
+        assert!(shown.is_some() && shown < gone && gone < said, "{text:?}");
+    }
 }

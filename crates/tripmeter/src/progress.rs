@@ -20,7 +20,7 @@ use tripmeter_model::plan::{Plan, SubExperiment};
 /// What is drawn or written, from the engine's events.
 pub struct Progress<'a> {
     plan: &'a Plan,
-    shown: Shown,
+    shown: ProgressView,
     bar: ProgressBar,
     /// The view, if it is asked for and there is a terminal for it.
     live: Option<Live>,
@@ -33,7 +33,7 @@ pub struct Progress<'a> {
 
 /// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum ProgressView {
     /// Not at all.
     Quiet,
     /// As a bar on a terminal, else as a line per sub-experiment.
@@ -42,13 +42,13 @@ pub enum Shown {
     Live,
 }
 
-impl Shown {
+impl ProgressView {
     /// As the flags say.
     pub fn of(quiet: bool, live: bool) -> Self {
         match (quiet, live) {
-            (true, _) => Shown::Quiet,
-            (_, true) => Shown::Live,
-            _ => Shown::Usual,
+            (true, _) => ProgressView::Quiet,
+            (_, true) => ProgressView::Live,
+            _ => ProgressView::Usual,
         }
     }
 }
@@ -64,8 +64,8 @@ struct Running<'a> {
 
 impl<'a> Progress<'a> {
     /// Progress of a plan. A view sets `stop` when the user ends the run.
-    pub fn new(plan: &'a Plan, shown: Shown, stop: &Arc<AtomicBool>) -> Self {
-        let drawn = shown == Shown::Usual && std::io::stderr().is_terminal();
+    pub fn new(plan: &'a Plan, shown: ProgressView, stop: &Arc<AtomicBool>) -> Self {
+        let drawn = shown == ProgressView::Usual && std::io::stderr().is_terminal();
         let target = if drawn { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let style = ProgressStyle::with_template("[{bar:30}] {percent:>3}% {left:>9}  {msg}");
         let style = style.expect("the template is a constant").with_key("left", time_left).progress_chars("=> ");
@@ -73,7 +73,7 @@ impl<'a> Progress<'a> {
         if drawn {
             bar.enable_steady_tick(Duration::from_secs(1));
         }
-        let live = (shown == Shown::Live).then(|| Live::start(plan, &bar, stop)).and_then(|started| {
+        let live = (shown == ProgressView::Live).then(|| Live::start(plan, &bar, stop)).and_then(|started| {
             started.inspect_err(|why| output::say(&format!("note: no live view: {why}; a line for each payload"))).ok()
         });
         Self { plan, shown, bar, live, done: 0, done_after: 0, running: None }
@@ -148,7 +148,7 @@ impl<'a> Progress<'a> {
         let (place, size) = (&running.place, display_size(cell.payload_bytes));
         let line = format!("{place} {size}: {} of {} samples", cell.samples, cell.samples_planned);
         // A view was asked for, and there is none.
-        if self.shown == Shown::Live && self.live.is_none() {
+        if self.shown == ProgressView::Live && self.live.is_none() {
             self.say(&line);
         }
     }
@@ -169,7 +169,7 @@ impl<'a> Progress<'a> {
         let Running { place, sub_experiment, finished, .. } = running;
         let payloads = finished_text(&sub_experiment.payloads, &finished);
         match (status, error) {
-            (RunStatus::Complete, _) if !self.bar.is_hidden() || self.shown == Shown::Live => {}
+            (RunStatus::Complete, _) if !self.bar.is_hidden() || self.shown == ProgressView::Live => {}
             (RunStatus::Complete, _) => self.say(&format!("{place}: {payloads}")),
             (_, Some(error)) => self.complain(&format!("{place}: {payloads}; then failed: {error}")),
             (_, None) => self.say(&format!("{place}: {payloads}; then interrupted")),
@@ -177,7 +177,7 @@ impl<'a> Progress<'a> {
     }
 
     fn say(&self, line: &str) {
-        if self.shown != Shown::Quiet {
+        if self.shown != ProgressView::Quiet {
             self.complain(line);
         }
     }

@@ -11,7 +11,7 @@ use crate::args::{AbArgs, ExperimentArgs};
 use crate::error::CliError;
 use crate::lock::lock;
 use crate::output;
-use crate::progress::{Progress, Shown};
+use crate::progress::{Progress, ProgressView};
 use crate::{experiment, verdicts};
 pub use asked::this_build;
 use asked::{Asked, HashedPlugin, question};
@@ -121,7 +121,7 @@ fn measure(
     if let Some(begun) = options.begun.as_ref().filter(|_| !quiet) {
         output::say(&format!("going on after {} rounds that were measured before", begun.rounds()));
     }
-    let mut progress = Progress::new(plan, Shown::of(quiet, asked.args.live), &options.stop);
+    let mut progress = Progress::new(plan, ProgressView::of(quiet, asked.args.live), &options.stop);
     let mut watch = |event: &Event<'_>| {
         if let Event::Results(results) = event {
             folder.get_or_init(|| results.clone());

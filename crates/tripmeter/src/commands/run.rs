@@ -3,7 +3,7 @@ use crate::args::{AllowedArgs, ExperimentArgs, FollowArgs, OutputArgs, PluginArg
 use crate::error::CliError;
 use crate::experiment;
 use crate::output;
-use crate::progress::{Progress, Shown};
+use crate::progress::{Progress, ProgressView};
 use crate::recording::{self, Opened};
 use crate::results::is_results;
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,7 +88,7 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
         return Err(CliError::new(exit::USAGE, text));
     }
     let (manifest, folder) =
-        prepared.run_into(output.output.as_deref(), followers.clone(), Shown::of(output.quiet, output.live))?;
+        prepared.run_into(output.output.as_deref(), followers.clone(), ProgressView::of(output.quiet, output.live))?;
     if output.json {
         output::print(&format!("{:#}\n", manifest.whole()))?;
     } else {
@@ -184,7 +184,7 @@ impl Prepared {
 
     /// Runs it, with progress unless `quiet`; into a dated folder if none is named.
     pub fn run(&self, output: Option<&Path>, followers: Followers, quiet: bool) -> Result<Manifest, CliError> {
-        self.run_into(output, followers, Shown::of(quiet, false)).map(|(manifest, _)| manifest)
+        self.run_into(output, followers, ProgressView::of(quiet, false)).map(|(manifest, _)| manifest)
     }
 
     /// The same, with the results folder.
@@ -192,7 +192,7 @@ impl Prepared {
         &self,
         output: Option<&Path>,
         followers: Followers,
-        shown: Shown,
+        shown: ProgressView,
     ) -> Result<(Manifest, PathBuf), CliError> {
         let options = RunOptions {
             output: output.map(Path::to_owned),

@@ -7,7 +7,7 @@ use tripmeter_engine::audit::{CpuTime, stat};
 
 /// What was seen last.
 #[derive(Debug)]
-pub struct Machine {
+pub struct MachineLoad {
     measured: Vec<usize>,
     load: String,
     /// CPU time, and when it was read.
@@ -16,7 +16,7 @@ pub struct Machine {
     busy: BTreeMap<usize, f64>,
 }
 
-impl Machine {
+impl MachineLoad {
     /// Nothing is seen yet; these CPUs measure.
     pub fn new(measured: Vec<usize>) -> Self {
         Self { measured, load: "?".to_owned(), seen: None, busy: BTreeMap::new() }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn cpus_are_busy_by_their_share_of_the_time_between_two_looks() {
-        let mut machine = Machine::new(vec![1]);
+        let mut machine = MachineLoad::new(vec![1]);
         machine.load = "0.50".to_owned();
         let times =
             |busy: [u64; 2]| busy.into_iter().map(|busy_ns| CpuTime { busy_ns, steal_ns: 0 }).enumerate().collect();

@@ -1,6 +1,6 @@
 //! What the view shows: progress, the machine, the first screen of the results so far, and what was said last.
 
-use super::machine::{Machine, bars};
+use super::machine::{MachineLoad, bars};
 use crate::output;
 use indicatif::{HumanDuration, ProgressBar};
 use ratatui::Frame;
@@ -26,11 +26,11 @@ const USUAL_COLUMNS: u16 = 80;
 const STILL_TO_COME: [&str; 2] = ["NOT RUN: ", "NOT ENDED: "];
 
 /// The view's content.
-pub struct Page {
+pub struct LivePage {
     bar: ProgressBar,
-    machine: Machine,
+    machine: MachineLoad,
     place: String,
-    running: Running,
+    running: PayloadProgress,
     document: Document,
     /// The document as text, for so many columns.
     text: Option<(u16, Text<'static>)>,
@@ -41,7 +41,7 @@ pub struct Page {
 
 /// The payload that runs.
 #[derive(Default)]
-struct Running {
+struct PayloadProgress {
     seen: Option<(Instant, u64)>,
     done: u64,
     planned: u64,
@@ -49,11 +49,11 @@ struct Running {
     rates: Vec<f64>,
 }
 
-impl Page {
+impl LivePage {
     /// A page without results.
-    pub fn new(bar: ProgressBar, machine: Machine) -> Self {
+    pub fn new(bar: ProgressBar, machine: MachineLoad) -> Self {
         let has_colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let (place, running, document) = ("starting".to_owned(), Running::default(), Document::default());
+        let (place, running, document) = ("starting".to_owned(), PayloadProgress::default(), Document::default());
         Self { bar, machine, place, running, document, text: None, scroll: (0, 0), has_colours }
     }
 
@@ -65,7 +65,7 @@ impl Page {
 
     /// Another sub-experiment or payload begins.
     pub fn begin(&mut self, place: String) {
-        (self.place, self.running) = (place, Running::default());
+        (self.place, self.running) = (place, PayloadProgress::default());
     }
 
     /// So many samples of the payload are there.
@@ -136,7 +136,7 @@ impl Page {
     }
 
     fn rate(&self) -> Line<'static> {
-        let Running { done, planned, rates, .. } = &self.running;
+        let PayloadProgress { done, planned, rates, .. } = &self.running;
         let Some(latest) = rates.last() else { return Line::default() };
         let most = rates.iter().fold(1.0, |most: f64, rate| most.max(*rate));
         let bars = bars(rates.iter().map(|rate| rate / most));
@@ -232,8 +232,8 @@ mod tests {
     use tripmeter_report::document::{Cell, Column, Digits, Table};
 
     /// A page with a table and two notes.
-    fn page() -> Page {
-        let mut page = Page::new(ProgressBar::hidden(), Machine::new(vec![0, 1]));
+    fn page() -> LivePage {
+        let mut page = LivePage::new(ProgressBar::hidden(), MachineLoad::new(vec![0, 1]));
         let columns =
             vec![Column::words("transport", "", ""), Column::numbers("p50", "p50", "µs", Digits::Integer, "")];
         let rows = vec![(None, vec![Cell::text("uds/stream"), Cell::number(5000.0)])];
@@ -246,7 +246,7 @@ mod tests {
         page
     }
 
-    fn drawn(page: &mut Page, columns: u16, rows: u16) -> (String, Vec<Color>) {
+    fn drawn(page: &mut LivePage, columns: u16, rows: u16) -> (String, Vec<Color>) {
         let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
         terminal.draw(|frame| page.draw(frame, false)).unwrap();
         let buffer = terminal.backend().buffer();
@@ -260,7 +260,7 @@ mod tests {
         let mut page = page();
         let (text, _) = drawn(&mut page, 80, 24);
         let parts =
-            ["1/2 uds", "[>", "? left", "pingpong", "uds/stream   5", "FAILED: a: its follower ended", "\\u001b[2J"];
+            ["1/2 uds", "[>", "? left", "pingpong", "uds/stream    5", "FAILED: a: its follower ended", "\\u001b[2J"];
         assert!(parts.iter().all(|part| text.contains(part)), "{text}");
         let (text, _) = drawn(&mut page, 16, 24);
         assert!(text.contains("FAILED: a: its\n  follower ended\n"), "{text}");
