@@ -35,6 +35,8 @@ const PERIOD: Duration = Duration::from_millis(500);
 const PERIOD_ON_MEASURED: Duration = Duration::from_secs(1);
 /// Laying out the results takes at most one in so many parts of the time.
 const LAYOUT_SHARE: u32 = 20;
+/// How long a stop by Ctrl-Z may take to happen; a shell without job control does not stop us.
+const STOPPING_PATIENCE: Duration = Duration::from_millis(500);
 /// How long a panic waits for the other thread to have drawn.
 const PANIC_PATIENCE: Duration = Duration::from_millis(200);
 
@@ -235,9 +237,19 @@ impl Screen {
         if self.is_over.load(Relaxed) {
             return;
         }
+        let is_continued = Arc::new(AtomicBool::new(false));
+        let Ok(registered) = signal_hook::flag::register(signal_hook::consts::SIGCONT, is_continued.clone()) else {
+            return;
+        };
         leave();
         // If it fails, the run goes on.
         let _ = kill_current_process_group(Signal::TSTP);
+        // Another thread may take the signal, and this one run a little longer.
+        let begin = Instant::now();
+        while !is_continued.load(Relaxed) && begin.elapsed() < STOPPING_PATIENCE {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        signal_hook::low_level::unregister(registered);
         // A view that does not come back is missing; the run goes on.
         let _ = enter();
         let _ = canvas.terminal.clear();
