@@ -35,4 +35,4 @@ mod supervise;
 pub mod wire;
 pub mod worker;
 
-pub use supervise::{Begun, Event, Followers, RunError, RunOptions, machine, run, run_while};
+pub use supervise::{Begun, Event, Followers, RunError, RunOptions, machine, measured_cpus, run, run_while};

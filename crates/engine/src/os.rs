@@ -22,4 +22,6 @@ pub use shared::MemoryFile;
 pub(crate) use shared::{PAGE, SharedMemory, SharedPage, forget_translations};
 pub(crate) use sockets::stdin_socket;
 pub use sockets::{check_peer, peer_pid, wait_readable};
-pub use threads::{Target, allowed_cpus, confine_process, online_cpus, pin_thread, sleep_precisely, sleep_until};
+pub use threads::{
+    Target, allowed_cpus, confine_process, confine_thread, online_cpus, pin_thread, sleep_precisely, sleep_until,
+};

@@ -78,7 +78,7 @@ pub struct RunOptions {
 
 /// What happens, for progress bars.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum Event<'a> {
     /// Something people should know.
     Note(String),
     /// Something people should know even if they want no progress.
@@ -112,6 +112,8 @@ pub enum Event {
     PayloadFinished(Box<PayloadResult>),
     /// A payload was measured while the hand-over probe changed, and is measured again.
     PayloadAgain(Box<PayloadResult>),
+    /// All results so far. No process measures until the watcher returns.
+    SoFar(&'a Manifest),
     /// There will be so many rounds in all, more or fewer than the plan has.
     RoundsWanted(u32),
     /// A sub-experiment is over.
@@ -182,7 +184,7 @@ struct Run<'a> {
     plan: &'a Plan,
     registry_of: &'a dyn Fn(&str) -> &'a Registry,
     options: &'a RunOptions,
-    watch: &'a mut dyn FnMut(&Event),
+    watch: &'a mut dyn FnMut(&Event<'_>),
     results: Results,
     manifest: Manifest,
     // Dropped in this order: daemons are stopped before the scratch folder with their configuration goes.
@@ -203,7 +205,7 @@ pub fn run(
     plan: &Plan,
     registry: &Registry,
     options: &RunOptions,
-    watch: &mut dyn FnMut(&Event),
+    watch: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Manifest, RunError> {
     run_while(plan, &|_| registry, options, watch, &mut |manifest| manifest.plan.rounds)
 }
@@ -218,11 +220,11 @@ pub fn run_while<'a>(
     plan: &'a Plan,
     registry_of: &'a dyn Fn(&str) -> &'a Registry,
     options: &'a RunOptions,
-    watch: &'a mut dyn FnMut(&Event),
+    watch: &'a mut dyn FnMut(&Event<'_>),
     rounds_wanted: &mut dyn FnMut(&Manifest) -> u32,
 ) -> Result<Manifest, RunError> {
     LongText::find(plan).map_or(Ok(()), Err)?;
-    let (calibration, cpus) = (Calibration::new(), cpus_of(plan));
+    let (calibration, cpus) = (Calibration::new(), measured_cpus(plan));
     let audit = audit::before(&Root::machine(), &cpus, &calibration, options.spin.then_some(HICCUP_SPIN));
     if options.strict && !audit.refused().is_empty() {
         return Err(RunError::Unfit(audit.refused().into_iter().cloned().collect()));
@@ -283,8 +285,8 @@ fn ignored_environment<'a>(plan: &Plan, registry_of: &dyn Fn(&str) -> &'a Regist
     notes
 }
 
-/// CPUs that leader and followers are bound to, or else all that they may use.
-fn cpus_of(plan: &Plan) -> Vec<usize> {
+/// The CPUs that leader and followers are bound to, or else all that they may use.
+pub fn measured_cpus(plan: &Plan) -> Vec<usize> {
     if !plan.cpus.is_empty() {
         return plan.cpus.clone();
     }
@@ -422,6 +424,7 @@ impl<'a> Run<'a> {
         result.payloads = result.cells.len() as u32;
         self.save_state()?;
         self.make_parquet(plan, round);
+        (self.watch)(&Event::SoFar(&self.manifest));
         (self.watch)(&Event::SubExperimentFinished { status, error });
         Ok(())
     }

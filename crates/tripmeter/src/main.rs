@@ -7,6 +7,7 @@ mod database;
 mod embedded;
 mod error;
 mod experiment;
+mod live;
 mod lock;
 mod many_runs;
 mod output;

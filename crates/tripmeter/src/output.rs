@@ -4,6 +4,7 @@ use crate::error::CliError;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tripmeter_model::exit;
 use tripmeter_model::printable::{line, lines};
 use tripmeter_report::document::Document;
@@ -59,6 +60,39 @@ fn write(bytes: &[u8]) -> Result<(), CliError> {
 
 /// Writes a line to standard error; control characters are escaped.
 pub fn say(text: &str) {
+    let text = line(text);
+    match &mut *held() {
+        Some(lines) => lines.push(text.into_owned()),
+        None => write_line(&text),
+    }
+}
+
+/// Lines for standard error while a full-screen view is there.
+static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
+
+fn held() -> MutexGuard<'static, Option<Vec<String>>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write_line(text: &str) {
     // There is nowhere left to report a failure.
-    let _ = writeln!(std::io::stderr(), "{}", line(text));
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Keeps lines for standard error back until [`release`].
+pub fn hold() {
+    held().get_or_insert_default();
+}
+
+/// Writes the lines that were kept back; later ones are written at once again.
+pub fn release() {
+    let lines = held().take();
+    lines.iter().flatten().for_each(|line| write_line(line));
+}
+
+/// The last lines that are kept back, oldest first.
+pub fn last_held(most: usize) -> Vec<String> {
+    let held = held();
+    let lines = held.as_deref().unwrap_or_default();
+    lines[lines.len().saturating_sub(most)..].to_vec()
 }

@@ -1,11 +1,15 @@
-//! How far an experiment is, on standard error: a bar on a terminal, else a line per sub-experiment.
+//! How far an experiment is, on standard error: a bar or a full-screen view on a terminal, else a line per
+//! sub-experiment.
 //!
 //! Only this process draws, and at most once a second unless something happens, so that it does not disturb the measuring
 //! ones.
 
+use crate::live::Live;
 use crate::output;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tripmeter_engine::Event;
 use tripmeter_model::manifest::{PayloadResult, RunStatus};
@@ -16,13 +20,37 @@ use tripmeter_model::plan::{Plan, SubExperiment};
 /// What is drawn or written, from the engine's events.
 pub struct Progress<'a> {
     plan: &'a Plan,
-    quiet: bool,
+    shown: ProgressView,
     bar: ProgressBar,
+    /// The view, if it is asked for and there is a terminal for it.
+    live: Option<Live>,
     /// What of the whole is behind us, without the payload that runs.
     done: u64,
     /// What will be behind us when the running sub-experiment is, whether or not all its payloads are measured.
     done_after: u64,
     running: Option<Running<'a>>,
+}
+
+/// How progress is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgressView {
+    /// Not at all.
+    Quiet,
+    /// As a bar on a terminal, else as a line per sub-experiment.
+    Usual,
+    /// Full screen on a terminal, else as a line per payload.
+    Live,
+}
+
+impl ProgressView {
+    /// As the flags say.
+    pub fn of(quiet: bool, live: bool) -> Self {
+        match (quiet, live) {
+            (true, _) => ProgressView::Quiet,
+            (_, true) => ProgressView::Live,
+            _ => ProgressView::Usual,
+        }
+    }
 }
 
 /// The sub-experiment that runs.
@@ -37,9 +65,9 @@ struct Running<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// Progress of a plan; hidden if `quiet`.
-    pub fn new(plan: &'a Plan, quiet: bool) -> Self {
-        let drawn = !quiet && std::io::stderr().is_terminal();
+    /// Progress of a plan. A view sets `stop` when the user ends the run.
+    pub fn new(plan: &'a Plan, shown: ProgressView, stop: &Arc<AtomicBool>) -> Self {
+        let drawn = shown == ProgressView::Usual && std::io::stderr().is_terminal();
         let target = if drawn { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let style = ProgressStyle::with_template("[{bar:30}] {percent:>3}% {left:>9}  {msg}");
         let style = style.expect("the template is a constant").with_key("left", time_left).progress_chars("=> ");
@@ -47,11 +75,14 @@ impl<'a> Progress<'a> {
         if drawn {
             bar.enable_steady_tick(Duration::from_secs(1));
         }
-        Self { plan, quiet, bar, done: 0, done_after: 0, running: None }
+        let live = (shown == ProgressView::Live).then(|| Live::start(plan, &bar, stop)).and_then(|started| {
+            started.inspect_err(|why| output::say(&format!("note: no live view: {why}; a line for each payload"))).ok()
+        });
+        Self { plan, shown, bar, live, done: 0, done_after: 0, running: None }
     }
 
     /// Takes note of an event.
-    pub fn watch(&mut self, event: &Event) {
+    pub fn watch(&mut self, event: &Event<'_>) {
         match event {
             Event::SubExperimentStarted { round, name, index, of } => self.start(*round, name, *index, *of),
             Event::PayloadStarted { payload_bytes } => self.start_payload(*payload_bytes),
@@ -59,6 +90,7 @@ impl<'a> Progress<'a> {
             Event::PayloadFinished(cell) => self.finish_payload(cell),
             Event::PayloadAgain(cell) => self.repeat_payload(cell),
             Event::SubExperimentFinished { status, error } => self.finish(*status, error.as_deref()),
+            Event::SoFar(manifest) => self.live.iter().for_each(|live| live.show(manifest)),
             Event::RoundsWanted(rounds) => self.bar.set_length(total(self.plan, *rounds)),
             Event::Note(text) => self.say(text),
             Event::Warning(text) => self.complain(text),
@@ -66,8 +98,9 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Takes the bar away.
-    pub fn end(&self) {
+    /// Takes the bar or the view away.
+    pub fn end(&mut self) {
+        self.live = None;
         self.bar.finish_and_clear();
     }
 
@@ -75,7 +108,7 @@ impl<'a> Progress<'a> {
         let Some(sub_experiment) = self.plan.sub_experiments.iter().find(|one| one.name == name) else { return };
         let round = if self.plan.rounds > 1 { format!("round {round}, ") } else { String::new() };
         let place = format!("{round}{index}/{of} {name}");
-        self.bar.set_message(place.clone());
+        self.set_place(place.clone(), None);
         self.done_after = self.done + weight_of_all(sub_experiment);
         let payload_started = Instant::now();
         self.running = Some(Running {
@@ -92,11 +125,21 @@ impl<'a> Progress<'a> {
         let Some(running) = &mut self.running else { return };
         running.payload_bytes = payload_bytes;
         running.payload_started = Instant::now();
-        self.bar.set_message(format!("{} {}", running.place, display_size(payload_bytes)));
+        let place = format!("{} {}", running.place, display_size(payload_bytes));
+        self.set_place(place, Some(payload_bytes));
+    }
+
+    /// Says what runs: a sub-experiment, or one of its payloads.
+    fn set_place(&self, place: String, payload_bytes: Option<u64>) {
+        match &self.live {
+            Some(live) => live.set_place(place, payload_bytes.is_none()),
+            None => self.bar.set_message(place),
+        }
     }
 
     fn advance(&mut self, done: u64, planned: u64) {
         let Some(running) = &self.running else { return };
+        self.live.iter().for_each(|live| live.advance(done, planned));
         let trips = done as f64 / planned.max(1) as f64;
         let elapsed_ns = running.payload_started.elapsed().as_nanos() as f64;
         let limit_ns = load_ns(running.sub_experiment, running.payload_bytes).or(running.sub_experiment.time_cap_ns);
@@ -115,6 +158,12 @@ impl<'a> Progress<'a> {
         }
         self.done += weight(running.sub_experiment, cell.payload_bytes);
         self.bar.set_position(self.done);
+        let (place, size) = (&running.place, display_size(cell.payload_bytes));
+        let line = format!("{place} {size}: {} of {} samples", cell.samples, cell.samples_planned);
+        // A view was asked for, and there is none.
+        if self.shown == ProgressView::Live && self.live.is_none() {
+            self.say(&line);
+        }
     }
 
     /// The payload takes its time once more.
@@ -140,7 +189,7 @@ impl<'a> Progress<'a> {
         );
         let payloads = finished_text(&sub_experiment.payloads, &finished) + &cut_off;
         match (status, error) {
-            (RunStatus::Complete, _) if !self.bar.is_hidden() => {}
+            (RunStatus::Complete, _) if !self.bar.is_hidden() || self.shown == ProgressView::Live => {}
             (RunStatus::Complete, _) => self.say(&format!("{place}: {payloads}")),
             (_, Some(error)) => self.complain(&format!("{place}: {payloads}; then failed: {error}")),
             (_, None) => self.say(&format!("{place}: {payloads}; then interrupted")),
@@ -148,7 +197,7 @@ impl<'a> Progress<'a> {
     }
 
     fn say(&self, line: &str) {
-        if !self.quiet {
+        if self.shown != ProgressView::Quiet {
             self.complain(line);
         }
     }

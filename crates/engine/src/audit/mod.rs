@@ -17,7 +17,7 @@ mod spin;
 mod topology;
 
 pub use counters::Snapshot;
-pub use parse::cpu_list;
+pub use parse::{CpuTime, cpu_list, stat};
 pub use process::this_thread;
 pub use root::Root;
 

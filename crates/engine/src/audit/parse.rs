@@ -45,16 +45,18 @@ pub(super) fn written(cpus: &[usize]) -> String {
 
 /// CPU time since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct CpuTime {
+pub struct CpuTime {
+    /// It ran tasks or interrupts, in nanoseconds.
     pub busy_ns: u64,
+    /// The hypervisor ran something else, in nanoseconds.
     pub steal_ns: u64,
 }
 
-/// Of each CPU.
+/// CPU time of each CPU; none if the text is not as expected.
 ///
 /// # Source
 /// `/proc/stat` of proc(5): user, nice, system, idle, iowait, irq, softirq, steal; guests are among user and nice.
-pub(super) fn stat(text: &str) -> Option<BTreeMap<usize, CpuTime>> {
+pub fn stat(text: &str) -> Option<BTreeMap<usize, CpuTime>> {
     let mut cpus = BTreeMap::new();
     for line in text.lines() {
         let Some((name, fields)) = line.strip_prefix("cpu").and_then(|line| line.split_once(' ')) else { continue };

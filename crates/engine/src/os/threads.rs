@@ -31,6 +31,14 @@ pub fn pin_thread(cpu: usize) -> io::Result<()> {
     confine(None, &[cpu])
 }
 
+/// Lets this thread, and threads that it starts later, run on these CPUs only.
+///
+/// # Errors
+/// If none of them exists and is allowed.
+pub fn confine_thread(cpus: &[usize]) -> io::Result<()> {
+    confine(None, cpus)
+}
+
 /// Lets a thread, and those that it starts later, run on these CPUs only; none is the calling one.
 fn confine(thread: Option<Pid>, cpus: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();

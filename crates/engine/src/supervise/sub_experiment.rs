@@ -472,6 +472,9 @@ impl ProcessGroup {
             return Some(LeaderOutcome::Killed(why));
         }
         (run.watch)(&if again { Event::PayloadAgain(cell) } else { Event::PayloadFinished(cell) });
+        if !again {
+            (run.watch)(&Event::SoFar(&run.manifest));
+        }
         // The leader waits for this, so that nothing of the above falls into its next cell.
         self.leader.send(&ToWorker::Continue).is_err().then_some(LeaderOutcome::Vanished)
     }

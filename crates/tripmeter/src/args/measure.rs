@@ -428,6 +428,9 @@ pub struct OutputArgs {
     /// Without `-o` or `--json`, the last line of standard output is the results folder.
     #[arg(short, long)]
     pub quiet: bool,
+    /// Show progress, results so far and the load of the machine full screen; q ends the run
+    #[arg(long, conflicts_with = "quiet")]
+    pub live: bool,
     /// Do not write report.html into the results folder
     #[arg(long, hide_short_help = true)]
     pub no_report: bool,

@@ -11,7 +11,7 @@ use crate::args::{AbArgs, AbPattern, ExperimentArgs};
 use crate::error::CliError;
 use crate::lock::lock;
 use crate::output;
-use crate::progress::Progress;
+use crate::progress::{Progress, ProgressView};
 use crate::recording::Opened;
 use crate::{experiment, recording, verdicts};
 pub use asked::this_build;
@@ -125,8 +125,8 @@ fn measure(
     if let Some(begun) = options.begun.as_ref().filter(|_| !quiet) {
         output::say(&format!("going on after {} rounds that were measured before", begun.rounds()));
     }
-    let mut progress = Progress::new(plan, quiet);
-    let mut watch = |event: &Event| {
+    let mut progress = Progress::new(plan, ProgressView::of(quiet, asked.args.live), &options.stop);
+    let mut watch = |event: &Event<'_>| {
         if let Event::Results(results) = event {
             folder.get_or_init(|| results.clone());
             if options.begun.is_none() {

@@ -1,10 +1,12 @@
 //! `tripmeter choose`: which transport for a workload.
 
-use super::run::{Prepared, print_folder};
+use super::run::Prepared;
 use super::{report, show};
 use crate::args::ChooseArgs;
 use crate::error::CliError;
+use crate::progress::ProgressView;
 use crate::{experiment, output};
+use std::path::Path;
 use tripmeter_engine::Followers;
 use tripmeter_model::exit;
 use tripmeter_model::figure::Statistic;
@@ -40,20 +42,23 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     let affordable = affordable(args, &prepared.plan, samples)?;
     if args.print {
         asked.measuring.samples = Some(affordable);
-        output::print(&experiment::text(&asked)?)?;
+        let registry = experiment::registry(&args.plugins, &experiment::program()?)?;
+        let nothing = |_: &Path, _| Err(CliError::new(exit::USAGE, "a workload of flags has no recording"));
+        output::print(&experiment::text(&asked, &registry, nothing)?)?;
         return Ok(exit::GOOD);
     }
     for sub in &mut prepared.plan.sub_experiments {
         sub.samples = affordable;
         sub.warmup = args.measuring.warmup.unwrap_or(Plan::default_warmup(affordable));
     }
-    let (manifest, folder) = prepared.run_into(args.output.as_deref(), Followers::Local, args.quiet)?;
+    let (manifest, folder) =
+        prepared.run_into(args.output.as_deref(), Followers::Local, ProgressView::of(args.quiet, false))?;
     let code = tell(args, &show::printable(&manifest))?;
     if !args.no_report {
         report::of_run(&manifest, &folder, args.quiet);
     }
     if args.quiet && args.output.is_none() && !args.json {
-        print_folder(&folder)?;
+        output::print_path(&folder)?;
     }
     Ok(if manifest.status == RunStatus::Interrupted { exit::INTERRUPTED } else { code })
 }

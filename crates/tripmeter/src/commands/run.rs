@@ -3,7 +3,7 @@ use crate::args::{AllowedArgs, ExperimentArgs, FollowArgs, OutputArgs, PluginArg
 use crate::error::CliError;
 use crate::experiment;
 use crate::output;
-use crate::progress::Progress;
+use crate::progress::{Progress, ProgressView};
 use crate::recording::{self, Opened};
 use crate::results::is_results;
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,7 +98,8 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
         );
         return Err(CliError::new(exit::USAGE, text));
     }
-    let (manifest, folder) = prepared.run_into(output.output.as_deref(), followers.clone(), output.quiet)?;
+    let (manifest, folder) =
+        prepared.run_into(output.output.as_deref(), followers.clone(), ProgressView::of(output.quiet, output.live))?;
     if output.json {
         output::print(&format!("{:#}\n", manifest.whole()))?;
     } else {
@@ -198,7 +199,7 @@ impl Prepared {
 
     /// Runs it, with progress unless `quiet`; into a dated folder if none is named.
     pub fn run(&self, output: Option<&Path>, followers: Followers, quiet: bool) -> Result<Manifest, CliError> {
-        self.run_into(output, followers, quiet).map(|(manifest, _)| manifest)
+        self.run_into(output, followers, ProgressView::of(quiet, false)).map(|(manifest, _)| manifest)
     }
 
     /// The same, with the results folder.
@@ -206,7 +207,7 @@ impl Prepared {
         &self,
         output: Option<&Path>,
         followers: Followers,
-        quiet: bool,
+        shown: ProgressView,
     ) -> Result<(Manifest, PathBuf), CliError> {
         let options = RunOptions {
             output: output.map(Path::to_owned),
@@ -219,7 +220,7 @@ impl Prepared {
             spin: self.spin,
             parquet: self.parquet.clone(),
         };
-        let mut progress = Progress::new(&self.plan, quiet);
+        let mut progress = Progress::new(&self.plan, shown, &self.stop);
         let mut folder = PathBuf::new();
         let outcome = tripmeter_engine::run(&self.plan, &self.registry, &options, &mut |event| {
             if let Event::Results(place) = event {

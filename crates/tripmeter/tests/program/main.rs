@@ -17,6 +17,7 @@ mod faults;
 mod handover;
 mod hostile;
 mod lies;
+mod live;
 mod log;
 mod many_runs;
 mod metrics;

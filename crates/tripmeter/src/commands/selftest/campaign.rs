@@ -310,6 +310,7 @@ fn arguments(phase: &Phase, seed: u64, folder: &Path, budget_s: f64) -> AbArgs {
         json: false,
         intervals: false,
         quiet: true,
+        live: false,
         no_report: true,
         plugins: PluginArgs::default(),
     }

@@ -183,6 +183,20 @@ impl Tripmeter {
         Running { child, tripmeter: self }
     }
 
+    /// With a variable of its environment.
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Starts it on a terminal.
+    pub fn start_on(mut self, terminal: &std::fs::File) -> Running {
+        let file = || Stdio::from(terminal.try_clone().expect("a terminal can be opened twice"));
+        self.command.stdin(file()).stdout(file()).stderr(file());
+        let child = self.command.spawn().expect("tripmeter starts");
+        Running { child, tripmeter: self }
+    }
+
     /// Starts it and waits for its end.
     pub fn run(self) -> Finished {
         self.start().wait(LONGEST)
