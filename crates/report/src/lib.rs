@@ -13,6 +13,7 @@
 //! | [`eprosima`] | what eProsima's scripts check and compare |
 //! | [`limit_checks()`], [`limits()`] | an experiment against limits, and limits |
 //! | [`by_threshold()`], [`by_runs()`] | an experiment against a reference, by a threshold or run against run |
+//! | [`trends()`] | figures over time as a page of charts |
 //! | [`changes()`] | steps and slow drifts in the history of figures |
 //! | [`page()`] | the report: what was asked, the answer, and a chart for each question that the figures allow |
 //! | [`export`] | results and verdicts in the formats of other programs |
@@ -60,6 +61,7 @@ mod series;
 mod sorting;
 mod table_row;
 mod throughput;
+mod trends;
 mod trips;
 mod verdicts;
 
@@ -78,6 +80,7 @@ pub use page::{PageInput, SampledTrial, page, page_of};
 pub use plots::aimrt::NamedResults;
 pub use screen::screen;
 pub use sorting::{Sort, sortable};
+pub use trends::{Trends, trends};
 pub use verdicts::percent;
 
 /// The system whose transport is the floor: the distance of all others is shown against it.
