@@ -243,18 +243,23 @@ impl History {
         Ok(changes.collect())
     }
 
-    /// A line for each experiment from which on another machine, or one that is set otherwise, was measured on.
+    /// The places of experiments from which on another machine, or one that is set otherwise, was measured on, and what
+    /// changed.
+    pub fn breaks(&self) -> Vec<(usize, String)> {
+        let changed = |pair: &[MachineFacts]| -> Vec<String> {
+            differences(&pair[0], &pair[1]).map(|[name, one, other]| format!("{name} {one} -> {other}")).collect()
+        };
+        let pairs = self.machines.windows(2).map(changed).zip(1..);
+        pairs.filter(|(changed, _)| !changed.is_empty()).map(|(changed, place)| (place, changed.join("; "))).collect()
+    }
+
+    /// A line for each of the [`History::breaks`].
     pub fn changes_of_machine(&self) -> Vec<String> {
-        let pairs = self.machines.windows(2).zip(self.experiments.iter().skip(1));
-        let told = pairs.filter_map(|(pair, since)| {
-            let changed: Vec<String> =
-                differences(&pair[0], &pair[1]).map(|[name, one, other]| format!("{name} {one} -> {other}")).collect();
-            (!changed.is_empty()).then(|| {
-                let what = changed.join("; ");
-                format!("another environment since '{since}', across which no changes are looked for: {what}")
-            })
-        });
-        told.collect()
+        let line = |(place, what): (usize, String)| {
+            let since = &self.experiments[place];
+            format!("another environment since '{since}', across which no changes are looked for: {what}")
+        };
+        self.breaks().into_iter().map(line).collect()
     }
 
     /// A line for each sub-experiment and experiment from which on it was measured otherwise.

@@ -58,8 +58,8 @@ pub fn choose(manifest: &Manifest, wish: &Wish) -> Result<Choice, String> {
     let (figure, rows) = rows_of(&side, wish)?;
     let panel = Panel::of_rows(&side, figure, &rows);
     let payload = panel.payloads[0];
-    let mut judged: Vec<Judged<'_>> =
-        panel.curves.iter().filter_map(|curve| Judged::new(&side, curve, payload, wish)).collect();
+    let mut judged: Vec<JudgedTransport<'_>> =
+        panel.curves.iter().filter_map(|curve| JudgedTransport::new(&side, curve, payload, wish)).collect();
     judged
         .sort_by(|a, b| (!a.fails.is_empty()).cmp(&!b.fails.is_empty()).then(a.value.value.total_cmp(&b.value.value)));
     let fits = judged.iter().take_while(|one| one.fails.is_empty()).count();
@@ -107,7 +107,7 @@ fn rows_of(side: &MeasuredSide<'_>, wish: &Wish) -> Result<(Figure, Vec<Row>), S
 }
 
 /// A transport under the workload.
-struct Judged<'a> {
+struct JudgedTransport<'a> {
     curve: &'a Curve<'a>,
     row: Row,
     value: Value,
@@ -118,7 +118,7 @@ struct Judged<'a> {
     fails: Vec<String>,
 }
 
-impl<'a> Judged<'a> {
+impl<'a> JudgedTransport<'a> {
     fn new(side: &MeasuredSide<'_>, curve: &'a Curve<'a>, payload: u64, wish: &Wish) -> Option<Self> {
         if curve.merged().planned.added_as_floor {
             return None;
@@ -208,7 +208,7 @@ struct Ranking<'a> {
     payload: u64,
     wish: &'a Wish,
     /// Those that meet the limits first, each part by its latency.
-    judged: &'a [Judged<'a>],
+    judged: &'a [JudgedTransport<'a>],
     /// How many meet them.
     fits: usize,
 }
@@ -228,11 +228,11 @@ impl Ranking<'_> {
     }
 
     /// How many times the latency of another.
-    fn ratio(&self, one: &Judged<'_>, other: &Judged<'_>) -> Option<Value> {
+    fn ratio(&self, one: &JudgedTransport<'_>, other: &JudgedTransport<'_>) -> Option<Value> {
         one.curve.over(other.curve, self.payload, self.wish.by)
     }
 
-    fn is_like(&self, one: &Judged<'_>, other: &Judged<'_>) -> bool {
+    fn is_like(&self, one: &JudgedTransport<'_>, other: &JudgedTransport<'_>) -> bool {
         self.ratio(one, other).is_some_and(|ratio| ratio.seen() == Seen::NoDifference)
     }
 

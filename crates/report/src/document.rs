@@ -21,9 +21,10 @@ pub struct Document {
 impl Document {
     /// Its charts, from top to bottom.
     pub fn charts(&self) -> impl Iterator<Item = &Chart> {
-        self.blocks.iter().filter_map(|block| match block {
-            Block::Chart(chart) => Some(chart),
-            _ => None,
+        self.blocks.iter().flat_map(|block| match block {
+            Block::Chart(chart) => std::slice::from_ref(chart),
+            Block::Charts(charts) => charts,
+            _ => &[],
         })
     }
 }
@@ -38,6 +39,8 @@ pub enum Block {
     Table(Table),
     /// A chart; text leaves it out.
     Chart(Chart),
+    /// Small charts of one kind, side by side where there is room; text leaves them out.
+    Charts(Vec<Chart>),
     /// Notes on figures or on the run, the most severe first.
     Notes(Vec<Note>),
     /// Facts.
@@ -225,6 +228,13 @@ pub enum Cell {
     Range(Interval),
     /// Words.
     Text(String),
+    /// Words that lead to a page; text has the words alone.
+    Link {
+        /// What is written.
+        text: String,
+        /// A URL.
+        target: String,
+    },
     /// Words after a mark, which says that their figure is doubtful.
     Marked(&'static str, String),
     /// No number.
@@ -412,7 +422,7 @@ impl Cell {
             Cell::Share { events, .. } => *events > 0,
             Cell::Pair(both) => both.iter().any(Cell::says_something),
             Cell::InUnit(cell, _) => cell.says_something(),
-            Cell::Text(text) => !text.is_empty(),
+            Cell::Text(text) | Cell::Link { text, .. } => !text.is_empty(),
             Cell::Bar(_) | Cell::Missing(_) => false,
             Cell::Ratio { .. } | Cell::Floor | Cell::Range(_) | Cell::Marked(..) => true,
         }

@@ -91,6 +91,9 @@ fn part(block: &Block) -> String {
         Block::Heading(_) => String::new(),
         Block::Table(table) => table::html(table),
         Block::Chart(chart) => chart::html(chart),
+        Block::Charts(charts) => {
+            format!("<div class=\"multiples\">\n{}</div>\n", charts.iter().map(chart::html).collect::<String>())
+        }
         Block::Notes(notes) => format!("<ul class=\"notes\">\n{}</ul>\n", notes.iter().map(note).collect::<String>()),
         Block::Facts(facts) => self::facts(facts),
         Block::Text(text) => text.lines().map(paragraph).collect(),

@@ -14,6 +14,7 @@
 //! | [`limit_checks()`], [`limits()`] | an experiment against limits, and limits |
 //! | [`by_threshold()`], [`by_runs()`] | an experiment against a reference, by a threshold or run against run |
 //! | [`choose()`] | the transports for one workload, ranked, with what fails the limits |
+//! | [`trends()`] | figures over time as a page of charts |
 //! | [`changes()`] | steps and slow drifts in the history of figures |
 //! | [`page()`] | the report: what was asked, the answer, and a chart for each question that the figures allow |
 //! | [`export`] | results and verdicts in the formats of other programs |
@@ -62,6 +63,7 @@ mod series;
 mod sorting;
 mod table_row;
 mod throughput;
+mod trends;
 mod trips;
 mod verdicts;
 
@@ -81,6 +83,7 @@ pub use page::{PageInput, SampledTrial, page, page_of};
 pub use plots::aimrt::NamedResults;
 pub use screen::screen;
 pub use sorting::{Sort, sortable};
+pub use trends::{Trends, trends};
 pub use verdicts::percent;
 
 /// The system whose transport is the floor: the distance of all others is shown against it.

@@ -5,6 +5,7 @@ pub use crate::html::html;
 use crate::document::{Block, Cell, Column, Digits, Document, Facts, Missing, Note, Severity, Table};
 use crate::number::TOO_SMALL;
 use crate::number::{percent, ratio};
+use crate::plots::Chart;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, presets};
 use serde_json::{Value, json};
 use tripmeter_analysis::Row;
@@ -39,7 +40,7 @@ impl Text {
             Block::Facts(pairs) => pairs_text(pairs),
             Block::Text(text) => text.lines().map(|line| self.wrapped(line) + "\n").collect(),
             Block::Lines(lines) => lines.clone(),
-            Block::Chart(_) => String::new(),
+            Block::Chart(_) | Block::Charts(_) => String::new(),
         });
         blocks.filter(|block| !block.is_empty()).collect::<Vec<_>>().join("\n")
     }
@@ -254,7 +255,7 @@ pub(crate) fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option
         Cell::Ratio { value, interval } => (ratio(*value), interval.as_ref().map(|interval| ends(interval, &ratio))),
         Cell::Floor => ("floor".to_owned(), None),
         Cell::Bar(share) => ("▇".repeat((share.clamp(0.0, 1.0) * bar as f64).round() as usize), None),
-        Cell::Text(text) => (text.clone(), None),
+        Cell::Text(text) | Cell::Link { text, .. } => (text.clone(), None),
         Cell::Marked(mark, text) => (format!("{mark}{text}"), None),
         Cell::Missing(Missing::NotOfThisRow) => (String::new(), None),
         Cell::Missing(Missing::TooFewSamples) => (TOO_SMALL.to_owned(), None),
@@ -271,6 +272,10 @@ fn pairs_text(Facts { title, pairs }: &Facts) -> String {
     let (title, indent) = if title.is_empty() { (String::new(), "") } else { (format!("{title}\n"), "  ") };
     let line = |(word, value): &(String, String)| format!("{indent}{:width$} {value}\n", format!("{word}:"));
     title + &pairs.iter().map(line).collect::<String>()
+}
+
+fn image(chart: &Chart) -> String {
+    format!("![{}]({}.svg)\n", chart.title, chart.name)
 }
 
 /// Markdown: tables with the units in their heads, then what the columns mean.
@@ -290,7 +295,8 @@ pub fn markdown(document: &Document) -> String {
             }
             Block::Text(paragraph) => text += &format!("{}\n", paragraph.trim_end()),
             Block::Lines(lines) => text += &format!("```text\n{lines}```\n"),
-            Block::Chart(chart) => text += &format!("![{}]({}.svg)\n", chart.title, chart.name),
+            Block::Chart(chart) => text += &image(chart),
+            Block::Charts(charts) => text.extend(charts.iter().map(image)),
         }
     }
     text
@@ -369,7 +375,7 @@ fn plain(cell: &Cell) -> String {
         Cell::Pair(both) => both.each_ref().map(plain).join("/"),
         Cell::Floor => "1".to_owned(),
         Cell::InUnit(cell, unit) => format!("{} {unit}", plain(cell)),
-        Cell::Text(text) | Cell::Marked(_, text) => text.clone(),
+        Cell::Text(text) | Cell::Link { text, .. } | Cell::Marked(_, text) => text.clone(),
         // The ends have columns of their own.
         Cell::Range(_) | Cell::Missing(_) => String::new(),
     }
@@ -387,6 +393,7 @@ pub fn json(document: &Document) -> Value {
         }
         Block::Text(text) | Block::Lines(text) => json!({ "text": text }),
         Block::Chart(chart) => json!({ "chart": chart }),
+        Block::Charts(charts) => json!({ "charts": charts }),
     };
     json!({ "blocks": document.blocks.iter().map(block).collect::<Vec<_>>() })
 }
@@ -450,6 +457,7 @@ fn unmarked(cell: &Cell) -> Value {
         },
         Cell::Range(interval) => json!({ "low": end(interval.low), "high": end(interval.high) }),
         Cell::Text(text) | Cell::Marked(_, text) => json!(text),
+        Cell::Link { text, target } => json!({ "text": text, "target": target }),
         Cell::Missing(missing) => json!({ "missing": missing.as_str() }),
     }
 }

@@ -94,8 +94,8 @@ fn key(cell: &Cell, digits: Digits) -> Option<SortKey> {
         Cell::Floor => number(1.0),
         Cell::InUnit(cell, _) => key(cell, digits),
         Cell::Range(interval) => number(interval.low),
-        Cell::Text(text) | Cell::Marked(_, text) if text.is_empty() => None,
-        Cell::Text(text) | Cell::Marked(_, text) => {
+        Cell::Text(text) | Cell::Link { text, .. } | Cell::Marked(_, text) if text.is_empty() => None,
+        Cell::Text(text) | Cell::Link { text, .. } | Cell::Marked(_, text) => {
             Some(text.parse().map_or_else(|_| SortKey::Text(text.clone()), SortKey::Number))
         }
         Cell::Missing(_) => None,

@@ -85,7 +85,7 @@ fn cell(column: &Column, cell: &Cell, tag: &str, is_repeated: bool) -> String {
     let mut classes = Vec::new();
     classes.extend(column.is_right.then_some("right"));
     classes.extend(is_repeated.then_some("repeated"));
-    classes.extend(matches!(cell, Cell::Text(_) | Cell::Marked(..)).then_some("words"));
+    classes.extend(matches!(cell, Cell::Text(_) | Cell::Link { .. } | Cell::Marked(..)).then_some("words"));
     classes.extend((!cell.mark().is_empty()).then_some("marked"));
     let mut hints = Vec::new();
     let inner = match cell {
@@ -101,6 +101,7 @@ fn cell(column: &Column, cell: &Cell, tag: &str, is_repeated: bool) -> String {
         Cell::Bar(share) => {
             format!("<span class=\"share\"><i style=\"width:{:.1}%\"></i></span>", share.clamp(0.0, 1.0) * 100.0)
         }
+        Cell::Link { text, target } => format!("<a href=\"{}\">{}</a>", escaped(target), words(text)),
         Cell::Text(text) => text.lines().map(breakable).collect::<Vec<_>>().join("<br>"),
         cell => {
             let (number, interval) = texts(column, cell, 0);
@@ -141,7 +142,7 @@ fn raw(cell: &Cell) -> Option<f64> {
         Cell::Floor => Some(1.0),
         Cell::InUnit(cell, _) => raw(cell),
         Cell::Range(interval) => Some(interval.low),
-        Cell::Text(_) | Cell::Marked(..) | Cell::Missing(_) => None,
+        Cell::Text(_) | Cell::Link { .. } | Cell::Marked(..) | Cell::Missing(_) => None,
     }
     .filter(|value| value.is_finite())
 }

@@ -236,6 +236,9 @@ pub struct HistoryArgs {
     /// Draw each figure into this folder
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
+    /// Write trends of all figures as one HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// End with 1 if there is a step or drift that is not known
     #[arg(long)]
     pub fail_on_change: bool,

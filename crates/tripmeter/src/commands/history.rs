@@ -2,28 +2,31 @@
 
 use super::check::limits;
 use crate::args::HistoryArgs;
+use crate::database::last_part;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::{PictureJob, draw_all};
 use crate::results::{folders_in, note_left_out, open_finished, selection};
 use crate::verdicts::{is_same_line, of_history, with_fields};
 use serde_json::json;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use tripmeter_analysis::history::{History, HistorySeries, KnownMark};
 use tripmeter_model::address::FigureAddress;
-use tripmeter_model::exit;
+use tripmeter_model::file::write_named;
+use tripmeter_model::folder::REPORT;
 use tripmeter_model::limits::FigureLimits;
 use tripmeter_model::payload::display_size;
-use tripmeter_report::changes;
-use tripmeter_report::counted;
+use tripmeter_model::{exit, printable};
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::addresses::{FigurePlot, LineRole, PlotLine};
+use tripmeter_report::{Trends, changes, counted, render, trends};
 use tripmeter_stats::change_points::StepOptions;
 
 /// `tripmeter history`
 pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
     let limits = args.limits.as_deref().map(limits).transpose()?;
-    let history = read(args)?;
+    let (history, folders) = read(args)?;
     let marks = |names: &[String]| names.iter().map(|name| KnownMark::of(name)).collect::<Vec<_>>();
     let (steps, drifts) = (marks(&args.known), marks(&args.known_drift));
     let all = [(&steps, &args.known, "--known"), (&drifts, &args.known_drift, "--known-drift")];
@@ -35,16 +38,28 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
         }
     }
     let options = StepOptions { min_change: args.min_change.0, ..StepOptions::default() };
+    let other_plans = history.changes_of_plans();
     let (found, series) = history.changes(&steps, &drifts, &options).map_err(|why| CliError::new(exit::DATA, why))?;
     let drawn = args.plots.as_ref().map(|folder| draw(&history, limits.as_ref(), folder, args.plotting.options()));
     let drawn = drawn.transpose()?;
+    if let Some(file) = &args.html {
+        let links: Vec<String> = folders.iter().map(|folder| link(file, folder)).collect();
+        let limits = limits.as_ref();
+        let other_plans = &other_plans;
+        let page = trends(&Trends { history: &history, limits, changes: &found, series, other_plans, links: &links });
+        let title = format!("History of {}", printable::line(&last_part(&args.folder)));
+        write_named(file, render::html(&page, &title).as_bytes())?;
+    }
     let is_changed = found.iter().any(|change| !change.is_known);
     let code = if args.fail_on_change && is_changed { exit::FINDING } else { exit::GOOD };
-    let environment: Vec<String> = history.changes_of_machine().into_iter().chain(history.changes_of_plans()).collect();
+    let environment: Vec<String> = history.changes_of_machine().into_iter().chain(other_plans).collect();
     if args.json {
         let fields = json!({ "experiments": history.experiments, "changes_of_environment": environment });
         output::print(&format!("{:#}\n", with_fields(&of_history(&found, series, code), fields)))?;
         return Ok(code);
+    }
+    if let Some(file) = &args.html {
+        output::print(&format!("{}\n", file.display()))?;
     }
     output::print(&drawn.unwrap_or_default())?;
     output::print(&output::text(&changes(&found, series)))?;
@@ -52,21 +67,39 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
     Ok(code)
 }
 
-fn read(args: &HistoryArgs) -> Result<History, CliError> {
+/// The history, and the folder of each of its experiments.
+fn read(args: &HistoryArgs) -> Result<(History, Vec<PathBuf>), CliError> {
     let mut all = Vec::new();
     for folder in folders_in(std::slice::from_ref(&args.folder))? {
         if let Some(results) = open_finished(&folder, args.allow_damage)? {
             note_left_out(&folder.name, &results);
-            all.push((folder.name, results));
+            all.push((folder, results));
         }
     }
     let selection = selection(&args.figures.figures, &all.iter().map(|(_, results)| results).collect::<Vec<_>>())?;
     let mut history = History::default();
-    all.iter().for_each(|(name, results)| history.add(name, results, &selection));
+    all.iter().for_each(|(folder, results)| history.add(&folder.name, results, &selection));
     match history.series.is_empty() {
         true => Err(CliError::new(exit::DATA, format!("there are no figures in '{}'", args.folder.display()))),
-        false => Ok(history),
+        false => Ok((history, all.into_iter().map(|(folder, _)| folder.path).collect())),
     }
+}
+
+/// The page of a results folder as a URL, relative to `file` where both are below its folder; empty if there is none.
+fn link(file: &Path, folder: &Path) -> String {
+    let Ok(page) = folder.join(REPORT).canonicalize() else { return String::new() };
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let base = parent.canonicalize().unwrap_or_default();
+    let (beginning, path) = match page.strip_prefix(&base) {
+        Ok(path) => ("", path),
+        Err(_) => ("file://", page.as_path()),
+    };
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    let written = path.as_os_str().as_bytes().iter().map(|&byte| match is_plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    });
+    beginning.to_owned() + &written.collect::<String>()
 }
 
 /// Draws every figure over experiments and over payloads; returns what was drawn, in lines.
