@@ -1,6 +1,6 @@
 //! The full-screen view, on a pseudo-terminal whose screen is read back.
 
-use crate::common::{Finished, LONGEST, Running, Tripmeter, folder, manifest};
+use crate::common::{Finished, LONGEST, Running, Tripmeter, folder, manifest, say};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use std::fs::File;
@@ -198,4 +198,24 @@ fn ab_has_the_view() {
     terminal.press("q");
     run.wait(LONGEST).with(130);
     assert!(!terminal.is_raw());
+}
+
+#[test]
+fn the_view_is_drawn_on_cpus_that_do_not_measure() {
+    let cpus = tripmeter_engine::os::allowed_cpus();
+    let [measured, free, ..] = cpus[..] else { return say("SKIPPED: one CPU measures, and there is no other") };
+    let (mut terminal, folder) = (Terminal::new(24, 80), folder());
+    let (cpu, output) = (measured.to_string(), folder.path().join("results").display().to_string());
+    let mut words = vec!["ping", "uds", "-n", "300", "--payloads", "1k", "--rounds", "60", "--wait", "block", "--live"];
+    words.extend(["--no-floor", "--no-report", "--leader-cpu", &cpu, "--follower-cpu", &cpu, "-o", &output]);
+    let mut run = Tripmeter::new(words).environment("TERM", "xterm").start_on(&terminal.line);
+    terminal.until(&mut run, &["uds/datagram", &format!("CPU {measured}* ")]);
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", run.pid())).unwrap();
+    let texts = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("status")).ok());
+    let view = texts.into_iter().find(|text| text.starts_with("Name:\tlive\n")).expect("it has a thread");
+    let allowed = view.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t")).unwrap();
+    let allowed = tripmeter_engine::audit::cpu_list(allowed).unwrap();
+    assert!(allowed.contains(&free) && !allowed.contains(&measured), "{allowed:?}");
+    terminal.press("q");
+    run.wait(LONGEST).with(130);
 }
