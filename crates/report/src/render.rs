@@ -148,13 +148,14 @@ impl Text {
             (Cell::Text(text), Some(most)) => return broken(text, most),
             _ => {}
         }
-        let (number, interval) = texts(column, cell, bar);
-        let has_interval = self.has_intervals || column.has_intervals;
-        let interval = interval.filter(|_| has_interval).map(|interval| match (is_narrow, &*interval) {
-            (false, _) => interval,
+        let narrow = |text: String| match (is_narrow, &*text) {
+            (false, _) => text,
             (true, TOO_SMALL) => "n too\nsmall".to_owned(),
             (true, ends) => ends.replace("..", "..\n"),
-        });
+        };
+        let (number, interval) = texts(column, cell, bar);
+        let number = if matches!(cell, Cell::Missing(_)) { narrow(number) } else { number };
+        let interval = interval.filter(|_| self.has_intervals || column.has_intervals).map(narrow);
         interval.map_or(number.clone(), |interval| format!("{number}\n{interval}"))
     }
 }
