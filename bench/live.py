@@ -37,7 +37,8 @@ LONGEST = 300
 def run(options, transport, is_live, folder):
     """Runs once on a terminal; returns the median of each payload in nanoseconds."""
     command = [options.tripmeter, "ping", transport, "--payloads", options.payloads, "-n", str(options.samples)]
-    command += ["--no-floor", "--no-spin", "--no-report", "--raw", "none", "-o", folder, *["--live"][: int(is_live)]]
+    command += ["--time-cap", str(options.time_cap), "--raw", "none", "--no-floor", "--no-spin", "--no-report"]
+    command += ["-o", folder, *["--live"][: int(is_live)]]
     keyboard, line = pty.openpty()
     fcntl.ioctl(line, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     child = subprocess.Popen(command, stdin=line, stdout=line, stderr=line, env=os.environ | {"TERM": "xterm"})
@@ -53,7 +54,8 @@ def run(options, transport, is_live, folder):
                 break
     os.close(keyboard)
     if child.wait() != 0:
-        sys.stderr.write(f"{' '.join(command)}: exit code {child.returncode}\n{shown[-2000:].decode(errors='replace')}\n")
+        last = shown[-2000:].decode(errors="replace")
+        sys.stderr.write(f"{' '.join(command)}: exit code {child.returncode}\n{last}\n")
         sys.exit(70)
     if (b"\x1b[?1049h" in shown) != is_live:
         sys.exit(f"{transport}: the view was {'not ' if is_live else ''}there")
@@ -101,6 +103,7 @@ def main():
     parser.add_argument("--transports", nargs="+", default=["shm", "uds", "tcp"])
     parser.add_argument("--payloads", default="1k,64k")
     parser.add_argument("--samples", type=int, default=100_000)
+    parser.add_argument("--time-cap", type=float, default=5, help="seconds of a payload")
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, help="Markdown file; standard output if left out")
@@ -117,7 +120,7 @@ def main():
                     sides[is_live] = run(options, transport, is_live, str(Path(folder) / "results"))
             for payload, median in sides[False].items():
                 pairs.setdefault((transport, payload), []).append((median, sides[True][payload]))
-        print(f"pair {pair + 1} of {options.pairs}", file=sys.stderr)
+        print(f"pair {pair + 1} of {options.pairs}", file=sys.stderr, flush=True)
     text, is_same = table(pairs)
     options.output.write_text(text) if options.output else print(text, end="")
     return 0 if is_same else 1

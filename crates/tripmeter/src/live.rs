@@ -185,30 +185,31 @@ impl Screen {
                 self.draw(&mut canvas);
                 next = Instant::now() + period;
             }
-            if self.wait_until(next) && !self.obey() {
+            let found = self.wait_until(next);
+            let is_gone = found.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
+            if is_gone || (found.contains(PollFlags::IN) && !self.obey()) {
                 return;
             }
         }
     }
 
-    /// Waits for a key or for the time. Whether there may be a key.
-    fn wait_until(&self, next: Instant) -> bool {
+    /// Waits for a key or for the time. Returns the events of the keyboard.
+    fn wait_until(&self, next: Instant) -> PollFlags {
         let stdin = io::stdin();
         let mut waited = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&self.wake, PollFlags::IN)];
         let left = next.saturating_duration_since(Instant::now());
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
         // A signal may interrupt it.
-        poll(&mut waited, Some(&left)).is_ok_and(|_| !waited[0].revents().is_empty())
+        poll(&mut waited, Some(&left)).map_or(PollFlags::empty(), |_| waited[0].revents())
     }
 
-    /// Obeys all keys that were pressed. Whether there may be more.
+    /// Obeys all keys that were pressed. False if the terminal has gone.
     fn obey(&self) -> bool {
         loop {
             match event::poll(Duration::ZERO).and_then(|is_there| is_there.then(event::read).transpose()) {
                 Ok(Some(Input::Key(key))) if key.kind != KeyEventKind::Release => self.obey_key(key),
                 Ok(Some(_)) => self.draw(&mut self.lock()),
                 Ok(None) => return true,
-                // The terminal has gone.
                 Err(_) => return false,
             }
         }

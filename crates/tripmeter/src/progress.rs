@@ -2,7 +2,7 @@
 //! sub-experiment.
 //!
 //! Only this process draws, and at most once a second unless something happens, so that it does not disturb the measuring
-//! ones.
+//! ones; the view twice, if a CPU is free.
 
 use crate::live::Live;
 use crate::output;
@@ -108,7 +108,7 @@ impl<'a> Progress<'a> {
         let Some(sub_experiment) = self.plan.sub_experiments.iter().find(|one| one.name == name) else { return };
         let round = if self.plan.rounds > 1 { format!("round {round}, ") } else { String::new() };
         let place = format!("{round}{index}/{of} {name}");
-        self.set_place(place.clone(), None);
+        self.set_place(place.clone(), true);
         self.done_after = self.done + weight_of_all(sub_experiment);
         let payload_started = Instant::now();
         self.running = Some(Running {
@@ -126,13 +126,13 @@ impl<'a> Progress<'a> {
         running.payload_bytes = payload_bytes;
         running.payload_started = Instant::now();
         let place = format!("{} {}", running.place, display_size(payload_bytes));
-        self.set_place(place, Some(payload_bytes));
+        self.set_place(place, false);
     }
 
-    /// Says what runs: a sub-experiment, or one of its payloads.
-    fn set_place(&self, place: String, payload_bytes: Option<u64>) {
+    /// Names what runs; nothing is measured yet if `is_idle`.
+    fn set_place(&self, place: String, is_idle: bool) {
         match &self.live {
-            Some(live) => live.set_place(place, payload_bytes.is_none()),
+            Some(live) => live.set_place(place, is_idle),
             None => self.bar.set_message(place),
         }
     }
