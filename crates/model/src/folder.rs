@@ -3,18 +3,18 @@
 
 use crate::audit::Audit;
 use crate::file::{self, FileError};
+use crate::json::{JsonError, from_json, is_object};
 use crate::manifest::{
     MOST_BYTES, MOST_ELEMENTS, MOST_MEMBERS, MOST_TEXT_BYTES, Manifest, PayloadResult, RunStatus, SCHEMA_VERSION,
     SubExperimentResult,
 };
-use crate::plain_words::{in_plain_words, shortened, with_key};
+use crate::plain_words::shortened;
 use crate::trial::Trial;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// The plan, the environment and the state of the whole.
@@ -226,60 +226,6 @@ fn parse_manifest(text: &str) -> Result<Manifest, String> {
     }
     check_version(&schema_version)?;
     from_json(text).map_err(|error| format!("cannot be read: {error}"))
-}
-
-/// Why a JSON text cannot be read: the key, what was found there, and what was expected.
-struct JsonError {
-    line: usize,
-    column: usize,
-    what: String,
-}
-
-impl fmt::Display for JsonError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { line, column, what } = self;
-        write!(formatter, "line {line}, column {column}: {what}")
-    }
-}
-
-/// Whether a text begins an object: serde takes a list for any struct.
-fn is_object(text: &str) -> bool {
-    text.trim_start().starts_with('{')
-}
-
-/// The value below a key of a text, if it is there.
-fn value_at(text: &str, path: &serde_path_to_error::Path) -> Option<String> {
-    use serde_path_to_error::Segment;
-    let whole: serde_json::Value = serde_json::from_str(text).ok()?;
-    let found = path.iter().try_fold(&whole, |value, segment| match segment {
-        Segment::Seq { index } => value.get(index),
-        Segment::Map { key } => value.get(key),
-        Segment::Enum { .. } | Segment::Unknown => Some(value),
-    });
-    found.map(ToString::to_string)
-}
-
-/// Reads an object.
-fn from_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, JsonError> {
-    if !is_object(text) && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() {
-        let what = format!("found {}, expected an object", shortened(text.trim()));
-        return Err(JsonError { line: 1, column: 1, what });
-    }
-    // Most texts are right, and following the keys takes time.
-    serde_json::from_str(text).or_else(|_| {
-        let mut reader = serde_json::Deserializer::from_str(text);
-        serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-            let key = error.path().to_string();
-            let found = value_at(text, error.path());
-            let error = error.into_inner();
-            let (line, column) = (error.line(), error.column());
-            let told = error.to_string();
-            let what = told.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&told);
-            let what = in_plain_words(what, "an object", found.as_deref());
-            let what = with_key(&key, what);
-            JsonError { line, column, what }
-        })
-    })
 }
 
 /// Checks the `schema_version` of a file of results.

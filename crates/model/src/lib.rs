@@ -32,6 +32,7 @@ pub mod figure;
 pub mod file;
 pub mod folder;
 mod handover;
+mod json;
 mod kept;
 mod known;
 pub mod limits;

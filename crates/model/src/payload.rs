@@ -31,11 +31,14 @@ pub enum PayloadError {
     Twice(u64),
 }
 
-/// How many of the planned payloads are finished, and which are missing: `1 of 3 payloads finished; missing: 64k, 1M`.
-pub fn finished_text(planned: &[u64], finished: &[u64]) -> String {
-    let missing: Vec<String> =
-        planned.iter().filter(|&bytes| !finished.contains(bytes)).map(|&bytes| display_size(bytes)).collect();
-    let text = format!("{} of {} payloads finished", planned.len() - missing.len(), planned.len());
+/// How many of the planned payloads are finished, which was cut off, and which are missing: `1 of 4 payloads finished; 64k
+/// was cut off; missing: 1M, 4M`.
+pub fn finished_text(planned: &[u64], finished: &[u64], cut_off: Option<u64>) -> String {
+    let is_missing = |bytes: &&u64| !finished.contains(*bytes) && cut_off != Some(**bytes);
+    let missing: Vec<String> = planned.iter().filter(is_missing).map(|&bytes| display_size(bytes)).collect();
+    let count = planned.iter().filter(|bytes| finished.contains(bytes)).count();
+    let cut_off = cut_off.map_or(String::new(), |bytes| format!("; {} was cut off", display_size(bytes)));
+    let text = format!("{count} of {} payloads finished{cut_off}", planned.len());
     if missing.is_empty() { text } else { format!("{text}; missing: {}", missing.join(", ")) }
 }
 

@@ -60,7 +60,7 @@ struct Running<'a> {
     payload_bytes: u64,
     payload_started: Instant,
     finished: Vec<u64>,
-    /// The payload that was ended before its time, unless that was a time cap.
+    /// The last payload, if it was ended before its time and not by a time cap.
     cut_off: Option<u64>,
 }
 
@@ -151,11 +151,8 @@ impl<'a> Progress<'a> {
 
     fn finish_payload(&mut self, cell: &PayloadResult) {
         let Some(running) = &mut self.running else { return };
-        if cell.is_cut_off() {
-            running.cut_off = Some(cell.payload_bytes);
-        } else {
-            running.finished.push(cell.payload_bytes);
-        }
+        running.finished.push(cell.payload_bytes);
+        running.cut_off = cell.is_cut_off().then_some(cell.payload_bytes);
         self.done += weight(running.sub_experiment, cell.payload_bytes);
         self.bar.set_position(self.done);
         let (place, size) = (&running.place, display_size(cell.payload_bytes));
@@ -180,14 +177,9 @@ impl<'a> Progress<'a> {
         self.done = self.done_after;
         self.bar.set_position(self.done);
         let Running { place, sub_experiment, mut finished, cut_off, .. } = running;
-        let cut_off = cut_off.filter(|_| status != RunStatus::Complete).map_or_else(
-            || {
-                finished.extend(cut_off);
-                String::new()
-            },
-            |bytes| format!("; {} was cut off", display_size(bytes)),
-        );
-        let payloads = finished_text(&sub_experiment.payloads, &finished) + &cut_off;
+        let cut_off = cut_off.filter(|_| status != RunStatus::Complete);
+        finished.retain(|bytes| Some(*bytes) != cut_off);
+        let payloads = finished_text(&sub_experiment.payloads, &finished, cut_off);
         match (status, error) {
             (RunStatus::Complete, _) if !self.bar.is_hidden() || self.shown == ProgressView::Live => {}
             (RunStatus::Complete, _) => self.say(&format!("{place}: {payloads}")),

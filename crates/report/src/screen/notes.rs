@@ -49,12 +49,19 @@ fn all(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, all_note
     // What was lost as a whole needs no other note on its losses.
     let is_whole = |cell: &MergedCell<'_>| !cell.is_wholly_lost();
     let all_lost = cells().filter(|(_, cell)| cell.is_wholly_lost()).filter_map(|(sub, cell)| all_lost(sub, &cell));
-    let too_few = cells().filter(|(_, cell)| is_whole(cell)).filter_map(|(sub, cell)| short(sub, &cell));
+    let outcomes = run_notes::outcomes(subs);
+    // The failure that ended a payload is told already.
+    let is_told = |cell: &MergedCell<'_>| {
+        let mut reasons = cell.shortfalls().into_iter();
+        reasons.all(|why| outcomes.iter().any(|note| note.text.contains(why)))
+    };
+    let too_few = cells().filter(|(_, cell)| is_whole(cell) && !is_told(cell));
+    let too_few: Vec<String> = too_few.filter_map(|(sub, cell)| short(sub, &cell)).collect();
     let note = |severity, kind| move |text| Note::new(severity, kind, None, text);
-    let mut all = run_notes::outcomes(subs);
+    let mut all = outcomes;
     all.extend(all_lost.map(note(Severity::Error, notes::NOTHING_ARRIVED)));
     all.extend(mishaps(subs));
-    all.extend(too_few.map(note(Severity::Warning, trips::TOO_FEW)));
+    all.extend(too_few.into_iter().map(note(Severity::Warning, trips::TOO_FEW)));
     let of_run = run_notes::of_run(manifest, subs, metrics);
     all.extend(partly_lost(subs, &of_run).map(note(Severity::Error, notes::NOTHING_ARRIVED)));
     for note in of_run {

@@ -134,7 +134,7 @@ fn what_is_no_recording_is_refused_with_what_it_is() {
     is_refused(b"#ROSBAG V2.0\nrest", &["ROS 1", "mcap convert"]);
     is_refused(&mcap::MAGIC[..5], &["is cut off", "5 bytes"]);
     is_refused(mcap::MAGIC, &["is cut off", "0 messages"]);
-    is_refused(&written(plain(), &[]), &["has no messages (1 topics)"]);
+    is_refused(&written(plain(), &[]), &["has no messages (1 topic)"]);
     let missing = open(Path::new("/nowhere/x.mcap"), 1.0, &AtomicBool::new(false), true).unwrap_err();
     assert_eq!(missing.code, exit::NO_INPUT);
     let folder = open(Path::new("/"), 1.0, &AtomicBool::new(false), true).unwrap_err();

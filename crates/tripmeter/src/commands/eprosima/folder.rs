@@ -182,7 +182,7 @@ impl ExperimentFolder {
         let is_ended = |result: &SubExperimentResult| matches!(result.status, RunStatus::Complete | RunStatus::Failed);
         let finished = self.finished(name)?;
         let is_short = !result.is_some_and(is_ended) && finished.len() < plan.payloads.len();
-        is_short.then(|| format!("it did not come to its end: {}", finished_text(&plan.payloads, &finished)))
+        is_short.then(|| format!("it did not come to its end: {}", finished_text(&plan.payloads, &finished, None)))
     }
 
     /// Why the figures of a sub-experiment do not count, if so: its path proof failed, it failed itself, or messages were
