@@ -232,7 +232,7 @@ pub fn counts(table: &MetricTable, row: Row, stream: &Stream) -> Vec<(u32, Count
     sent.rounds.iter().zip(sent.values).map(of_round).collect()
 }
 
-/// Whether nothing came, in any round, of what was sent, or of what one of its streams sent or was to get.
+/// Whether no message arrived in any round, of all or of one stream.
 pub fn is_all_lost(table: &MetricTable, row: Row) -> bool {
     let is_lost = |stream: &&Stream| counts(table, row, stream).iter().any(|(_, counts)| counts.is_all_lost());
     table.streams(row, Figure::Sent).iter().any(is_lost)

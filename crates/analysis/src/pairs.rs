@@ -150,7 +150,7 @@ pub fn judged(figures: &[PairedFigure], question: &Question) -> Result<Vec<Judge
     JudgedFigure::all(with_ratios.map(|one| (one.address.clone(), one.values.clone())).collect(), question)
 }
 
-/// Whether a cell has no headline, or nothing came of what was sent.
+/// Whether a cell has no headline, or no message arrived.
 fn is_silent(cell: &PayloadResult) -> bool {
     let has = |figure: &Figure| {
         let of = |trial: &tripmeter_model::trial::Trial, statistic| {

@@ -399,7 +399,7 @@ impl Trial {
         self.value(&Stream::all(), Figure::Failed).is_some()
     }
 
-    /// Whether nothing came of what was sent, or of what one of its streams sent or was to get.
+    /// Whether no message arrived, of all or of one stream.
     pub fn is_all_lost(&self) -> bool {
         self.streams.keys().any(|stream| self.counts(stream).is_all_lost())
     }

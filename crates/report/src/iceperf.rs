@@ -127,7 +127,7 @@ fn notes(sub: &Merged<'_>, cells: &[MergedCell<'_>]) -> Vec<Note> {
             "lost or out of order",
             cells.iter().filter_map(|cell| notes::mishap_line(sub, cell)).collect(),
         ),
-        (Severity::Error, "nothing came", cells.iter().filter_map(|cell| notes::all_lost(sub, cell)).collect()),
+        (Severity::Error, notes::NOTHING_ARRIVED, cells.iter().filter_map(|cell| notes::all_lost(sub, cell)).collect()),
         (Severity::Info, "core-to-core latency changed", notes::handovers(sub)),
     ];
     let note = |severity, kind| move |text| Note::new(severity, kind, None, text);

@@ -3,7 +3,7 @@
 
 use crate::document::{Note, Severity};
 use crate::merged::Merged;
-use crate::number::{fixed, micros, signed};
+use crate::number::{counted, fixed, micros, signed};
 use crate::throughput::offered;
 use std::collections::BTreeSet;
 use tripmeter_analysis::series::{drifts, has_modes, is_correlated, warm_up_changes};
@@ -134,7 +134,8 @@ fn line(sub: &Merged<'_>, place: &str, audited: Vec<Audited<'_>>) -> Option<Stri
         }
         if sub.rounds > 1 {
             let those: BTreeSet<u32> = said.iter().map(|(one, _)| one.round).collect();
-            extent.push(format!("in {} of {} rounds", those.len(), sub.rounds));
+            let measured: BTreeSet<u32> = audited.iter().map(|one| one.round).collect();
+            extent.push(format!("in {} of {}", those.len(), counted(measured.len(), "round")));
         }
         Some(if extent.is_empty() { text.clone() } else { format!("{text} ({})", extent.join(", ")) })
     });

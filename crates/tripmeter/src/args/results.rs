@@ -53,7 +53,7 @@ pub struct ShowArgs {
     /// Tables [default: the tables of the run's preset, else screen]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = words_of(&TABLES))]
     pub tables: Vec<TableKind>,
-    /// Sort rows by a column: COLUMN[:desc]
+    /// Sort rows by a column; `COLUMN:desc` descending
     ///
     /// By the identifier of a column, as JSON and CSV have it, or by its title. Rows without a value come last. A table
     /// without the column stays as it is.
@@ -181,7 +181,7 @@ pub struct ExportArgs {
     /// junit, github: the verdict that `check`, `compare`, `history` or `ab` printed with --json
     #[arg(long, value_name = "FILE")]
     pub verdict: Option<PathBuf>,
-    /// Sort rows by a column: COLUMN[:desc]
+    /// Sort rows by a column; `COLUMN:desc` descending
     ///
     /// By the identifier of a column, as JSON and CSV have it, or by its title. Rows without a value come last. A table
     /// without the column stays as it is.
