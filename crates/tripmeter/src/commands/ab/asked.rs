@@ -61,7 +61,7 @@ impl<'a> Asked<'a> {
         let (file, sha256) = (|plugin: &HashedPlugin| json!(plugin.file), |plugin: &HashedPlugin| json!(plugin.sha256));
         vec![
             ("/question", verdicts::question_json(&self.question)),
-            ("/figures", json!(args.figures.figures)),
+            ("/asked_figures", json!(args.figures.figures)),
             ("/effect", json!(args.effect.0)),
             ("/rounds_asked", json!(args.rounds)),
             ("/budget_s", json!(args.rounds.is_none().then_some(args.budget))),
