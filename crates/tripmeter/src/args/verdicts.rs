@@ -216,8 +216,8 @@ those named otherwise come last. Of several rounds the median counts.
 
 Steps are change points as Apache Otava finds them (E-divisive, p 0.001) with
 three experiments after them at least; slow drifts are over ten experiments or
-more. Losses are not watched: most are 0. Nothing is compared across a change of
-the machine or its settings. With :SUB a mark is of that sub-experiment only.
+more. In fewer, none can be seen. Nothing is compared across a change of the
+machine or its settings. With :SUB a mark is of that sub-experiment only.
 
 With --plots, draws for each figure <sub-experiment>/<figure>_by_run over the
 experiments, a line for each payload, and <figure>_by_payload over payloads, a
