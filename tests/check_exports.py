@@ -68,7 +68,7 @@ def hostile_verdict(verdict):
 
 
 def check_junit(text, verdict):
-    """Counts of the suites are those of their cases, and of the verdict."""
+    """Counts of the suites agree with their cases and with the verdict."""
     suites = list(JUnitXml.fromstring(text.encode()))
     if not suites:
         return ["junit: no suite"]
@@ -133,7 +133,7 @@ def check_parquet(program, folder, place):
     csv = duckdb.read_csv(str(place / "figures.csv"), header=True, all_varchar=True, quotechar='"', escapechar='"')
     csv = csv.project(columns.replace("payload_bytes", "payload_bytes::BIGINT").replace("rounds", "rounds::BIGINT")
                       .replace("value", "value::DOUBLE")).fetchall()
-    findings = [] if table.project(columns).fetchall() == csv else ["parquet: figures are not those of the CSV"]
+    findings = [] if table.project(columns).fetchall() == csv else ["parquet: figures differ from the CSV"]
     for samples in folder.rglob("samples/*.csv"):
         made = (place / samples.relative_to(folder)).with_suffix(".parquet")
         rows = duckdb.read_parquet(str(made)).count("*").fetchall()[0][0]

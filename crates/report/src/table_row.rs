@@ -115,7 +115,7 @@ impl<'a> TableRow<'a> {
         if self.trials().any(|(_, trial)| is(trial)) { mark } else { "" }
     }
 
-    /// Notes on rows: for each payload why it has fewer trials than planned, then those of each row.
+    /// Notes on rows: for each payload why it has fewer trials than planned, then the notes of each row.
     pub fn notes(rows: &[Self], of_row: impl Fn(&Self) -> Vec<Note>) -> Vec<Note> {
         let of_payload = |rows: &[Self]| {
             let (first, size) = (rows[0], display_size(rows[0].row.payload_bytes));

@@ -115,7 +115,7 @@ fn first_trial(place: usize, file: &Path, result: &SubExperimentResult) -> Resul
         if row.trial > number {
             break;
         }
-        // Of several streams, those of one follow each other.
+        // Of several streams, the lines of one follow each other.
         if row.trial == number && *stream.get_or_insert_with(|| row.stream.clone()) == row.stream {
             samples.extend(latency_us(&row, figure));
         }

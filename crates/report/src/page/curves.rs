@@ -107,7 +107,7 @@ fn curves<'a>(sides: &'a [MeasuredSide<'a>], figure: Figure, lines: &[LineAddres
     let curve = |(place, line): (usize, &LineAddress)| {
         let (folder, sub, load, stream) = line.clone();
         let side = &sides[folder];
-        // Names tell sub-experiments of one folder apart, not those of two.
+        // Names tell sub-experiments of one folder apart, not of two folders.
         let beside: Vec<LabelledLine<'_>> =
             all.iter().zip(lines).filter(|(_, other)| other.0 == folder).map(|(one, _)| *one).collect();
         let mut label = labels::parts(all[place], &beside).join(", ");
@@ -203,7 +203,7 @@ impl<'a> Panel<'a> {
         (0..most).map(|index| self.payloads[index * (count - 1) / (most - 1)]).collect()
     }
 
-    /// The curves that have a value at a payload, the best first: of several rates, those of the lowest. What was added as the floor only, what missed its rate, and
+    /// The curves that have a value at a payload, the best first: of several rates, at the lowest. What was added as the floor only, what missed its rate, and
     /// what failed its proof is no answer and not among them.
     pub fn ranking(&self, payload_bytes: u64) -> Vec<(&Curve<'a>, Value)> {
         let last = self.curves.iter().map(|curve| curve.folder).max();

@@ -53,7 +53,7 @@ pub fn charts(sides: &[MeasuredSide<'_>]) -> Vec<Chart> {
     }]
 }
 
-/// Losses of a row with their intervals, of all messages; of several followers those of the one that lost most. `None` if
+/// Losses of a row with their intervals, of all messages; of several followers, of the one that lost most. `None` if
 /// they were not counted.
 pub fn of_row(metrics: &MetricTable, row: Row) -> Option<Vec<Proportion>> {
     let streams = derived::streams(metrics, row, Figure::LossShare);

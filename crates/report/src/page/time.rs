@@ -9,7 +9,7 @@ use tripmeter_analysis::series::{drifts, has_modes, warm_up_changes};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::series::Series;
 
-/// The most charts: those with a finding first, then those of the best.
+/// The most charts: those with a finding first, then the best.
 const MOST_CHARTS: usize = 4;
 
 /// A chart for each of a few trials whose samples are given.

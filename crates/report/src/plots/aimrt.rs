@@ -1,7 +1,7 @@
 //! Plots as AimRT publishes them, for results of patterns `channel`, `rpc` and `log`: average latency over payloads, topics
 //! or clients, and calls per second over payloads.
 //!
-//! Figures are those of the table `aimrt`. Each plot has one rate, mode, and number of topics or clients, unless that number
+//! Figures are as in the table `aimrt`. Each plot has one rate, mode, and number of topics or clients, unless that number
 //! is its horizontal axis.
 //!
 //! # Source

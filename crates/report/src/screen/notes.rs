@@ -50,7 +50,7 @@ fn all(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, all_note
     let is_whole = |cell: &MergedCell<'_>| !cell.is_wholly_lost();
     let all_lost = cells().filter(|(_, cell)| cell.is_wholly_lost()).filter_map(|(sub, cell)| all_lost(sub, &cell));
     let outcomes = run_notes::outcomes(subs);
-    // The failure that ended a payload is told already.
+    // The failure that ended a payload was printed already.
     let is_told = |cell: &MergedCell<'_>| {
         let mut reasons = cell.shortfalls().into_iter();
         reasons.all(|why| outcomes.iter().any(|note| note.text.contains(why)))

@@ -26,7 +26,7 @@ Measures as `tripmeter publish` does, in rounds of random order, and ranks by
 the latency one way since a message was due, to the last subscriber. What is
 no different has one rank: the ratio of two transports is taken round by round,
 and its interval has 1 inside. Limits are checked on medians over rounds, --by
-max on the largest. The results are those of an ordinary run: --print prints
+max on the largest. The results are as of an ordinary run: --print prints
 the experiment, and `tripmeter run` runs it.
 
 Exit codes: 0 something meets the limits, 1 nothing does, 64 wrong usage, 65

@@ -296,7 +296,7 @@ pub struct BurstArgs {
     /// Send bursts of so many messages
     ///
     /// Several numbers make a trial each, after the rates. All messages of a burst are due when it begins. The bursts of all
-    /// topics and clients begin together; those of `throughput` are sent one after the other.
+    /// topics and clients begin together; under `throughput` they are sent one after the other.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub demand: Option<String>,
     /// Milliseconds from the begin of a burst to the begin of the next [default: 5]

@@ -154,7 +154,7 @@ and for patterns channel, rpc and log, as AimRT publishes them:
   rpc_qps_by_size...             calls per second in a closed loop over payloads
   log_latency_by_size            average time of a call of the logger over payloads (logarithmic)
 Of several rounds they show medians, from six on with their intervals.
-Measuring commands draw those of AimRT into `plots` in their results folder
+Measuring commands draw AimRT's plots into `plots` in their results folder
 where the table `aimrt` is printed.
 
 Exit codes: 0 good, 64 wrong usage, 65 wrong data or nothing to write, 66 no

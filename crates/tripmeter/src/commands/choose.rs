@@ -17,7 +17,7 @@ use tripmeter_report::{Choice, Wish, counted};
 
 /// Rounds, if no number is asked for: the fewest that have an interval at 95 %.
 const ROUNDS: u32 = 6;
-/// Seconds that a sub-experiment takes besides its messages: processes, path proof, probes.
+/// Seconds that a sub-experiment takes beside its messages: processes, path proof, probes.
 const START_S: f64 = 2.0;
 /// Fewest messages of a round.
 const FEWEST: u64 = 20;

@@ -106,7 +106,7 @@ pub fn plots_of_run(manifest: &Manifest, folder: &Path, quiet: bool) -> Result<(
     Ok(())
 }
 
-/// Draws every chart of the documents, the first of those of one name; returns the files.
+/// Draws every chart of the documents, the first of each name; returns the files.
 fn draw(documents: &[Document], place: &Path, options: Options) -> Result<Vec<PathBuf>, CliError> {
     let mut names = HashSet::new();
     let all = documents.iter().flat_map(Document::charts).filter(|chart| names.insert(chart.name.as_str()));

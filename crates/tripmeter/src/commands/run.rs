@@ -115,7 +115,7 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
     if prepared.plan.tables.contains(&TableKind::Aimrt) {
         export::plots_of_run(&manifest, &folder, output.quiet)?;
     }
-    // It is told nowhere else then.
+    // It is printed nowhere else then.
     if output.quiet && output.output.is_none() && !output.json {
         output::print_path(&folder)?;
     }

@@ -108,7 +108,7 @@ fn a_job_measures_compares_and_fails_where_it_became_slower() {
     let summary = job.summary();
     assert!(summary.contains("| it | 1k |") && summary.contains("passed"), "{summary}");
 
-    // More than any stall of a busy machine, so that no round of one is among those of the other.
+    // More than any stall of a busy machine, so that no round of one is among the other's.
     slowed(&new, 10_000.0);
     let (done, outputs) = job.step("judge.sh", &[("RESULTS", &new), ("REFERENCE", &old)]);
     assert!(

@@ -15,7 +15,7 @@ use tripmeter_stats::runs::Question;
 pub struct Asked<'a> {
     pub args: &'a AbArgs,
     pub question: Question,
-    /// The figures that are judged; those of the headline if none is named.
+    /// The figures that are judged; the headline's if none is named.
     pub selection: Selection,
     /// The program's own file, by size and time.
     pub program: String,

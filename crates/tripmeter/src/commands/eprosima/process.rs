@@ -64,7 +64,7 @@ pub fn process(args: &ProcessArgs) -> Result<u8, CliError> {
 }
 
 /// Makes the summary of every file of samples in results folders, and plots if a place for them is given. Plots go to
-/// `<plots>/measurements_<name>`, those of rounds to `<plots>/round-<number>/measurements_<name>`. Prints errors and goes on;
+/// `<plots>/measurements_<name>`, plots of rounds to `<plots>/round-<number>/measurements_<name>`. Prints errors and goes on;
 /// returns the exit code.
 ///
 /// # Errors
