@@ -212,6 +212,10 @@ fn hold_to(faults: &mut Faults, system: &str, entries: &[Entry], loss_timeout_s:
     let common = format!("floor = false\nattempts = 1\ntouch = \"full\"\nloss_timeout_s = {loss_timeout_s}.0\n");
     std::fs::write(&file, common + &texts).unwrap();
     let mut arguments = vec!["run".as_ref(), file.as_os_str(), "-q".as_ref(), "-o".as_ref(), results.as_os_str()];
+    if entries.iter().any(waits_for_lost) {
+        // A burst may be lost as a whole; each entry checks what must arrive.
+        arguments.push("--allow-loss".as_ref());
+    }
     if entries.iter().any(waits_for_lost) && REPEATS_WHEN_OVERRUN.starts_with(system) {
         // What may be damaged of which variant is checked below.
         arguments.push("--allow-damage".as_ref());
