@@ -98,6 +98,19 @@ impl History {
         }
     }
 
+    /// The figures by address without payload, in the order of the first of each; payloads ascending.
+    pub fn lines(&self) -> Vec<Vec<&HistorySeries>> {
+        let mut lines: Vec<Vec<&HistorySeries>> = Vec::new();
+        for series in &self.series {
+            match lines.iter_mut().find(|line| line[0].address.is_same_but_for_payload(&series.address)) {
+                Some(line) => line.push(series),
+                None => lines.push(vec![series]),
+            }
+        }
+        lines.iter_mut().for_each(|line| line.sort_by_key(|series| series.address.payload_bytes));
+        lines
+    }
+
     /// Whether an experiment of that name has a figure, of that sub-experiment if it is of one.
     pub fn has(&self, mark: &KnownMark) -> bool {
         self.series.iter().any(|series| self.place(mark, series).is_some())

@@ -51,6 +51,11 @@ impl FigureAddress {
         if self.stream == Stream::all() { name.to_string() } else { format!("{} {name}", self.stream) }
     }
 
+    /// Whether both are of one figure over payloads.
+    pub fn is_same_but_for_payload(&self, other: &Self) -> bool {
+        Self { payload_bytes: self.payload_bytes, ..other.clone() } == *self
+    }
+
     /// Payload and offered load: `1k`, `1k 1000hz`.
     pub fn place(&self) -> String {
         let size = display_size(self.payload_bytes);

@@ -103,11 +103,8 @@ pub fn line(
     let has_several = panel.payloads.len() > 1;
     let part = |(payload, text)| if has_several { format!("at {}: {text}", display_size(payload)) } else { text };
     let parts: Vec<String> = first.into_iter().chain(last).map(part).collect();
-    let is_floor = |curve: &Curve<'_>| curve.merged().planned.added_as_floor;
-    let places = [
-        panel.curves.iter().any(is_floor).then(|| "without the floor".to_owned()),
-        (loads.len() > 1).then(|| load_text(load)),
-    ];
+    let places =
+        [panel.leaves_out_floor().then(|| "without the floor".to_owned()), (loads.len() > 1).then(|| load_text(load))];
     let places: Vec<String> = places.into_iter().flatten().collect();
     let end = if has_several { ", " } else { ": " };
     let place = if places.is_empty() { String::new() } else { places.join(", ") + end };

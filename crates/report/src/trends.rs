@@ -7,7 +7,6 @@ use crate::page::values::{listed, unit};
 use crate::plots::Chart;
 use crate::plots::chart::{AxisValue, BLACK, Line, Look, Mark, Marker, PURPLE, Stroke, VERMILLION, X, Y};
 use tripmeter_analysis::history::{Change, History, HistorySeries};
-use tripmeter_model::address::FigureAddress;
 use tripmeter_model::limits::FigureLimits;
 use tripmeter_model::payload::display_size;
 
@@ -34,7 +33,7 @@ pub fn trends(input: &Trends<'_>) -> Document {
     if !input.changes.is_empty() {
         blocks.extend(changes(input.changes, input.series).blocks);
     }
-    let charts: Vec<Chart> = groups(input.history).iter().map(|group| chart(input, group)).collect();
+    let charts: Vec<Chart> = input.history.lines().iter().map(|group| chart(input, group)).collect();
     blocks.extend([heading("trends", "Trends"), Block::Charts(charts)]);
     let mut breaks = input.history.changes_of_machine();
     breaks.extend(input.other_plans.iter().cloned());
@@ -43,22 +42,6 @@ pub fn trends(input: &Trends<'_>) -> Document {
     }
     blocks.extend([heading("runs", "Experiments"), Block::Table(runs(input))]);
     Document { blocks }
-}
-
-/// The figures by address without payload, in the order of the first of each; payloads ascending.
-fn groups(history: &History) -> Vec<Vec<&HistorySeries>> {
-    let is_same = |one: &FigureAddress, other: &FigureAddress| {
-        FigureAddress { payload_bytes: one.payload_bytes, ..other.clone() } == *one
-    };
-    let mut groups: Vec<Vec<&HistorySeries>> = Vec::new();
-    for series in &history.series {
-        match groups.iter_mut().find(|group| is_same(&group[0].address, &series.address)) {
-            Some(group) => group.push(series),
-            None => groups.push(vec![series]),
-        }
-    }
-    groups.iter_mut().for_each(|group| group.sort_by_key(|series| series.address.payload_bytes));
-    groups
 }
 
 fn answer(input: &Trends<'_>) -> String {
@@ -162,6 +145,7 @@ mod tests {
     use crate::render;
     use tripmeter_analysis::history::HistoryPoint;
     use tripmeter_analysis::results::MachineFacts;
+    use tripmeter_model::address::FigureAddress;
     use tripmeter_model::figure::{Figure, Statistic};
     use tripmeter_model::metric::Stream;
     use tripmeter_model::pace::OfferedLoad;

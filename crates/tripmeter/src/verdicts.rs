@@ -38,11 +38,6 @@ pub fn address_json(address: &FigureAddress) -> Value {
     value
 }
 
-/// Whether two addresses are of one line in a plot over payloads: they differ in nothing else.
-pub fn is_same_line(one: &FigureAddress, other: &FigureAddress) -> bool {
-    FigureAddress { payload_bytes: one.payload_bytes, ..other.clone() } == *one
-}
-
 /// The ends of an interval; JSON has no infinity, so an unbounded one is null.
 fn ends(interval: Interval) -> [f64; 2] {
     [interval.low, interval.high]

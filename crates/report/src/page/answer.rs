@@ -26,7 +26,9 @@ pub fn blocks(sides: &[MeasuredSide<'_>], panels: &[Panel<'_>], maps: &[Map]) ->
         blocks.push(Block::Text("Nothing was measured.".to_owned()));
     }
     blocks.extend(verdicts::sentence(maps).map(Block::Text));
-    blocks.extend(panels.iter().filter_map(fastest).map(Block::Text));
+    // Ranked is what was measured last.
+    let place = sides.last().filter(|_| sides.len() > 1).map(|side| format!("In {}. ", side.name)).unwrap_or_default();
+    blocks.extend(panels.iter().filter_map(fastest).map(|text| Block::Text(format!("{place}{text}"))));
     if !panels.is_empty() {
         blocks.push(Block::Text(belief(sides)));
     }
@@ -69,7 +71,8 @@ fn fastest(panel: &Panel<'_>) -> Option<String> {
     let last = panel.ends().and_then(|[_, last]| best(panel, last));
     let slowest = if panel.ends().is_none() { worst(panel, panel.payloads[0]) } else { None };
     let sentences: Vec<String> = [first, last, slowest].into_iter().flatten().collect();
-    (!sentences.is_empty()).then(|| sentences.join(" "))
+    let floor = if panel.leaves_out_floor() { "Without the floor. " } else { "" };
+    (!sentences.is_empty()).then(|| floor.to_owned() + &sentences.join(" "))
 }
 
 /// The best at a payload and its distance to the next, or those between which no difference is seen.
@@ -107,10 +110,15 @@ fn belief(sides: &[MeasuredSide<'_>]) -> String {
     let unfinished: usize = sides.iter().flat_map(|side| &side.subs).map(|sub| sub.unfinished().len()).sum();
     let is_whole = sides.iter().all(|side| side.manifest.status == RunStatus::Complete);
     let (disturbed, missed) = (disturbances(sides), missed(sides));
-    let rounds = sides.iter().map(|side| side.manifest.plan.rounds).min().unwrap_or(0);
+    let measured =
+        sides.iter().flat_map(|side| &side.subs).flat_map(Merged::payloads).map(|payload| payload.cells.len());
+    let (rounds, lost) = (measured.min().unwrap_or(0), losses(sides));
+    let worst = lost.as_ref().map_or(0.0, |lost| lost.1);
     let lead = match () {
-        () if proofs.has_failed || unfinished > 0 || !is_whole => "Not all of it can be believed",
-        () if proofs.are_hidden || missed.is_some() || disturbed.1 || rounds < 6 => "It can be believed with care",
+        () if proofs.has_failed || unfinished > 0 || !is_whole || worst >= 1.0 => "Not all of it can be believed",
+        () if proofs.are_hidden || missed.is_some() || disturbed.1 || rounds < 6 || worst > 0.0 => {
+            "It can be believed with care"
+        }
         () => "It can be believed",
     };
     let ended = match unfinished {
@@ -120,15 +128,16 @@ fn belief(sides: &[MeasuredSide<'_>]) -> String {
         count => Some(format!("{count} rounds of sub-experiments failed or were not run")),
     };
     let rounds = match rounds {
-        1 => "there is one round, which does not show how much runs differ".to_owned(),
+        0 | 1 => "there is one round, which does not show how much runs differ".to_owned(),
         few @ 2..=5 => format!("{few} rounds are too few for intervals over them"),
         many => format!("intervals are over {many} rounds"),
     };
-    let parts: Vec<String> = [Some(proofs.text), ended, losses(sides), missed, Some(rounds), Some(disturbed.0)]
-        .into_iter()
-        .flatten()
-        .filter(|part| !part.is_empty())
-        .collect();
+    let parts: Vec<String> =
+        [Some(proofs.text), ended, lost.map(|lost| lost.0), missed, Some(rounds), Some(disturbed.0)]
+            .into_iter()
+            .flatten()
+            .filter(|part| !part.is_empty())
+            .collect();
     format!("{lead}: {}.", parts.join("; "))
 }
 
@@ -157,8 +166,8 @@ fn proofs(sides: &[MeasuredSide<'_>]) -> Proofs {
     Proofs { text, has_failed: !failed.is_empty(), are_hidden: subs.is_empty() || !hidden.is_empty() }
 }
 
-/// What was lost, if it was counted.
-fn losses(sides: &[MeasuredSide<'_>]) -> Option<String> {
+/// What was lost, and the largest share of a sub-experiment, if it was counted.
+fn losses(sides: &[MeasuredSide<'_>]) -> Option<(String, f64)> {
     let of_side = |side: &'_ MeasuredSide<'_>| {
         let rows = side.metrics.all_rows().filter_map(|row| {
             let lost = proportion::sum(&loss::of_row(&side.metrics, row)?);
@@ -170,15 +179,16 @@ fn losses(sides: &[MeasuredSide<'_>]) -> Option<String> {
     let losing = || counted_rows.iter().filter(|one| one.1.events > 0);
     let (name, lost) = match losing().max_by(|a, b| a.1.share().total_cmp(&b.1.share())) {
         None if counted_rows.is_empty() => return None,
-        None => return Some("nothing was lost, late or damaged".to_owned()),
+        None => return Some(("nothing was lost, late or damaged".to_owned(), 0.0)),
         Some(most) => most,
     };
     let names: BTreeSet<&str> = losing().map(|one| one.0.as_str()).collect();
     let share = percent(lost.share());
-    Some(match names.len() {
+    let text = match names.len() {
         1 => format!("{name} lost {share} % of its messages"),
         count => format!("{count} sub-experiments lost messages, most of them {name}: {share} %"),
-    })
+    };
+    Some((text, lost.share()))
 }
 
 /// Sub-experiments that missed a rate.

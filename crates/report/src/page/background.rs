@@ -33,6 +33,9 @@ pub fn blocks(results: &[NamedResults<'_>]) -> Vec<Block> {
     blocks
 }
 
+/// Facts of a plan that no two runs share.
+const ALWAYS_DIFFER: [&str; 4] = ["source", "started", "ended", "seed"];
+
 /// What each of the other results has another way than the first.
 fn changes(results: &[NamedResults<'_>]) -> Vec<Facts> {
     let judged = |one: &NamedResults<'_>| JudgedResults { manifest: one.manifest.clone(), allows_damage: true };
@@ -44,6 +47,12 @@ fn changes(results: &[NamedResults<'_>]) -> Vec<Facts> {
         let machine = differences(&machines[0], &machines[1]);
         let mut pairs: Vec<(String, String)> =
             machine.map(|[what, one, other]| (what.to_owned(), format!("{one} -> {other}"))).collect();
+        let plans = [first, other].map(|one| plan(one.manifest));
+        let values = plans[0]
+            .iter()
+            .zip(&plans[1])
+            .filter(|(one, other)| one != other && !ALWAYS_DIFFER.contains(&one.0.as_str()));
+        pairs.extend(values.map(|(one, other)| (one.0.clone(), format!("{} -> {}", one.1, other.1))));
         for plan in &first.manifest.plan.sub_experiments {
             let differing = result.plan(&plan.name).map(|other| differences_of_plans(plan, other)).unwrap_or_default();
             pairs.extend(

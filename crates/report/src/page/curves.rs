@@ -146,6 +146,11 @@ impl<'a> Panel<'a> {
         Self { figure, curves, payloads: payloads.into_iter().collect() }
     }
 
+    /// Whether some of it was measured as the floor only, and is not ranked.
+    pub fn leaves_out_floor(&self) -> bool {
+        self.curves.iter().any(|curve| curve.merged().planned.added_as_floor)
+    }
+
     /// How many times worse another is than the best.
     pub fn distance(&self, best: &Curve<'_>, other: &Curve<'_>, payload: u64) -> Option<Value> {
         match self.figure.better() {

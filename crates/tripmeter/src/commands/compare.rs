@@ -136,7 +136,7 @@ fn draw(folder: &Path, sides: [&JudgedResults; 2], selection: &Selection, option
     let mut drawn: Vec<(FigureAddress, Vec<u64>)> = Vec::new();
     for address in of_both {
         let bytes = address.payload_bytes;
-        match drawn.iter_mut().find(|(known, _)| verdicts::is_same_line(known, &address)) {
+        match drawn.iter_mut().find(|(known, _)| known.is_same_but_for_payload(&address)) {
             Some((_, payloads)) if !payloads.contains(&bytes) => payloads.push(bytes),
             Some(_) => {}
             None => drawn.push((address, vec![bytes])),

@@ -7,7 +7,7 @@ use crate::error::CliError;
 use crate::output;
 use crate::plotting::{PictureJob, draw_all};
 use crate::results::{folders_in, note_left_out, open_finished, selection};
-use crate::verdicts::{is_same_line, of_history, with_fields};
+use crate::verdicts::{of_history, with_fields};
 use serde_json::json;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -104,14 +104,7 @@ fn link(file: &Path, folder: &Path) -> String {
 
 /// Draws every figure over experiments and over payloads; returns what was drawn, in lines.
 fn draw(history: &History, limits: Option<&FigureLimits>, folder: &Path, options: Options) -> Result<String, CliError> {
-    let mut groups: Vec<Vec<&HistorySeries>> = Vec::new();
-    for series in &history.series {
-        match groups.iter_mut().find(|group| is_same_line(&group[0].address, &series.address)) {
-            Some(group) => group.push(series),
-            None => groups.push(vec![series]),
-        }
-    }
-    groups.iter_mut().for_each(|group| group.sort_by_key(|series| series.address.payload_bytes));
+    let groups = history.lines();
     let drawing = Drawing { history, limits, options };
     let jobs: Vec<PictureJob> = groups
         .iter()
