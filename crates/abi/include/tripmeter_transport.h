@@ -93,7 +93,8 @@ extern "C" {
 /* Flags of a variant. */
 #define TM_ZERO_COPY (1u << 0)    /* a loan is shared with the receiver: both see the same memory */
 #define TM_LOSSY (1u << 1)        /* a message may be lost without an error */
-#define TM_REMOTE (1u << 2)       /* can cross hosts */
+#define TM_REMOTE (1u << 2)       /* can cross hosts: what a node listens at is bound to local_address, if there is one, and the
+                                   * addresses of its links name it */
 #define TM_SECURE (1u << 3)       /* can authenticate or encrypt */
 #define TM_SAME_PROCESS (1u << 4) /* leader and follower must be two threads of one process */
 #define TM_OWN_THREADS (1u << 5)  /* delivery depends on threads of the system, which must not be pinned with ours */
@@ -215,6 +216,10 @@ typedef struct tm_node_options {
      * of this header: a transport that does not know it does not set TM_PUBLISHERS. */
     uint32_t publisher_count;
     uint32_t reserved;
+    /* Numeric IPv4 or IPv6 address of the interface that peers on another host reach: all that listens is bound to it, and
+     * to nothing else. Empty if all peers are on this host: then to the loopback. Only given to a variant with TM_REMOTE.
+     * Appended after publisher_count: a transport that does not know it does not set TM_REMOTE. */
+    tm_str local_address;
 } tm_node_options;
 
 /* What a variant can carry here and now with the settings given. */

@@ -8,6 +8,7 @@ use crate::{
     UnauthorizedPeer, Wait,
 };
 use std::ffi::{OsStr, c_char};
+use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -163,6 +164,21 @@ fn knows_publishers(raw: &tm_node_options) -> bool {
     raw.struct_size as usize >= end
 }
 
+/// The address of the interface asked for, if the host knew of it, and set it.
+///
+/// # Safety
+/// As of [`read_options`].
+unsafe fn local_address(raw: &tm_node_options) -> Result<Option<IpAddr>> {
+    let end = std::mem::offset_of!(tm_node_options, local_address) + size_of::<tm_str>();
+    if (raw.struct_size as usize) < end {
+        return Ok(None);
+    }
+    // SAFETY: valid by contract.
+    let text = unsafe { read_str(raw.local_address)? };
+    let parsed = (!text.is_empty()).then(|| text.parse()).transpose();
+    parsed.map_err(|_| Error::new(Status::Invalid, format!("local_address '{text}' is not an IP address")))
+}
+
 /// # Safety
 /// `options` is a valid option block of the host, as the header says.
 unsafe fn read_options(options: *const tm_node_options) -> Result<NodeOptions> {
@@ -204,6 +220,8 @@ unsafe fn read_options(options: *const tm_node_options) -> Result<NodeOptions> {
             0 => None,
             kind => Some(UnauthorizedPeer::from_code(kind).ok_or_else(|| invalid("unauthorized_peer"))?),
         },
+        // SAFETY: as above.
+        local_address: unsafe { local_address(raw)? },
     })
 }
 

@@ -284,6 +284,7 @@ fn with_options<T>(options: &NodeOptions, use_raw: impl FnOnce(&tm_node_options)
     let settings: Vec<tm_key_value> =
         options.settings.iter().map(|(key, value)| tm_key_value { key: str_of(key), value: str_of(value) }).collect();
     let scratch = options.scratch_dir.as_os_str().as_bytes();
+    let address = options.local_address.map(|address| address.to_string()).unwrap_or_default();
     use_raw(&tm_node_options {
         struct_size: size_of::<tm_node_options>() as u32,
         role: match options.role {
@@ -304,6 +305,7 @@ fn with_options<T>(options: &NodeOptions, use_raw: impl FnOnce(&tm_node_options)
         unauthorized_peer: options.unauthorized_peer.map_or(0, UnauthorizedPeer::code),
         publisher_count: options.publisher_count,
         reserved: 0,
+        local_address: str_of(&address),
     })
 }
 

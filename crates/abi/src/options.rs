@@ -3,6 +3,7 @@
 use crate::{Callback, Error, Pattern, Result, Status, UnauthorizedPeer, Wait};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 /// Which half of a sub-experiment a process is.
@@ -47,6 +48,9 @@ pub struct NodeOptions {
     /// Behave as this unauthorized peer, against the domain, topic and addresses that a true node would use.
     #[serde(default)]
     pub unauthorized_peer: Option<UnauthorizedPeer>,
+    /// Address of the interface that peers on another host reach; `None` if all are on this host.
+    #[serde(default)]
+    pub local_address: Option<IpAddr>,
 }
 
 fn one() -> u32 {
@@ -62,6 +66,11 @@ impl NodeOptions {
     /// The index that the names of a link's topic are made with: links that publish on one topic share one.
     pub fn topic_of(&self, link: u32) -> u32 {
         if self.has_publishers() { 0 } else { link }
+    }
+
+    /// The address that all that listens is bound to: of the interface asked for, or the loopback.
+    pub fn address(&self) -> IpAddr {
+        self.local_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
 
     /// The value of a setting; the host fills in defaults, so that a missing one is empty.

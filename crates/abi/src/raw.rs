@@ -113,6 +113,7 @@ pub struct tm_node_options {
     pub unauthorized_peer: u32,
     pub publisher_count: u32,
     pub reserved: u32,
+    pub local_address: tm_str,
 }
 
 #[repr(C)]

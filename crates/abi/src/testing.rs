@@ -99,6 +99,7 @@ pub fn options<S: System>(system: &S, role: Role, case: &Case<'_>, scratch: &Scr
         follower_index: 0,
         unauthorized_peer: None,
         publisher_count: 1,
+        local_address: None,
     }
 }
 

@@ -97,7 +97,9 @@ impl System for Echo {
 
     fn open(&self, options: &NodeOptions) -> Result<EchoNode> {
         assert_eq!(options.unauthorized_peer, Some(UnauthorizedPeer::Foreign));
-        assert_eq!(options.publisher_count, if options.max_payload_bytes == BYTES_OF_OLD_HOST { 1 } else { 3 });
+        let is_old = options.max_payload_bytes == BYTES_OF_OLD_HOST;
+        assert_eq!(options.publisher_count, if is_old { 1 } else { 3 });
+        assert_eq!(options.address().to_string(), if is_old { "127.0.0.1" } else { "2001:db8::7" });
         let trouble = Trouble::of(options);
         trouble.at("node_open")?;
         OPEN.set(OPEN.get() + 1);
@@ -221,6 +223,7 @@ impl Host {
             unauthorized_peer: 2,
             publisher_count: 3,
             reserved: 0,
+            local_address: str_of(b"2001:db8::7"),
         }
     }
 
@@ -297,7 +300,7 @@ const FALLIBLE: [&str; 9] =
 const BYTES_OF_OLD_HOST: u64 = 65;
 
 #[test]
-fn a_host_that_knows_nothing_of_publishers_has_one() {
+fn a_host_that_knows_nothing_of_publishers_and_addresses_has_one_and_the_loopback() {
     let options = Host::options(&[]);
     let known = std::mem::offset_of!(tm_node_options, publisher_count) as u32;
     let options = tm_node_options { struct_size: known, max_payload_bytes: BYTES_OF_OLD_HOST, ..options };

@@ -48,6 +48,7 @@ fn rust_structs() -> Facts {
         tm_node_options {
             struct_size, role, pattern, wait, variant, settings, setting_count, run_id, scratch_dir, max_payload_bytes,
             link_count, follower_count, follower_index, unauthorized_peer, publisher_count, reserved,
+            local_address,
         }
         tm_limits { struct_size, unauthorized_peers, max_payload_bytes, packet_bytes }
         tm_loan { data, length, token }

@@ -28,7 +28,7 @@ pub fn send<T: Serialize>(stream: &mut UnixStream, message: &T) -> io::Result<()
 /// Most bytes of one message.
 const MOST_MESSAGE_BYTES: usize = 64 << 20;
 
-fn parse<T: DeserializeOwned>(line: &[u8]) -> io::Result<T> {
+pub(crate) fn parse<T: DeserializeOwned>(line: &[u8]) -> io::Result<T> {
     serde_json::from_slice(line).map_err(|_| Junk::of(&String::from_utf8_lossy(line)).into())
 }
 
@@ -41,13 +41,20 @@ fn too_long() -> io::Error {
 /// # Errors
 /// If the stream breaks, or the line is no such message, or too long for one.
 pub fn receive<T: DeserializeOwned>(reader: &mut impl BufRead) -> io::Result<Option<T>> {
+    receive_line(reader)?.map(|line| parse(&line)).transpose()
+}
+
+/// Reads one line, whatever it says; `None` at the end of the stream.
+///
+/// # Errors
+/// If the stream breaks, or the line is too long for a message.
+pub(crate) fn receive_line(reader: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     reader.take(MOST_MESSAGE_BYTES as u64).read_until(b'\n', &mut line)?;
     match line.len() {
         MOST_MESSAGE_BYTES => Err(too_long()),
         // Whoever was killed while it wrote has said nothing.
-        _ if line.last() != Some(&b'\n') => Ok(None),
-        _ => parse(&line).map(Some),
+        _ => Ok((line.last() == Some(&b'\n')).then_some(line)),
     }
 }
 
@@ -83,9 +90,21 @@ impl Incoming {
     /// # Errors
     /// As [`receive`].
     pub fn next<T: DeserializeOwned>(&mut self, time: Duration) -> io::Result<Heard<T>> {
+        Ok(match self.next_line(time)? {
+            Heard::Message(line) => Heard::Message(parse(&line)?),
+            Heard::Nothing => Heard::Nothing,
+            Heard::End => Heard::End,
+        })
+    }
+
+    /// The same, whatever the line says.
+    ///
+    /// # Errors
+    /// If the stream breaks, or the line is too long for a message.
+    pub(crate) fn next_line(&mut self, time: Duration) -> io::Result<Heard<Vec<u8>>> {
         const PIECE_BYTES: usize = 64 << 10;
-        if let Some(message) = self.whole()? {
-            return Ok(Heard::Message(message));
+        if let Some(line) = self.whole() {
+            return Ok(Heard::Message(line));
         }
         if !wait_readable(&[&self.stream], time)?[0] {
             return Ok(Heard::Nothing);
@@ -93,23 +112,22 @@ impl Incoming {
         let mut piece = vec![0; PIECE_BYTES];
         let bytes = self.stream.read(&mut piece)?;
         self.read.extend(&piece[..bytes]);
-        match self.whole()? {
-            Some(message) => Ok(Heard::Message(message)),
+        match self.whole() {
+            Some(line) => Ok(Heard::Message(line)),
             None if bytes == 0 => Ok(Heard::End),
             None if self.read.len() > MOST_MESSAGE_BYTES => Err(too_long()),
             None => Ok(Heard::Nothing),
         }
     }
 
-    fn whole<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+    fn whole(&mut self) -> Option<Vec<u8>> {
         let end = self.read.iter().skip(self.searched).position(|byte| *byte == b'\n');
         let Some(end) = end.map(|end| self.searched + end) else {
             self.searched = self.read.len();
-            return Ok(None);
+            return None;
         };
         self.searched = 0;
-        let line: Vec<u8> = self.read.drain(..=end).collect();
-        parse(&line).map(Some)
+        Some(self.read.drain(..=end).collect())
     }
 }
 

@@ -24,6 +24,7 @@ pub fn environment(calibration: &Calibration) -> Environment {
         after: None,
         audit_before: None,
         audit_after: None,
+        hosts: Vec::new(),
     }
 }
 

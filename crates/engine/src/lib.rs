@@ -12,6 +12,7 @@ pub mod delivery;
 mod environment;
 pub mod files;
 pub mod handover;
+pub mod hosts;
 pub mod lanes;
 mod last_line;
 pub mod log_check;

@@ -21,6 +21,7 @@ pub(crate) use rustix::process::Signal;
 pub use shared::MemoryFile;
 pub(crate) use shared::{PAGE, SharedMemory, SharedPage, forget_translations};
 pub(crate) use sockets::stdin_socket;
+pub(crate) use sockets::interfaces;
 pub use sockets::{check_peer, peer_pid, wait_readable};
 pub use threads::{
     Target, allowed_cpus, confine_process, confine_thread, online_cpus, pin_thread, sleep_precisely, sleep_until,

@@ -25,7 +25,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tripmeter_abi::{Description, Pattern, Variant};
 use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, TableKind};
 use tripmeter_model::name::{self, is_name, is_name_byte};
-use tripmeter_model::plan::{MOST_ROUNDS, Plan, Raw, SamplesAbove, SubExperiment};
+use tripmeter_model::plan::{Host, MOST_ROUNDS, Plan, Raw, SamplesAbove, SubExperiment};
 use tripmeter_model::transport::Selector;
 use tripmeter_model::workload::Workload;
 use tripmeter_model::{Touch, Wait, experiment, payload};
@@ -81,7 +81,7 @@ fn resolve_on(
     registry: &Registry,
 ) -> Result<Plan, PlanError> {
     let mut plan = frame(machine, experiment, source).map_err(PlanError::anywhere)?;
-    let common = experiment.common();
+    let common = with_hosts(experiment.common(), &plan.hosts).map_err(PlanError::anywhere)?;
     let timeout_ns = experiment.loss_timeout_s.map(|_| plan.loss_timeout_ns);
     PlannedTask::each(&common, &plan, timeout_ns).map_err(PlanError::anywhere)?;
     if experiment.sub_experiments.is_empty() {
@@ -163,14 +163,46 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         attempts,
         loss_timeout_ns: (loss_timeout_s * 1e9).round() as u64,
         leader_cpu: is_bound.then_some(leader_cpu),
-        follower_cpu: is_bound.then_some(follower_cpu),
+        // Another host has other CPUs, and chooses.
+        follower_cpu: if experiment.to.is_some() { experiment.follower_cpu } else { is_bound.then_some(follower_cpu) },
         cpus,
+        hosts: hosts(experiment)?,
+        interface: experiment.interface.clone(),
         recording: experiment.recording.clone(),
         tables: experiment.tables.clone().unwrap_or_else(|| vec![TableKind::Screen]),
         left_out: Vec::new(),
         not_installed: Vec::new(),
         missing: Vec::new(),
     })
+}
+
+/// Each host has one follower.
+fn with_hosts(common: Common, hosts: &[Host]) -> Result<Common, Problem> {
+    match common.followers {
+        _ if hosts.is_empty() => Ok(common),
+        Some(followers) if followers as usize != hosts.len() => {
+            Err(Problem::FollowersOfHosts { followers, hosts: hosts.len() })
+        }
+        _ => Ok(Common { followers: Some(hosts.len() as u32), ..common }),
+    }
+}
+
+/// Where followers run, if not here.
+fn hosts(experiment: &Experiment) -> Result<Vec<Host>, Problem> {
+    let hosts = experiment.to.as_deref().unwrap_or_default();
+    let interfaces = experiment.to_interface.as_deref().unwrap_or_default();
+    if hosts.is_empty() && (experiment.interface.is_some() || !interfaces.is_empty()) {
+        return Err(Problem::InterfaceOfNoHost);
+    }
+    if !hosts.is_empty() && interfaces.len() > 1 && interfaces.len() != hosts.len() {
+        return Err(Problem::Interfaces { interfaces: interfaces.len(), hosts: hosts.len() });
+    }
+    let is_good = |to: &str| !to.is_empty() && !to.starts_with('-') && to.chars().all(|letter| letter.is_ascii_graphic());
+    if let Some(bad) = hosts.iter().find(|to| !is_good(to)) {
+        return Err(Problem::NoHost(bad.clone()));
+    }
+    let of = |at: usize| interfaces.get(at).or(interfaces.first().filter(|_| interfaces.len() == 1)).cloned();
+    Ok(hosts.iter().enumerate().map(|(at, to)| Host { to: to.clone(), interface: of(at) }).collect())
 }
 
 /// What is asked of a sub-experiment, whatever its transport.
@@ -202,7 +234,23 @@ impl PlannedTask {
             let task = Self::of(&channel::with_recording(common, recording)?, plan.raw, timeout_ns)?;
             return Ok(vec![Self { workload: channel::playing(task.workload, recording), ..task }]);
         }
-        rpc::each(common)?.iter().map(|common| Self::of(common, plan.raw, timeout_ns)).collect()
+        let each: Vec<Self> = rpc::each(common)?.iter().map(|common| Self::of(common, plan.raw, timeout_ns)).collect::<Result<_, _>>()?;
+        each.iter().try_for_each(|task| task.check_hosts(&plan.hosts))?;
+        Ok(each)
+    }
+
+    /// Whether it can be done with followers on other hosts.
+    fn check_hosts(&self, hosts: &[Host]) -> Result<(), Problem> {
+        if hosts.is_empty() {
+            return Ok(());
+        }
+        if self.pattern == Pattern::Log {
+            return Err(Problem::HostsOfLog);
+        }
+        if self.one_way || self.workload.is_publication() {
+            return Err(Problem::OneWayBetweenHosts);
+        }
+        Ok(())
     }
 
     fn of(common: &Common, raw: Raw, timeout_ns: Option<u64>) -> Result<Self, Problem> {

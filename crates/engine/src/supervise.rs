@@ -16,6 +16,7 @@ use crate::by_hand::{self, MeetError, Meeting};
 use crate::clock::Calibration;
 use crate::daemon::{self, DaemonLeases};
 use crate::environment;
+use crate::hosts::{self, HostError, Met};
 use crate::os;
 use crate::parquet;
 use crate::registry::Registry;
@@ -134,6 +135,9 @@ pub enum RunError {
     /// No follower.
     #[error(transparent)]
     Meet(#[from] MeetError),
+    /// A host that a follower is to run on is not there, or not as it must be.
+    #[error(transparent)]
+    Host(#[from] HostError),
     /// No place for sockets and the like.
     #[error("temporary folder '{}' cannot be used: {}; set TMPDIR to one that can", .0.display(), .1)]
     Scratch(PathBuf, io::Error),
@@ -173,6 +177,7 @@ impl RunError {
             RunError::Results(_) | RunError::Scratch(..) => exit::CANNOT_CREATE,
             RunError::Meet(MeetError::Interrupted) => exit::INTERRUPTED,
             RunError::Meet(_) => exit::UNAVAILABLE,
+            RunError::Host(error) => error.exit_code(),
             RunError::Unfit(_) => exit::FINDING,
             RunError::OtherMachine { .. } | RunError::LongText(_) => exit::DATA,
         }
@@ -189,6 +194,8 @@ struct Run<'a> {
     manifest: Manifest,
     // Dropped in this order: daemons are stopped before the scratch folder with their configuration goes.
     meeting: Option<Meeting>,
+    /// The host of each follower; empty if all are on this one.
+    met: Vec<Met>,
     daemons: DaemonLeases,
     scratch: ScratchFolder,
     calibration: Calibration,
@@ -243,7 +250,9 @@ pub fn run_while<'a>(
             Some(Meeting::wait(rendezvous, *wait, &options.stop)?)
         }
     };
-    let manifest = new_manifest(plan, &calibration, audit);
+    let met = meet_hosts(plan, registry_of, watch)?;
+    let mut manifest = new_manifest(plan, &calibration, audit);
+    manifest.environment.hosts = met.iter().map(|host| host.environment.clone()).collect();
     let (manifest, results) = match &options.begun {
         Some(begun) => begun.go_on(&manifest.environment)?,
         None => (manifest, Results::create(options.output.as_deref(), plan.rounds > 1)?),
@@ -259,6 +268,7 @@ pub fn run_while<'a>(
         results,
         manifest,
         meeting,
+        met,
         daemons,
         scratch,
         calibration,
@@ -270,6 +280,20 @@ pub fn run_while<'a>(
     run.results.begin_trials(&run.manifest)?;
     run.rounds(rounds_wanted)?;
     run.finish()
+}
+
+/// Every host of the plan, which has the same as this one.
+fn meet_hosts<'a>(
+    plan: &Plan,
+    registry_of: &dyn Fn(&str) -> &'a Registry,
+    watch: &mut dyn FnMut(&Event<'_>),
+) -> Result<Vec<Met>, HostError> {
+    let versions = |system: &str| {
+        let sub_experiment = plan.sub_experiments.iter().find(|one| one.transport.system == system)?;
+        let description = registry_of(&sub_experiment.name).get(system).ok()?.describe().ok()?;
+        Some((description.version.clone(), description.system_version.clone()))
+    };
+    hosts::meet(plan, "none", &versions, &mut |note| watch(&Event::Note(note)))
 }
 
 /// One note for each system that ignores variables of the environment that are set.

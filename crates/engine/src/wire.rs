@@ -3,10 +3,12 @@
 //! None is sent while a cell is measured, but for one sign of life per second.
 
 use crate::clock::Timebase;
+use crate::hosts::{Place, Relay};
 use crate::os::MemoryFile;
 use crate::proof::Evidence;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use tripmeter_abi::{NodeOptions, UnauthorizedPeer};
 use tripmeter_model::Touch;
@@ -17,7 +19,7 @@ use tripmeter_model::plan::{Raw, Streams, SubExperiment};
 use tripmeter_model::used::Used;
 
 /// Version of these messages; leader and follower must have the same.
-pub const PROTOCOL: u32 = 14;
+pub const PROTOCOL: u32 = 15;
 
 /// Phases of a leader, as it names them, before it gives signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
@@ -61,6 +63,8 @@ pub struct Job {
     pub follower_cpus: Vec<Option<usize>>,
     /// See the plan.
     pub cpus: Vec<usize>,
+    /// The address that followers on other hosts reach; `None` if all are on this one.
+    pub local_address: Option<IpAddr>,
 }
 
 /// To an unauthorized peer: where it is to try to get in.
@@ -82,20 +86,25 @@ pub struct AccessAttempt {
 
 /// To a follower: what it does not take from its leader.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Follow {
+pub(crate) struct Follow {
     /// Where its leader listens.
     pub control: PathBuf,
     /// Where transports are that are not built in, by their systems: it loads no others.
     pub plugins: BTreeMap<String, PathBuf>,
+    /// What of the leader's settings does not hold here, if the leader is on another host.
+    #[serde(default)]
+    pub place: Option<Place>,
 }
 
 /// From the supervisor to a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum ToWorker {
+pub(crate) enum ToWorker {
     /// To a leader, first.
     Lead(Box<Job>),
     /// To a follower, first.
     Follow(Follow),
+    /// To one that stands for a follower on another host, first.
+    Relay(Relay),
     /// To an unauthorized peer, first; it answers with a [`RefusalTrial`].
     AttemptAccess(Box<AccessAttempt>),
     /// To a leader: the results of the attempts that it asked for.
@@ -253,8 +262,8 @@ pub struct Setup {
     /// How long it spins before each answer.
     #[serde(default)]
     pub answer_delay_ns: u64,
-    /// The page of the hand-over probe.
-    pub handover: MemoryFile,
+    /// The page of the hand-over probe; none between hosts.
+    pub handover: Option<MemoryFile>,
     /// How long one receive may wait.
     pub loss_timeout_ns: u64,
 }

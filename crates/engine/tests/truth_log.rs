@@ -152,6 +152,7 @@ fn with_fault(name: &str, value: &str) -> Counts {
         follower_index: 0,
         unauthorized_peer: None,
         publisher_count: 1,
+        local_address: None,
     };
     let mut node = Inmem.open(&options).unwrap();
     let mut link = node.link(&LinkOptions { index: 0, callback: None }).unwrap();

@@ -126,6 +126,12 @@ macro_rules! with_common_fields {
             pub follower_cpu: Option<usize>,
             /// Under `channel` and `rpc`: the CPUs that both processes are confined to, as `0-2`.
             pub cpus: Option<String>,
+            /// Other hosts as ssh takes them, e.g. `["user@host"]`: a follower runs on each; default on this host.
+            pub to: Option<Vec<String>>,
+            /// The address or the name of the interface here that those hosts reach; default that of ssh.
+            pub interface: Option<String>,
+            /// The same there: one for all hosts, or one for each; default that of ssh.
+            pub to_interface: Option<Vec<String>>,
             /// Tables printed at the end; default `["screen"]`.
             pub tables: Option<Vec<TableKind>>,
             /// Settings of every transport that has them and does not say otherwise.

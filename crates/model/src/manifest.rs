@@ -163,6 +163,24 @@ pub struct Environment {
     #[serde(default, skip_serializing)]
     #[schemars(skip)]
     pub audit_after: Option<Audit>,
+    /// The hosts of the followers, if they are others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostEnvironment>,
+}
+
+/// Another host that a follower ran on.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct HostEnvironment {
+    /// As ssh takes it.
+    pub to: String,
+    /// What the machine calls itself.
+    pub name: String,
+    /// Its address that data went to.
+    pub address: String,
+    /// The leader's address that data went to.
+    pub leader_address: String,
+    /// What the machine says of itself.
+    pub environment: Box<Environment>,
 }
 
 /// A clock, as measured at the start.

@@ -100,6 +100,16 @@ impl SubExperiment {
     }
 }
 
+/// Another host, which one follower runs on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Host {
+    /// As ssh takes it: `USER@HOST`, or a name of its configuration.
+    pub to: String,
+    /// The address or the name of the interface there that data goes to; that of ssh if it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+}
+
 /// A whole experiment.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
@@ -131,6 +141,12 @@ pub struct Plan {
     /// empty if they are not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<usize>,
+    /// Other hosts, one for each follower; empty if all is on this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<Host>,
+    /// The address or the name of the interface here that those hosts reach; that of ssh if it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
     /// The recording whose messages are published or called, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<Recording>,

@@ -77,6 +77,8 @@ pub enum Command {
     #[command(hide = true)]
     Worker,
     #[command(hide = true)]
+    Remote,
+    #[command(hide = true)]
     DescribePlugin {
         file: PathBuf,
     },

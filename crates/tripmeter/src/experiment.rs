@@ -360,6 +360,10 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
     put(&mut experiment.daemons, &measuring.daemons);
     put(&mut experiment.attempts, &measuring.attempts);
     put(&mut experiment.loss_timeout_s, &measuring.loss_timeout);
+    let hosts = &measuring.hosts;
+    put(&mut experiment.to, &Some(hosts.to.clone()).filter(|to| !to.is_empty()));
+    put(&mut experiment.interface, &hosts.interface);
+    put(&mut experiment.to_interface, &Some(hosts.to_interface.clone()).filter(|names| !names.is_empty()));
     for (place, flag) in
         [(&mut experiment.leader_cpu, measuring.leader_cpu), (&mut experiment.follower_cpu, measuring.follower_cpu)]
     {

@@ -59,6 +59,7 @@ fn main() -> ExitCode {
         Command::Completions(args) => commands::completions::completions(&args),
         Command::Bare(args) => commands::selftest::bare(&args),
         Command::Worker => Ok(tripmeter_engine::worker::main(&builtin::systems())),
+        Command::Remote => commands::run::remote(),
         Command::DescribePlugin { file } => Ok(tripmeter_engine::registry::answer(&file)),
     };
     match outcome {

@@ -30,6 +30,7 @@ fn options(wait: Wait, settings: &[(&str, &str)]) -> NodeOptions {
         follower_index: 0,
         unauthorized_peer: None,
         publisher_count: 1,
+        local_address: None,
     }
 }
 

@@ -53,6 +53,7 @@ fn options(role: Role, payload: usize, wait: Wait, depth: String) -> NodeOptions
         follower_index: 0,
         unauthorized_peer: None,
         publisher_count: 1,
+        local_address: None,
     }
 }
 

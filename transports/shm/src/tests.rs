@@ -46,6 +46,7 @@ fn options(pattern: Pattern, wait: Wait, payload: u64, depth: u64) -> NodeOption
         follower_index: 0,
         unauthorized_peer: None,
         publisher_count: 1,
+        local_address: None,
     }
 }
 

@@ -1,7 +1,8 @@
-//! TCP over the loopback interface.
+//! TCP over the loopback interface, or between two hosts.
 //!
 //! Nothing but `read(2)` and `write(2)` happens once a link is connected.
 
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port, SocketAddress};
 use tripmeter_abi::packets::{self, MOST_PAYLOAD_BYTES, StreamLink};
@@ -20,12 +21,13 @@ impl System for Tcp {
     fn description(&self) -> Description {
         Description {
             system: "tcp".into(),
-            summary: "TCP over the loopback interface".into(),
+            summary: "TCP over the loopback interface, or between hosts".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             system_version: kernel_version(),
             variants: vec![Variant {
                 patterns: vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc, Pattern::Throughput],
                 interrupt: true,
+                remote: true,
                 ..Variant::new("loopback", "a connection over 127.0.0.1", Path::Tcp)
             }],
             settings: vec![
@@ -44,7 +46,7 @@ impl System for Tcp {
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         let settings = Settings::read(options)?;
-        os::buffer_setting(options, &os::socket(libc::AF_INET, libc::SOCK_STREAM)?)?;
+        os::buffer_setting(options, &os::internet_socket(options, libc::SOCK_STREAM)?)?;
         let packet_bytes = settings.packet.unwrap_or(0) as u64;
         Ok(Limits { max_payload_bytes: MOST_PAYLOAD_BYTES, packet_bytes, unauthorized_peers: 0 })
     }
@@ -101,10 +103,10 @@ pub struct Connection {
 
 impl Connection {
     fn new(options: &NodeOptions, nodelay: bool) -> Result<Self> {
-        let socket = os::socket(libc::AF_INET, libc::SOCK_STREAM)?;
+        let socket = os::internet_socket(options, libc::SOCK_STREAM)?;
         // A connection inherits the buffer sizes of its listener.
         os::buffer_setting(options, &socket)?;
-        os::bind(&socket, &SocketAddress::loopback(0))?;
+        os::bind_to_address(options, &socket)?;
         if options.role == Role::Leader {
             os::listen(&socket)?;
         }
@@ -126,18 +128,18 @@ impl Port for Connection {
 
 impl Endpoint for Connection {
     fn address(&mut self) -> Result<Vec<u8>> {
-        Ok(os::local_address(&self.socket)?.port().to_be_bytes().to_vec())
+        os::local_address(&self.socket)?.to_peer()
     }
 
     fn connect(&mut self, peer: &[u8], deadline: Deadline) -> Result<()> {
-        let port = os::peer_port(peer)?;
+        let peer: SocketAddr = SocketAddress::of_peer(peer)?;
         if self.role == Role::Follower {
-            os::connect(&self.socket, &SocketAddress::loopback(port), deadline)?;
+            os::connect(&self.socket, &SocketAddress::internet(peer), deadline)?;
         } else {
             self.socket = loop {
                 let (socket, from) = os::accept(&self.socket, deadline)?;
-                // Anything on this host may have come by; only the follower is let in.
-                if from.port() == port {
+                // Anything may have come by; only the follower is let in.
+                if from.as_internet() == Some(peer) {
                     break socket;
                 }
             };
@@ -205,7 +207,7 @@ mod tests {
         };
         let (mut leader, mut follower) = (open(Role::Leader), open(Role::Follower));
         let (to_leader, to_follower) = (leader.address().unwrap(), follower.address().unwrap());
-        let _stranger = std::net::TcpStream::connect(("127.0.0.1", os::peer_port(&to_leader).unwrap())).unwrap();
+        let _stranger = std::net::TcpStream::connect(SocketAddress::of_peer(&to_leader).unwrap()).unwrap();
         follower.connect(&[to_leader], testing::PATIENCE_NS).unwrap();
         leader.connect(&[to_follower], testing::PATIENCE_NS).unwrap();
         let loan = follower.loan(3, None).unwrap();
@@ -230,7 +232,7 @@ mod tests {
         // It keeps the port from others, and does not listen.
         let mute = os::socket(libc::AF_INET, libc::SOCK_STREAM).unwrap();
         os::bind(&mute, &SocketAddress::loopback(0)).unwrap();
-        let nobody = os::local_address(&mute).unwrap().port().to_be_bytes().to_vec();
+        let nobody = os::local_address(&mute).unwrap().to_peer().unwrap();
         assert_ne!(nobody, own);
         let error = link.connect(&[nobody], testing::PATIENCE_NS).unwrap_err();
         assert_eq!(error.status, Status::Closed, "{error}");

@@ -1,4 +1,4 @@
-//! UDP over the loopback interface.
+//! UDP over the loopback interface, or between two hosts.
 //!
 //! UDP has no flow control: a message that is split into packets must fit the receive buffer as a whole, or it may be lost
 //! when its receiver is late. The kernel charges a packet more than its bytes; how much is measured, and the receive buffer
@@ -31,7 +31,7 @@ impl System for Udp {
         let buffer = "SO_RCVBUF; fit: enough for the largest message; a number also sets SO_SNDBUF";
         Description {
             system: "udp".into(),
-            summary: "UDP over the loopback interface".into(),
+            summary: "UDP over the loopback interface, or between hosts".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             system_version: kernel_version(),
             variants: vec![Variant {
@@ -39,6 +39,7 @@ impl System for Udp {
                 lossy: true,
                 interrupt: true,
                 publishers: true,
+                remote: true,
                 ..Variant::new("loopback", "connected sockets on 127.0.0.1", Path::Udp)
             }],
             settings: vec![packets::packet_setting(), Setting::new("buffer", "fit", "fit | system | bytes", buffer)],
@@ -77,9 +78,9 @@ impl Node for UdpNode {
     type Link = PacketLink<Datagrams>;
 
     fn link(&mut self, _link: &LinkOptions) -> Result<Self::Link> {
-        let socket = os::socket(libc::AF_INET, libc::SOCK_DGRAM)?;
+        let socket = os::internet_socket(&self.options, libc::SOCK_DGRAM)?;
         self.room.make(&self.options, &socket)?;
-        os::bind(&socket, &SocketAddress::loopback(0))?;
+        os::bind_to_address(&self.options, &socket)?;
         let endpoint = Datagrams { socket, nonblocking: self.options.wait == Wait::Poll };
         PacketLink::new(endpoint, self.packet, self.options.max_payload_bytes)
     }
@@ -105,11 +106,11 @@ impl Port for Datagrams {
 
 impl Endpoint for Datagrams {
     fn address(&mut self) -> Result<Vec<u8>> {
-        Ok(os::local_address(&self.socket)?.port().to_be_bytes().to_vec())
+        os::local_address(&self.socket)?.to_peer()
     }
 
     fn connect(&mut self, peer: &[u8], deadline: Deadline) -> Result<()> {
-        os::connect(&self.socket, &SocketAddress::loopback(os::peer_port(peer)?), deadline)?;
+        os::connect(&self.socket, &SocketAddress::internet(SocketAddress::of_peer(peer)?), deadline)?;
         os::set_nonblocking(self.socket.as_raw_fd(), self.nonblocking)
     }
 

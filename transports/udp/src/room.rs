@@ -7,6 +7,10 @@ use tripmeter_abi::{Error, NodeOptions, Result, Status};
 
 /// Large enough for some packets of any size, small enough to be filled in a millisecond.
 const TRIAL_BYTES: u64 = 1 << 20;
+/// Between hosts a packet comes in fragments: the least that one carries, at the smallest MTU of IPv6.
+const LEAST_FRAGMENT_BYTES: usize = 1280 - 48;
+/// What the kernel charges a fragment: half a page and its header.
+const FRAGMENT_CHARGE: u64 = 2304;
 /// The least that the kernel charges a packet is above this, so that a trial ends.
 const LEAST_CHARGE: u64 = 256;
 
@@ -22,7 +26,7 @@ pub(crate) struct Room {
 
 impl Room {
     pub(crate) fn find(options: &NodeOptions, packet: usize) -> Result<Self> {
-        let socket = os::socket(libc::AF_INET, libc::SOCK_DGRAM)?;
+        let socket = os::internet_socket(options, libc::SOCK_DGRAM)?;
         let most = match options.setting("buffer") {
             "" | "fit" => {
                 enlarge(&socket, system_wide_bytes())?;
@@ -33,7 +37,11 @@ impl Room {
                 granted(&socket)?
             }
         };
-        Ok(Self { charge: measure_charge(packet)?, chunk: (packet - PREFIX_BYTES) as u64, most })
+        let charge = match options.local_address {
+            None => measure_charge(packet)?,
+            Some(_) => measure_charge(packet)?.max(packet.div_ceil(LEAST_FRAGMENT_BYTES) as u64 * FRAGMENT_CHARGE),
+        };
+        Ok(Self { charge, chunk: (packet - PREFIX_BYTES) as u64, most })
     }
 
     /// A single packet always finds room in an empty buffer.

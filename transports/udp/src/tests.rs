@@ -73,7 +73,7 @@ fn a_peer_that_is_not_there_is_told_apart() {
     let itself = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = itself.local_addr().unwrap();
     itself.connect(address).unwrap();
-    link.connect(&[address.port().to_be_bytes().to_vec()], testing::PATIENCE_NS).unwrap();
+    link.connect(&[address.to_string().into_bytes()], testing::PATIENCE_NS).unwrap();
     let loan = link.loan(10, None).unwrap();
     assert!(link.publish(loan, testing::PATIENCE_NS).unwrap());
     // The refusal may be late.

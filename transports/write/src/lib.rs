@@ -144,6 +144,7 @@ mod tests {
             follower_index: 0,
             unauthorized_peer: None,
             publisher_count: 1,
+            local_address: None,
         }
     }
 

@@ -4,6 +4,7 @@ use super::{Deadline, errno, number_or, os_error};
 use crate::{Error, NodeOptions, Result, Status};
 use std::ffi::c_int;
 use std::mem;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// An address of one of the families in use.
@@ -44,25 +45,75 @@ impl SocketAddress {
         Ok(address)
     }
 
-    /// A port of 127.0.0.1; 0 lets the kernel choose.
-    pub fn loopback(port: u16) -> Self {
+    /// An internet address; port 0 lets the kernel choose.
+    pub fn internet(at: SocketAddr) -> Self {
         let mut address = Self::empty();
-        // SAFETY: as in `unix`.
-        let internet = unsafe { &mut *(&raw mut address.storage).cast::<libc::sockaddr_in>() };
-        internet.sin_family = libc::AF_INET as libc::sa_family_t;
-        internet.sin_port = port.to_be();
-        internet.sin_addr.s_addr = libc::INADDR_LOOPBACK.to_be();
-        address.length = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+        match at {
+            SocketAddr::V4(at) => {
+                // SAFETY: as in `unix`.
+                let internet = unsafe { &mut *(&raw mut address.storage).cast::<libc::sockaddr_in>() };
+                internet.sin_family = libc::AF_INET as libc::sa_family_t;
+                internet.sin_port = at.port().to_be();
+                internet.sin_addr.s_addr = u32::from_ne_bytes(at.ip().octets());
+                address.length = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+            }
+            SocketAddr::V6(at) => {
+                // SAFETY: as in `unix`.
+                let internet = unsafe { &mut *(&raw mut address.storage).cast::<libc::sockaddr_in6>() };
+                internet.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+                internet.sin6_port = at.port().to_be();
+                internet.sin6_addr.s6_addr = at.ip().octets();
+                internet.sin6_scope_id = at.scope_id();
+                address.length = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+            }
+        }
         address
     }
 
-    /// The port of an internet address; 0 for any other.
-    pub fn port(&self) -> u16 {
-        if c_int::from(self.storage.ss_family) != libc::AF_INET {
-            return 0;
+    /// A port of 127.0.0.1; 0 lets the kernel choose.
+    pub fn loopback(port: u16) -> Self {
+        Self::internet((Ipv4Addr::LOCALHOST, port).into())
+    }
+
+    /// An internet address; `None` for any other.
+    pub fn as_internet(&self) -> Option<SocketAddr> {
+        let at = (&raw const self.storage).cast::<libc::sockaddr_in>();
+        match c_int::from(self.storage.ss_family) {
+            libc::AF_INET => {
+                // SAFETY: the family says which address it is.
+                let at = unsafe { &*at };
+                let ip = Ipv4Addr::from(at.sin_addr.s_addr.to_ne_bytes());
+                Some(SocketAddrV4::new(ip, u16::from_be(at.sin_port)).into())
+            }
+            libc::AF_INET6 => {
+                // SAFETY: the same.
+                let at = unsafe { &*at.cast::<libc::sockaddr_in6>() };
+                let ip = Ipv6Addr::from(at.sin6_addr.s6_addr);
+                Some(SocketAddrV6::new(ip, u16::from_be(at.sin6_port), 0, at.sin6_scope_id).into())
+            }
+            _ => None,
         }
-        // SAFETY: the family says which address it is.
-        u16::from_be(unsafe { &*(&raw const self.storage).cast::<libc::sockaddr_in>() }.sin_port)
+    }
+
+    /// What a peer is told of an internet address: as text, e.g. `127.0.0.1:4711`.
+    ///
+    /// # Errors
+    /// `Failed` if it is none.
+    pub fn to_peer(&self) -> Result<Vec<u8>> {
+        let address = self.as_internet().ok_or_else(|| Error::failed("a socket has no internet address"))?;
+        Ok(address.to_string().into_bytes())
+    }
+
+    /// What a peer has told.
+    ///
+    /// # Errors
+    /// `Invalid` if it is no address, or without a port.
+    pub fn of_peer(told: &[u8]) -> Result<SocketAddr> {
+        let parsed = std::str::from_utf8(told).ok().and_then(|text| text.parse().ok());
+        parsed.filter(|address: &SocketAddr| address.port() != 0).ok_or_else(|| {
+            let text = told.escape_ascii();
+            Error::new(Status::Invalid, format!("a peer's address is as 127.0.0.1:4711, not '{text}'"))
+        })
     }
 
     fn as_ptr(&self) -> *const libc::sockaddr {
@@ -179,6 +230,27 @@ pub fn peer_port(address: &[u8]) -> Result<u16> {
         Ok(port) if port != 0 => Ok(port),
         _ => Err(Error::new(Status::Invalid, format!("a peer's address is a port in 2 bytes, not {address:?}"))),
     }
+}
+
+/// A socket of `kind`, of the family of the address that the node listens at.
+///
+/// # Errors
+/// As [`socket()`] and [`bind`].
+pub fn internet_socket(options: &NodeOptions, kind: c_int) -> Result<OwnedFd> {
+    let domain = if options.address().is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    socket(domain, kind)
+}
+
+/// Binds a socket to the address of these options, at a port that the kernel chooses.
+///
+/// # Errors
+/// `Unavailable` if this host has no such address.
+pub fn bind_to_address(options: &NodeOptions, socket: &OwnedFd) -> Result<()> {
+    let address: IpAddr = options.address();
+    bind(socket, &SocketAddress::internet((address, 0).into())).map_err(|error| match errno() {
+        libc::EADDRNOTAVAIL => Error::new(Status::Unavailable, format!("this host has no address {address}")),
+        _ => error,
+    })
 }
 
 /// An integer socket option.

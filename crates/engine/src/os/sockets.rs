@@ -3,6 +3,7 @@
 use super::user_id;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -56,6 +57,19 @@ fn peer(stream: &UnixStream) -> io::Result<libc::ucred> {
     // SAFETY: the descriptor is open, and both places are valid for writing that many bytes.
     let result = unsafe { libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, to, &mut bytes) };
     if result == 0 { Ok(peer) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Addresses of this host's interfaces that other hosts may reach, by the interfaces' names; none of the loopback.
+pub(crate) fn interfaces() -> Vec<(String, IpAddr)> {
+    // `fe80::/10` means something with its interface only.
+    let is_link_local = |address: &Ipv6Addr| address.segments()[0] & 0xffc0 == 0xfe80;
+    let is_reached = |address: &IpAddr| match address {
+        IpAddr::V4(address) => !address.is_loopback(),
+        IpAddr::V6(address) => !address.is_loopback() && !is_link_local(address),
+    };
+    let all = if_addrs::get_if_addrs().unwrap_or_default();
+    let all = all.into_iter().map(|interface| (interface.name.clone(), interface.ip()));
+    all.filter(|(_, address)| is_reached(address)).collect()
 }
 
 #[cfg(test)]

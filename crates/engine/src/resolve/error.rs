@@ -79,6 +79,20 @@ pub enum Problem {
          'fan-out', or ask for 1 (--followers)"
     )]
     NoFanOut(u32),
+    #[error("its messages travel through {path}, which another host has no part in; choose of {can}, or leave --to out")]
+    OneHost { path: tripmeter_abi::Path, can: String },
+    #[error("'{0}' is no host as ssh takes it: USER@HOST, or a name of ~/.ssh/config (--to)")]
+    NoHost(String),
+    #[error("--interface and --to-interface belong to --to, which says what other host is measured with")]
+    InterfaceOfNoHost,
+    #[error("{interfaces} interfaces were given for {hosts} hosts; give one for all, or one for each (--to-interface)")]
+    Interfaces { interfaces: usize, hosts: usize },
+    #[error("{followers} followers were asked for, and {hosts} hosts, each of which has one; leave --followers out")]
+    FollowersOfHosts { followers: u32, hosts: usize },
+    #[error("latency one way between hosts needs to know how far their clocks are apart; measure round trips")]
+    OneWayBetweenHosts,
+    #[error("pattern 'log' has no other host; leave --to out")]
+    HostsOfLog,
     #[error("latency one way needs all samples in memory; leave out `--raw none` or --one-way")]
     OneWayWithoutRaw,
     #[error(

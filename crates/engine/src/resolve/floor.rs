@@ -11,6 +11,10 @@ const FLOOR: &str = "shm";
 /// payloads that are not measured over the floor already with the same wait and touch. A floor that cannot be measured is
 /// left out.
 pub(super) fn add(planner: &mut Planner, made: &[ResolvedSubExperiment]) {
+    // Memory is not shared with another host.
+    if !planner.plan.hosts.is_empty() {
+        return;
+    }
     let Some(entry) = planner.registry.entries().iter().find(|entry| entry.system() == FLOOR) else { return };
     let Ok(description) = entry.describe() else { return };
     let Ok(variants) = transport::variants(description, None) else { return };

@@ -47,6 +47,9 @@ impl Planner<'_> {
             let can = self.registry.variants_with(|variant| variant.publishers);
             return Err(Problem::OnePublisher { publishers: workload.publishers(), can: listed(can) });
         }
+        if !self.plan.hosts.is_empty() && !variant.remote {
+            return Err(Problem::OneHost { path: variant.path, can: listed(self.registry.variants_with(|variant| variant.remote)) });
+        }
         if !self.plan.cpus.is_empty() && !matches!(task.pattern, Pattern::Channel | Pattern::Rpc | Pattern::Log) {
             return Err(Problem::CpusOf(task.pattern));
         }
@@ -109,6 +112,7 @@ impl Planner<'_> {
             follower_count: task.workload.followers(),
             follower_index: 0,
             unauthorized_peer: None,
+            local_address: None,
         };
         match candidate.entry.probe(&options) {
             Ok(limits) if limits.max_payload_bytes < largest => {

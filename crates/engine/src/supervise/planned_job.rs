@@ -48,5 +48,6 @@ pub(super) fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Par
         leader_cpu: run.plan.leader_cpu,
         follower_cpus: follower_cpus(run, plan),
         cpus: run.plan.cpus.clone(),
+        local_address: run.met.first().map(|host| host.connection.leader),
     }
 }

@@ -98,6 +98,7 @@ fn ensure_daemon(
         follower_count: most_with_daemon(run, name, |plan| plan.workload.followers()).max(plan.workload.followers()),
         follower_index: 0,
         unauthorized_peer: None,
+        local_address: None,
         publisher_count: most_with_daemon(run, name, |plan| plan.workload.publishers()).max(plan.workload.publishers()),
     };
     let stop = &run.options.stop;
@@ -199,13 +200,21 @@ impl ProcessGroup {
         let mut followers = Vec::new();
         match &mut run.meeting {
             _ if same_process => {}
+            _ if !run.met.is_empty() => {
+                for (control, host) in controls.into_iter().zip(&run.met) {
+                    let mut relay = Worker::spawn(&run.options.tripmeter, &BTreeMap::new(), Some(&log))
+                        .map_err(|error| failed("follower", error))?;
+                    relay.send(&ToWorker::Relay(host.relay(control))).map_err(|error| failed("follower", error))?;
+                    followers.push(relay);
+                }
+            }
             Some(meeting) => meeting.start(&plan.transport.system, &controls[0]).map_err(|error| error.to_string())?,
             None => {
                 let plugin = entry.plugin_file().map(|file| (plan.transport.system.clone(), file.to_path_buf()));
                 let plugins: BTreeMap<_, _> = plugin.into_iter().collect();
                 for control in controls {
                     let mut follower = spawn().map_err(|error| failed("follower", error))?;
-                    let part = Follow { control, plugins: plugins.clone() };
+                    let part = Follow { control, plugins: plugins.clone(), place: None };
                     follower.send(&ToWorker::Follow(part)).map_err(|error| failed("follower", error))?;
                     followers.push(follower);
                 }
@@ -366,7 +375,9 @@ impl ProcessGroup {
         match self.followers[index].last_word()? {
             FromFollower::Failed(why) => return Some(why),
             FromFollower::Used(mut activity) => {
-                activity.planned_cpus = planned_cpus(run, &self.plan, Some(index));
+                if run.met.is_empty() {
+                    activity.planned_cpus = planned_cpus(run, &self.plan, Some(index));
+                }
                 if self.plan.workload.is_fan_out() {
                     activity.who = self.who(index);
                 }

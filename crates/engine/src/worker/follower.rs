@@ -2,6 +2,8 @@
 
 use super::{ANSWER_TIMEOUT, Error, Result, confine};
 use crate::channel::{Channel, NoMessage, Versions};
+use crate::clock::Calibration;
+use crate::hosts::Place;
 use crate::lanes::{Answering, AnyNode, Lane, LoopSetting};
 use crate::measure::callback::Inbox;
 use crate::measure::notes::{ArrivalLog, ArrivalMemory};
@@ -26,11 +28,12 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Receives the settings; to be called in the thread that will follow.
+    /// Receives the settings; to be called in the thread that will follow. On another host than the leader's, `place` says
+    /// what of them does not hold.
     ///
     /// # Errors
     /// If the leader goes away, or speaks another protocol.
-    pub fn start(stream: UnixStream) -> Result<Self> {
+    pub(crate) fn start(stream: UnixStream, place: Option<&Place>) -> Result<Self> {
         let shared = Arc::new(Shared::default());
         let stops = |message: &ToFollower, shared: &Shared| match message {
             ToFollower::End { last } if shared.is_alone.load(Relaxed) => Some(last.first().copied().unwrap_or(0)),
@@ -58,7 +61,13 @@ impl Follower {
             let _ = control.send(&FromFollower::Failed(junk.to_string()));
         }
         match greeting? {
-            ToFollower::Setup(setup) => {
+            ToFollower::Setup(mut setup) => {
+                if let Some(place) = place {
+                    setup.options.scratch_dir.clone_from(&place.scratch_dir);
+                    setup.options.local_address = Some(place.address);
+                    (setup.cpu, setup.cpus) = (setup.cpu.or(place.cpu), Vec::new());
+                    setup.timebase = Calibration::new().timebase;
+                }
                 shared.interrupt.store(setup.interrupt, Relaxed);
                 confine(&setup.cpus)?;
                 Ok(Self { control, shared, setup: *setup })
@@ -201,7 +210,7 @@ mod tests {
     fn said(line: &str) -> (String, String) {
         let (mut leader, stream) = UnixStream::pair().unwrap();
         writeln!(leader, "{line}").unwrap();
-        let Err(error) = Follower::start(stream) else { panic!("'{line}' was taken") };
+        let Err(error) = Follower::start(stream, None) else { panic!("'{line}' was taken") };
         leader.shutdown(std::net::Shutdown::Write).unwrap();
         let heard = receive::<FromFollower>(&mut BufReader::new(leader)).unwrap();
         let heard = if let Some(FromFollower::Failed(why)) = heard { why } else { String::new() };

@@ -100,7 +100,7 @@ fn start_followers(job: &Job, system: &Arc<dyn AnySystem>) -> Result<(Vec<UnixSt
         let system = system.clone();
         let follow = move || {
             // An error has been sent to the leader, which reports it.
-            let _ = Follower::start(other).and_then(|mut follower| {
+            let _ = Follower::start(other, None).and_then(|mut follower| {
                 let result = follower.run(&*system);
                 follower.pass_on(result)
             });
@@ -139,9 +139,10 @@ impl Leader {
             return self.log(system);
         }
         self.controls.set_phase("open");
-        let page = Page::create().map_err(|error| self.controls.failed(&error.to_string()))?;
+        let page = self.is_on_one_host().then(Page::create).transpose();
+        let page = page.map_err(|error| self.controls.failed(&error.to_string()))?;
         for follower in 0..self.controls.followers() {
-            let setup = self.setup(&page, follower);
+            let setup = self.setup(page.as_ref(), follower);
             self.controls.send(follower, &ToFollower::Setup(Box::new(setup)))?;
         }
         let baseline = Observer::baseline();

@@ -35,7 +35,8 @@ pub(super) struct Session<'a> {
     pub lanes: Vec<&'a mut dyn Lane>,
     /// Of every lane.
     pub inboxes: &'a [Box<Inbox>],
-    pub page: Page,
+    /// Of the hand-over probe; none between hosts.
+    pub page: Option<Page>,
     pub packet_bytes: u64,
     /// Latest message sent.
     pub sequence: u64,
@@ -47,19 +48,25 @@ impl Leader {
         self.variant.same_process
     }
 
+    /// All followers are on this host.
+    pub(super) fn is_on_one_host(&self) -> bool {
+        self.job.local_address.is_none()
+    }
+
     /// Whether two CPUs hand anything over.
     pub(super) fn has_handover(&self) -> bool {
+        if !self.is_on_one_host() {
+            return false;
+        }
         let shared_cpu = self.job.leader_cpu.is_some() && self.job.leader_cpu == self.job.follower_cpus[0];
         !shared_cpu && self.job.cpus.len() != 1 && crate::os::online_cpus() > 1
     }
 
     /// With the first follower. `None` if both sides have one CPU, where handing over would wait for the scheduler.
     pub(super) fn handover(&mut self, session: &Session<'_>) -> Result<Option<Handover>> {
-        if !self.has_handover() {
-            return Ok(None);
-        }
+        let Some(page) = session.page.as_ref().filter(|_| self.has_handover()) else { return Ok(None) };
         self.controls.ask(0, &ToFollower::Handover)?;
-        Ok(session.page.lead(&self.job.timebase))
+        Ok(page.lead(&self.job.timebase))
     }
 
     /// Interrupts blocking calls that are overdue from now on.
@@ -102,10 +109,11 @@ impl Leader {
             follower_count: plan.workload.followers(),
             follower_index: follower,
             unauthorized_peer: None,
+            local_address: self.job.local_address,
         }
     }
 
-    pub(super) fn setup(&self, page: &Page, follower: u32) -> Setup {
+    pub(super) fn setup(&self, page: Option<&Page>, follower: u32) -> Setup {
         Setup {
             protocol: PROTOCOL,
             tripmeter: env!("CARGO_PKG_VERSION").to_owned(),
@@ -118,7 +126,7 @@ impl Leader {
             interrupt: self.variant.interrupt,
             timebase: self.job.timebase,
             answer_delay_ns: self.job.sub_experiment.answer_delay_ns,
-            handover: page.place(),
+            handover: page.map(Page::place),
             loss_timeout_ns: self.job.loss_timeout_ns,
         }
     }

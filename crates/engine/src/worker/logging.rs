@@ -65,7 +65,7 @@ impl Leader {
     pub(super) fn log(&mut self, system: &dyn AnySystem) -> Result<()> {
         self.controls.set_phase("open");
         let page = Page::create().map_err(|error| self.controls.failed(&error.to_string()))?;
-        let setup = self.setup(&page, 0);
+        let setup = self.setup(Some(&page), 0);
         self.controls.send_all(&ToFollower::Setup(Box::new(setup)))?;
         let limits = system
             .probe(&self.node_options(Role::Leader, 0))

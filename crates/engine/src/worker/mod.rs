@@ -26,6 +26,7 @@ mod workload;
 
 use crate::audit;
 use crate::channel::{NoMessage, receive, send};
+use crate::hosts;
 use crate::lanes::AnySystem;
 use crate::memory::OutOfMemory;
 use crate::os::{self, Whose};
@@ -97,6 +98,7 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
     let ended = match part {
         Ok(Some(ToWorker::Lead(job))) => lead::lead(*job, stream, built_in),
         Ok(Some(ToWorker::Follow(part))) => follow(&part, stream, built_in),
+        Ok(Some(ToWorker::Relay(part))) => hosts::relay(&part, stream),
         Ok(Some(ToWorker::AttemptAccess(attempt))) => access::attempt_access(&attempt, stream, built_in),
         Ok(Some(ToWorker::Stop | ToWorker::Continue | ToWorker::AccessAttempted(_)) | None) => Ok(()),
         Err(error) => Err(Error::of("no part was given", error)),
@@ -115,7 +117,7 @@ fn follow(part: &Follow, mut supervisor: UnixStream, built_in: BuiltIn<'_>) -> R
     let result = connect(&part.control, ANSWER_TIMEOUT)
         .and_then(|stream| os::check_peer(&stream).map(|()| stream))
         .map_err(|error| Error::of("the leader cannot be reached", error))
-        .and_then(|stream| serve::follow(stream, &part.plugins, built_in));
+        .and_then(|stream| serve::follow(stream, part, built_in));
     let last_word = match &result {
         Ok(()) => FromFollower::Used(audit::this_thread("follower", Whose::Process)),
         // Read if the leader cannot pass it on, because it waits within its transport.
@@ -127,7 +129,7 @@ fn follow(part: &Follow, mut supervisor: UnixStream, built_in: BuiltIn<'_>) -> R
 }
 
 /// Connects to a socket that may not be there yet.
-fn connect(path: &Path, time: Duration) -> io::Result<UnixStream> {
+pub(crate) fn connect(path: &Path, time: Duration) -> io::Result<UnixStream> {
     let start = Instant::now();
     loop {
         match UnixStream::connect(path) {

@@ -8,26 +8,25 @@ use crate::lanes::{Answering, AnyNode, AnySystem, Lane};
 use crate::measure::callback::Inbox;
 use crate::os::{self, ForThisUser};
 use crate::proof::{Baseline, Observer};
-use crate::wire::{Begin, FromFollower, Report, Task, ToFollower};
-use std::collections::BTreeMap;
+use crate::wire::{Begin, Follow, FromFollower, Report, Task, ToFollower};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::Pattern;
 
 /// Follows the leader at the other end of `stream` until it says good-bye. It names a system; where that is, if it is a
-/// plugin, `plugins` says.
+/// plugin, its part says.
 ///
 /// # Errors
 /// What ended it; the leader has been told.
-pub fn follow(stream: UnixStream, plugins: &BTreeMap<String, PathBuf>, built_in: BuiltIn<'_>) -> Result<()> {
-    let mut follower = Follower::start(stream)?;
+pub fn follow(stream: UnixStream, part: &Follow, built_in: BuiltIn<'_>) -> Result<()> {
+    let mut follower = Follower::start(stream, part.place.as_ref())?;
     if follower.pattern() == Pattern::Log {
         let result = follower.read_logs();
         return follower.pass_on(result);
     }
     let system = &follower.setup().system;
-    let plugin = plugins.get(system).map(PathBuf::as_path);
+    let plugin = part.plugins.get(system).map(PathBuf::as_path);
     let result = find(system, plugin, built_in).and_then(|system| follower.run(&*system));
     follower.pass_on(result)
 }
@@ -38,7 +37,8 @@ impl Follower {
     /// # Errors
     /// What ended it.
     pub fn run(&mut self, system: &dyn AnySystem) -> Result<()> {
-        let page = Page::open(self.setup().handover).map_err(|error| Error::of("hand-over page", error))?;
+        let page = self.setup().handover.map(Page::open).transpose();
+        let page = page.map_err(|error| Error::of("hand-over page", error))?;
         let baseline = Observer::baseline();
         let links = self.setup().options.link_count;
         if links == 0 {
@@ -53,7 +53,7 @@ impl Follower {
         let mut endpoint = system.open(&self.setup().options, &inboxes).map_err(|error| Error::of("open", error))?;
         self.connect(&mut endpoint.lanes())?;
         drop(for_this_user);
-        self.serve(&mut *endpoint, &inboxes, &page, &baseline)
+        self.serve(&mut *endpoint, &inboxes, page.as_ref(), &baseline)
     }
 
     fn connect(&mut self, lanes: &mut [&mut dyn Lane]) -> Result<()> {
@@ -79,14 +79,14 @@ impl Follower {
         &mut self,
         endpoint: &mut dyn AnyNode,
         inboxes: &[Box<Inbox>],
-        page: &Page,
+        page: Option<&Page>,
         baseline: &Baseline,
     ) -> Result<()> {
         loop {
             match self.control.receive(IDLE_TIMEOUT)? {
                 ToFollower::Handover => {
                     self.send(&FromFollower::Ready)?;
-                    page.follow();
+                    page.ok_or_else(|| Error::Failed("there is no hand-over page".to_owned()))?.follow();
                 }
                 ToFollower::Begin(begin) if begin.observe => {
                     self.shared.is_alone.store(true, Relaxed);

@@ -312,6 +312,23 @@ pub struct CpusArgs {
     pub cpus: Option<String>,
 }
 
+/// Other hosts.
+#[derive(Args, Clone, Default)]
+pub struct HostsArgs {
+    /// Run a follower on another host, as ssh takes it; one for each
+    ///
+    /// The control channel goes through `ssh`, which asks nothing: keys and ~/.ssh/config must do. The same tripmeter must
+    /// be there.
+    #[arg(long, value_name = "[USER@]HOST", hide_short_help = true)]
+    pub to: Vec<String>,
+    /// Our address or interface that those hosts reach [default: as ssh]
+    #[arg(long, value_name = "ADDRESS|NAME", requires = "to", hide_short_help = true)]
+    pub interface: Option<String>,
+    /// The same there: one for all hosts, or one for each [default: as ssh]
+    #[arg(long, value_name = "ADDRESS|NAME", requires = "to", hide_short_help = true)]
+    pub to_interface: Vec<String>,
+}
+
 /// How a message is measured, whatever the pattern.
 #[derive(Args, Clone, Default)]
 pub struct MeasuringArgs {
@@ -364,6 +381,8 @@ pub struct MeasuringArgs {
     /// Start daemons that are not running (and stop them), or require that they run
     #[arg(long, value_parser = words_of(&[("start", Daemons::Start), ("require", Daemons::Require)]), hide_short_help = true)]
     pub daemons: Option<Daemons>,
+    #[command(flatten)]
+    pub hosts: HostsArgs,
 }
 
 /// What every measuring command but `ab` has.

@@ -184,6 +184,7 @@ fn here<'a>(entry: &Entry, description: &Description, variant: &'a Variant, scra
         follower_count: 1,
         follower_index: 0,
         unauthorized_peer: None,
+        local_address: None,
         publisher_count: 1,
     });
     let no_daemon = matches!(&probed, Err(RegistryError::Refused(error)) if error.status == Status::NoDaemon);

@@ -69,6 +69,13 @@ pub fn follow(args: &FollowArgs) -> Result<u8, CliError> {
     Ok(exit::GOOD)
 }
 
+/// `tripmeter remote`, which ssh starts on the host of a follower.
+pub fn remote() -> Result<u8, CliError> {
+    let program = experiment::program()?;
+    let registry = experiment::registry(&PluginArgs::default(), &program)?;
+    Ok(tripmeter_engine::hosts::serve(&registry, &program))
+}
+
 /// What is measured, how, and where its results go.
 pub struct Measurement<'a> {
     pub experiment: &'a ExperimentArgs,

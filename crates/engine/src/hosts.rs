@@ -1,0 +1,33 @@
+//! Followers on other hosts: reached by the system's own `ssh`, which carries the control channel. No port of ours listens
+//! for control, and no cryptography is ours.
+//!
+//! ```text
+//! leader ── Unix socket ── relay ── ssh ── tripmeter remote ── Unix socket ── follower
+//!                          (worker)        (there)                            (worker, there)
+//! ```
+//!
+//! A relay is the follower process as the supervisor sees it: it ends when that ends, and its last word is that one's. Both
+//! ends of the ssh connection say every second that they are there: one that says nothing for [`LONGEST_SILENCE`] is given
+//! up, and what it started ends.
+
+mod meet;
+mod relay;
+mod serve;
+mod ssh;
+mod words;
+
+pub(crate) use meet::{Met, meet};
+pub use meet::{HostError, HostProblem};
+pub(crate) use relay::{Relay, relay};
+pub use serve::serve;
+pub(crate) use words::Place;
+
+use std::time::Duration;
+
+/// The hidden command that ssh starts.
+pub const REMOTE_COMMAND: &str = "remote";
+
+/// After so long a silence the other end is given up.
+const LONGEST_SILENCE: Duration = Duration::from_secs(15);
+/// Between two signs of life.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(1);

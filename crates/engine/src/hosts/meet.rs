@@ -1,0 +1,209 @@
+//! Before anything is measured: every host is reached, has the same program and plugins, and can do what is planned.
+
+use super::relay::Relay;
+use super::ssh::Ssh;
+use super::words::{Connection, FromHost, Hello, Prepared, ToHost};
+use crate::os::interfaces;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use thiserror::Error;
+use tripmeter_model::exit;
+use tripmeter_model::manifest::HostEnvironment;
+use tripmeter_model::plan::{Host, Plan};
+
+/// How long a host may take to look at itself.
+const PREPARING_TIME: Duration = Duration::from_secs(120);
+
+/// Why a host cannot be measured with.
+#[derive(Debug, Error)]
+#[error("host '{to}': {problem}")]
+pub struct HostError {
+    /// As ssh takes it.
+    pub to: String,
+    /// What is wrong.
+    pub problem: HostProblem,
+}
+
+/// What is wrong with a host.
+#[derive(Debug, Error)]
+pub enum HostProblem {
+    /// It cannot be reached, or there is no such program, or another one.
+    #[error("{0}")]
+    Unreached(String),
+    /// No address to bind to.
+    #[error("{0}")]
+    Address(String),
+    /// A transport is not there, or another version of it.
+    #[error("transport '{transport}' cannot be measured there: {why}")]
+    Transport {
+        /// Which.
+        transport: String,
+        /// Why not.
+        why: String,
+    },
+}
+
+impl HostError {
+    /// The exit code of its class.
+    pub fn exit_code(&self) -> u8 {
+        match self.problem {
+            HostProblem::Address(_) => exit::USAGE,
+            HostProblem::Unreached(_) | HostProblem::Transport { .. } => exit::UNAVAILABLE,
+        }
+    }
+}
+
+/// Where a follower is, and which of our addresses it reaches.
+#[derive(Clone, Debug)]
+pub(crate) struct Met {
+    /// As ssh takes it.
+    pub to: String,
+    /// Addresses of both ends.
+    pub connection: Ends,
+    /// The CPU of its follower, if the plan names none.
+    pub cpu: Option<usize>,
+    /// Name of the folder that the program was pushed to.
+    pub pushed: String,
+    /// Its own words.
+    pub environment: HostEnvironment,
+}
+
+impl Met {
+    /// The worker that stands for its follower.
+    pub(crate) fn relay(&self, control: PathBuf) -> Relay {
+        let Self { to, pushed, connection, cpu, .. } = self;
+        Relay { control, to: to.clone(), pushed: pushed.clone(), address: connection.follower, cpu: *cpu }
+    }
+}
+
+/// Addresses of data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    /// The leader's.
+    pub leader: IpAddr,
+    /// The follower's.
+    pub follower: IpAddr,
+}
+
+/// Reaches every host of a plan. `versions` are those of each system here.
+///
+/// # Errors
+/// The first that is wrong.
+pub(crate) fn meet(
+    plan: &Plan,
+    pushed: &str,
+    versions: &dyn Fn(&str) -> Option<(String, String)>,
+    watch: &mut dyn FnMut(String),
+) -> Result<Vec<Met>, HostError> {
+    let mut met: Vec<Met> = Vec::new();
+    for host in &plan.hosts {
+        let at = |problem| HostError { to: host.to.clone(), problem };
+        let one = meet_one(plan, host, pushed, versions, watch).map_err(at)?;
+        let leader = one.connection.leader;
+        if let Some(other) = met.iter().find(|other| other.connection.leader != leader) {
+            let text = format!(
+                "it reaches us at {leader}, host '{}' at {}; name one of our addresses by --interface",
+                other.to, other.connection.leader
+            );
+            return Err(at(HostProblem::Address(text)));
+        }
+        met.push(one);
+    }
+    Ok(met)
+}
+
+fn meet_one(
+    plan: &Plan,
+    host: &Host,
+    pushed: &str,
+    versions: &dyn Fn(&str) -> Option<(String, String)>,
+    watch: &mut dyn FnMut(String),
+) -> Result<Met, HostProblem> {
+    let (mut ssh, hello) = Ssh::open(&host.to, pushed).map_err(HostProblem::Unreached)?;
+    let connection = ends(plan.interface.as_deref(), host.interface.as_deref(), &hello)?;
+    ssh.send(&ToHost::Prepare(plan.sub_experiments.clone())).map_err(|e| HostProblem::Unreached(e.to_string()))?;
+    let prepared = match ssh.wait(PREPARING_TIME).map_err(HostProblem::Unreached)? {
+        FromHost::Prepared(prepared) => *prepared,
+        FromHost::Failed(why) => return Err(HostProblem::Unreached(why)),
+        _ => return Err(HostProblem::Unreached("its messages are out of order".to_owned())),
+    };
+    compare(plan, &prepared, versions, watch)?;
+    let Prepared { environment, cpu, .. } = prepared;
+    let environment = HostEnvironment {
+        to: host.to.clone(),
+        name: hello.name,
+        address: connection.follower.to_string(),
+        leader_address: connection.leader.to_string(),
+        environment: Box::new(environment),
+    };
+    Ok(Met { to: host.to.clone(), connection, cpu, pushed: pushed.to_owned(), environment })
+}
+
+/// Whether both sides have the same transports, and can do the same with them.
+fn compare(
+    plan: &Plan,
+    prepared: &Prepared,
+    versions: &dyn Fn(&str) -> Option<(String, String)>,
+    watch: &mut dyn FnMut(String),
+) -> Result<(), HostProblem> {
+    for one in &plan.sub_experiments {
+        let (system, transport) = (&one.transport.system, one.transport.to_string());
+        let refused = |why: String| HostProblem::Transport { transport: transport.clone(), why };
+        let Some(theirs) = prepared.systems.get(system) else { return Err(refused("it was not looked for".to_owned())) };
+        let (there, driven_there) = theirs.as_ref().map_err(|why| refused(why.clone()))?;
+        let Some((here, driven_here)) = versions(system) else { continue };
+        if *there != here {
+            return Err(refused(format!("it has version {there} there, {here} here; use the same (--push)")));
+        }
+        if *driven_there != driven_here {
+            watch(format!("{transport}: {driven_there} there, {driven_here} here"));
+        }
+        if let Some(why) = prepared.problems.get(&one.name) {
+            return Err(refused(why.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// Addresses that data goes between: those asked for, as an address or the name of an interface, or those of ssh.
+fn ends(here: Option<&str>, there: Option<&str>, hello: &Hello) -> Result<Ends, HostProblem> {
+    let own = interfaces();
+    let ssh = hello.connection;
+    let follower = address(there, &hello.interfaces, ssh.map(|Connection { to, .. }| to), None).map_err(|why| {
+        HostProblem::Address(format!("{why}; name its address or interface by --to-interface"))
+    })?;
+    let leader = address(here, &own, ssh.map(|Connection { from, .. }| from), Some(follower))
+        .map_err(|why| HostProblem::Address(format!("here, {why}; name our address or interface by --interface")))?;
+    if leader.is_ipv4() != follower.is_ipv4() {
+        let text = format!("{leader} here and {follower} there are of two families; choose others by --interface and --to-interface");
+        return Err(HostProblem::Address(text));
+    }
+    Ok(Ends { leader, follower })
+}
+
+/// One end's: `asked`, or what ssh uses. Of several addresses of an interface the first, of the family of `other` if there
+/// is one.
+fn address(
+    asked: Option<&str>,
+    interfaces: &[(String, IpAddr)],
+    usual: Option<IpAddr>,
+    other: Option<IpAddr>,
+) -> Result<IpAddr, String> {
+    let listed = || {
+        let all: Vec<String> = interfaces.iter().map(|(name, address)| format!("{name} {address}")).collect();
+        if all.is_empty() { "there is none but the loopback".to_owned() } else { format!("there are {}", all.join(", ")) }
+    };
+    let is_there = |address: &IpAddr| interfaces.iter().any(|(_, one)| one == address) || address.is_loopback();
+    let Some(asked) = asked else {
+        let usual = usual.ok_or_else(|| format!("ssh does not tell its addresses; {}", listed()))?;
+        return if is_there(&usual) { Ok(usual) } else { Err(format!("{usual}, which ssh uses, is no address of it; {}", listed())) };
+    };
+    if let Ok(address) = asked.parse::<IpAddr>() {
+        return if is_there(&address) { Ok(address) } else { Err(format!("{address} is no address of it; {}", listed())) };
+    }
+    let of_it: Vec<IpAddr> = interfaces.iter().filter(|(name, _)| name == asked).map(|(_, address)| *address).collect();
+    let alike = |address: &&IpAddr| other.is_none_or(|other| other.is_ipv4() == address.is_ipv4());
+    let found = of_it.iter().find(alike).or(of_it.first());
+    found.copied().ok_or_else(|| format!("it has no interface '{asked}'; {}", listed()))
+}

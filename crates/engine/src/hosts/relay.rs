@@ -1,0 +1,114 @@
+//! The worker that stands for a follower on another host.
+
+use super::ssh::Ssh;
+use super::words::{FromHost, ToHost};
+use super::{LONGEST_SILENCE, SIGN_OF_LIFE};
+use crate::channel::{receive_line, send};
+use crate::os;
+use crate::wire::FromFollower;
+use crate::worker::{ANSWER_TIMEOUT, Error, Result, connect};
+use serde::{Deserialize, Serialize};
+use std::io::BufReader;
+use std::net::IpAddr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel, RecvTimeoutError};
+use std::time::Instant;
+
+/// To a worker that stands for a follower on another host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Relay {
+    /// Where its leader listens.
+    pub control: PathBuf,
+    /// The host, as ssh takes it.
+    pub to: String,
+    /// Name of the folder that the program was pushed to.
+    pub pushed: String,
+    /// The address that the follower listens at.
+    pub address: IpAddr,
+    /// Its CPU, if the plan names none.
+    pub cpu: Option<usize>,
+}
+
+/// Starts the follower there and carries the control channel, until it has ended.
+///
+/// # Errors
+/// Why it ended early; the leader and `supervisor` have been told.
+pub(crate) fn relay(part: &Relay, mut supervisor: UnixStream) -> Result<()> {
+    let leader = connect(&part.control, ANSWER_TIMEOUT)
+        .and_then(|stream| os::check_peer(&stream).map(|()| stream))
+        .map_err(|error| Error::of("the leader cannot be reached", error))?;
+    let failed = |why: String| Error::Failed(format!("host '{}': {why}", part.to));
+    let result = carry(part, &leader).map_err(failed);
+    let word = match &result {
+        Ok(word) => word.clone(),
+        Err(error) => Some(FromFollower::Failed(error.to_string())),
+    };
+    if let Some(word) = word {
+        if let (FromFollower::Failed(_), Ok(mut leader)) = (&word, leader.try_clone()) {
+            // One that has gone need not be told.
+            let _ = send(&mut leader, &word);
+        }
+        let _ = send(&mut supervisor, &word);
+    }
+    result.map(|_| ())
+}
+
+/// Returns the follower's last word.
+fn carry(part: &Relay, leader: &UnixStream) -> std::result::Result<Option<FromFollower>, String> {
+    let (mut ssh, _) = Ssh::open(&part.to, &part.pushed)?;
+    let gone = |error: std::io::Error| format!("its connection has ended: {error}");
+    ssh.send(&ToHost::Start { address: part.address, cpu: part.cpu }).map_err(gone)?;
+    let (words, sent) = channel();
+    let reader = leader.try_clone().map_err(gone)?;
+    std::thread::spawn(move || pass_on(reader, &words));
+    let mut stream = ssh.stream().map_err(gone)?;
+    std::thread::spawn(move || {
+        loop {
+            let message = match sent.recv_timeout(SIGN_OF_LIFE) {
+                Ok(message) => message,
+                Err(RecvTimeoutError::Timeout) => ToHost::Alive,
+                // The leader has gone: so does its follower.
+                Err(RecvTimeoutError::Disconnected) => {
+                    let _ = stream.shutdown(std::net::Shutdown::Write);
+                    return;
+                }
+            };
+            if send(&mut stream, &message).is_err() {
+                return;
+            }
+        }
+    });
+    let (mut heard, mut writer) = (Instant::now(), leader.try_clone().map_err(gone)?);
+    loop {
+        let message = ssh.next(SIGN_OF_LIFE)?;
+        match &message {
+            Some(_) => heard = Instant::now(),
+            None if heard.elapsed() > LONGEST_SILENCE => {
+                return Err(format!("it has said nothing for {} s; is the link cut?", LONGEST_SILENCE.as_secs()));
+            }
+            None => {}
+        }
+        match message {
+            Some(FromHost::Control(line)) => {
+                use std::io::Write;
+                // A leader that has gone is noticed by the other thread.
+                let _ = writer.write_all(format!("{line}\n").as_bytes());
+            }
+            Some(FromHost::Ended(word)) => return Ok(word),
+            Some(FromHost::Failed(why)) => return Err(why),
+            Some(FromHost::Alive | FromHost::Prepared(_)) | None => {}
+        }
+    }
+}
+
+/// What the leader says.
+fn pass_on(leader: UnixStream, words: &Sender<ToHost>) {
+    let mut reader = BufReader::new(leader);
+    while let Ok(Some(line)) = receive_line(&mut reader) {
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        if words.send(ToHost::Control(text)).is_err() {
+            break;
+        }
+    }
+}

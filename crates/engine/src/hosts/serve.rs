@@ -1,0 +1,223 @@
+//! The program on the host of a follower, started by ssh: it says what it is, prepares, and starts one follower.
+
+use super::words::{FromHost, Hello, Place, Prepared, ToHost};
+use super::{LONGEST_SILENCE, SIGN_OF_LIFE};
+use crate::audit::{self, Root};
+use crate::channel::{Heard, Incoming, receive_line};
+use crate::clock::Calibration;
+use crate::environment;
+use crate::os;
+use crate::registry::Registry;
+use crate::resolve;
+use crate::scratch::{self, ScratchFolder};
+use crate::spawn::Worker;
+use crate::wire::{Follow, FromFollower, ToWorker};
+use crate::worker::ANSWER_TIMEOUT;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::{self, BufReader, Write};
+use std::net::IpAddr;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tripmeter_abi::{NodeOptions, Role};
+use tripmeter_model::exit;
+use tripmeter_model::manifest::Environment;
+use tripmeter_model::plan::SubExperiment;
+
+/// Length of the hiccup spin of the audit.
+const HICCUP_SPIN: Duration = Duration::from_millis(200);
+/// How long a follower may take to end after its leader has gone.
+const ENDING_TIME: Duration = Duration::from_secs(5);
+
+/// Entry of the hidden command `remote`. Returns the exit code.
+pub fn serve(registry: &Registry, program: &Path) -> u8 {
+    let out = Output::default();
+    let ended = converse(registry, program, &out);
+    match ended {
+        Ok(()) => exit::GOOD,
+        Err(why) => {
+            // Whoever has gone need not be told.
+            let _ = out.send(&FromHost::Failed(why));
+            exit::SOFTWARE
+        }
+    }
+}
+
+/// Standard output, which two threads write lines to.
+#[derive(Clone, Default)]
+struct Output(Arc<Mutex<()>>);
+
+impl Output {
+    fn send<T: Serialize>(&self, message: &T) -> io::Result<()> {
+        let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
+        line.push(b'\n');
+        let _turn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = io::stdout().lock();
+        out.write_all(&line)?;
+        out.flush()
+    }
+}
+
+fn converse(registry: &Registry, program: &Path, out: &Output) -> Result<(), String> {
+    out.send(&Hello::own()).map_err(|error| error.to_string())?;
+    let (sender, heard) = channel();
+    std::thread::spawn(move || {
+        let mut reader = BufReader::new(io::stdin());
+        while let Ok(Some(line)) = receive_line(&mut reader) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    let alive = out.clone();
+    std::thread::spawn(move || {
+        while alive.send(&FromHost::Alive).is_ok() {
+            std::thread::sleep(SIGN_OF_LIFE);
+        }
+    });
+    loop {
+        match next(&heard)? {
+            None => return Ok(()),
+            Some(ToHost::Prepare(plans)) => {
+                let prepared = FromHost::Prepared(Box::new(prepare(registry, &plans)));
+                out.send(&prepared).map_err(|error| error.to_string())?;
+            }
+            Some(ToHost::Start { address, cpu }) => {
+                let word = follow(registry, program, (address, cpu), &heard, out)?;
+                return out.send(&FromHost::Ended(word)).map_err(|error| error.to_string());
+            }
+            Some(ToHost::Control(_) | ToHost::Alive) => {}
+        }
+    }
+}
+
+/// The next message; `None` at the end.
+fn next(heard: &Receiver<Vec<u8>>) -> Result<Option<ToHost>, String> {
+    match heard.recv_timeout(LONGEST_SILENCE) {
+        Ok(line) => crate::channel::parse(&line).map(Some).map_err(|error: io::Error| error.to_string()),
+        Err(RecvTimeoutError::Disconnected) => Ok(None),
+        Err(RecvTimeoutError::Timeout) => Err("the host that measures has said nothing for too long".to_owned()),
+    }
+}
+
+/// Whether all can be measured here, and what disturbs it.
+fn prepare(registry: &Registry, plans: &[SubExperiment]) -> Prepared {
+    let calibration = Calibration::new();
+    let cpus = resolve::usual_cpus();
+    let audit = audit::before(&Root::machine(), &cpus, &calibration, Some(HICCUP_SPIN));
+    let environment = Environment { audit_before: Some(audit), ..environment::environment(&calibration) };
+    let (mut systems, mut problems) = (BTreeMap::new(), BTreeMap::new());
+    let scratch = ScratchFolder::create();
+    for plan in plans {
+        let described = registry.get(&plan.transport.system).map_err(|error| error.to_string()).and_then(|entry| {
+            let description = entry.describe().map_err(ToString::to_string)?;
+            Ok((entry, (description.version.clone(), description.system_version.clone())))
+        });
+        let can = described.as_ref().map_err(Clone::clone).and_then(|(entry, _)| {
+            let scratch = scratch.as_ref().map_err(|error| format!("scratch folder: {error}"))?;
+            let options = options(plan, scratch.folder());
+            entry.probe(&options).map(|_| ()).map_err(|error| error.to_string())
+        });
+        systems.insert(plan.transport.system.clone(), described.map(|(_, versions)| versions));
+        can.err().map(|why| problems.insert(plan.name.clone(), why));
+    }
+    Prepared { environment, cpu: cpus.last().copied(), systems, problems }
+}
+
+fn options(plan: &SubExperiment, scratch: &Path) -> NodeOptions {
+    NodeOptions {
+        role: Role::Follower,
+        pattern: plan.pattern,
+        wait: plan.wait,
+        variant: plan.transport.variant.clone(),
+        settings: plan.transport.settings.clone(),
+        run_id: scratch::fresh_run_id(),
+        scratch_dir: scratch.to_path_buf(),
+        max_payload_bytes: plan.payloads.iter().copied().max().unwrap_or(0),
+        link_count: plan.workload.follower_links(),
+        publisher_count: plan.workload.publishers(),
+        follower_count: plan.workload.followers(),
+        follower_index: 0,
+        unauthorized_peer: None,
+        local_address: None,
+    }
+}
+
+/// Starts a follower, carries its control channel, and returns its last word.
+fn follow(
+    registry: &Registry,
+    program: &Path,
+    (address, cpu): (IpAddr, Option<usize>),
+    heard: &Receiver<Vec<u8>>,
+    out: &Output,
+) -> Result<Option<FromFollower>, String> {
+    scratch::remove_leftovers();
+    let mut scratch = ScratchFolder::create().map_err(|error| format!("scratch folder: {error}"))?;
+    let part = scratch.part().map_err(|error| format!("scratch folder: {error}"))?;
+    let started = |error: io::Error| format!("a follower cannot be started: {error}");
+    let control = part.folder.join("control");
+    let listener = UnixListener::bind(&control).map_err(started)?;
+    let mut follower = Worker::spawn(program, &BTreeMap::new(), None).map_err(started)?;
+    let place = Place { scratch_dir: part.folder.clone(), address, cpu };
+    let order = Follow { control, plugins: registry.plugins(), place: Some(place) };
+    follower.send(&ToWorker::Follow(order)).map_err(started)?;
+    if !os::wait_readable(&[&listener], ANSWER_TIMEOUT).map_err(started)?[0] {
+        return Err("the follower process did not come".to_owned());
+    }
+    let (mut stream, _) = listener.accept().map_err(started)?;
+    os::check_peer(&stream).map_err(started)?;
+    let reader = stream.try_clone().map_err(started)?;
+    let back = out.clone();
+    let says = std::thread::spawn(move || carry_back(reader, &back));
+    let mut silent = None;
+    while !follower.has_ended() {
+        match next_soon(heard) {
+            Ok(Some(ToHost::Control(line))) => {
+                // A follower that has gone is seen above.
+                let _ = stream.write_all(format!("{line}\n").as_bytes());
+            }
+            Ok(Some(_)) => silent = None,
+            Ok(None) if silent.get_or_insert_with(std::time::Instant::now).elapsed() < LONGEST_SILENCE => {}
+            Ok(None) | Err(Gone) => break,
+        }
+    }
+    let _ = stream.shutdown(std::net::Shutdown::Both);
+    follower.end(ENDING_TIME);
+    // It has said all.
+    let _ = says.join();
+    let word = follower.last_word();
+    let crash = follower.crash().map(|how| FromFollower::Failed(format!("the follower process {how}")));
+    part.remove();
+    Ok(word.or(crash))
+}
+
+struct Gone;
+
+/// A message, if there is one by now.
+fn next_soon(heard: &Receiver<Vec<u8>>) -> Result<Option<ToHost>, Gone> {
+    match heard.recv_timeout(Duration::from_millis(20)) {
+        Ok(line) => crate::channel::parse(&line).map(Some).map_err(|_: io::Error| Gone),
+        Err(RecvTimeoutError::Timeout) => Ok(None),
+        Err(RecvTimeoutError::Disconnected) => Err(Gone),
+    }
+}
+
+/// What the follower says to its leader.
+fn carry_back(follower: UnixStream, out: &Output) {
+    let mut incoming = Incoming::new(follower);
+    loop {
+        match incoming.next_line(Duration::from_secs(1)) {
+            Ok(Heard::Message(line)) => {
+                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+                if out.send(&FromHost::Control(text)).is_err() {
+                    return;
+                }
+            }
+            Ok(Heard::Nothing) => {}
+            Ok(Heard::End) | Err(_) => return,
+        }
+    }
+}

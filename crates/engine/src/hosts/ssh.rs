@@ -1,0 +1,189 @@
+//! A connection to another host by the system's own `ssh`.
+
+use super::words::{FromHost, Hello, ToHost};
+use super::{LONGEST_SILENCE, REMOTE_COMMAND};
+use crate::channel::{Heard, Incoming, send};
+use crate::spawn::kill;
+use serde::Deserialize;
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+use tripmeter_model::printable::line;
+
+/// The command, as people may want to set it: `ssh -F FILE`.
+const SSH_VARIABLE: &str = "TRIPMETER_SSH";
+/// How long it may take until the program there speaks: a jump host and a slow shell.
+const HELLO_TIME: Duration = Duration::from_secs(30);
+/// Longest wait for the last words of an ssh that has ended.
+const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
+
+/// What the login shell there runs: the program that was pushed, or else the one in the path. A word for `sh`, as that
+/// shell may be any.
+fn script(pushed: &str) -> String {
+    format!(
+        "exec sh -c 'p=\"${{XDG_CACHE_HOME:-$HOME/.cache}}/tripmeter/{pushed}/tripmeter\"; [ -x \"$p\" ] || p=tripmeter; \
+         command -v \"$p\" >/dev/null || {{ echo \"no tripmeter there; --push copies it\" >&2; exit 69; }}; \
+         exec \"$p\" {REMOTE_COMMAND}'"
+    )
+}
+
+/// Starts `ssh`, which asks nothing: keys, agents, jump hosts and `~/.ssh/config` are the user's.
+///
+/// # Errors
+/// If there is none.
+pub(super) fn command(to: &str) -> Command {
+    let words = std::env::var(SSH_VARIABLE).unwrap_or_else(|_| "ssh".to_owned());
+    let mut words = words.split_whitespace();
+    let mut command = Command::new(words.next().unwrap_or("ssh"));
+    command.args(words).args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]);
+    command.args(["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "--", to]);
+    command
+}
+
+/// The program on another host, and both ways to it.
+pub(super) struct Ssh {
+    child: Child,
+    stream: UnixStream,
+    incoming: Incoming,
+    /// What ssh and the shell there say.
+    said: Receiver<String>,
+    to: String,
+}
+
+/// A line of the program there, or of whatever the shell says before.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum First {
+    Hello(Hello),
+    Other(serde::de::IgnoredAny),
+}
+
+impl Ssh {
+    /// Starts the program there, and hears what it says of itself.
+    ///
+    /// # Errors
+    /// Why it cannot be reached, in one line: what ssh says, or which version is there.
+    pub(super) fn open(to: &str, pushed: &str) -> Result<(Self, Hello), String> {
+        let pair = UnixStream::pair().and_then(|(stream, other)| Ok((stream.try_clone()?, stream, other.try_clone()?, other)));
+        let (incoming, stream, input, output) = pair.map_err(|error| format!("control channel: {error}"))?;
+        let started = command(to)
+            .arg(script(pushed))
+            .stdin(OwnedFd::from(input))
+            .stdout(OwnedFd::from(output))
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = started.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => "no `ssh` here: install openssh-client".to_owned(),
+            _ => format!("ssh cannot be started: {error}"),
+        })?;
+        let said = child.stderr.take().map(listen).unwrap_or_else(|| channel().1);
+        let mut ssh = Self { child, stream, incoming: Incoming::new(incoming), said, to: to.to_owned() };
+        let hello = ssh.hello()?;
+        if hello.versions != crate::channel::Versions::own() {
+            return Err(hello.versions.differ(&format!("program on '{to}'"), "one"));
+        }
+        Ok((ssh, hello))
+    }
+
+    fn hello(&mut self) -> Result<Hello, String> {
+        let begin = Instant::now();
+        loop {
+            match self.incoming.next_line(Duration::from_millis(200)) {
+                // What is no greeting was said by the shell.
+                Ok(Heard::Message(said)) => match serde_json::from_slice(&said) {
+                    Ok(First::Hello(hello)) => return Ok(hello),
+                    Ok(First::Other(_)) | Err(_) => {}
+                },
+                Ok(Heard::Nothing) if begin.elapsed() > HELLO_TIME => {
+                    return Err(format!("it says nothing within {} s", HELLO_TIME.as_secs()));
+                }
+                Ok(Heard::Nothing) => {}
+                Ok(Heard::End) | Err(_) => return Err(self.why_it_ended()),
+            }
+        }
+    }
+
+    /// What ssh has said last, or how it ended.
+    pub(super) fn why_it_ended(&mut self) -> String {
+        let end = Instant::now() + LAST_WORDS_TIME;
+        let mut last = None;
+        while let Ok(said) = self.said.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            last = Some(said).filter(|said| !said.trim().is_empty()).or(last);
+        }
+        match (last, kill(&mut self.child)) {
+            (Some(said), _) => line(said.trim()).into_owned(),
+            (None, Some(status)) => format!("ssh ended with {status}"),
+            (None, None) => "ssh does not end".to_owned(),
+        }
+    }
+
+    /// Says something.
+    ///
+    /// # Errors
+    /// If it has gone.
+    pub(super) fn send(&mut self, message: &ToHost) -> std::io::Result<()> {
+        send(&mut self.stream, message)
+    }
+
+    /// Another end of the same stream, for a thread that sends.
+    pub(super) fn stream(&self) -> std::io::Result<UnixStream> {
+        self.stream.try_clone()
+    }
+
+    /// The next message, if there is one in time.
+    ///
+    /// # Errors
+    /// Why there will be none any more: it ended, or said nothing for too long.
+    pub(super) fn next(&mut self, time: Duration) -> Result<Option<FromHost>, String> {
+        match self.incoming.next(time) {
+            Ok(Heard::Message(message)) => Ok(Some(message)),
+            Ok(Heard::Nothing) => Ok(None),
+            Ok(Heard::End) => Err(self.why_it_ended()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Waits for a message that is no sign of life.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next), or after that time.
+    pub(super) fn wait(&mut self, time: Duration) -> Result<FromHost, String> {
+        let (begin, mut heard) = (Instant::now(), Instant::now());
+        loop {
+            match self.next(Duration::from_millis(500))? {
+                Some(FromHost::Alive) => heard = Instant::now(),
+                Some(message) => return Ok(message),
+                None if heard.elapsed() > LONGEST_SILENCE || begin.elapsed() > time => {
+                    return Err(format!("'{}' does not answer", self.to));
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+impl Drop for Ssh {
+    fn drop(&mut self) {
+        // Ssh ends with its input, and the program there with that.
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        kill(&mut self.child);
+    }
+}
+
+/// The lines of ssh's standard error, which go to ours as well.
+fn listen(errors: ChildStderr) -> Receiver<String> {
+    let (sender, said) = channel();
+    std::thread::spawn(move || {
+        for said in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
+            let said = line(&String::from_utf8_lossy(&said)).into_owned();
+            eprintln!("ssh: {said}");
+            if sender.send(said).is_err() {
+                break;
+            }
+        }
+    });
+    said
+}

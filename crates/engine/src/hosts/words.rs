@@ -1,0 +1,107 @@
+//! What both ends of an ssh connection say: one JSON value per line.
+
+use crate::channel::Versions;
+use crate::os::interfaces;
+use crate::wire::FromFollower;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use tripmeter_model::manifest::Environment;
+use tripmeter_model::plan::SubExperiment;
+
+/// First words of the program that ssh has started. The shell there may have said something before.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Hello {
+    pub versions: Versions,
+    /// What the machine calls itself.
+    pub name: String,
+    /// Addresses of the ssh connection: this end's and that one's; none if the server does not tell.
+    pub connection: Option<Connection>,
+    /// Addresses of its interfaces, by their names.
+    pub interfaces: Vec<(String, IpAddr)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Connection {
+    pub from: IpAddr,
+    pub to: IpAddr,
+}
+
+impl Connection {
+    /// Of `SSH_CONNECTION`: address and port of the client, then of the server.
+    pub fn parse(text: &str) -> Option<Self> {
+        let [from, _, to, _] = text.split(' ').collect::<Vec<_>>().try_into().ok()?;
+        // A link-local address has its interface behind a `%`, which the other host does not know.
+        Some(Self { from: from.parse().ok()?, to: to.parse().ok()? })
+    }
+}
+
+impl Hello {
+    /// Of this program.
+    pub fn own() -> Self {
+        let connection = std::env::var("SSH_CONNECTION").ok();
+        Self {
+            versions: Versions::own(),
+            name: std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned(),
+            connection: connection.as_deref().and_then(Connection::parse),
+            interfaces: interfaces(),
+        }
+    }
+}
+
+/// Where a follower is, which its leader does not know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Place {
+    /// For sockets and the like.
+    pub scratch_dir: std::path::PathBuf,
+    /// Of the interface that the leader reaches.
+    pub address: IpAddr,
+    /// The CPU, if the plan names none.
+    pub cpu: Option<usize>,
+}
+
+/// From the host that measures.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum ToHost {
+    /// What is going to be measured; answered with [`FromHost::Prepared`].
+    Prepare(Vec<SubExperiment>),
+    /// Start a follower, once.
+    Start {
+        /// The address that it listens at.
+        address: IpAddr,
+        /// Its CPU, if the plan names none.
+        cpu: Option<usize>,
+    },
+    /// A line of the control channel.
+    Control(String),
+    /// A sign of life.
+    Alive,
+}
+
+/// From the host of a follower.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum FromHost {
+    /// What it has found.
+    Prepared(Box<Prepared>),
+    /// A line of the control channel.
+    Control(String),
+    /// The follower's last word; it has ended.
+    Ended(Option<FromFollower>),
+    /// It cannot go on; one line.
+    Failed(String),
+    /// A sign of life.
+    Alive,
+}
+
+/// What a host says of itself before anything is measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Prepared {
+    /// With its audit.
+    pub environment: Environment,
+    /// The CPU of a follower, if the plan names none.
+    pub cpu: Option<usize>,
+    /// Of each system: versions of transport and of what it drives, or why it cannot be used there.
+    pub systems: BTreeMap<String, Result<(String, String), String>>,
+    /// Of sub-experiments, by name: why one cannot be measured there.
+    pub problems: BTreeMap<String, String>,
+}

@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Runs a command among several hosts: scripts/hosts.sh COUNT COMMAND [ARGUMENT...]. Each host is a set of namespaces (network,
+# mount, process, IPC, name) with an sshd of its own; all are on one bridge that reaches nothing else. Needs root, `ip` of
+# iproute2 and sshd of openssh-server; scripts/install-middleware.sh --hosts installs them.
+#
+# The command runs beside them, at 10.77.0.254 and fd77::fe; host N is `hN`, at 10.77.0.N and fd77::N. It finds them by
+# TRIPMETER_SSH, which names an ssh configuration, in a folder that is $TRIPMETER_HOSTS. Tests cut a link by
+# `ip link set hN down`, and set its MTU.
+#
+# What is there is `tripmeter` of $TRIPMETER, and transports of $TRIPMETER_TRANSPORTS, as here.
+set -euo pipefail
+
+self=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+fail() {
+    echo "hosts.sh: $1" >&2
+    exit 69
+}
+[ "$(id -u)" -eq 0 ] || fail "hosts of one machine need root"
+command -v ip >/dev/null || fail "no 'ip': install iproute2"
+sshd=$(command -v /usr/sbin/sshd sshd | head -n 1) || true
+[ -n "$sshd" ] || fail "no sshd: install openssh-server"
+
+if [ "${HOSTS_INSIDE:-}" != yes ]; then
+    HOSTS_INSIDE=yes exec "$self/isolated.sh" "$self/hosts.sh" "$@"
+fi
+
+count=$1
+shift
+folder=$(mktemp -d /tmp/tripmeter-hosts.XXXXXX)
+mkdir -p "$folder/bin" /run/sshd
+ln -s "$(readlink -f "${TRIPMETER:-target/debug/tripmeter}")" "$folder/bin/tripmeter"
+ssh-keygen -q -t ed25519 -N '' -f "$folder/key"
+ssh-keygen -q -t ed25519 -N '' -f "$folder/host_key"
+cp "$folder/key.pub" "$folder/authorized_keys"
+
+# A host's own place: what it has in /tmp and /dev/shm is not ours, and its processes are not seen here.
+# shellcheck disable=SC2016
+enter='
+hostname "$1"
+mount -n -t tmpfs none /dev/shm
+mkdir -p /dev/shm/hosts
+mount -n --rbind "$2" /dev/shm/hosts
+mount -n -t tmpfs -o mode=1777 none /tmp
+mkdir -p "$2"
+mount -n --move /dev/shm/hosts "$2"
+rmdir /dev/shm/hosts
+mount -n -t proc proc /proc
+exec "$3" -D -e -f "$2/$1.conf"
+'
+ip link add lab type bridge
+ip address add 10.77.0.254/24 dev lab
+ip -6 address add fd77::fe/64 dev lab nodad
+ip link set lab up
+for number in $(seq 1 "$count"); do
+    host=h$number
+    ip netns add "$host"
+    ip link add "$host" type veth peer name eth0 netns "$host"
+    ip link set "$host" master lab up
+    ip -n "$host" link set lo up
+    ip -n "$host" address add "10.77.0.$number/24" dev eth0
+    ip -n "$host" -6 address add "fd77::$number/64" dev eth0 nodad
+    ip -n "$host" link set eth0 up
+    cat >"$folder/$host.conf" <<EOF
+ListenAddress 10.77.0.$number
+ListenAddress fd77::$number
+HostKey $folder/host_key
+AuthorizedKeysFile $folder/authorized_keys
+PidFile none
+UsePAM no
+StrictModes no
+PasswordAuthentication no
+PermitRootLogin yes
+SetEnv PATH=$folder/bin:/usr/local/bin:/usr/bin:/bin TRIPMETER_TRANSPORTS=${TRIPMETER_TRANSPORTS:-} HOME=/root
+EOF
+    cat >>"$folder/config" <<EOF
+Host $host
+    HostName 10.77.0.$number
+Host $host-v6
+    HostName fd77::$number
+EOF
+    ip netns exec "$host" unshare --mount --pid --ipc --uts --fork --kill-child sh -euc "$enter" sh "$host" "$folder" "$sshd" \
+        2>"$folder/$host.log" &
+done
+for number in $(seq 1 "$count"); do
+    echo "10.77.0.$number,fd77::$number $(cut -d' ' -f1,2 "$folder/host_key.pub")"
+done >"$folder/known_hosts"
+cat >>"$folder/config" <<EOF
+Host *
+    User root
+    IdentityFile $folder/key
+    IdentitiesOnly yes
+    UserKnownHostsFile $folder/known_hosts
+    LogLevel ERROR
+EOF
+for number in $(seq 1 "$count"); do
+    for _ in $(seq 1 100); do
+        ssh -F "$folder/config" "h$number" true 2>/dev/null && break
+        sleep 0.1
+    done
+done
+export TRIPMETER_SSH="ssh -F $folder/config" TRIPMETER_HOSTS="$folder"
+code=0
+"$@" || code=$?
+exit "$code"
