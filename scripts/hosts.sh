@@ -27,6 +27,8 @@ fi
 count=$1
 shift
 folder=$(mktemp -d /tmp/tripmeter-hosts.XXXXXX)
+# Names of network namespaces are below /run, as is what sshd needs.
+mount -n -t tmpfs none /run
 mkdir -p "$folder/bin" /run/sshd
 ln -s "$(readlink -f "${TRIPMETER:-target/debug/tripmeter}")" "$folder/bin/tripmeter"
 ssh-keygen -q -t ed25519 -N '' -f "$folder/key"

@@ -16,8 +16,8 @@ mod serve;
 mod ssh;
 mod words;
 
-pub(crate) use meet::{Met, meet};
 pub use meet::{HostError, HostProblem};
+pub(crate) use meet::{Met, meet};
 pub(crate) use relay::{Relay, relay};
 pub use serve::serve;
 pub(crate) use words::Place;

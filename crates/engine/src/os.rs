@@ -20,8 +20,8 @@ pub(crate) use queues::{remove_queue, unlink_queue};
 pub(crate) use rustix::process::Signal;
 pub use shared::MemoryFile;
 pub(crate) use shared::{PAGE, SharedMemory, SharedPage, forget_translations};
-pub(crate) use sockets::stdin_socket;
 pub(crate) use sockets::interfaces;
+pub(crate) use sockets::stdin_socket;
 pub use sockets::{check_peer, peer_pid, wait_readable};
 pub use threads::{
     Target, allowed_cpus, confine_process, confine_thread, online_cpus, pin_thread, sleep_precisely, sleep_until,

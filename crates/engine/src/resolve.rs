@@ -197,7 +197,8 @@ fn hosts(experiment: &Experiment) -> Result<Vec<Host>, Problem> {
     if !hosts.is_empty() && interfaces.len() > 1 && interfaces.len() != hosts.len() {
         return Err(Problem::Interfaces { interfaces: interfaces.len(), hosts: hosts.len() });
     }
-    let is_good = |to: &str| !to.is_empty() && !to.starts_with('-') && to.chars().all(|letter| letter.is_ascii_graphic());
+    let is_good =
+        |to: &str| !to.is_empty() && !to.starts_with('-') && to.chars().all(|letter| letter.is_ascii_graphic());
     if let Some(bad) = hosts.iter().find(|to| !is_good(to)) {
         return Err(Problem::NoHost(bad.clone()));
     }
@@ -234,7 +235,8 @@ impl PlannedTask {
             let task = Self::of(&channel::with_recording(common, recording)?, plan.raw, timeout_ns)?;
             return Ok(vec![Self { workload: channel::playing(task.workload, recording), ..task }]);
         }
-        let each: Vec<Self> = rpc::each(common)?.iter().map(|common| Self::of(common, plan.raw, timeout_ns)).collect::<Result<_, _>>()?;
+        let each: Vec<Self> =
+            rpc::each(common)?.iter().map(|common| Self::of(common, plan.raw, timeout_ns)).collect::<Result<_, _>>()?;
         each.iter().try_for_each(|task| task.check_hosts(&plan.hosts))?;
         Ok(each)
     }

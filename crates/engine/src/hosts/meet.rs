@@ -150,7 +150,9 @@ fn compare(
     for one in &plan.sub_experiments {
         let (system, transport) = (&one.transport.system, one.transport.to_string());
         let refused = |why: String| HostProblem::Transport { transport: transport.clone(), why };
-        let Some(theirs) = prepared.systems.get(system) else { return Err(refused("it was not looked for".to_owned())) };
+        let Some(theirs) = prepared.systems.get(system) else {
+            return Err(refused("it was not looked for".to_owned()));
+        };
         let (there, driven_there) = theirs.as_ref().map_err(|why| refused(why.clone()))?;
         let Some((here, driven_here)) = versions(system) else { continue };
         if *there != here {
@@ -170,13 +172,14 @@ fn compare(
 fn ends(here: Option<&str>, there: Option<&str>, hello: &Hello) -> Result<Ends, HostProblem> {
     let own = interfaces();
     let ssh = hello.connection;
-    let follower = address(there, &hello.interfaces, ssh.map(|Connection { to, .. }| to), None).map_err(|why| {
-        HostProblem::Address(format!("{why}; name its address or interface by --to-interface"))
-    })?;
+    let follower = address(there, &hello.interfaces, ssh.map(|Connection { to, .. }| to), None)
+        .map_err(|why| HostProblem::Address(format!("{why}; name its address or interface by --to-interface")))?;
     let leader = address(here, &own, ssh.map(|Connection { from, .. }| from), Some(follower))
         .map_err(|why| HostProblem::Address(format!("here, {why}; name our address or interface by --interface")))?;
     if leader.is_ipv4() != follower.is_ipv4() {
-        let text = format!("{leader} here and {follower} there are of two families; choose others by --interface and --to-interface");
+        let text = format!(
+            "{leader} here and {follower} there are of two families; choose others by --interface and --to-interface"
+        );
         return Err(HostProblem::Address(text));
     }
     Ok(Ends { leader, follower })
@@ -192,15 +195,27 @@ fn address(
 ) -> Result<IpAddr, String> {
     let listed = || {
         let all: Vec<String> = interfaces.iter().map(|(name, address)| format!("{name} {address}")).collect();
-        if all.is_empty() { "there is none but the loopback".to_owned() } else { format!("there are {}", all.join(", ")) }
+        if all.is_empty() {
+            "there is none but the loopback".to_owned()
+        } else {
+            format!("there are {}", all.join(", "))
+        }
     };
     let is_there = |address: &IpAddr| interfaces.iter().any(|(_, one)| one == address) || address.is_loopback();
     let Some(asked) = asked else {
         let usual = usual.ok_or_else(|| format!("ssh does not tell its addresses; {}", listed()))?;
-        return if is_there(&usual) { Ok(usual) } else { Err(format!("{usual}, which ssh uses, is no address of it; {}", listed())) };
+        return if is_there(&usual) {
+            Ok(usual)
+        } else {
+            Err(format!("{usual}, which ssh uses, is no address of it; {}", listed()))
+        };
     };
     if let Ok(address) = asked.parse::<IpAddr>() {
-        return if is_there(&address) { Ok(address) } else { Err(format!("{address} is no address of it; {}", listed())) };
+        return if is_there(&address) {
+            Ok(address)
+        } else {
+            Err(format!("{address} is no address of it; {}", listed()))
+        };
     }
     let of_it: Vec<IpAddr> = interfaces.iter().filter(|(name, _)| name == asked).map(|(_, address)| *address).collect();
     let alike = |address: &&IpAddr| other.is_none_or(|other| other.is_ipv4() == address.is_ipv4());

@@ -12,7 +12,7 @@ use std::io::BufReader;
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::mpsc::{Sender, channel, RecvTimeoutError};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Instant;
 
 /// To a worker that stands for a follower on another host.

@@ -67,7 +67,8 @@ impl Ssh {
     /// # Errors
     /// Why it cannot be reached, in one line: what ssh says, or which version is there.
     pub(super) fn open(to: &str, pushed: &str) -> Result<(Self, Hello), String> {
-        let pair = UnixStream::pair().and_then(|(stream, other)| Ok((stream.try_clone()?, stream, other.try_clone()?, other)));
+        let pair =
+            UnixStream::pair().and_then(|(stream, other)| Ok((stream.try_clone()?, stream, other.try_clone()?, other)));
         let (incoming, stream, input, output) = pair.map_err(|error| format!("control channel: {error}"))?;
         let started = command(to)
             .arg(script(pushed))

@@ -1,5 +1,6 @@
 //! What one side saw of itself.
 
+use super::between_hosts::InterfaceBytes;
 use super::peer::Ends;
 use super::sys::Object;
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,9 @@ pub struct Evidence {
     pub(super) written_bytes: Option<u64>,
     /// Bytes over the loopback, of the whole namespace.
     pub(super) loopback_bytes: Option<u64>,
+    /// Bytes over the interfaces, if the other side is on another host.
+    #[serde(default)]
+    pub(super) interface: Option<InterfaceBytes>,
     /// UDP datagrams received, of the whole namespace.
     pub(super) udp_datagrams: Option<u64>,
     pub(super) channels: Option<Vec<EvidenceChannel>>,

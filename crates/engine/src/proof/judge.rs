@@ -1,5 +1,6 @@
 //! The verdict: a claim against what both sides saw.
 
+use super::between_hosts::between_hosts;
 use super::evidence::{AddressPlace, Evidence};
 use super::observations::{CommonObject, Observations, PassedBytes, amount, is_little, is_most};
 use super::{Claim, LEAST_BYTES};
@@ -15,12 +16,13 @@ const BY_READ_WRITE: &[Path] = &[Path::UnixStream, Path::UnixDatagram, Path::Uni
 /// Kinds that can carry bytes which no counter of a process shows.
 const UNCOUNTED: &[Path] = &[Path::UnixStream, Path::UnixDatagram, Path::UnixSeqpacket, Path::MessageQueue, Path::Udp];
 
-type Judgement = (Verdict, String);
+pub(super) type Judgement = (Verdict, String);
 
 /// Judges a claim by what both sides saw.
 pub fn judge(claim: &Claim, leader: &Evidence, follower: &Evidence) -> PathProof {
     let observed = Observations::new(claim, leader, follower);
     let (verdict, finding) = processes(&observed).unwrap_or_else(|| match claim.path {
+        path if claim.between_hosts => between_hosts(&observed, path),
         Path::Other => not_visible("this path has no trace to look for"),
         Path::Memory => memory(&observed),
         Path::SharedMemory => shared_memory(&observed),
@@ -39,20 +41,22 @@ fn claimed(claim: &Claim) -> String {
     if claim.zero_copy { format!("{} without a copy", claim.path) } else { claim.path.to_string() }
 }
 
-fn proven(finding: impl Into<String>) -> Judgement {
+pub(super) fn proven(finding: impl Into<String>) -> Judgement {
     (Verdict::Proven, finding.into())
 }
 
-fn failed(finding: impl Into<String>) -> Judgement {
+pub(super) fn failed(finding: impl Into<String>) -> Judgement {
     (Verdict::Failed, finding.into())
 }
 
-fn not_visible(finding: impl Into<String>) -> Judgement {
+pub(super) fn not_visible(finding: impl Into<String>) -> Judgement {
     (Verdict::NotVisible, finding.into())
 }
 
 fn processes(observed: &Observations) -> Option<Judgement> {
     match (observed.claim.same_process, observed.is_same_process) {
+        // Both hosts number their processes.
+        _ if observed.claim.between_hosts => None,
         (true, false) => Some(failed("leader and follower are two processes, not one")),
         (false, true) => Some(failed("leader and follower are one process, not two")),
         _ => None,

@@ -112,12 +112,12 @@ impl FileKind {
 impl LogObserver {
     /// To be called before the logger is opened.
     pub fn start(file: &Path) -> Self {
-        Self { file: file.to_owned(), before: identity(file), counters: Counters::now() }
+        Self { file: file.to_owned(), before: identity(file), counters: Counters::now(None) }
     }
 
     /// To be called once the logger has closed its file.
     pub fn finish(self) -> LogSeen {
-        let written_bytes = Counters::now().since(self.counters).written_bytes;
+        let written_bytes = Counters::now(None).since(&self.counters).written_bytes;
         let found = fs::symlink_metadata(&self.file).ok();
         let kind = found.as_ref().map_or(FileKind::Missing, |found| match found.file_type() {
             kind if kind.is_file() => FileKind::Regular,

@@ -25,6 +25,7 @@
 //! | `FIONREAD`, `QSIZE` of the own descriptors | descriptor | where the first message waits, and so which object carries it |
 //! | `/proc/sysvipc/msg`: bytes, last sender, last receiver | IPC namespace | the same of the System V queues that the process used |
 //! | loopback bytes, UDP datagrams | network namespace | an upper limit of what went over UDP |
+//! | bytes of the interface that has the address asked for | network namespace | the same of what went to another host |
 //!
 //! The counters of the namespace include what other programs did at the same time. They alone can refute a claim (UDP,
 //! and the loopback carried nothing). They prove one only where nothing of the processes themselves speaks against it, and
@@ -43,6 +44,7 @@
 //! [`Verdict::NotVisible`](tripmeter_model::manifest::Verdict::NotVisible). As the traffic of others passes, the engine then
 //! looks again, twice at most.
 
+mod between_hosts;
 mod evidence;
 mod followers;
 mod judge;
@@ -76,6 +78,8 @@ pub struct Claim {
     pub same_process: bool,
     /// Messages go through a third process.
     pub broker: bool,
+    /// Leader and follower are on different hosts.
+    pub between_hosts: bool,
     /// Followers that each of the leader's messages goes to.
     pub followers: u32,
     /// Messages sent, per direction.

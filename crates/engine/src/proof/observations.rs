@@ -85,7 +85,7 @@ pub(super) struct Observations<'a> {
 impl<'a> Observations<'a> {
     pub fn new(claim: &'a Claim, leader: &'a Evidence, follower: &'a Evidence) -> Self {
         let is_answered = follower.sent_messages > 0;
-        let is_same_process = leader.process_id == follower.process_id;
+        let is_same_process = leader.process_id == follower.process_id && !claim.between_hosts;
         let bytes = claim.messages.saturating_mul(claim.payload_bytes);
         Self {
             claim,
@@ -211,6 +211,9 @@ impl<'a> Observations<'a> {
     /// Objects that could hold the messages, the most touched first. `None`: not visible.
     pub fn common(&self) -> Option<Vec<CommonObject>> {
         let (ours, theirs) = (self.leader.shared.as_ref()?, self.follower.shared.as_ref()?);
+        if self.claim.between_hosts {
+            return Some(Vec::new());
+        }
         let mut common: Vec<_> = ours
             .iter()
             .filter_map(|our| Some((our, theirs.iter().find(|their| their.object == our.object)?)))
@@ -303,7 +306,10 @@ impl<'a> Observations<'a> {
         let known = |bytes: Option<u64>| bytes.map_or("unknown".to_owned(), amount);
         let _ = write!(line, "read/write {}", known(self.by_read_write().map(|flow| flow.most)));
         let _ = write!(line, ", TCP {}", known(self.by_own_counter(Path::Tcp).map(|flow| flow.most)));
-        let _ = write!(line, ", loopback of all programs {}", known(self.loopback_bytes()));
+        let loopback = self.loopback_bytes().filter(|_| !self.claim.between_hosts);
+        if loopback.is_some() || !self.claim.between_hosts {
+            let _ = write!(line, ", loopback of all programs {}", known(loopback));
+        }
         for &path in Path::ALL {
             if let Some(bytes) = self.parked_bytes(path).filter(|&bytes| bytes > 0) {
                 let _ = write!(line, ", {} waiting in {path}", amount(bytes));

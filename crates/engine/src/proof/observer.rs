@@ -9,6 +9,7 @@ use super::sys::{self, Counters, Descriptor};
 use super::{FAULTING_MESSAGES, LEAST_PARKED_BYTES, MOST_ADDRESSES};
 use crate::os::descriptors;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::Duration;
 use tripmeter_abi::Path;
 
@@ -24,10 +25,12 @@ pub struct Baseline {
     shared: BTreeSet<Object>,
     /// Queues of System V in which a process of this one's number, which may have been another, was the last one.
     queues: BTreeSet<Object>,
+    /// Of the interface that another host reaches.
+    address: Option<IpAddr>,
 }
 
 impl Baseline {
-    fn now() -> Self {
+    fn now(address: Option<IpAddr>) -> Self {
         let descriptors = sys::descriptors().unwrap_or_default();
         let maps = sys::read_proc("/proc/self/maps").map(|text| Maps::parse(&text)).unwrap_or_default();
         Self {
@@ -39,6 +42,7 @@ impl Baseline {
                 .filter(|queue| queue.is_own())
                 .map(Queue::object)
                 .collect(),
+            address,
         }
     }
 
@@ -80,9 +84,10 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// What the process holds now; to be called before the transport is opened.
-    pub fn baseline() -> Baseline {
-        Baseline::now()
+    /// What the process holds now; to be called before the transport is opened. `address` is of the interface that
+    /// another host reaches, if the other side is there.
+    pub fn baseline(address: Option<IpAddr>) -> Baseline {
+        Baseline::now(address)
     }
 
     /// Starts to observe; to be called before either side sends its first message.
@@ -96,7 +101,7 @@ impl Observer {
             is_touched_cleared: false,
             sent: Addresses::new(),
             received: Addresses::new(),
-            counters: Counters::now(),
+            counters: Counters::now(baseline.address),
         }
     }
 
@@ -147,7 +152,7 @@ impl Observer {
 
     /// Ends the observation; to be called before the transport is closed or its messages are given back for good.
     pub fn finish(self) -> Evidence {
-        let counters = Counters::now().since(self.counters);
+        let counters = Counters::now(self.baseline.address).since(&self.counters);
         let queues = self.baseline.used_since();
         let channels = self.baseline.opened_since().map(|opened| {
             let queues = queues.iter().flatten().map(|queue| self.queue_channel(queue));
@@ -169,6 +174,7 @@ impl Observer {
             written_bytes: counters.written_bytes,
             loopback_bytes: counters.loopback_bytes,
             udp_datagrams: counters.udp_datagrams,
+            interface: counters.interface,
             channels,
             has_listed_queues: queues.is_some(),
             looked_for_parked: self.parked.is_some(),

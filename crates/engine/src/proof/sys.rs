@@ -1,5 +1,6 @@
 //! Counters and descriptors of this process, as Linux shows them.
 
+use super::between_hosts::InterfaceBytes;
 use crate::os::{self, descriptors};
 use procfs::FromRead;
 use procfs::net::InterfaceDeviceStatus;
@@ -7,6 +8,7 @@ use procfs::process::Io;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tripmeter_abi::Path;
@@ -58,39 +60,43 @@ pub(super) fn clear_touched() -> io::Result<()> {
 }
 
 /// Counters at one time.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Counters {
     pub read_bytes: Option<u64>,
     pub written_bytes: Option<u64>,
     pub loopback_bytes: Option<u64>,
     pub udp_datagrams: Option<u64>,
+    pub interface: Option<InterfaceBytes>,
 }
 
 impl Counters {
-    /// Reads them all.
-    pub fn now() -> Self {
+    /// Reads them all; those of the interface too that has `address`, if there is one.
+    pub fn now(address: Option<IpAddr>) -> Self {
         let (before, io) = {
             let mut own = own();
             (*own, read_as(&mut own, "/proc/self/io").unwrap_or_default())
         };
         let io = Io::from_read(io.as_bytes()).ok();
         let read = |file| read_proc(file).unwrap_or_default();
+        let dev = read("/proc/net/dev");
         Self {
             read_bytes: io.as_ref().map(|io| io.rchar.saturating_sub(before.read_bytes)),
             written_bytes: io.as_ref().map(|io| io.wchar.saturating_sub(before.written_bytes)),
-            loopback_bytes: loopback_bytes(&read("/proc/net/dev")),
+            loopback_bytes: loopback_bytes(&dev),
             udp_datagrams: udp_datagrams(&read("/proc/net/snmp"), &read("/proc/net/snmp6")),
+            interface: address.and_then(|address| InterfaceBytes::now(&dev, address)),
         }
     }
 
     /// What was added since an earlier time.
-    pub fn since(self, earlier: Self) -> Self {
+    pub fn since(self, earlier: &Self) -> Self {
         let added = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         Self {
             read_bytes: added(self.read_bytes, earlier.read_bytes),
             written_bytes: added(self.written_bytes, earlier.written_bytes),
             loopback_bytes: added(self.loopback_bytes, earlier.loopback_bytes),
             udp_datagrams: added(self.udp_datagrams, earlier.udp_datagrams),
+            interface: self.interface.zip(earlier.interface.as_ref()).map(|(now, then)| now.since(then)),
         }
     }
 }
@@ -174,7 +180,7 @@ mod tests {
     fn missing_counters_stay_missing() {
         let known = Counters { read_bytes: Some(10), ..Counters::default() };
         let more = Counters { read_bytes: Some(15), written_bytes: Some(1), ..Counters::default() };
-        assert_eq!(more.since(known).read_bytes, Some(5));
-        assert_eq!(more.since(known).written_bytes, None);
+        assert_eq!(more.clone().since(&known).read_bytes, Some(5));
+        assert_eq!(more.clone().since(&known).written_bytes, None);
     }
 }

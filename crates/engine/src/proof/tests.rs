@@ -19,6 +19,7 @@ fn claim(path: Path, zero_copy: bool, same_process: bool, payload_bytes: u64) ->
         zero_copy,
         same_process,
         broker: false,
+        between_hosts: false,
         followers: 1,
         messages: messages_for(payload_bytes),
         payload_bytes,

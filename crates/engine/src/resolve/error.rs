@@ -79,7 +79,9 @@ pub enum Problem {
          'fan-out', or ask for 1 (--followers)"
     )]
     NoFanOut(u32),
-    #[error("its messages travel through {path}, which another host has no part in; choose of {can}, or leave --to out")]
+    #[error(
+        "its messages travel through {path}, which another host has no part in; choose of {can}, or leave --to out"
+    )]
     OneHost { path: tripmeter_abi::Path, can: String },
     #[error("'{0}' is no host as ssh takes it: USER@HOST, or a name of ~/.ssh/config (--to)")]
     NoHost(String),

@@ -48,7 +48,10 @@ impl Planner<'_> {
             return Err(Problem::OnePublisher { publishers: workload.publishers(), can: listed(can) });
         }
         if !self.plan.hosts.is_empty() && !variant.remote {
-            return Err(Problem::OneHost { path: variant.path, can: listed(self.registry.variants_with(|variant| variant.remote)) });
+            return Err(Problem::OneHost {
+                path: variant.path,
+                can: listed(self.registry.variants_with(|variant| variant.remote)),
+            });
         }
         if !self.plan.cpus.is_empty() && !matches!(task.pattern, Pattern::Channel | Pattern::Rpc | Pattern::Log) {
             return Err(Problem::CpusOf(task.pattern));

@@ -145,7 +145,7 @@ impl Leader {
             let setup = self.setup(page.as_ref(), follower);
             self.controls.send(follower, &ToFollower::Setup(Box::new(setup)))?;
         }
-        let baseline = Observer::baseline();
+        let baseline = Observer::baseline(self.job.local_address);
         if self.job.sub_experiment.workload.links() > MANY_LINKS {
             os::raise_file_limit();
         }

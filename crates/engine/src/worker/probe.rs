@@ -8,7 +8,7 @@ use crate::lanes::{Answering, AnyNode, Flow, RoundTrips, Spaced};
 use crate::measure::LoopEnd;
 use crate::measure::callback::Inbox;
 use crate::measure::stream::{Even, Extent};
-use crate::proof::{self, Baseline, Claim, Evidence, Observer};
+use crate::proof::{self, Baseline, Claim, Observer};
 use crate::wire::{Begin, Report, Task, ToFollower};
 use std::ops::Range;
 use std::time::Duration;
@@ -148,7 +148,8 @@ fn prove(
     let count = leader.controls.followers();
     let is_whole = reports.iter().all(|(other, _)| other.has_received(plan.messages));
     let proofs = reports.iter().map(|(other, damaged)| {
-        let proof = verdict(variant, plan, count, &own, other);
+        let claim = claim(variant, plan, count, !leader.is_on_one_host());
+        let proof = proof::judge(&claim, &own, other);
         PathProof { damaged: *damaged, ..proof }
     });
     let mut proofs: Vec<PathProof> = proofs.collect();
@@ -245,15 +246,15 @@ fn send(
     }
 }
 
-fn verdict(variant: &Variant, plan: ProbePlan, followers: u32, leader: &Evidence, follower: &Evidence) -> PathProof {
-    let claim = Claim {
+fn claim(variant: &Variant, plan: ProbePlan, followers: u32, between_hosts: bool) -> Claim {
+    Claim {
         path: variant.path,
         zero_copy: variant.zero_copy,
         same_process: variant.same_process,
         broker: variant.broker,
+        between_hosts,
         followers,
         messages: plan.messages,
         payload_bytes: plan.payload_bytes,
-    };
-    proof::judge(&claim, leader, follower)
+    }
 }

@@ -39,7 +39,7 @@ impl Follower {
     pub fn run(&mut self, system: &dyn AnySystem) -> Result<()> {
         let page = self.setup().handover.map(Page::open).transpose();
         let page = page.map_err(|error| Error::of("hand-over page", error))?;
-        let baseline = Observer::baseline();
+        let baseline = Observer::baseline(self.setup().options.local_address);
         let links = self.setup().options.link_count;
         if links == 0 {
             return Err(Error::Failed("the leader asked for no link".to_owned()));

@@ -108,7 +108,7 @@ fn run(role: Role, way: &str, directory: &FilePath) {
     let mut control = Control::open(role, directory);
     // As the engine's hand-over page, but large enough for a message.
     let page = ways::map(&directory.join("hand-over"), payload_bytes());
-    let baseline = Observer::baseline();
+    let baseline = Observer::baseline(None);
     control.meet();
     // As libraries have, to wake their own threads.
     let _pipe = std::io::pipe().unwrap();

@@ -29,6 +29,7 @@ fn quiet(process_id: u32) -> Evidence {
         read_bytes: Some(0),
         written_bytes: Some(0),
         loopback_bytes: Some(0),
+        interface: None,
         udp_datagrams: Some(0),
         channels: Some(Vec::new()),
         has_listed_queues: true,
