@@ -63,6 +63,11 @@ impl Timebase {
         }
     }
 
+    /// The same of a difference, which may be negative between two clocks.
+    pub fn to_signed_ns(&self, ticks: i64) -> i64 {
+        self.to_ns(ticks.unsigned_abs()) as i64 * ticks.signum()
+    }
+
     /// Ticks in a nanosecond.
     pub fn ticks_per_ns(&self) -> f64 {
         match self.source {

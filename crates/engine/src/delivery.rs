@@ -3,7 +3,8 @@
 use crate::clock::Timebase;
 use crate::measure::notes::{self, AGAIN, DAMAGED, NEVER, OVERTAKEN};
 use crate::measure::publish::{Schedule, Timetable};
-use crate::record::{Distribution, OneWay};
+use crate::measure::stamps::latency;
+use crate::record::{ClockError, Distribution, OneWay};
 use crate::wire::Arrived;
 use std::sync::Arc;
 use tripmeter_model::delivery::DeliveryStatus;
@@ -136,6 +137,10 @@ pub struct Tally {
     arrived: Vec<Arrived>,
     /// Of each topic.
     late: Vec<u64>,
+    /// How far the clocks of both hosts may be apart, if there are two.
+    clock_error: Option<ClockError>,
+    /// Whose answers come back to the clock that their requests were sent by.
+    are_calls: bool,
     /// Messages that came before they were sent, which one clock cannot show.
     pub before_sent: u64,
     /// Messages that were sent more than a period, of bursts a gap, late.
@@ -171,6 +176,8 @@ impl Tally {
     /// looked at in their order.
     pub fn new(timebase: Timebase, raw: Raw, loss_timeout_ns: u64, topics: usize, period: f64, audited: usize) -> Self {
         Self {
+            clock_error: None,
+            are_calls: false,
             timebase,
             patience: timebase.to_ticks(loss_timeout_ns),
             paces: vec![(0, 0.0); topics],
@@ -185,7 +192,30 @@ impl Tally {
             response: Distribution::new(raw),
             service: Distribution::new(raw),
             lateness: Distribution::new(raw),
-            one_way: OneWay::new(raw),
+            one_way: OneWay::new(raw, false),
+        }
+    }
+
+    /// Of two clocks, which are no further apart than is said later; of calls, that is of their requests.
+    pub fn with_two_clocks(self, raw: Raw, are_calls: bool) -> Self {
+        let new = || if are_calls { Distribution::new(raw) } else { Distribution::of_two_clocks(raw) };
+        Self {
+            are_calls,
+            clock_error: Some(ClockError::default()),
+            response: new(),
+            service: new(),
+            one_way: OneWay::new(raw, true),
+            ..self
+        }
+    }
+
+    /// So far the two clocks may be apart.
+    pub fn set_clock_error(&mut self, error: ClockError) {
+        self.clock_error.iter_mut().for_each(|all| all.add(error));
+        // A call has one clock.
+        self.one_way.set_clock_error(error);
+        if !self.are_calls {
+            [&mut self.response, &mut self.service].into_iter().for_each(|times| times.set_clock_error(error));
         }
     }
 
@@ -222,22 +252,28 @@ impl Tally {
         self.behind += u64::from(lateness as f64 > self.gap);
         self.late[topic] += u64::from(status == DeliveryStatus::Late);
         let Some(arrived) = arrived.filter(|_| status.is_received()) else { return };
-        if arrived < actual {
-            self.before_sent += 1;
+        self.before_sent += u64::from(arrived < actual);
+        let two_clocks = self.clock_error.is_some() && !self.are_calls;
+        if arrived < actual && !two_clocks {
             return;
         }
-        let [response, service] = [intended, actual].map(|sent| self.timebase.to_ns(arrived - sent));
-        self.response.record(response);
-        self.service.record(service);
-        if let Some([responses, services]) = self.series.get_mut(topic) {
+        let [response, service] =
+            [intended, actual].map(|sent| self.timebase.to_signed_ns(arrived.wrapping_sub(sent) as i64));
+        self.response.record_signed(response);
+        self.service.record_signed(service);
+        // What is negative is in the figures, and says nothing of an order in time.
+        if let (Some([responses, services]), Ok(service), Ok(response)) =
+            (self.series.get_mut(topic), u64::try_from(service), u64::try_from(response))
+        {
             responses.push(response);
             services.push(service);
         }
     }
 
     fn count_request(&mut self, delivery: &Delivery) {
-        let ticks = delivery.requested.and_then(|came| came.checked_sub(delivery.actual));
-        self.one_way.record(ticks.map(|ticks| self.timebase.to_ns(ticks)));
+        let two_clocks = self.clock_error.is_some();
+        let ticks = delivery.requested.and_then(|came| latency(delivery.actual, came, two_clocks));
+        self.one_way.record(ticks.map(|ticks| self.timebase.to_signed_ns(ticks)));
     }
 
     /// Topics, publishers or clients.
@@ -286,9 +322,16 @@ impl Tally {
         }
     }
 
+    fn put_clock_error(&self, trial: &mut Trial, stream: &Stream) {
+        if let Some(error) = self.clock_error {
+            trial.put(stream, Figure::ClockError, error.ns);
+        }
+    }
+
     /// Puts counts and times of one of several followers into a trial, if this is what was sent to it.
     pub fn put_follower(&mut self, trial: &mut Trial, follower: u32) {
         let stream = Stream::follower(follower);
+        self.put_clock_error(trial, &stream);
         trial.put_counts(&stream, &self.counts(), false);
         self.response.put_without_intervals(trial, &stream, Figure::Response);
         self.service.put_without_intervals(trial, &stream, Figure::Service);
@@ -296,6 +339,7 @@ impl Tally {
 
     /// Puts what happened to messages into a trial, and their times.
     pub fn put_messages(&mut self, trial: &mut Trial, stream: &Stream) {
+        self.put_clock_error(trial, stream);
         trial.put(stream, Figure::Behind, self.behind as f64);
         trial.put(stream, Figure::BeforeSent, self.before_sent as f64);
         trial.put_counts(stream, &self.counts(), false);
@@ -310,6 +354,9 @@ impl Tally {
         trial.put_counts(stream, &self.calls(late), true);
         self.service.put(trial, stream, Figure::ServiceRtt);
         self.one_way.put(trial, stream);
+        if self.one_way.histogram().is_some() {
+            self.put_clock_error(trial, stream);
+        }
         if has_rate {
             trial.put(stream, Figure::Behind, self.behind as f64);
             self.response.put(trial, stream, Figure::ResponseRtt);

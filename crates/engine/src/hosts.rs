@@ -10,12 +10,14 @@
 //! ends of the ssh connection say every second that they are there: one that says nothing for [`LONGEST_SILENCE`] is given
 //! up, and what it started ends.
 
+mod clocks;
 mod meet;
 mod relay;
 mod serve;
 mod ssh;
 mod words;
 
+pub(crate) use clocks::{ClockAddress, ClockLine, ClockReading, ClockServer};
 pub use meet::{HostError, HostProblem};
 pub(crate) use meet::{Met, meet};
 pub(crate) use relay::{Relay, relay};

@@ -43,10 +43,30 @@ pub struct RecordedSamples {
     pub series: Option<Series>,
 }
 
+/// How far two clocks may be apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClockError {
+    /// In nanoseconds.
+    pub ns: f64,
+    /// More than the plan allows: there are no figures then.
+    pub is_too_large: bool,
+}
+
+impl ClockError {
+    /// That of both, which is the larger one.
+    pub fn add(&mut self, other: Self) {
+        *self = Self { ns: self.ns.max(other.ns), is_too_large: self.is_too_large || other.is_too_large };
+    }
+}
+
 /// Latencies in nanoseconds: each of them, or a histogram in bounded memory.
 pub struct Distribution {
-    /// Each, in order until its figures are made; `None` without raw samples.
+    /// Each plus `shift`, in order until its figures are made; `None` without raw samples.
     ns: Option<Vec<u64>>,
+    /// What makes the samples of two clocks, of which some may be negative, sortable as the others are.
+    shift: u64,
+    /// How far the two clocks may be apart.
+    clock_error: ClockError,
     sum_ns: u128,
     min_ns: u64,
     max_ns: u64,
@@ -59,7 +79,7 @@ impl Distribution {
     pub fn new(raw: Raw) -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are constants in range");
         let ns = (!raw.is_none()).then(Vec::new);
-        Self { ns, sum_ns: 0, min_ns: u64::MAX, max_ns: 0, histogram }
+        Self { ns, shift: 0, clock_error: ClockError::default(), sum_ns: 0, min_ns: u64::MAX, max_ns: 0, histogram }
     }
 
     /// The same with room for so many, found now and not when it would be late.
@@ -71,10 +91,28 @@ impl Distribution {
         Ok(Self { ns, ..Self::new(raw) })
     }
 
+    /// The same of what two clocks say, which raw samples are kept of.
+    pub fn of_two_clocks(raw: Raw) -> Self {
+        Self { shift: LONGEST_NS, ..Self::new(raw) }
+    }
+
+    /// How far the two clocks may be apart: every interval is wider by that.
+    pub fn set_clock_error(&mut self, error: ClockError) {
+        self.clock_error.add(error);
+    }
+
+    /// Adds one of two clocks. One that is negative is not in the histogram.
+    pub fn record_signed(&mut self, ns: i64) {
+        match u64::try_from(ns) {
+            Ok(ns) => self.record(ns),
+            Err(_) => self.ns.iter_mut().for_each(|all| all.push(self.shift.saturating_add_signed(ns))),
+        }
+    }
+
     /// Adds one.
     pub fn record(&mut self, ns: u64) {
         if let Some(all) = &mut self.ns {
-            all.push(ns);
+            all.push(ns + self.shift);
         }
         self.sum_ns += u128::from(ns);
         self.min_ns = self.min_ns.min(ns);
@@ -85,7 +123,7 @@ impl Distribution {
     /// The figures; `None` without a sample.
     pub fn figures(&mut self) -> Option<Figures> {
         if let Some(all) = &mut self.ns {
-            return tripmeter_stats::figures(all);
+            return tripmeter_stats::figures(all).map(|figures| shifted(&figures, self.shift as f64));
         }
         let samples = self.histogram.len();
         let at = |quantile| self.histogram.value_at_quantile(quantile) as f64;
@@ -119,16 +157,21 @@ impl Distribution {
     }
 
     fn put_with(&mut self, trial: &mut Trial, stream: &Stream, figure: Figure, factor: f64, has_intervals: bool) {
+        if self.clock_error.is_too_large {
+            return;
+        }
         let Some(Figures { min, mean, stdev, median, p90, p99, p999, p9999, max }) = self.figures() else { return };
         let sorted = self.ns.as_deref().filter(|_| has_intervals);
         let within = |p: f64, value: f64| {
             let (low, high) = quantile_bounds(sorted?, p, ALPHA);
             // Of few samples the bound is the largest of them, and the value is interpolated to below it.
-            let low = low.map_or(f64::NEG_INFINITY, |ns| value.min(ns as f64));
-            let high = high.map_or(f64::INFINITY, |ns| value.max(ns as f64));
+            let (shift, error) = (self.shift as f64, self.clock_error.ns);
+            let low = low.map_or(f64::NEG_INFINITY, |ns| value.min(ns as f64 - shift) - error);
+            let high = high.map_or(f64::INFINITY, |ns| value.max(ns as f64 - shift) + error);
             Some(Interval { low: low * factor, high: high * factor })
         };
-        trial.put_statistic(stream, figure, Statistic::N, self.histogram.len() as f64, None);
+        let samples = self.ns.as_ref().map_or(self.histogram.len(), |all| all.len() as u64);
+        trial.put_statistic(stream, figure, Statistic::N, samples as f64, None);
         for (statistic, value) in
             [(Statistic::Min, min), (Statistic::Mean, mean), (Statistic::Stdev, stdev), (Statistic::Max, max)]
         {
@@ -146,9 +189,19 @@ impl Distribution {
     }
 }
 
+/// Figures of samples that were larger by `shift`.
+fn shifted(figures: &Figures, shift: f64) -> Figures {
+    let Figures { min, mean, stdev, median, p90, p99, p999, p9999, max } = *figures;
+    let [min, mean, median, p90, p99, p999, p9999, max] =
+        [min, mean, median, p90, p99, p999, p9999, max].map(|ns| ns - shift);
+    Figures { min, mean, stdev, median, p90, p99, p999, p9999, max }
+}
+
 /// Latencies one way of calls that succeeded; nothing where arrivals were not noted.
 pub struct OneWay {
     raw: Raw,
+    two_clocks: bool,
+    clock_error: ClockError,
     /// Made with the first of them.
     times: Option<Distribution>,
     /// Calls whose request has no time of arrival, or one before it was sent.
@@ -157,14 +210,15 @@ pub struct OneWay {
 
 impl OneWay {
     /// Nothing yet, and no room.
-    pub fn new(raw: Raw) -> Self {
-        Self { raw, times: None, missing: 0 }
+    pub fn new(raw: Raw, two_clocks: bool) -> Self {
+        Self { raw, two_clocks, clock_error: ClockError::default(), times: None, missing: 0 }
     }
 
     /// Adds that of a call, if it is known.
-    pub fn record(&mut self, ns: Option<u64>) {
+    pub fn record(&mut self, ns: Option<i64>) {
+        let new = || if self.two_clocks { Distribution::of_two_clocks(self.raw) } else { Distribution::new(self.raw) };
         match ns {
-            Some(ns) => self.times.get_or_insert_with(|| Distribution::new(self.raw)).record(ns),
+            Some(ns) => self.times.get_or_insert_with(new).record_signed(ns),
             None => self.missing += 1,
         }
     }
@@ -172,11 +226,17 @@ impl OneWay {
     /// Puts its figures into a trial, if arrivals were noted.
     pub fn put(&mut self, trial: &mut Trial, stream: &Stream) {
         if let Some(times) = &mut self.times {
+            times.set_clock_error(self.clock_error);
             times.put(trial, stream, Figure::OneWay);
         }
         if self.times.is_some() || self.missing > 0 {
             trial.put(stream, Figure::OneWayMissing, self.missing as f64);
         }
+    }
+
+    /// How far the two clocks may be apart.
+    pub fn set_clock_error(&mut self, error: ClockError) {
+        self.clock_error.add(error);
     }
 
     /// All of them; `None` without a sample.

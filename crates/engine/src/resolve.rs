@@ -37,6 +37,9 @@ const DEFAULT_SAMPLES: u64 = 10_000;
 /// Seconds without an answer after which a message is lost, if none are asked for.
 const DEFAULT_LOSS_TIMEOUT_S: f64 = 1.0;
 
+/// Microseconds that the clocks of two hosts may be apart, if nothing is asked for.
+const DEFAULT_CLOCK_ERROR_US: f64 = 100.0;
+
 /// Most times that a payload is measured.
 pub const MOST_ATTEMPTS: u32 = 3;
 
@@ -168,12 +171,22 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         cpus,
         hosts: hosts(experiment)?,
         interface: experiment.interface.clone(),
+        max_clock_error_ns: max_clock_error_ns(experiment)?,
         recording: experiment.recording.clone(),
         tables: experiment.tables.clone().unwrap_or_else(|| vec![TableKind::Screen]),
         left_out: Vec::new(),
         not_installed: Vec::new(),
         missing: Vec::new(),
     })
+}
+
+/// How far the clocks of two hosts may be apart; 0 if there is one host.
+fn max_clock_error_ns(experiment: &Experiment) -> Result<u64, Problem> {
+    match experiment.max_clock_error_us.unwrap_or(DEFAULT_CLOCK_ERROR_US) {
+        _ if experiment.to.is_none() => Ok(0),
+        us if us > 0.0 && us <= 1e6 => Ok((us * 1e3).round() as u64),
+        us => Err(Problem::ClockError(us)),
+    }
 }
 
 /// Each host has one follower.
@@ -233,24 +246,27 @@ impl PlannedTask {
     fn each(common: &Common, plan: &Plan, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
         if let Some(recording) = &plan.recording {
             let task = Self::of(&channel::with_recording(common, recording)?, plan.raw, timeout_ns)?;
-            return Ok(vec![Self { workload: channel::playing(task.workload, recording), ..task }]);
+            let task = Self { workload: channel::playing(task.workload, recording), ..task };
+            task.check_hosts(&plan.hosts, plan.raw)?;
+            return Ok(vec![task]);
         }
         let each: Vec<Self> =
             rpc::each(common)?.iter().map(|common| Self::of(common, plan.raw, timeout_ns)).collect::<Result<_, _>>()?;
-        each.iter().try_for_each(|task| task.check_hosts(&plan.hosts))?;
+        each.iter().try_for_each(|task| task.check_hosts(&plan.hosts, plan.raw))?;
         Ok(each)
     }
 
     /// Whether it can be done with followers on other hosts.
-    fn check_hosts(&self, hosts: &[Host]) -> Result<(), Problem> {
+    fn check_hosts(&self, hosts: &[Host], raw: Raw) -> Result<(), Problem> {
         if hosts.is_empty() {
             return Ok(());
         }
         if self.pattern == Pattern::Log {
             return Err(Problem::HostsOfLog);
         }
-        if self.one_way || self.workload.is_publication() {
-            return Err(Problem::OneWayBetweenHosts);
+        let has_stamps = self.one_way || self.workload.is_publication();
+        if has_stamps && raw.is_none() {
+            return Err(Problem::OneWayWithoutRaw);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! None is sent while a cell is measured, but for one sign of life per second.
 
 use crate::clock::Timebase;
-use crate::hosts::{Place, Relay};
+use crate::hosts::{ClockAddress, Place, Relay};
 use crate::os::MemoryFile;
 use crate::proof::Evidence;
 use serde::{Deserialize, Serialize};
@@ -65,6 +65,8 @@ pub struct Job {
     pub cpus: Vec<usize>,
     /// The address that followers on other hosts reach; `None` if all are on this one.
     pub local_address: Option<IpAddr>,
+    /// See the plan.
+    pub max_clock_error_ns: u64,
 }
 
 /// To an unauthorized peer: where it is to try to get in.
@@ -182,6 +184,8 @@ pub enum ToFollower {
     Connect(Vec<Vec<u8>>),
     /// Take part in one hand-over probe.
     Handover,
+    /// Answer for the clock, on another host; answered with [`FromFollower::Clock`].
+    Clock,
     /// Handle the messages from now on until [`ToFollower::End`]; answered with [`FromFollower::Ready`].
     Begin(Begin),
     /// The leader has sent all; answered with [`FromFollower::Report`].
@@ -205,7 +209,7 @@ pub struct Begin {
     /// Most messages of each stream; empty if it is not known.
     pub most: Vec<u64>,
     /// Where arrivals of so many are kept, if they are.
-    pub arrivals: Option<MemoryFile>,
+    pub arrivals: Option<ArrivalPlace>,
     /// Watch where the messages travel, over the first link, and report the evidence.
     pub observe: bool,
 }
@@ -215,6 +219,15 @@ impl Begin {
     pub fn new(task: Task, first: u64, payload_bytes: u64) -> Self {
         Self { task, first, payload_bytes, most: Vec::new(), arrivals: None, observe: false }
     }
+}
+
+/// Where arrivals are kept.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub enum ArrivalPlace {
+    /// In memory of the leader.
+    Leader(MemoryFile),
+    /// At the follower, which is on another host: they come before its [`Report`].
+    Follower,
 }
 
 /// What a follower does with each message.
@@ -270,7 +283,7 @@ pub struct Setup {
 
 /// From follower to leader.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum FromFollower {
+pub(crate) enum FromFollower {
     /// The transport is open.
     Opened {
         /// Of each link, for the leader's of the same index.
@@ -281,6 +294,10 @@ pub enum FromFollower {
         /// Outcome of locking memory.
         memory_lock: String,
     },
+    /// Where its clock is asked for.
+    Clock(ClockAddress),
+    /// A piece of its arrivals, in base64, in order.
+    Arrivals(String),
     /// Ready for what was asked.
     Ready,
     /// What has come of the messages, after [`ToFollower::End`].

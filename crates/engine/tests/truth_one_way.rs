@@ -92,7 +92,7 @@ fn timed(link: &mut Slow, count: u64) -> (Vec<u64>, Arrived) {
     let mut sink = Sink::keeping(&mut watch, clock, &shared, Single::new(1, &shared, notes));
     let arrived = sink.run::<TouchFull>().expect("the link does not fail");
     let log = memory.logs(0).swap_remove(0);
-    (times.one_way(log.ticks, count).collect(), arrived)
+    (times.one_way(log.ticks, count, false).map(|ticks| ticks as u64).collect(), arrived)
 }
 
 struct Sent {

@@ -132,6 +132,8 @@ macro_rules! with_common_fields {
             pub interface: Option<String>,
             /// The same there: one for all hosts, or one for each; default that of ssh.
             pub to_interface: Option<Vec<String>>,
+            /// Latencies one way between hosts have no figures if their clocks may be further apart, in microseconds; default 100.
+            pub max_clock_error_us: Option<f64>,
             /// Tables printed at the end; default `["screen"]`.
             pub tables: Option<Vec<TableKind>>,
             /// Settings of every transport that has them and does not say otherwise.

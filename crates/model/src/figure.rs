@@ -111,7 +111,7 @@ macro_rules! figures {
 
 figures! {
     RttHalf = "rtt_half_ns", Ns, Lower, Median, "half of a round trip: what published tables call latency";
-    OneWay = "one_way_ns", Ns, Lower, Median, "from sending to arrival at the follower, two readings of one clock";
+    OneWay = "one_way_ns", Ns, Lower, Median, "from sending to arrival at the follower, by one clock, or by two that were compared";
     Response = "response_ns", Ns, Lower, Median, "from when a message was due to its arrival";
     Service = "service_ns", Ns, Lower, Median, "from when a message was sent to its arrival";
     ResponseRtt = "response_rtt_ns", Ns, Lower, Median, "from when a request was due to its answer";
@@ -132,6 +132,7 @@ figures! {
     Refused = "refused", Count, Lower, Sum, "times that the transport was full and refused a message";
     Behind = "behind", Count, Lower, Sum, "messages sent more than one period late";
     BeforeSent = "before_sent", Count, Lower, Sum, "messages that came before they were sent, by the clock";
+    ClockError = "clock_error_ns", Ns, Lower, Max, "how far the clocks of two hosts may be apart";
     OneWayMissing = "one_way_missing", Count, Neither, Sum, "samples whose arrival at the follower was not noted";
     OneWayTimed = "one_way_timed", Count, Neither, Sum, "messages sent of which the latency one way was to be measured";
     RateMissed = "rate_missed", Count, Lower, Sum, "1 for a trial that missed its rate";

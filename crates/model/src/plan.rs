@@ -147,6 +147,9 @@ pub struct Plan {
     /// The address or the name of the interface here that those hosts reach; that of ssh if it is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
+    /// Latencies one way between hosts have no figures if their clocks may be further apart, in nanoseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub max_clock_error_ns: u64,
     /// The recording whose messages are published or called, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<Recording>,

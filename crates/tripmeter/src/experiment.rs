@@ -362,6 +362,7 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
     put(&mut experiment.loss_timeout_s, &measuring.loss_timeout);
     let hosts = &measuring.hosts;
     put(&mut experiment.to, &Some(hosts.to.clone()).filter(|to| !to.is_empty()));
+    put(&mut experiment.max_clock_error_us, &hosts.max_clock_error);
     put(&mut experiment.interface, &hosts.interface);
     put(&mut experiment.to_interface, &Some(hosts.to_interface.clone()).filter(|names| !names.is_empty()));
     for (place, flag) in

@@ -87,7 +87,7 @@ impl Rows<'_> {
 
     /// Adds round trips whose ticks are given: each begins where the one before ended. `latencies` are those one way, if they
     /// are known, and the first message had number `first`.
-    pub fn add_trips(&mut self, rows: &[TripRow], trips: &[u64], latencies: Option<&[u64]>, first: u64) {
+    pub fn add_trips(&mut self, rows: &[TripRow], trips: &[u64], latencies: Option<&[i64]>, first: u64) {
         if self.file.is_none() {
             // Round trips may not have been kept.
             return;
@@ -98,7 +98,7 @@ impl Rows<'_> {
             for (sample, sequence) in (row.first_sample..end).zip(row.sequence..) {
                 let latency = latencies.and_then(|all| all.get(sample)).filter(|ticks| **ticks != MISSING);
                 let answered = sent + trips[sample];
-                let received = latency.map(|ticks| sent + ticks);
+                let received = latency.map(|ticks| sent.saturating_add_signed(*ticks));
                 let stamps = SampleStamps { intended: None, sent, received, answered: Some(answered) };
                 self.add("all", sequence.saturating_sub(first), "ok", stamps);
                 sent = answered;

@@ -137,6 +137,14 @@ impl ArrivalMemory {
     }
 }
 
+impl ArrivalMemory {
+    /// All bytes of a follower's part, as they are sent between hosts; at a follower, whose own is the first, of that.
+    pub fn part(&mut self, follower: u32) -> &mut [u8] {
+        let part = part_bytes(&self.counts).unwrap_or(0) as usize;
+        &mut self.memory.bytes()[part * follower as usize..][..part]
+    }
+}
+
 /// Which messages of a stream have a place in a log.
 pub trait Places: Default {
     /// Place of a message by its index, from 0.

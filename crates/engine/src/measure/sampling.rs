@@ -10,6 +10,7 @@
 
 use super::notes::{NEVER, Places};
 use crate::clock::Clock;
+use crate::measure::stamps::latency;
 use crate::memory::{OutOfMemory, filled};
 
 /// Most samples of a trial.
@@ -144,8 +145,8 @@ impl SampledTimes {
     /// Ticks from sending to arrival of the samples of `sent` messages that have arrived; `arrived` are the arrivals by place.
     ///
     /// A message that arrived before it was sent, which one clock cannot show, is left out.
-    pub fn one_way<'a>(&'a self, arrived: &'a [u64], sent: u64) -> impl Iterator<Item = u64> + 'a {
-        self.stamps(arrived, sent).filter_map(|(_, began, arrival)| arrival?.checked_sub(began))
+    pub fn one_way<'a>(&'a self, arrived: &'a [u64], sent: u64, two_clocks: bool) -> impl Iterator<Item = i64> + 'a {
+        self.stamps(arrived, sent).filter_map(move |(_, began, arrival)| latency(began, arrival?, two_clocks))
     }
 
     /// Of the samples of `sent` messages index, clock when it was sent, and when it arrived, if it did.
@@ -273,7 +274,7 @@ mod tests {
         // With each doubling of the blocks.
         for sent in [1000, M, M + 1, 2 * M, 2 * M + 1, 4 * M + 3, sent] {
             let expected: Vec<u64> = samples(sent).filter_map(|index| trips[index as usize]).collect();
-            let found: Vec<u64> = times.one_way(&ticks, sent).collect();
+            let found: Vec<u64> = times.one_way(&ticks, sent, false).map(|ticks| ticks as u64).collect();
             assert!(found == expected && found.len() as u64 > sent.div_ceil(block_size(sent)) * 9 / 10, "{sent}");
         }
     }
@@ -293,9 +294,9 @@ mod tests {
         let clock = Ticking::default();
         (7..13).for_each(|sequence| times.sending(sequence, &clock));
         assert_eq!(times.ticks, [10, 20, 30, 40]);
-        let one_way: Vec<u64> = times.one_way(&[15, NEVER, 29, 47], 6).collect();
+        let one_way: Vec<i64> = times.one_way(&[15, NEVER, 29, 47], 6, false).collect();
         assert_eq!(one_way, [5, 7]);
-        assert_eq!(times.one_way(&[15, NEVER, 29, 47], 1).collect::<Vec<_>>(), [5]);
+        assert_eq!(times.one_way(&[15, NEVER, 29, 47], 1, false).collect::<Vec<_>>(), [5]);
     }
 
     #[test]
@@ -311,6 +312,6 @@ mod tests {
                 arrived[place] = 10 * (index + 1) + index;
             }
         });
-        assert!(times.one_way(&arrived, sent).eq(samples(sent)));
+        assert!(times.one_way(&arrived, sent, false).eq(samples(sent).map(|ticks| ticks as i64)));
     }
 }

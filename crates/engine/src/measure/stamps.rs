@@ -127,20 +127,26 @@ pub struct TripRow {
 }
 
 /// Latency one way of a sample whose message's arrival was not noted.
-pub const MISSING: u64 = u64::MAX;
+pub const MISSING: i64 = i64::MAX;
+
+/// Ticks from sending to arrival. An arrival before the sending is none that one clock can show; of `two_clocks` it is negative.
+pub fn latency(sent: u64, arrived: u64, two_clocks: bool) -> Option<i64> {
+    let ticks = arrived.wrapping_sub(sent) as i64;
+    (ticks >= 0 || two_clocks).then_some(ticks)
+}
 
 /// Ticks from sending to arrival of each sample, or [`MISSING`]. `trips` are the ticks of the round trips, `arrived` the
 /// clock at the arrival of the messages from number `first` on, or [`NEVER`].
 ///
-/// A message that arrived before it was sent, which one clock cannot show, is missing too.
-pub fn one_way(rows: &[TripRow], trips: &[u64], first: u64, arrived: &[u64]) -> Vec<u64> {
+/// See [`latency`] of what arrived before it was sent.
+pub fn one_way(rows: &[TripRow], trips: &[u64], first: u64, arrived: &[u64], two_clocks: bool) -> Vec<i64> {
     let mut latencies = Vec::with_capacity(trips.len());
     for (index, row) in rows.iter().enumerate() {
         let end = rows.get(index + 1).map_or(trips.len(), |next| next.first_sample);
         let mut sent = row.began;
         for (trip, sequence) in trips[row.first_sample..end].iter().zip(row.sequence..) {
             let arrival = arrived.get(sequence.wrapping_sub(first) as usize).filter(|arrival| **arrival != NEVER);
-            latencies.push(arrival.and_then(|arrival| arrival.checked_sub(sent)).unwrap_or(MISSING));
+            latencies.push(arrival.and_then(|arrival| latency(sent, *arrival, two_clocks)).unwrap_or(MISSING));
             sent += trip;
         }
     }
@@ -148,7 +154,7 @@ pub fn one_way(rows: &[TripRow], trips: &[u64], first: u64, arrived: &[u64]) -> 
 }
 
 /// Latency of each sample to the last follower, from the latencies to each follower; [`MISSING`] if one is missing.
-pub fn last(each: &[Vec<u64>]) -> Vec<u64> {
+pub fn last(each: &[Vec<i64>]) -> Vec<i64> {
     let count = each.iter().map(Vec::len).min().unwrap_or(0);
     (0..count).map(|index| each.iter().map(|latencies| latencies[index]).max().unwrap_or(MISSING)).collect()
 }
@@ -183,14 +189,15 @@ mod tests {
     fn a_trip_begins_where_the_one_before_ended() {
         let row = |first_sample, sequence, began| TripRow { first_sample, sequence, began };
         let rows = [row(0, 7, 100), row(2, 9, 500)];
-        let latencies = |arrived: &[u64]| one_way(&rows, &[10, 20, 30], 7, arrived);
+        let latencies = |arrived: &[u64]| one_way(&rows, &[10, 20, 30], 7, arrived, false);
         assert_eq!(latencies(&[103, 114, 505]), [3, 4, 5]);
         assert_eq!(latencies(&[103, NEVER, 505]), [3, MISSING, 5], "did not arrive");
         assert_eq!(latencies(&[103, 109, 505]), [3, MISSING, 5], "before it was sent");
         assert_eq!(latencies(&[103, 114]), [3, 4, MISSING], "too few");
         // Messages 7, 9 and 10 were not answered.
         let rows = [row(0, 6, 90), row(0, 8, 100), row(1, 11, 500), row(2, 12, 700)];
-        assert_eq!(one_way(&rows, &[10, 20], 6, &[1, 2, 103, 104, 105, 507]), [3, 7]);
+        assert_eq!(one_way(&rows, &[10, 20], 6, &[1, 2, 103, 104, 105, 507], false), [3, 7]);
+        assert_eq!(one_way(&rows, &[10, 20], 6, &[1, 2, 103, 104, 105, 497], true), [3, -3], "by two clocks");
     }
 
     #[test]

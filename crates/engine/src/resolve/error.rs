@@ -91,8 +91,8 @@ pub enum Problem {
     Interfaces { interfaces: usize, hosts: usize },
     #[error("{followers} followers were asked for, and {hosts} hosts, each of which has one; leave --followers out")]
     FollowersOfHosts { followers: u32, hosts: usize },
-    #[error("latency one way between hosts needs to know how far their clocks are apart; measure round trips")]
-    OneWayBetweenHosts,
+    #[error("clocks that may be {0} µs apart: above 0 and up to 1000000 µs are allowed (--max-clock-error)")]
+    ClockError(f64),
     #[error("pattern 'log' has no other host; leave --to out")]
     HostsOfLog,
     #[error("latency one way needs all samples in memory; leave out `--raw none` or --one-way")]

@@ -48,6 +48,7 @@ pub(super) fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Par
         leader_cpu: run.plan.leader_cpu,
         follower_cpus: follower_cpus(run, plan),
         cpus: run.plan.cpus.clone(),
+        max_clock_error_ns: run.plan.max_clock_error_ns,
         local_address: run.met.first().map(|host| host.connection.leader),
     }
 }

@@ -5,6 +5,8 @@ use super::{Error, Result};
 use crate::channel::{Channel, NoMessage};
 use crate::measure::Failure;
 use crate::wire::{FromFollower, FromLeader, Report, ToFollower, ToWorker};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as BASE64;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -16,6 +18,8 @@ const GONE: &str = "has gone";
 pub(super) struct Controls {
     supervisor: Channel<ToWorker>,
     followers: Vec<Channel<FromFollower>>,
+    /// Arrivals that each has sent with its latest report.
+    came: Vec<Vec<u8>>,
     /// What is measured, for errors.
     transport: String,
     phase: String,
@@ -24,7 +28,8 @@ pub(super) struct Controls {
 impl Controls {
     /// Channels that are open.
     pub(super) fn new(supervisor: Channel<ToWorker>, followers: Vec<Channel<FromFollower>>, transport: String) -> Self {
-        Self { supervisor, followers, transport, phase: String::new() }
+        let came = vec![Vec::new(); followers.len()];
+        Self { supervisor, followers, came, transport, phase: String::new() }
     }
 
     /// Says no more to the followers.
@@ -115,10 +120,23 @@ impl Controls {
     /// # Errors
     /// As [`Controls::recv`].
     pub(super) fn recv_report(&mut self, follower: u32, patience: FollowerPatience) -> Result<Report> {
-        match self.recv(follower, patience)? {
-            FromFollower::Report(report) => Ok(*report),
-            _ => Err(self.failed("the follower's messages are out of order")),
+        self.came[follower as usize].clear();
+        loop {
+            match self.recv(follower, patience)? {
+                FromFollower::Report(report) => return Ok(*report),
+                FromFollower::Arrivals(piece) => {
+                    let piece = BASE64.decode(piece);
+                    let piece = piece.map_err(|error| self.failed(&format!("its arrivals are no base64: {error}")))?;
+                    self.came[follower as usize].extend(piece);
+                }
+                _ => return Err(self.failed("the follower's messages are out of order")),
+            }
         }
+    }
+
+    /// Arrivals that came with a follower's latest report.
+    pub(super) fn take_arrivals(&mut self, follower: u32) -> Vec<u8> {
+        std::mem::take(&mut self.came[follower as usize])
     }
 
     /// A follower's next message; signs of life for the supervisor until then.

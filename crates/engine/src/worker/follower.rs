@@ -3,14 +3,16 @@
 use super::{ANSWER_TIMEOUT, Error, Result, confine};
 use crate::channel::{Channel, NoMessage, Versions};
 use crate::clock::Calibration;
-use crate::hosts::Place;
+use crate::hosts::{ClockServer, Place};
 use crate::lanes::{Answering, AnyNode, Lane, LoopSetting};
 use crate::measure::callback::Inbox;
 use crate::measure::notes::{ArrivalLog, ArrivalMemory};
 use crate::measure::{Failure, Shared};
-use crate::os::{self, MemoryFile, Target};
+use crate::os::{self, Target};
 use crate::proof::Observer;
-use crate::wire::{Arrived, FromFollower, PROTOCOL, Report, Setup, ToFollower};
+use crate::wire::{ArrivalPlace, Arrived, FromFollower, PROTOCOL, Report, Setup, ToFollower};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as BASE64;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,6 +21,9 @@ use tripmeter_abi::{Pattern, Wait};
 
 /// Longest that a follower has nothing to do: the leader may be writing a million samples.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Bytes of arrivals that are sent at a time.
+const MOST_PIECE_BYTES: usize = 3 << 20;
 
 /// A follower that has its settings.
 pub struct Follower {
@@ -100,10 +105,36 @@ impl Follower {
     }
 
     /// Where the arrivals of so many messages of each stream are kept.
-    pub(super) fn arrivals(&self, place: Option<MemoryFile>, messages: Vec<u64>) -> Result<ArrivalMemory> {
-        let place = place.ok_or_else(|| Error::Failed("the leader has no memory for arrivals".to_owned()))?;
-        let memory = ArrivalMemory::open(place, messages, self.setup.options.follower_index);
-        memory.map_err(|error| Error::of("memory for arrivals", error))
+    pub(super) fn arrivals(&self, place: Option<ArrivalPlace>, messages: Vec<u64>) -> Result<ArrivalMemory> {
+        match place {
+            None => Err(Error::Failed("the leader has no memory for arrivals".to_owned())),
+            Some(ArrivalPlace::Follower) => Ok(ArrivalMemory::create(messages, 1)?),
+            Some(ArrivalPlace::Leader(file)) => {
+                let memory = ArrivalMemory::open(file, messages, self.setup.options.follower_index);
+                memory.map_err(|error| Error::of("memory for arrivals", error))
+            }
+        }
+    }
+
+    /// Sends the leader what was kept of arrivals here, as it has no part in this memory.
+    pub(super) fn send_arrivals(&mut self, place: Option<ArrivalPlace>, memory: Option<ArrivalMemory>) -> Result<()> {
+        let (Some(ArrivalPlace::Follower), Some(mut memory)) = (place, memory) else { return Ok(()) };
+        for piece in memory.part(0).chunks(MOST_PIECE_BYTES) {
+            self.send(&FromFollower::Arrivals(BASE64.encode(piece)))?;
+        }
+        Ok(())
+    }
+
+    /// Answers for the clock until the leader has asked often enough.
+    pub(super) fn answer_clock(&mut self) -> Result<()> {
+        let failed = |error| Error::of("asking for the clock", error);
+        let address = self.setup.options.local_address;
+        let address = address.ok_or_else(|| Error::Failed("the leader has the same clock".to_owned()))?;
+        let server = ClockServer::bind(address).map_err(failed)?;
+        let asked = server.address().map_err(failed)?;
+        self.send(&FromFollower::Clock(asked))?;
+        server.serve(&self.setup.timebase);
+        Ok(())
     }
 
     /// Sends the leader what has come of the messages.

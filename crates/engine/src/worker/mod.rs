@@ -4,6 +4,7 @@ pub mod access;
 mod attempts;
 mod controls;
 mod follower;
+mod host_clocks;
 mod lead;
 mod leader;
 pub(crate) mod logging;

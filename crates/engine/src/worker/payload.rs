@@ -48,7 +48,7 @@ pub(super) struct Samples {
     /// Where round trips follow each other; none of calls, which are timed one by one.
     pub rows: Vec<TripRow>,
     /// Latencies one way, to the last of several followers, in ticks.
-    pub one_way: Option<Vec<u64>>,
+    pub one_way: Option<Vec<i64>>,
     /// When the trial began, in ticks.
     pub begin: u64,
     /// Number of its first message.

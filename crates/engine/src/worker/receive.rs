@@ -49,7 +49,9 @@ impl Follower {
         let (taken, received) = self.receive_all(pool, endpoint, inboxes, receiving)?;
         let streams = received.iter().flat_map(|received| received.streams.iter().copied());
         let nobodys = received.iter().filter_map(|received| received.nobodys);
-        self.send_arrived(streams.chain(nobodys).collect(), taken)
+        let arrived = streams.chain(nobodys).collect();
+        self.send_arrivals(arrivals, Some(memory))?;
+        self.send_arrived(arrived, taken)
     }
 
     /// Says what has come; an error if that is all, as the transport failed.

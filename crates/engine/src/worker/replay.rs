@@ -10,6 +10,7 @@ use super::{Error, Result};
 use crate::delivery::{Delivered, Tally};
 use crate::files::field;
 use crate::measure::publish::{Schedule, Timetable};
+use crate::record::ClockError;
 use crate::replay::{Replay, Times};
 use crate::wire::WRITING;
 use std::slice::from_ref;
@@ -90,20 +91,29 @@ impl Leader {
         payload_bytes: u64,
     ) -> Result<(Tallied, Vec<PlayedTopic>)> {
         let (base, raw, loss_timeout_ns) = (self.job.timebase, self.job.raw, self.job.loss_timeout_ns);
-        let tally = |period, audited| Tally::new(base, raw, loss_timeout_ns, 1, period, audited);
+        let is_call = self.job.sub_experiment.workload.is_call();
+        let tally_of = |period, audited, error: ClockError| {
+            let tally = Tally::new(base, raw, loss_timeout_ns, 1, period, audited);
+            if !sent.clocks.are_two() {
+                return tally;
+            }
+            let mut tally = tally.with_two_clocks(raw, is_call);
+            tally.set_clock_error(error);
+            tally
+        };
+        let tally = |period, audited| tally_of(period, audited, sent.clocks.largest_error());
         // Of this one only what does not depend on a period is used.
         let mut all = tally(f64::INFINITY, 0);
-        let at_follower = |to: &Delivered<Times<'_>>| {
-            let mut tally = tally(f64::INFINITY, 0);
+        let at_follower = |(follower, to): (usize, &Delivered<Times<'_>>)| {
+            let mut tally = tally_of(f64::INFINITY, 0, sent.clocks.error(follower));
             for (topic, arrived) in to.topics.iter().zip(&to.arrived) {
                 tally.add(from_ref(topic), from_ref(arrived), |_, _, _| ());
             }
             tally
         };
-        let followers = sent.followers.iter().map(at_follower).collect();
+        let followers = sent.followers.iter().enumerate().map(at_follower).collect();
         let (mut topics, duration_ns) = (Vec::new(), base.to_ns(sent.until.saturating_sub(sent.begin)));
-        let (lengths, is_call) =
-            (self.files.lengths().map_err(not_written)?, self.job.sub_experiment.workload.is_call());
+        let lengths = self.files.lengths().map_err(not_written)?;
         let mut write = || {
             for (index, (topic, arrived)) in sent.delivered.topics.iter().zip(&sent.delivered.arrived).enumerate() {
                 let recorded = replay.recording.topics[index].clone();

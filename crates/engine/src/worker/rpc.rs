@@ -36,6 +36,7 @@ impl Leader {
         let longest_ns = if spins { 0 } else { look_ns(clients) };
         let rest = Sleep { ticks_per_ns: self.job.timebase.ticks_per_ns(), longest_ns };
         let draining = || pool.wake_main();
+        let clocks = self.read_clocks()?;
         let settings = session.inboxes.iter().zip(&pool.shared).map(|(inbox, shared)| self.setting(inbox, shared));
         let places = settings.zip(&sending).zip(&batch.links);
         let works = session.lanes.iter_mut().zip(&mut made).zip(places).enumerate();
@@ -50,7 +51,7 @@ impl Leader {
         let mut memory = None;
         if self.job.sub_experiment.one_way {
             let created = ArrivalMemory::create(calls.clone().collect(), 1)?;
-            (answer.most, answer.arrivals) = (calls.collect(), Some(created.place()));
+            (answer.most, answer.arrivals) = (calls.collect(), Some(self.arrival_place(&created)));
             memory = Some(created);
         }
         let ran = self.run_parallel(pool, &sending, answer, works.collect())?;
@@ -60,6 +61,10 @@ impl Leader {
         let last: Vec<u64> = ended.iter().map(|called| called.sequence).collect();
         session.sequence = last.iter().copied().max().unwrap_or(sequence);
         let heard = self.recv_arrived(last, failure)?;
+        let clocks = self.clocks_since(clocks, heard.broken.is_some())?;
+        if let Some(memory) = &mut memory {
+            self.settle(&clocks, memory)?;
+        }
         let arrived = made.iter_mut().zip(&ended).map(|(made, called)| arrived(made, called)).collect();
         let until = made.iter().map(|made| made.until).max().unwrap_or(begin);
         let logs = memory.as_mut().map_or_else(Vec::new, |memory| memory.logs(0));
@@ -75,7 +80,7 @@ impl Leader {
         let end = end_of(ended.iter().map(|called| called.end));
         let delivered = Delivered { topics: topics.collect(), arrived };
         let (own, others, broken) = (used, heard.used, heard.broken);
-        Ok(Sent { delivered, followers: Vec::new(), late, refused: 0, end, broken, begin, until, own, others })
+        Ok(Sent { delivered, followers: Vec::new(), late, refused: 0, end, broken, begin, until, own, clocks, others })
     }
 }
 
@@ -131,6 +136,7 @@ impl Follower {
             works.collect()
         };
         let (taken, _) = self.in_pool(pool, works)?;
+        self.send_arrivals(arrivals, memory)?;
         self.send_arrived(Vec::new(), taken)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Result;
 use super::attempts::not_written;
+use super::host_clocks::Clocks;
 use super::leader::{Leader, Session};
 use super::patience::{FollowerPatience, SIGN_OF_LIFE};
 use super::payload::MeasuredPayload;
@@ -14,7 +15,7 @@ use crate::measure::notes::ArrivalMemory;
 use crate::measure::sampling::{self, SampledTimes};
 use crate::measure::stream::{Even, Extent, Spacing};
 use crate::measure::{Failure, LoopEnd, Shared};
-use crate::record::Distribution;
+use crate::record::ClockError;
 use crate::wire::{Arrived, Begin, FromLeader, Task, ToFollower};
 use std::time::Instant;
 use tripmeter_abi::Wait;
@@ -130,11 +131,12 @@ impl Leader {
         let first = session.sequence + 1;
         let mut begin = Begin::new(Task::Count, first, payload_bytes);
         let mut flow = self.flow(offer, payload_bytes, session.sequence);
+        let clocks = self.read_clocks()?;
         let mut arrivals = None;
         if self.job.sub_experiment.one_way {
             let places = sampling::places(bounds.most_messages());
             let memory = ArrivalMemory::create(vec![places], self.controls.followers())?;
-            (begin.most, begin.arrivals) = (vec![places], Some(memory.place()));
+            (begin.most, begin.arrivals) = (vec![places], Some(self.arrival_place(&memory)));
             (flow.times, arrivals) = (Some(SampledTimes::new(first, places)?), Some(memory));
         }
         self.controls.ask_all(&ToFollower::Begin(begin))?;
@@ -160,6 +162,9 @@ impl Leader {
         session.sequence = sequence;
         let ended = ended.map_err(|failure| self.controls.diagnose(failure))?;
         let arrived = self.count(sequence)?;
+        let clocks = self.clocks_since(clocks, false)?;
+        let arrived: Vec<Arrived> =
+            arrived.into_iter().enumerate().map(|(follower, arrived)| clocks.arrived(follower, arrived)).collect();
         let sent = sequence + 1 - first;
         let (began, publication_ns) = (begin, base.to_ns(end.saturating_sub(begin)));
         let cut_short = match ended {
@@ -185,8 +190,10 @@ impl Leader {
             trial.put(&all, Figure::OfferedRate, hz);
             trial.rate_missed = is_missed(publication_ns as f64, sent as f64, 1e9 / hz, 1e9 / hz);
         }
-        if let (Some(times), Some(memory)) = (flow.times, arrivals) {
-            let last = put_one_way(&mut trial, base, &times, memory, self.controls.followers());
+        if let (Some(times), Some(mut memory)) = (flow.times, arrivals) {
+            self.settle(&clocks, &mut memory)?;
+            clocks.put(&mut trial);
+            let last = put_one_way(&mut trial, base, &times, memory, (self.controls.followers(), &clocks));
             if bounds.has_rows {
                 self.write_timed(payload_bytes, began, times.stamps(&last, sent))?;
             }
@@ -305,20 +312,21 @@ fn put_one_way(
     base: Timebase,
     times: &SampledTimes,
     mut memory: ArrivalMemory,
-    followers: u32,
+    (followers, clocks): (u32, &Clocks),
 ) -> Vec<u64> {
     let sent = trial.count(&Stream::all(), Figure::Sent);
     trial.put(&Stream::all(), Figure::OneWayTimed, sampling::samples(sent).count() as f64);
-    let mut put = |stream: &Stream, arrived: &[u64]| {
-        let mut latencies = Distribution::new(Raw::SAMPLES);
-        times.one_way(arrived, sent).for_each(|ticks| latencies.record(base.to_ns(ticks)));
+    let mut put = |stream: &Stream, arrived: &[u64], error: ClockError| {
+        let mut latencies = clocks.distribution(Raw::SAMPLES, error);
+        let one_way = times.one_way(arrived, sent, clocks.are_two());
+        one_way.for_each(|ticks| latencies.record_signed(base.to_signed_ns(ticks)));
         latencies.put_without_intervals(trial, stream, Figure::OneWay);
     };
     let mut last: Vec<u64> = Vec::new();
     for follower in 0..followers {
         let Some(log) = memory.logs(follower).into_iter().next() else { continue };
         if followers > 1 {
-            put(&Stream::follower(follower), log.ticks);
+            put(&Stream::follower(follower), log.ticks, clocks.error(follower as usize));
         }
         if last.is_empty() {
             last = log.ticks.to_vec();
@@ -326,7 +334,7 @@ fn put_one_way(
         // What never came is later than all that did.
         last.iter_mut().zip(log.ticks.iter()).for_each(|(last, ticks)| *last = (*last).max(*ticks));
     }
-    put(&Stream::all(), &last);
+    put(&Stream::all(), &last, clocks.largest_error());
     last
 }
 

@@ -88,6 +88,7 @@ impl Follower {
                     self.send(&FromFollower::Ready)?;
                     page.ok_or_else(|| Error::Failed("there is no hand-over page".to_owned()))?.follow();
                 }
+                ToFollower::Clock => self.answer_clock()?,
                 ToFollower::Begin(begin) if begin.observe => {
                     self.shared.is_alone.store(true, Relaxed);
                     probe::follow(self, endpoint, inboxes, baseline, &begin)?;
@@ -121,6 +122,7 @@ impl Follower {
         let log = memory.as_mut().and_then(|memory| memory.logs(0).pop());
         self.ready()?;
         let arrived = vec![self.count(endpoint, inboxes, first, log, None)?];
+        self.send_arrivals(arrivals, memory)?;
         self.report(Report { arrived, ..Report::default() })
     }
 
@@ -138,6 +140,8 @@ impl Follower {
         self.ready()?;
         let window = Window::open();
         self.answer(endpoint, inboxes, answers, None)?;
-        self.report(Report { used: window.close(), ..Report::default() })
+        let used = window.close();
+        self.send_arrivals(arrivals, memory)?;
+        self.report(Report { used, ..Report::default() })
     }
 }

@@ -103,17 +103,18 @@ impl Leader {
         // A client's calls follow each other; of topics, the first stands for all.
         let audited = if self.job.sub_experiment.workload.is_call() { links } else { 1 };
         let (times, loss_timeout_ns) = (Times::of(load, &base, 0, 0, 1), self.job.loss_timeout_ns);
+        let (is_on_one_host, is_call) = (self.is_on_one_host(), self.job.sub_experiment.workload.is_call());
         let new = |audited| {
             let mut tally = Tally::new(base, raw, loss_timeout_ns, links, times.period(), audited);
             tally.gap = times.gap();
-            tally
+            if is_on_one_host { tally } else { tally.with_two_clocks(raw, is_call) }
         };
         let (mut tally, mut followers) = (new(audited), Vec::new());
         let (mut own, mut others) = (Used::default(), Used::default());
         let (mut left, mut refused, mut duration_ns, mut end) = (batch.messages, 0, 0, LoopEnd::Full);
         let mut late = vec![0; links];
         let mut broken = None;
-        let (streams_of_links, is_call) = (self.streams_of_links(), self.job.sub_experiment.workload.is_call());
+        let streams_of_links = self.streams_of_links();
         let lengths = self.files.lengths().map_err(not_written)?;
         while left > 0 && end == LoopEnd::Full && broken.is_none() {
             self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
@@ -133,13 +134,17 @@ impl Leader {
                 self.controls.set_phase(WRITING);
             }
             let mut rows = self.files.rows(base, payload_bytes, sent.begin);
+            tally.set_clock_error(sent.clocks.largest_error());
             tally.add(&sent.delivered.topics, &sent.delivered.arrived, |link, index, delivery| {
                 rows.add_delivery(&streams_of_links[link], index, delivery, is_call, load != OfferedLoad::Closed);
             });
             rows.finish().inspect_err(|_| self.files.cut(lengths)).map_err(not_written)?;
             followers.resize_with(sent.followers.len(), || new(0));
             let each = followers.iter_mut().zip(&sent.followers);
-            each.for_each(|(tally, to)| tally.add(&to.topics, &to.arrived, |_, _, _| ()));
+            for (follower, (tally, to)) in each.enumerate() {
+                tally.set_clock_error(sent.clocks.error(follower));
+                tally.add(&to.topics, &to.arrived, |_, _, _| ());
+            }
         }
         let has_response = load != OfferedLoad::Closed;
         let appended = self.files.append_times(has_response, &tag(payload_bytes, load), &tally, duration_ns);

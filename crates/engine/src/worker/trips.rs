@@ -1,5 +1,6 @@
 //! Round trips one after the other, of one payload, by the leader.
 
+use super::host_clocks::{Clocks, Readings};
 use super::leader::{Leader, Session};
 use super::patience::FollowerPatience;
 use super::payload::{MANY_SAMPLES, MeasuredPayload, Samples};
@@ -39,6 +40,8 @@ struct TripsOutcome {
     rows: Vec<TripRow>,
     /// When the samples began, in ticks, and the number of the first message from then on.
     begun: (u64, u64),
+    /// The clocks of other hosts, before.
+    clocks: Readings,
     /// The arrivals, also those at a follower that was killed, and the number of the first message whose arrival is noted.
     arrivals: Option<(ArrivalMemory, u64)>,
 }
@@ -60,6 +63,8 @@ struct OneWayLatencies {
     times: Distribution,
     /// Samples that have none.
     missing: u64,
+    /// Of two clocks: samples that came before they were sent.
+    before_sent: u64,
 }
 
 impl Latency {
@@ -84,6 +89,7 @@ fn count_under_way(counts: &mut Counts, at_followers: &mut [Counts]) {
 impl Leader {
     /// Warm-up and round trips of one payload.
     pub(super) fn trips(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<MeasuredPayload> {
+        let clocks = self.read_clocks()?;
         let memory = self.begin_trips(session, payload_bytes)?;
         let plan = &self.job.sub_experiment;
         let (warmup, cap_ns) = (plan.warmup, self.attempts.left_of(plan.time_cap_ns));
@@ -151,8 +157,19 @@ impl Leader {
         if broken.is_some() {
             count_under_way(&mut counts, &mut at_followers);
         }
-        let outcome =
-            TripsOutcome { recorded, counts, at_followers, warmup, duration_ns, end, broken, rows, begun, arrivals };
+        let outcome = TripsOutcome {
+            recorded,
+            counts,
+            at_followers,
+            warmup,
+            duration_ns,
+            end,
+            broken,
+            rows,
+            begun,
+            clocks,
+            arrivals,
+        };
         self.end_trips(payload_bytes, outcome)
     }
 
@@ -164,7 +181,7 @@ impl Leader {
         begin.most = vec![2 * (plan.warmup + plan.samples_of(payload_bytes)); usize::from(plan.one_way)];
         let memory = plan.one_way.then(|| ArrivalMemory::create(begin.most.clone(), self.controls.followers()));
         let memory = memory.transpose()?;
-        begin.arrivals = memory.as_ref().map(ArrivalMemory::place);
+        begin.arrivals = memory.as_ref().map(|memory| self.arrival_place(memory));
         self.controls.ask_all(&ToFollower::Begin(begin))?;
         Ok(memory)
     }
@@ -184,9 +201,14 @@ impl Leader {
             outcome.broken.take().map_or(Ok(()), Err)?;
             self.check_stop()?;
         }
-        let latencies = latencies(&mut outcome);
-        let mut one_way = self.one_way(&latencies);
-        let trial = trial(&mut outcome, &mut one_way, cut_short.clone());
+        let clocks = self.clocks_since(std::mem::take(&mut outcome.clocks), outcome.broken.is_some())?;
+        if let Some((memory, _)) = &mut outcome.arrivals {
+            self.settle(&clocks, memory)?;
+        }
+        let latencies = latencies(&mut outcome, clocks.are_two());
+        let mut one_way = self.one_way(&latencies, &clocks);
+        let mut trial = trial(&mut outcome, &mut one_way, cut_short.clone());
+        clocks.put(&mut trial);
         let others = one_way.into_iter().map(|one| (one.of.tag(payload_bytes), one.times.histogram)).collect();
         Ok(MeasuredPayload {
             trials: vec![trial],
@@ -209,15 +231,24 @@ impl Leader {
     }
 
     /// Latencies one way of messages that were answered, from those to each follower.
-    fn one_way(&self, each: &[Vec<u64>]) -> Vec<OneWayLatencies> {
+    fn one_way(&self, each: &[Vec<i64>], clocks: &Clocks) -> Vec<OneWayLatencies> {
         if each.is_empty() {
             return Vec::new();
         }
-        let one_way = |of, ticks: &[u64]| {
-            let mut times = Distribution::new(Raw::SAMPLES);
+        let one_way = |of, ticks: &[i64]| {
+            let error = match of {
+                Latency::Only => clocks.error(0),
+                Latency::At(follower) => clocks.error(follower as usize),
+                Latency::Last => clocks.largest_error(),
+            };
+            let mut times = clocks.distribution(Raw::SAMPLES, error);
             let known = ticks.iter().filter(|ticks| **ticks != MISSING);
-            known.for_each(|ticks| times.record(self.job.timebase.to_ns(*ticks)));
-            OneWayLatencies { of, missing: ticks.len() as u64 - times.histogram.len(), times }
+            let (mut missing, mut before_sent) = (ticks.len() as u64, 0);
+            for ticks in known {
+                (missing, before_sent) = (missing - 1, before_sent + u64::from(*ticks < 0));
+                times.record_signed(self.job.timebase.to_signed_ns(*ticks));
+            }
+            OneWayLatencies { of, missing, before_sent, times }
         };
         if let [only] = each {
             return vec![one_way(Latency::Only, only)];
@@ -242,13 +273,14 @@ impl Leader {
 }
 
 /// Latencies one way to each follower, in ticks, from our stamps and theirs; none if arrivals were not noted.
-fn latencies(outcome: &mut TripsOutcome) -> Vec<Vec<u64>> {
+fn latencies(outcome: &mut TripsOutcome, two_clocks: bool) -> Vec<Vec<i64>> {
     let Some((mut memory, first)) = outcome.arrivals.take() else { return Vec::new() };
     let followers = outcome.at_followers.len().max(1) as u32;
     let mut each = Vec::new();
     for follower in 0..followers {
         let logs = memory.logs(follower);
-        each.extend(logs.iter().map(|log| stamps::one_way(&outcome.rows, &outcome.recorded.ticks, first, log.ticks)));
+        let (rows, trips) = (&outcome.rows, &outcome.recorded.ticks);
+        each.extend(logs.iter().map(|log| stamps::one_way(rows, trips, first, log.ticks, two_clocks)));
     }
     each
 }
@@ -270,6 +302,9 @@ fn trial(outcome: &mut TripsOutcome, one_way: &mut [OneWayLatencies], cut_short:
             Latency::Last => Stream::last(),
         };
         one.times.put(&mut trial, &stream, Figure::OneWay);
+        if one.before_sent > 0 {
+            trial.put(&stream, Figure::BeforeSent, one.before_sent as f64);
+        }
     }
     let missing = one_way.iter().map(|one| one.missing).max().unwrap_or(0);
     trial.put(&all, Figure::OneWayMissing, missing as f64);

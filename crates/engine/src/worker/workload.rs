@@ -1,5 +1,6 @@
 //! What is sent over many links at once, and the result; publications.
 
+use super::host_clocks::Clocks;
 use super::leader::{Leader, Session};
 use super::parallel::{FollowerSide, Parallel};
 use super::pool::{ThreadPool, look_ns};
@@ -57,6 +58,8 @@ pub(super) struct Sent<'r> {
     pub until: u64,
     /// What the leader's process used.
     pub own: Used,
+    /// Of other hosts.
+    pub clocks: Clocks,
     /// What the followers' used.
     pub others: Used,
 }
@@ -84,6 +87,7 @@ impl Leader {
         let mut sent = sent.collect::<std::result::Result<Vec<_>, _>>()?;
         let sequence = session.sequence;
         let rest = Sleep { ticks_per_ns: self.job.timebase.ticks_per_ns(), longest_ns: look_ns(topics) };
+        let clocks = self.read_clocks()?;
         let settings = session.inboxes.iter().zip(&pool.shared).map(|(inbox, shared)| self.setting(inbox, shared));
         let places = settings.zip(&sending).zip(&batch.links);
         let works = session.lanes.iter_mut().zip(&mut sent).zip(places).enumerate();
@@ -102,8 +106,11 @@ impl Leader {
         let values = messages.iter().sum::<u64>().saturating_mul(6 * u64::from(followers));
         drop(reserved::<u64>(values, "values of latencies")?);
         // Under a recording they have many sizes.
-        let receive =
-            Begin { most: messages, arrivals: Some(memory.place()), ..Begin::new(Task::Note, sequence + 1, 0) };
+        let receive = Begin {
+            most: messages,
+            arrivals: Some(self.arrival_place(&memory)),
+            ..Begin::new(Task::Note, sequence + 1, 0)
+        };
         let ran = self.run_parallel(pool, &sending, receive, works.collect())?;
         let Parallel { begin, used: own, ended, failure } = ran;
         let none = Published { count: 0, end: LoopEnd::Stopped, refused: 0 };
@@ -112,6 +119,8 @@ impl Leader {
         let last: Vec<u64> = ended.iter().map(|published| sequence + published.count as u64).collect();
         session.sequence = last.iter().copied().max().unwrap_or(sequence);
         let FollowerSide { arrived, used: others, broken } = self.recv_arrived(last, failure)?;
+        let clocks = self.clocks_since(clocks, broken.is_some())?;
+        self.settle(&clocks, &mut memory)?;
         let until = sent.iter().filter_map(|sent| sent.last()).copied().max().unwrap_or(begin);
         let sent: Vec<Arc<[u64]>> = sent.into_iter().map(Arc::from).collect();
         let mut each = Vec::new();
@@ -132,6 +141,6 @@ impl Leader {
             if each.len() == 1 { (each.swap_remove(0), Vec::new()) } else { (Delivered::at_last(&each), each) };
         let refused = ended.iter().map(|published| published.refused).sum();
         let end = end_of(ended.iter().map(|published| published.end));
-        Ok(Sent { delivered, followers, late: Vec::new(), refused, end, broken, begin, until, own, others })
+        Ok(Sent { delivered, followers, late: Vec::new(), refused, end, broken, begin, until, own, clocks, others })
     }
 }

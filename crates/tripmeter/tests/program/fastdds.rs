@@ -39,6 +39,7 @@ fn options(plugin: &Plugin, scratch: &Path, role: Role, settings: &[(&str, &str)
         follower_index: 0,
         unauthorized_peer: None,
         publisher_count: 1,
+        local_address: None,
     }
 }
 

@@ -48,6 +48,7 @@ fn options(plugin: &Plugin, scratch: &Path, role: Role, variant: &str, settings:
         follower_index: 0,
         unauthorized_peer: None,
         publisher_count: 1,
+        local_address: None,
     }
 }
 
