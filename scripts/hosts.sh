@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Runs a command among several hosts: scripts/hosts.sh COUNT COMMAND [ARGUMENT...]. Each host is a set of namespaces (network,
 # mount, process, IPC, name) with an sshd of its own; all are on one bridge that reaches nothing else. Needs root, `ip` of
-# iproute2 and sshd of openssh-server; scripts/install-middleware.sh --hosts installs them.
+# iproute2, ssh and an sshd; scripts/install-middleware.sh gets them.
 #
 # The command runs beside them, at 10.77.0.254 and fd77::fe; host N is `hN`, at 10.77.0.N and fd77::N. It finds them by
 # TRIPMETER_SSH, which names an ssh configuration, in a folder that is $TRIPMETER_HOSTS. Tests cut a link by
 # `ip link set hN down`, and set its MTU.
+#
+# The hosts named in $HOSTS_SHIFTED have CLOCK_MONOTONIC, which is 5000 s later there, and no TSC.
 #
 # What is there is `tripmeter` of $TRIPMETER, and transports of $TRIPMETER_TRANSPORTS, as here.
 set -euo pipefail
@@ -17,8 +19,14 @@ fail() {
 }
 [ "$(id -u)" -eq 0 ] || fail "hosts of one machine need root"
 command -v ip >/dev/null || fail "no 'ip': install iproute2"
-sshd=$(command -v /usr/sbin/sshd sshd | head -n 1) || true
-[ -n "$sshd" ] || fail "no sshd: install openssh-server"
+own=$self/../target/tools/openssh
+sshd=$(command -v /usr/sbin/sshd || true)
+if [ -z "$sshd" ]; then
+    [ -x "$own/usr/sbin/sshd" ] || fail "no sshd: scripts/install-middleware.sh gets one"
+    sshd=$(readlink -f "$own/usr/sbin/sshd")
+    libraries=$(readlink -f "$own"/usr/lib/*-linux-gnu)
+fi
+command -v ssh-keygen >/dev/null || fail "no ssh: install openssh-client"
 
 if [ "${HOSTS_INSIDE:-}" != yes ]; then
     HOSTS_INSIDE=yes exec "$self/isolated.sh" "$self/hosts.sh" "$@"
@@ -27,8 +35,12 @@ fi
 count=$1
 shift
 folder=$(mktemp -d /tmp/tripmeter-hosts.XXXXXX)
-# Names of network namespaces are below /run, as is what sshd needs.
+# Names of network namespaces are below /run, as is what sshd needs, which also wants a user of its own.
 mount -n -t tmpfs none /run
+if ! getent passwd sshd >/dev/null; then
+    { cat /etc/passwd && echo "sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin"; } >"$folder/passwd"
+    mount -n --bind "$folder/passwd" /etc/passwd
+fi
 mkdir -p "$folder/bin" /run/sshd
 ln -s "$(readlink -f "${TRIPMETER:-target/debug/tripmeter}")" "$folder/bin/tripmeter"
 ssh-keygen -q -t ed25519 -N '' -f "$folder/key"
@@ -47,7 +59,15 @@ mkdir -p "$2"
 mount -n --move /dev/shm/hosts "$2"
 rmdir /dev/shm/hosts
 mount -n -t proc proc /proc
-exec "$3" -D -e -f "$2/$1.conf"
+case " ${HOSTS_SHIFTED:-} " in
+    *" $1 "*)
+        echo shifted >"$2/$1.clock"
+        mount -n --bind "$2/$1.clock" /sys/devices/system/clocksource/clocksource0/current_clocksource
+        clock="unshare --time --monotonic=5000 --fork --kill-child"
+        ;;
+esac
+export LD_LIBRARY_PATH=$4
+exec ${clock:-} "$3" -D -e -f "$2/$1.conf"
 '
 ip link add lab type bridge
 ip address add 10.77.0.254/24 dev lab
@@ -81,7 +101,7 @@ Host $host-v6
     HostName fd77::$number
 EOF
     ip netns exec "$host" unshare --mount --pid --ipc --uts --fork --kill-child sh -euc "$enter" sh "$host" "$folder" "$sshd" \
-        2>"$folder/$host.log" &
+        "${libraries:-}" 2>"$folder/$host.log" &
 done
 for number in $(seq 1 "$count"); do
     echo "10.77.0.$number,fd77::$number $(cut -d' ' -f1,2 "$folder/host_key.pub")"

@@ -33,8 +33,8 @@ command -v apt-get >/dev/null ||
 
 # A C++ compiler and make are what the plugins in C and C++ are built with.
 mapfile -t wanted < <(packages)
-# Tests run in network namespaces that `ip` sets up, and open reports in Chromium, which Node.js drives.
-wanted=(g++ make iproute2 chromium "${wanted[@]}")
+# Tests run in network namespaces that `ip` sets up, reach each other by ssh, and open reports in Chromium, which Node.js drives.
+wanted=(g++ make iproute2 openssh-client chromium "${wanted[@]}")
 command -v npm >/dev/null || wanted+=(nodejs npm)
 python=0
 if grep -q '^python_packages' transports/*/transport.toml; then
@@ -53,6 +53,19 @@ else
     echo "install-middleware: ${missing[*]}"
     as_root apt-get -o DPkg::Lock::Timeout=600 update -q
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -q -y --no-install-recommends "${missing[@]}"
+fi
+# The tests' own sshd, without the package's service, which would listen on every address of this machine.
+if ! command -v /usr/sbin/sshd >/dev/null && [[ ! -x target/tools/openssh/usr/sbin/sshd ]]; then
+    echo "install-middleware: sshd to target/tools/openssh"
+    mkdir -p target/tools/openssh
+    (
+        cd target/tools/openssh
+        apt-get download -q openssh-server libwrap0 2>/dev/null || {
+            as_root apt-get -o DPkg::Lock::Timeout=600 update -q
+            apt-get download -q openssh-server libwrap0
+        }
+        for package in ./*.deb; do dpkg-deb -x "$package" .; done
+    )
 fi
 if [[ $python -eq 1 && ${1:-} != --packages ]]; then
     cargo run --quiet --locked -p tripmeter -- install --all --python

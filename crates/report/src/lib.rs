@@ -44,6 +44,7 @@ mod fastest;
 mod figures;
 #[cfg(test)]
 mod fixture;
+mod hosts;
 mod html;
 mod iceperf;
 mod labels;

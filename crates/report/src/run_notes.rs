@@ -2,7 +2,7 @@
 
 use crate::document::{Note, Severity};
 use crate::merged::Merged;
-use crate::{audit, channel, log, notes, recording, rpc, series, throughput};
+use crate::{audit, channel, hosts, log, notes, recording, rpc, series, throughput};
 use tripmeter_analysis::MetricTable;
 use tripmeter_model::manifest::Manifest;
 
@@ -42,6 +42,7 @@ pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -
             Some(format!("{}: {shared}", planned.name))
         });
     all.extend(shared.map(info("shared CPUs")));
+    all.extend(hosts::notes(manifest, metrics));
     all.extend(of_trials(manifest, subs, metrics));
     let mut cells = subs.iter().flat_map(|sub| &sub.results).flat_map(|result| &result.cells);
     if cells.any(|cell| cell.from_histogram) {

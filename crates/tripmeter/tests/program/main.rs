@@ -16,6 +16,7 @@ mod fastdds;
 mod faults;
 mod handover;
 mod hostile;
+mod hosts;
 mod lies;
 mod live;
 mod log;

@@ -1,0 +1,80 @@
+//! Notes on measuring between hosts.
+
+use crate::document::{Note, Severity};
+use crate::number::significant;
+use tripmeter_analysis::MetricTable;
+use tripmeter_model::figure::Figure;
+use tripmeter_model::manifest::Manifest;
+use tripmeter_model::metric::Stream;
+use tripmeter_model::payload::display_size;
+
+/// With which hosts, how far their clocks may be apart, and which latencies are left out for that.
+pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
+    let hosts = &manifest.environment.hosts;
+    let Some(first) = hosts.first() else { return Vec::new() };
+    let micros = |ns: f64| format!("{} µs", significant(ns / 1e3, 3, 3));
+    let names = hosts.iter().map(|host| format!("'{}' ({}, {})", host.to, host.name, host.address));
+    let text = format!("between this host ({}) and {}", first.leader_address, names.collect::<Vec<_>>().join(", "));
+    let mut all = vec![Note::new(Severity::Info, "hosts", None, text)];
+    let (most_ns, mut largest_ns) = (manifest.plan.max_clock_error_ns as f64, 0.0_f64);
+    for error in metrics.select(|key| key.figure == Figure::ClockError) {
+        if metrics.stream(error.key) != &Stream::all() {
+            continue;
+        }
+        let (row, ns) = (error.key.row, error.folded());
+        if ns <= most_ns {
+            largest_ns = largest_ns.max(ns);
+            continue;
+        }
+        let text = format!(
+            "{} at {}: NO LATENCY ONE WAY: the clocks of the hosts may be {} apart, {} are allowed (--max-clock-error)",
+            metrics.sub(row),
+            display_size(row.payload_bytes),
+            micros(ns),
+            micros(most_ns)
+        );
+        all.push(Note::new(Severity::Warning, "clocks too far apart", Some(row), text));
+    }
+    if largest_ns > 0.0 {
+        let apart = micros(largest_ns);
+        let text = format!("latencies one way are by two clocks, at most {apart} apart: their intervals hold that");
+        all.push(Note::new(Severity::Info, "two clocks", None, text));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use tripmeter_analysis::MetricTable;
+    use tripmeter_model::manifest::HostEnvironment;
+
+    #[test]
+    fn hosts_and_the_error_of_their_clocks_are_named_and_too_large_a_one_is_a_warning() {
+        let mut manifest = fixture::manifest();
+        assert!(notes(&manifest, &MetricTable::of(&manifest)).is_empty());
+        let [to, name, address, leader_address] = ["lab", "h1", "10.0.0.1", "10.0.0.2"].map(str::to_owned);
+        let environment = Box::new(manifest.environment.clone());
+        manifest.environment.hosts = vec![HostEnvironment { to, name, address, leader_address, environment }];
+        manifest.plan.max_clock_error_ns = 5000;
+        fixture::add(&mut manifest, "tcp", "tcp/loopback", &[64]);
+        fixture::result(&mut manifest, "tcp", 1, &[(64, 10_000.0)]);
+        fixture::put(fixture::trial_of(&mut manifest, 0), &[(Figure::ClockError, 4757.0)]);
+        let texts = |manifest: &Manifest| -> Vec<String> {
+            notes(manifest, &MetricTable::of(manifest)).into_iter().map(|note| note.text).collect()
+        };
+        assert_eq!(
+            texts(&manifest),
+            [
+                "between this host (10.0.0.2) and 'lab' (h1, 10.0.0.1)",
+                "latencies one way are by two clocks, at most 4.76 µs apart: their intervals hold that"
+            ]
+        );
+        manifest.plan.max_clock_error_ns = 1000;
+        assert!(
+            texts(&manifest)[1]
+                .contains("at 64: NO LATENCY ONE WAY: the clocks of the hosts may be 4.76 µs apart, 1.00 µs")
+        );
+    }
+}

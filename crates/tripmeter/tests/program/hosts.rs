@@ -1,0 +1,267 @@
+//! Followers on other hosts: namespaces of this machine, each with an sshd of its own (`scripts/hosts.sh`).
+
+use crate::common::{LONGEST, alone, is_required, manifest, repository, result, say};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
+use tripmeter_model::metric::Stream;
+
+/// Several hosts, and a folder for results that they do not see.
+struct Lab {
+    folder: TempDir,
+    hosts: u32,
+    shifted: &'static str,
+}
+
+impl Lab {
+    fn new(hosts: u32) -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build's folder can be written");
+        Self { folder, hosts, shifted: "" }
+    }
+
+    fn results(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Runs a script in the middle of the hosts, where `$T` is the program and `$R` the folder for results; `None`, with a
+    /// message, if hosts cannot be made here.
+    fn run(&self, script: &str) -> Option<Output> {
+        let mut command = Command::new("timeout");
+        command.arg(LONGEST.as_secs().to_string()).arg(repository().join("scripts/hosts.sh"));
+        command.arg(self.hosts.to_string()).args(["sh", "-uc", script]);
+        command.env("TRIPMETER", env!("CARGO_BIN_EXE_tripmeter")).env("T", env!("CARGO_BIN_EXE_tripmeter"));
+        command.env("R", self.folder.path()).env("HOSTS_SHIFTED", self.shifted).env("XDG_RUNTIME_DIR", "");
+        let output = command.output().expect("bash is installed");
+        if output.status.code() == Some(69) && text(&output.stderr).starts_with("hosts.sh: ") {
+            assert!(!is_required(), "{}", text(&output.stderr));
+            say(&format!("SKIPPED: hosts: {}", text(&output.stderr).trim()));
+            return None;
+        }
+        Some(output)
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The script ended well.
+#[track_caller]
+fn good(output: &Output) {
+    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+}
+
+/// Every sub-experiment is whole, its path proven by what crossed the interfaces.
+#[track_caller]
+fn whole(folder: &Path) -> Manifest {
+    let manifest = manifest(folder);
+    for one in &manifest.sub_experiments {
+        let proof = one.path_proof.as_ref().unwrap_or_else(|| panic!("{}: {:?}", one.name, one.error));
+        assert_eq!((one.status, proof.verdict), (RunStatus::Complete, Verdict::Proven), "{one:?}");
+        assert!(proof.evidence.contains("lab here and eth0 there"), "{}", proof.evidence);
+    }
+    manifest
+}
+
+#[test]
+fn round_trips_calls_streams_and_publications_reach_another_host() {
+    let _alone = alone();
+    let lab = Lab::new(1);
+    let Some(output) = lab.run(
+        r#"set -e
+        for one in "ping --one-way" publish "call --one-way" "throughput --one-way --duration 0.2"; do
+            "$T" $one tcp udp --to h1 --payloads 1k -n 500 --no-spin --allow-loss --no-report -q -o "$R/${one%% *}"
+        done
+        echo "left: $(ssh -F "$TRIPMETER_HOSTS/config" h1 ls /tmp /dev/shm)"
+        sleep 1
+        pgrep -fa "tripmeter (remote|worker)" && exit 1 || true"#,
+    ) else {
+        return;
+    };
+    good(&output);
+    assert!(!text(&output.stdout).contains("tripmeter-1"), "{}", text(&output.stdout));
+    for (name, figure) in [
+        ("ping", Figure::OneWay),
+        ("publish", Figure::Service),
+        ("call", Figure::OneWay),
+        ("throughput", Figure::OneWay),
+    ] {
+        let manifest = whole(&lab.results(name));
+        let host = &manifest.environment.hosts[0];
+        assert_eq!((host.to.as_str(), host.name.as_str(), host.address.as_str()), ("h1", "h1", "10.77.0.1"));
+        for one in &manifest.sub_experiments {
+            let trial = &one.cells[0].trials[0];
+            let error_ns = trial.value(&Stream::all(), Figure::ClockError).unwrap();
+            let median = trial.get(&Stream::all(), figure, Statistic::P50).unwrap();
+            assert!(error_ns > 0.0 && error_ns <= 100e3, "{name}: {error_ns}");
+            if let Some(within) = median.within {
+                assert!(within.low <= median.value - error_ns && within.high >= median.value + error_ns, "{median:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_is_hours_apart_is_followed() {
+    let _alone = alone();
+    let lab = Lab { shifted: "h2", ..Lab::new(2) };
+    let Some(output) = lab.run(
+        r#"set -e
+        ssh -F "$TRIPMETER_HOSTS/config" h2 "cat /proc/self/timens_offsets"
+        for host in h1 h2; do
+            "$T" ping tcp udp --one-way --to $host --payloads 1k -n 2000 --no-spin --no-report -q -o "$R/$host"
+        done"#,
+    ) else {
+        return;
+    };
+    good(&output);
+    assert!(text(&output.stdout).contains("5000"), "its clock is not shifted: {}", text(&output.stdout));
+    for host in ["h1", "h2"] {
+        let manifest = whole(&lab.results(host));
+        let clock = &manifest.environment.hosts[0].environment.clock;
+        assert_eq!(clock.source == "monotonic", host == "h2", "{clock:?}");
+        for one in &manifest.sub_experiments {
+            let trial = &one.cells[0].trials[0];
+            let p50 = |figure| trial.get(&Stream::all(), figure, Statistic::P50).unwrap().value;
+            let error_ns = trial.value(&Stream::all(), Figure::ClockError).unwrap();
+            // A message cannot take longer than its round trip, nor less than nothing, but for the clocks.
+            let (one_way, trip) = (p50(Figure::OneWay), 2.0 * p50(Figure::RttHalf));
+            assert!(-error_ns <= one_way && one_way <= trip + error_ns, "{host}: {one_way} of {trip}, {error_ns}");
+        }
+    }
+}
+
+#[test]
+fn clocks_that_may_be_too_far_apart_leave_latencies_one_way_out() {
+    let _alone = alone();
+    let lab = Lab::new(1);
+    let Some(output) = lab.run(
+        r#""$T" ping tcp --one-way --to h1 --payloads 1k -n 200 --no-spin --no-report --max-clock-error 0.001 -o "$R/r""#,
+    ) else {
+        return;
+    };
+    good(&output);
+    let said = text(&output.stdout);
+    assert!(said.contains("NO LATENCY ONE WAY: the clocks of the hosts may be"), "{said}");
+    let manifest = whole(&lab.results("r"));
+    let trial = &manifest.sub_experiments[0].cells[0].trials[0];
+    assert!(trial.get(&Stream::all(), Figure::OneWay, Statistic::P50).is_none());
+    assert!(trial.get(&Stream::all(), Figure::RttHalf, Statistic::P50).is_some());
+}
+
+#[test]
+fn small_and_large_packets_and_the_other_family_of_addresses() {
+    let _alone = alone();
+    let lab = Lab::new(1);
+    let Some(output) = lab.run(
+        r#"set -e
+        "$T" ping tcp udp --to h1-v6 --payloads 16k -n 200 --no-spin --no-report -q -o "$R/v6"
+        for mtu in 1280 9000; do
+            ip link set lab mtu $mtu; ip link set h1 mtu $mtu; ip -n h1 link set eth0 mtu $mtu
+            "$T" ping tcp udp --to h1 --payloads 64,16k -n 200 --no-spin --no-report -q -o "$R/$mtu"
+        done"#,
+    ) else {
+        return;
+    };
+    good(&output);
+    for (name, address) in [("v6", "fd77::1"), ("1280", "10.77.0.1"), ("9000", "10.77.0.1")] {
+        assert_eq!(whole(&lab.results(name)).environment.hosts[0].address, address);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_host_is_said_in_one_line() {
+    let _alone = alone();
+    let lab = Lab::new(1);
+    let Some(output) = lab.run(
+        r#"
+        try() { "$T" ping --payloads 1k -n 10 --no-spin --no-report "$@" -o "$R/none" 2>&1; echo "code $?"; }
+        try shm --to h1
+        try tcp --to nobody.invalid
+        try tcp --to h1 --interface eth9
+        try tcp --to h1 --to-interface eth9
+        try tcp --to h1 --interface fd77::fe
+        try tcp --to=-oProxyCommand=x
+        try tcp --interface lab
+        "$T" logger write --to h1 2>&1; echo "code $?"
+        keep=$TRIPMETER_SSH
+        ssh-keygen -q -t ed25519 -N '' -f "$TRIPMETER_HOSTS/other"
+        TRIPMETER_SSH="ssh -F /dev/null -o IdentitiesOnly=yes -i $TRIPMETER_HOSTS/other -o UserKnownHostsFile=$TRIPMETER_HOSTS/known_hosts"
+        export TRIPMETER_SSH
+        try tcp --to root@10.77.0.1
+        TRIPMETER_SSH=$keep
+        echo "10.77.0.1 $(cut -d' ' -f1,2 "$TRIPMETER_HOSTS/other.pub")" >"$TRIPMETER_HOSTS/known_hosts"
+        try tcp --to h1
+        echo "10.77.0.1 $(cut -d' ' -f1,2 "$TRIPMETER_HOSTS/host_key.pub")" >"$TRIPMETER_HOSTS/known_hosts"
+        mv "$TRIPMETER_HOSTS/bin/tripmeter" "$TRIPMETER_HOSTS/bin/kept"
+        try tcp --to h1
+        printf '#!/bin/sh\necho Welcome\necho %s\n' \
+            "'{\"versions\":{\"protocol\":7,\"tripmeter\":\"0.0.9\"},\"name\":\"h1\",\"connection\":null,\"interfaces\":[]}'" \
+            >"$TRIPMETER_HOSTS/bin/tripmeter"
+        chmod +x "$TRIPMETER_HOSTS/bin/tripmeter"
+        try tcp --to h1
+        test ! -e "$R/none" || echo "a results folder was made""#,
+    ) else {
+        return;
+    };
+    good(&output);
+    let said = text(&output.stdout);
+    let lines: Vec<&str> = said.lines().filter(|line| !line.starts_with("ssh: ")).collect();
+    let expected = [
+        ("its messages travel through shared-memory, which another host has no part in", 64),
+        ("host 'nobody.invalid': ", 69),
+        ("here, it has no interface 'eth9'; there are lab 10.77.0.254", 64),
+        ("host 'h1': it has no interface 'eth9'; there are eth0 10.77.0.1", 64),
+        ("fd77::fe here and 10.77.0.1 there are of two families", 64),
+        ("'-oProxyCommand=x' is no host as ssh takes it", 64),
+        ("required", 64),
+        ("pattern 'log' has no other host", 64),
+        ("Permission denied", 69),
+        ("Host key verification failed", 69),
+        ("no tripmeter there", 69),
+        ("the program on 'h1' has protocol 7 (tripmeter 0.0.9)", 69),
+    ];
+    assert_eq!(lines.len(), 2 * expected.len(), "{said}");
+    for (found, (part, code)) in lines.chunks(2).zip(expected) {
+        assert!(found[0].starts_with("tripmeter: ") && found[0].contains(part), "{part}: {found:?}");
+        assert_eq!(found[1], format!("code {code}"), "{found:?}");
+    }
+}
+
+#[test]
+fn a_follower_that_is_killed_and_a_link_that_is_cut_end_their_sub_experiment_only() {
+    let _alone = alone();
+    let lab = Lab::new(1);
+    let Some(output) = lab.run(
+        r#"
+        start() {
+            "$T" ping tcp udp --to h1 --payloads 1k,2k -n 2000000 --time-cap 8 --no-spin --no-report -q -o "$R/$1" &
+            run=$!
+            until grep -q '"payload_bytes":1024' "$R/$1/trials.jsonl" 2>/dev/null; do sleep 0.1; done
+            sleep 1
+        }
+        start killed
+        kill -9 "$(pgrep -fn 'tripmeter worker' --ns $(pgrep -f 'sshd -D' | tail -n 1) --nslist pid)"
+        wait $run; echo "code $?"
+        start cut
+        ip link set h1 down; sleep 20; ip link set h1 up
+        wait $run; echo "code $?""#,
+    ) else {
+        return;
+    };
+    good(&output);
+    assert_eq!(text(&output.stdout), "code 75\ncode 75\n", "{}", text(&output.stderr));
+    let killed = manifest(&lab.results("killed"));
+    let first = result(&killed, "tcp_loopback_poll");
+    let why = first.error.clone().unwrap_or_default();
+    assert!(first.status == RunStatus::Failed && why.contains("signal 9"), "{why}");
+    assert!(!first.cells.is_empty(), "the payload before is kept");
+    assert_eq!(result(&killed, "udp_loopback_poll").status, RunStatus::Complete, "the other goes on");
+    let cut = manifest(&lab.results("cut"));
+    let first = result(&cut, "tcp_loopback_poll");
+    let why = first.error.clone().unwrap_or_default();
+    assert!(first.status == RunStatus::Failed && why.contains("host 'h1'"), "{why}");
+    assert!(!first.cells.is_empty(), "the payload before is kept");
+}
