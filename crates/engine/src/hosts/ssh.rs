@@ -115,7 +115,7 @@ impl Ssh {
             last = Some(said).filter(|said| !said.trim().is_empty()).or(last);
         }
         match (last, kill(&mut self.child)) {
-            (Some(said), _) => line(said.trim()).into_owned(),
+            (Some(said), _) => said,
             (None, Some(status)) => format!("ssh ended with {status}"),
             (None, None) => "ssh does not end".to_owned(),
         }
@@ -179,7 +179,7 @@ fn listen(errors: ChildStderr) -> Receiver<String> {
     let (sender, said) = channel();
     std::thread::spawn(move || {
         for said in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
-            let said = line(&String::from_utf8_lossy(&said)).into_owned();
+            let said = line(String::from_utf8_lossy(&said).trim()).into_owned();
             eprintln!("ssh: {said}");
             if sender.send(said).is_err() {
                 break;
