@@ -7,7 +7,7 @@ mod socket;
 
 pub use event_count::{EventCount, Waited};
 pub use socket::{SocketAddress, accept, bind, bind_to_address, buffer_setting, connect, internet_socket, listen};
-pub use socket::{local_address, peer_port, set_socket_option, socket, socket_option};
+pub use socket::{local_address, set_socket_option, socket, socket_option};
 
 use crate::{Description, Error, NodeOptions, Result, Status};
 use std::ffi::c_int;

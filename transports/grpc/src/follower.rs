@@ -16,10 +16,10 @@ use tonic::body::Body;
 use tonic::server::Grpc;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
-use tripmeter_abi::{Error, Result, os};
+use tripmeter_abi::{Error, NodeOptions, Result, os};
 use tripmeter_web::acceptor::{self, Acceptor};
 use tripmeter_web::host::RequestSink;
-use tripmeter_web::loopback;
+use tripmeter_web::{own, to_peer};
 use tripmeter_web::order::Arrived;
 use tripmeter_web::reason::reason;
 use tripmeter_web::tls::accept;
@@ -124,25 +124,26 @@ pub(crate) struct Called {
 }
 
 impl Called {
-    pub(crate) fn open(settings: Settings, tls: Option<TlsAcceptor>) -> Result<Self> {
-        let listener = Listener::bind(loopback(0));
-        let listener = listener.map_err(|error| Error::os("listening at a free port of 127.0.0.1", error))?;
+    pub(crate) fn open(options: &NodeOptions, settings: Settings, tls: Option<TlsAcceptor>) -> Result<Self> {
+        let at = own(options);
+        let listener = Listener::bind(at);
+        let listener = listener.map_err(|error| Error::os(&format!("listening at a free port of {}", at.ip()), error))?;
         listener.set_nonblocking(true).map_err(|error| Error::os("preparing the listener", error))?;
         Ok(Self { listener, tls, settings })
     }
 
     pub(crate) fn address(&self) -> Result<Vec<u8>> {
         let address = self.listener.local_addr().map_err(|error| Error::os("asking for a socket's address", error))?;
-        Ok(address.port().to_be_bytes().to_vec())
+        Ok(to_peer(address))
     }
 
     /// Serves the leader, which has greeted. With TLS, an acceptor goes on for whoever else may come.
     pub(crate) async fn connect(self, peer: &[u8], handler: Handler) -> Result<Option<Acceptor>> {
-        let port = os::peer_port(peer)?;
+        let leader = os::SocketAddress::of_peer(peer)?;
         let failed = |error| Error::os("accepting the leader", error);
         let after = self.listener.try_clone().map_err(failed)?;
         let listener = TcpListener::from_std(self.listener).map_err(failed)?;
-        let stream = acceptor::accept(&listener, port).await?;
+        let stream = acceptor::accept(&listener, leader).await?;
         let greeted = handler.greeted.clone();
         serve(stream, self.tls.as_ref(), &self.settings, Some(handler)).await?;
         greeted.notified().await;

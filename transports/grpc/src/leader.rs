@@ -14,8 +14,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
-use tripmeter_abi::{Error, Result, os};
-use tripmeter_web::loopback;
+use tripmeter_abi::{Error, NodeOptions, Result, os};
+use tripmeter_web::{own, to_peer};
 use tripmeter_web::reason::{reason, refused};
 
 /// A socket at a free port, which the follower gets by the control channel.
@@ -26,20 +26,22 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    pub(crate) fn open(settings: Settings, tls: Option<TlsConnector>) -> Result<Self> {
-        let socket = TcpSocket::new_v4().map_err(|error| Error::os("making a TCP socket", error))?;
-        socket.bind(loopback(0)).map_err(|error| Error::os("binding a TCP socket to 127.0.0.1", error))?;
+    pub(crate) fn open(options: &NodeOptions, settings: Settings, tls: Option<TlsConnector>) -> Result<Self> {
+        let at = own(options);
+        let socket = if at.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+        let socket = socket.map_err(|error| Error::os("making a TCP socket", error))?;
+        socket.bind(at).map_err(|error| Error::os(&format!("binding a TCP socket to {at}"), error))?;
         Ok(Self { socket, tls, settings })
     }
 
     pub(crate) fn address(&self) -> Result<Vec<u8>> {
         let address = self.socket.local_addr().map_err(|error| Error::os("asking for a socket's address", error))?;
-        Ok(address.port().to_be_bytes().to_vec())
+        Ok(to_peer(address))
     }
 
     /// A channel to the follower, which has answered a greeting: only that says that it has accepted this end.
     pub(crate) async fn connect(self, peer: &[u8]) -> Result<Channel> {
-        let to = loopback(os::peer_port(peer)?);
+        let to = os::SocketAddress::of_peer(peer)?;
         let stream = self.socket.connect(to).await;
         let stream = stream.map_err(|error| Error::os(&format!("connecting to the follower at {to}"), error))?;
         stream.set_nodelay(self.settings.nodelay).map_err(|error| Error::os("setting TCP_NODELAY", error))?;

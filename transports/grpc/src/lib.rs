@@ -1,4 +1,4 @@
-//! gRPC over TCP on the loopback interface, by tonic: the leader is the client, the follower the service.
+//! gRPC over TCP, on one host or between two, by tonic: the leader is the client, the follower the service.
 //!
 //! | Variant | A message is |
 //! |---|---|
@@ -29,7 +29,7 @@ use tripmeter_abi::{
     UnauthorizedPeer, Variant, Wait, export_transport, locked_version, raw,
 };
 use tripmeter_web::driver::{self, Driver};
-use tripmeter_web::tls;
+use tripmeter_web::{check_tls, tls};
 use unary::{Client, Service};
 
 /// Most bytes of a message: gRPC counts them with 32 bits, the host has this limit.
@@ -50,6 +50,7 @@ impl System for Grpc {
             waits: vec![Wait::Block, Wait::Poll, Wait::Callback],
             secure: true,
             own_threads: true,
+            remote: true,
             ..Variant::new(name, summary, Path::Tcp)
         };
         Description {
@@ -90,6 +91,7 @@ impl System for Grpc {
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         let settings = Settings::read(&self.description(), options)?;
+        check_tls(options, settings.tls)?;
         let refused = UnauthorizedPeer::Plain.code() | UnauthorizedPeer::Foreign.code() | raw::TM_UNAUTHORIZED_LEADS;
         let unauthorized_peers = if settings.tls { refused } else { 0 };
         Ok(Limits { max_payload_bytes: MOST_BYTES, packet_bytes: 0, unauthorized_peers })
@@ -97,6 +99,7 @@ impl System for Grpc {
 
     fn open(&self, options: &NodeOptions) -> Result<GrpcNode> {
         let settings = Settings::read(&self.description(), options)?;
+        check_tls(options, settings.tls)?;
         os::check_payload(options, MOST_BYTES)?;
         let credentials = if settings.tls { tls::credentials(options, "grpc")? } else { None };
         let one_way = matches!(options.pattern, Pattern::Channel | Pattern::Throughput);
@@ -130,7 +133,7 @@ impl Node for GrpcNode {
         let (settings, credentials) = (self.settings, self.credentials.as_ref());
         Ok(match self.options.role {
             Role::Leader => {
-                let caller = Caller::open(settings, credentials.map(|own| own.connector("h2")).transpose()?)?;
+                let caller = Caller::open(&self.options, settings, credentials.map(|own| own.connector("h2")).transpose()?)?;
                 if settings.streams {
                     Box::new(StreamEnd::new(driver, Opening::Leader(caller), settings, most_bytes, callback))
                 } else {
@@ -138,7 +141,7 @@ impl Node for GrpcNode {
                 }
             }
             Role::Follower => {
-                let called = Called::open(settings, credentials.map(|own| own.acceptor("h2")).transpose()?)?;
+                let called = Called::open(&self.options, settings, credentials.map(|own| own.acceptor("h2")).transpose()?)?;
                 if settings.streams {
                     Box::new(StreamEnd::new(driver, Opening::Follower(called), settings, most_bytes, callback))
                 } else {

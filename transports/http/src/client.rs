@@ -14,7 +14,7 @@ use tripmeter_abi::{Callback, Error, Link, Loan, Message, NodeOptions, Pattern, 
 use tripmeter_web::call_task::{CallTask, Connection, poll_waiting};
 use tripmeter_web::driver::Driver;
 use tripmeter_web::host::{Body, untakable};
-use tripmeter_web::loopback;
+use tripmeter_web::{own, to_peer};
 
 /// A client with one connection.
 pub(crate) struct Client {
@@ -45,8 +45,10 @@ impl Client {
         tls: Option<TlsConnector>,
         callback: Option<Callback>,
     ) -> Result<Self> {
-        let socket = TcpSocket::new_v4().map_err(|error| Error::os("making a TCP socket", error))?;
-        socket.bind(loopback(0)).map_err(|error| Error::os("binding a TCP socket to 127.0.0.1", error))?;
+        let at = own(options);
+        let socket = if at.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+        let socket = socket.map_err(|error| Error::os("making a TCP socket", error))?;
+        socket.bind(at).map_err(|error| Error::os(&format!("binding a TCP socket to {at}"), error))?;
         let most_bytes = options.max_payload_bytes as usize;
         Ok(Self {
             waiting: Vec::with_capacity(settings.in_flight),
@@ -109,11 +111,11 @@ impl Link for Client {
     fn address(&mut self) -> Result<Vec<u8>> {
         let socket = self.socket.as_ref().ok_or_else(unconnected)?;
         let address = socket.local_addr().map_err(|error| Error::os("asking for a socket's address", error))?;
-        Ok(address.port().to_be_bytes().to_vec())
+        Ok(to_peer(address))
     }
 
     fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        let to = loopback(os::peer_port(peers.first().map_or(&[], Vec::as_slice))?);
+        let to = os::SocketAddress::of_peer(peers.first().map_or(&[], Vec::as_slice))?;
         let socket = self.socket.take().ok_or_else(unconnected)?;
         let (tls, settings, buffers) = (self.tls.take(), self.settings, self.buffers.clone());
         let requests = self.driver.finish(timeout_ns, "a connection to the follower", async move {

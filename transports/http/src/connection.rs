@@ -22,7 +22,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tripmeter_abi::{Error, Result};
 use tripmeter_web::call_task::Call;
 use tripmeter_web::reason::{reason, refused};
-use tripmeter_web::tls::{HOST, accept};
+use tripmeter_web::tls::accept;
 
 /// What both requests and responses carry.
 pub(crate) type Content = Full<Bytes>;
@@ -83,7 +83,7 @@ impl Requests {
         };
         // HTTP/2 has scheme and host in the address, HTTP/1.1 the host in a header.
         let (uri, host) = match sender {
-            Sender::Http1(_) => ("/".to_owned(), Some(format!("{HOST}:{}", to.port()))),
+            Sender::Http1(_) => ("/".to_owned(), Some(to.to_string())),
             Sender::Http2(_) => (format!("http://{to}/"), None),
         };
         let invalid = |error: &dyn std::error::Error| Error::failed(format!("address {to}: {error}"));

@@ -1,4 +1,4 @@
-//! HTTP over TCP on the loopback interface, by hyper: the leader is the client, the follower the server.
+//! HTTP over TCP, on one host or between two, by hyper: the leader is the client, the follower the server.
 //!
 //! A message is the body of a POST, and the follower's answer the body of its response. A message that is not answered,
 //! as in one-way patterns, gets an empty response (204) once the host has released it.
@@ -30,7 +30,7 @@ use tripmeter_abi::{
     UnauthorizedPeer, Variant, Wait, export_transport, locked_version, raw,
 };
 use tripmeter_web::driver::{self, Driver};
-use tripmeter_web::tls;
+use tripmeter_web::{check_tls, tls};
 
 /// Most bytes of a message: HTTP has no limit, the host has this one.
 const MOST_BYTES: u64 = 1 << 30;
@@ -50,6 +50,7 @@ impl System for Http {
             waits: vec![Wait::Block, Wait::Poll, Wait::Callback],
             secure: true,
             own_threads: true,
+            remote: true,
             ..Variant::new(name, summary, Path::Tcp)
         };
         Description {
@@ -90,6 +91,7 @@ impl System for Http {
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         let settings = Settings::read(&self.description(), options)?;
+        check_tls(options, settings.tls)?;
         let refused = UnauthorizedPeer::Plain.code() | UnauthorizedPeer::Foreign.code() | raw::TM_UNAUTHORIZED_LEADS;
         let unauthorized_peers = if settings.tls { refused } else { 0 };
         Ok(Limits { max_payload_bytes: MOST_BYTES, packet_bytes: 0, unauthorized_peers })
@@ -97,6 +99,7 @@ impl System for Http {
 
     fn open(&self, options: &NodeOptions) -> Result<HttpNode> {
         let settings = Settings::read(&self.description(), options)?;
+        check_tls(options, settings.tls)?;
         os::check_payload(options, MOST_BYTES)?;
         let credentials = if settings.tls { tls::credentials(options, "http")? } else { None };
         let one_way = matches!(options.pattern, Pattern::Channel | Pattern::Throughput);

@@ -19,7 +19,7 @@ use tripmeter_abi::{Callback, Error, Link, Loan, Message, NodeOptions, Result, o
 use tripmeter_web::acceptor::{Acceptor, accept};
 use tripmeter_web::driver::Driver;
 use tripmeter_web::host::{Body, Host, RequestSink, untakable};
-use tripmeter_web::loopback;
+use tripmeter_web::{own, to_peer};
 use tripmeter_web::order::{Arrived, Ordered};
 
 /// What a request has brought.
@@ -50,8 +50,9 @@ impl Server {
         tls: Option<TlsAcceptor>,
         callback: Option<Callback>,
     ) -> Result<Self> {
-        let listener = Listener::bind(loopback(0));
-        let listener = listener.map_err(|error| Error::os("listening at a free port of 127.0.0.1", error))?;
+        let at = own(options);
+        let listener = Listener::bind(at);
+        let listener = listener.map_err(|error| Error::os(&format!("listening at a free port of {}", at.ip()), error))?;
         let most_bytes = options.max_payload_bytes as usize;
         Ok(Self {
             listener: Some(listener),
@@ -106,11 +107,11 @@ impl Link for Server {
     fn address(&mut self) -> Result<Vec<u8>> {
         let listener = self.listener.as_ref().ok_or_else(|| Error::failed("connected already"))?;
         let address = listener.local_addr().map_err(|error| Error::os("asking for a socket's address", error))?;
-        Ok(address.port().to_be_bytes().to_vec())
+        Ok(to_peer(address))
     }
 
     fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        let port = os::peer_port(peers.first().map_or(&[], Vec::as_slice))?;
+        let leader = os::SocketAddress::of_peer(peers.first().map_or(&[], Vec::as_slice))?;
         let listener = self.listener.take().ok_or_else(|| Error::failed("connected already"))?;
         let failed = |error| Error::os("preparing the listener", error);
         listener.set_nonblocking(true).map_err(failed)?;
@@ -127,7 +128,7 @@ impl Link for Server {
         let handler = Handler { requests, buffers: self.buffers.clone(), greeted: greeted.clone(), next: Cell::new(0) };
         self.driver.finish(timeout_ns, "a connection from the leader", async {
             let listener = TcpListener::from_std(listener).map_err(failed)?;
-            let stream = accept(&listener, port).await?;
+            let stream = accept(&listener, leader).await?;
             serve(stream, self.tls.as_ref(), &self.settings, move |request| handler.answer(request)).await?;
             greeted.notified().await;
             Ok(())

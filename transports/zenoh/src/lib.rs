@@ -1,4 +1,4 @@
-//! zenoh, peer to peer: the leader listens on this host, the follower connects; nobody is looked for, nothing is routed.
+//! zenoh, peer to peer: the leader listens, the follower connects; nobody is looked for, nothing is routed.
 //!
 //! | Variant | A message travels |
 //! |---|---|
@@ -47,6 +47,7 @@ impl System for Zenoh {
         };
         let mut udp = variant("udp", "a UDP link", Path::Udp);
         udp.lossy = true;
+        udp.remote = true;
         let mut shared = variant("shm", "chunks of an explicit shared-memory provider", Path::SharedMemory);
         shared.zero_copy = true;
         // Its watchdog takes back the chunk of a message that is on the way, if its threads are kept waiting too long.
@@ -55,13 +56,16 @@ impl System for Zenoh {
         query.patterns = vec![Pattern::PingPong, Pattern::Rpc];
         query.fan_out = false;
         query.publishers = false;
+        query.remote = true;
+        let mut tcp = variant("tcp", "a TCP link", Path::Tcp);
+        tcp.remote = true;
         Description {
             system: "zenoh".to_owned(),
             summary: "peer to peer: TCP, UDP, Unix sockets, shared memory".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             system_version: format!("zenoh {}", locked_version(include_str!("../Cargo.lock"), "zenoh")),
             variants: vec![
-                variant("tcp", "a TCP link", Path::Tcp),
+                tcp,
                 udp,
                 variant("unix", "a Unix stream socket", Path::UnixStream),
                 shared,

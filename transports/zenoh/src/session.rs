@@ -1,7 +1,8 @@
-//! The session of a node: an endpoint on this host, and nobody else.
+//! The session of a node: one endpoint, and nobody else.
 
 use crate::segments;
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use tripmeter_abi::{Error, NodeOptions, Result, Role, Status};
 use zenoh::{Config, Session, Wait};
@@ -20,8 +21,8 @@ impl Meeting {
         if options.role == Role::Leader {
             let endpoint = match options.variant.as_str() {
                 "unix" => format!("unixsock-stream/{}", socket(options)?),
-                "udp" => "udp/127.0.0.1:0".to_owned(),
-                _ => "tcp/127.0.0.1:0".to_owned(),
+                "udp" => format!("udp/{}", SocketAddr::from((options.address(), 0))),
+                _ => format!("tcp/{}", SocketAddr::from((options.address(), 0))),
             };
             meeting.open("listen", &endpoint)?;
         }

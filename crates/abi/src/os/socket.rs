@@ -221,17 +221,6 @@ pub fn connect(socket: &OwnedFd, address: &SocketAddress, deadline: Deadline) ->
     }
 }
 
-/// The port in a peer's address, which is two bytes in network order.
-///
-/// # Errors
-/// `Invalid` if it is none.
-pub fn peer_port(address: &[u8]) -> Result<u16> {
-    match address.try_into().map(u16::from_be_bytes) {
-        Ok(port) if port != 0 => Ok(port),
-        _ => Err(Error::new(Status::Invalid, format!("a peer's address is a port in 2 bytes, not {address:?}"))),
-    }
-}
-
 /// A socket of `kind`, of the family of the address that the node listens at.
 ///
 /// # Errors

@@ -5,6 +5,7 @@ use super::{Candidate, PlannedTask, Planner, Problem, default_name, log};
 use crate::registry::RegistryError;
 use crate::suggest::did_you_mean;
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Status, Variant, Wait};
 use tripmeter_model::plan::{Daemons, SubExperiment};
 use tripmeter_model::recording::Recording;
@@ -89,6 +90,10 @@ impl Planner<'_> {
 
     /// The CPUs of several followers; none of one, which has the plan's.
     fn cpus_of_followers(&self, followers: u32) -> Vec<usize> {
+        // Other hosts have other CPUs, and choose.
+        if !self.plan.hosts.is_empty() {
+            return Vec::new();
+        }
         let leader = self.plan.leader_cpu.unwrap_or_default();
         if followers > 1 { self.machine.spread(leader, self.follower_cpu, followers) } else { Vec::new() }
     }
@@ -115,7 +120,8 @@ impl Planner<'_> {
             follower_count: task.workload.followers(),
             follower_index: 0,
             unauthorized_peer: None,
-            local_address: None,
+            // Only that there is one counts: which it is, is known once the hosts were reached.
+            local_address: (!self.plan.hosts.is_empty()).then_some(Ipv4Addr::LOCALHOST.into()),
         };
         match candidate.entry.probe(&options) {
             Ok(limits) if limits.max_payload_bytes < largest => {

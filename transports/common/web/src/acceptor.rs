@@ -1,21 +1,21 @@
 //! A thread that goes on accepting once the leader is there.
 
 use crate::driver::Driver;
-use std::net::TcpListener as Listener;
+use std::net::{SocketAddr, TcpListener as Listener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tripmeter_abi::{Error, Result};
 
-/// The next connection from that port; anything on this host may have come by.
+/// The next connection from that address; anything may have come by.
 ///
 /// # Errors
 /// If the listener fails.
-pub async fn accept(listener: &TcpListener, port: u16) -> Result<TcpStream> {
+pub async fn accept(listener: &TcpListener, leader: SocketAddr) -> Result<TcpStream> {
     loop {
         let (stream, from) = listener.accept().await.map_err(|error| Error::os("accepting the leader", error))?;
-        if from.port() == port {
+        if from == leader {
             return Ok(stream);
         }
     }

@@ -8,9 +8,26 @@ pub mod order;
 pub mod reason;
 pub mod tls;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
+use tripmeter_abi::{Error, NodeOptions, Result, Status};
 
-/// A port of this host's own.
-pub fn loopback(port: u16) -> SocketAddr {
-    (Ipv4Addr::LOCALHOST, port).into()
+/// A free port of the address that this end is bound to.
+pub fn own(options: &NodeOptions) -> SocketAddr {
+    (options.address(), 0).into()
+}
+
+/// What a peer is told of an address.
+pub fn to_peer(address: SocketAddr) -> Vec<u8> {
+    address.to_string().into_bytes()
+}
+
+/// The run's credentials are files of this host.
+///
+/// # Errors
+/// `Limit` if the peer is on another host.
+pub fn check_tls(options: &NodeOptions, tls: bool) -> Result<()> {
+    match options.local_address {
+        Some(_) if tls => Err(Error::new(Status::Limit, "setting 'tls=on' is for one host; leave it out between hosts")),
+        _ => Ok(()),
+    }
 }

@@ -20,7 +20,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tripmeter_abi::{Error, NodeOptions, Result, UnauthorizedPeer};
 
 /// The only address that a certificate is good for.
-pub const HOST: &str = "127.0.0.1";
+const HOST: &str = "127.0.0.1";
 
 /// How long one that was refused is heard.
 const HEARING_TIME: Duration = Duration::from_millis(200);
