@@ -19,10 +19,10 @@ use tonic::{Request, Response, Status, Streaming};
 use tripmeter_abi::{Error, NodeOptions, Result, os};
 use tripmeter_web::acceptor::{self, Acceptor};
 use tripmeter_web::host::RequestSink;
-use tripmeter_web::{own, to_peer};
 use tripmeter_web::order::Arrived;
 use tripmeter_web::reason::reason;
 use tripmeter_web::tls::accept;
+use tripmeter_web::{own, to_peer};
 
 /// Both ways of a stream.
 pub(crate) struct Opened {
@@ -127,7 +127,8 @@ impl Called {
     pub(crate) fn open(options: &NodeOptions, settings: Settings, tls: Option<TlsAcceptor>) -> Result<Self> {
         let at = own(options);
         let listener = Listener::bind(at);
-        let listener = listener.map_err(|error| Error::os(&format!("listening at a free port of {}", at.ip()), error))?;
+        let listener =
+            listener.map_err(|error| Error::os(&format!("listening at a free port of {}", at.ip()), error))?;
         listener.set_nonblocking(true).map_err(|error| Error::os("preparing the listener", error))?;
         Ok(Self { listener, tls, settings })
     }

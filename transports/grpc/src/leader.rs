@@ -15,8 +15,8 @@ use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 use tripmeter_abi::{Error, NodeOptions, Result, os};
-use tripmeter_web::{own, to_peer};
 use tripmeter_web::reason::{reason, refused};
+use tripmeter_web::{own, to_peer};
 
 /// A socket at a free port, which the follower gets by the control channel.
 pub(crate) struct Caller {

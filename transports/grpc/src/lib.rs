@@ -133,7 +133,8 @@ impl Node for GrpcNode {
         let (settings, credentials) = (self.settings, self.credentials.as_ref());
         Ok(match self.options.role {
             Role::Leader => {
-                let caller = Caller::open(&self.options, settings, credentials.map(|own| own.connector("h2")).transpose()?)?;
+                let caller =
+                    Caller::open(&self.options, settings, credentials.map(|own| own.connector("h2")).transpose()?)?;
                 if settings.streams {
                     Box::new(StreamEnd::new(driver, Opening::Leader(caller), settings, most_bytes, callback))
                 } else {
@@ -141,7 +142,8 @@ impl Node for GrpcNode {
                 }
             }
             Role::Follower => {
-                let called = Called::open(&self.options, settings, credentials.map(|own| own.acceptor("h2")).transpose()?)?;
+                let called =
+                    Called::open(&self.options, settings, credentials.map(|own| own.acceptor("h2")).transpose()?)?;
                 if settings.streams {
                     Box::new(StreamEnd::new(driver, Opening::Follower(called), settings, most_bytes, callback))
                 } else {

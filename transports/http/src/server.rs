@@ -19,8 +19,8 @@ use tripmeter_abi::{Callback, Error, Link, Loan, Message, NodeOptions, Result, o
 use tripmeter_web::acceptor::{Acceptor, accept};
 use tripmeter_web::driver::Driver;
 use tripmeter_web::host::{Body, Host, RequestSink, untakable};
-use tripmeter_web::{own, to_peer};
 use tripmeter_web::order::{Arrived, Ordered};
+use tripmeter_web::{own, to_peer};
 
 /// What a request has brought.
 type Brought = Result<Arrival>;
@@ -52,7 +52,8 @@ impl Server {
     ) -> Result<Self> {
         let at = own(options);
         let listener = Listener::bind(at);
-        let listener = listener.map_err(|error| Error::os(&format!("listening at a free port of {}", at.ip()), error))?;
+        let listener =
+            listener.map_err(|error| Error::os(&format!("listening at a free port of {}", at.ip()), error))?;
         let most_bytes = options.max_payload_bytes as usize;
         Ok(Self {
             listener: Some(listener),

@@ -6,7 +6,7 @@ use std::ffi::CStr;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
@@ -30,7 +30,7 @@ const TRIES: u32 = 3;
 /// Where a broker is, as the leader tells its followers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    pub port: u16,
+    pub at: SocketAddr,
     /// The broker's process, if we started it; else 0.
     process: u32,
 }
@@ -38,26 +38,26 @@ pub(crate) struct Address {
 impl Address {
     /// As bytes of a link's address.
     pub(crate) fn to_bytes(self) -> Vec<u8> {
-        format!("{} {}", self.port, self.process).into_bytes()
+        format!("{} {}", self.at, self.process).into_bytes()
     }
 
     /// From those.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let parsed = std::str::from_utf8(bytes).ok().and_then(|text| {
-            let (port, process) = text.split_once(' ')?;
-            Some(Self { port: port.parse().ok()?, process: process.parse().ok()? })
+            let (at, process) = text.split_once(' ')?;
+            Some(Self { at: at.parse().ok()?, process: process.parse().ok()? })
         });
         parsed.ok_or_else(|| Error::failed("the leader's address is none of a broker"))
     }
 
     /// Why a connection to the broker failed, with its name.
     pub(crate) fn explain(self, kind: Kind, why: &str) -> String {
-        let (name, port, process) = (kind.name(), self.port, self.process);
+        let (name, at, process) = (kind.name(), self.at, self.process);
         let has_ended = process != 0 && fs::read_link(format!("/proc/{process}/exe")).is_err();
         if has_ended {
-            return format!("the broker has gone: '{name}' (process {process}, 127.0.0.1:{port}) has ended: {why}");
+            return format!("the broker has gone: '{name}' (process {process}, {at}) has ended: {why}");
         }
-        format!("broker '{name}' at 127.0.0.1:{port}: {why}")
+        format!("broker '{name}' at {at}: {why}")
     }
 }
 
@@ -80,9 +80,10 @@ impl Drop for Broker {
 impl Broker {
     /// Starts the broker and waits until it listens, unless it runs already.
     pub(crate) fn join(settings: &Settings, options: &NodeOptions) -> Result<Self> {
-        check(settings)?;
+        let ip = settings.host.unwrap_or(options.address());
+        check(settings, ip)?;
         if let (true, Some(port)) = (settings.is_running, settings.port) {
-            return Ok(Self { at: Address { port, process: 0 }, child: None });
+            return Ok(Self { at: Address { at: (ip, port).into(), process: 0 }, child: None });
         }
         let folder = credentials::folder(&options.scratch_dir);
         fs::create_dir_all(&folder).map_err(|error| Error::os(&folder.display().to_string(), error))?;
@@ -93,7 +94,7 @@ impl Broker {
         let mut tries = if settings.port.is_some() { 1 } else { TRIES };
         loop {
             tries -= 1;
-            match start(settings, &folder, &password) {
+            match start(settings, ip, &folder, &password) {
                 Err(error) if tries > 0 && error.message.contains("in use") => {}
                 started => return started,
             }
@@ -110,10 +111,10 @@ impl Broker {
 ///
 /// # Errors
 /// `Unavailable`, with the program or port that is missing or taken.
-pub(crate) fn check(settings: &Settings) -> Result<()> {
+pub(crate) fn check(settings: &Settings, ip: IpAddr) -> Result<()> {
     let missing = |text: String| Err(Error::new(Status::Unavailable, text));
     if let (true, Some(port)) = (settings.is_running, settings.port) {
-        let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let at = SocketAddr::from((ip, port));
         return match TcpStream::connect_timeout(&at, ANSWERING_TIME) {
             Ok(_) => Ok(()),
             Err(error) => missing(format!("no broker at {at}: {error}; start one, or use broker=start")),
@@ -128,12 +129,12 @@ pub(crate) fn check(settings: &Settings) -> Result<()> {
         });
     }
     let Some(port) = settings.port else { return Ok(()) };
-    match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+    match TcpListener::bind((ip, port)) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
-            missing(format!("port {port} of 127.0.0.1 is in use; give another one, port=free, or broker=running"))
+            missing(format!("port {port} of {ip} is in use; give another one, port=free, or broker=running"))
         }
-        Err(error) => missing(format!("port {port} of 127.0.0.1 cannot be used: {error}; give another one")),
+        Err(error) => missing(format!("port {port} of {ip} cannot be used: {error}; give another one")),
     }
 }
 
@@ -177,7 +178,7 @@ pub(crate) fn versions() -> String {
     format!("rumqttc {}, rumqttd {}{mosquitto}", locked("rumqttc"), locked("rumqttd"))
 }
 
-fn start(settings: &Settings, folder: &Path, password: &str) -> Result<Broker> {
+fn start(settings: &Settings, ip: IpAddr, folder: &Path, password: &str) -> Result<Broker> {
     let (name, log) = (settings.kind.name(), folder.join("broker.log"));
     let program = program(settings.kind).ok_or_else(|| Error::failed(format!("broker '{name}' is not here")))?;
     let system = |error| Error::os(&format!("starting broker '{name}'"), error);
@@ -187,17 +188,20 @@ fn start(settings: &Settings, folder: &Path, password: &str) -> Result<Broker> {
             let (bytes, queue) = (settings.payload_bytes.to_string(), settings.queue.to_string());
             let nodelay = if settings.is_undelayed { "on" } else { "off" };
             let tls = if settings.is_secured { "on" } else { "off" };
-            command.args([settings.port.unwrap_or(0).to_string(), bytes, queue]).args([nodelay, tls]).arg(folder);
+            command
+                .args([SocketAddr::from((ip, settings.port.unwrap_or(0))).to_string(), bytes, queue])
+                .args([nodelay, tls])
+                .arg(folder);
             None
         }
         Kind::Mosquitto => {
             let port = match settings.port {
                 Some(port) => port,
-                None => free_port().map_err(system)?,
+                None => free_port(ip).map_err(system)?,
             };
             hash_password(folder, password)?;
             let file = folder.join("mosquitto.conf");
-            fs::write(&file, configuration(settings, folder, port)).map_err(system)?;
+            fs::write(&file, configuration(settings, folder, (ip, port).into())).map_err(system)?;
             command.arg("-c").arg(file);
             Some(port)
         }
@@ -216,9 +220,10 @@ fn start(settings: &Settings, folder: &Path, password: &str) -> Result<Broker> {
         });
     }
     let child = command.spawn().map_err(system)?;
-    let at = Address { port: port.unwrap_or(0), process: child.id() };
+    let at = Address { at: (ip, port.unwrap_or(0)).into(), process: child.id() };
     let mut broker = Broker { at, child: Some(child) };
-    broker.at.port = broker.await_ready(name, port, &log)?;
+    let port = broker.await_ready(name, port, &log)?;
+    broker.at.at.set_port(port);
     Ok(broker)
 }
 
@@ -250,7 +255,7 @@ impl Broker {
 fn ready_port(line: &str, given: Option<u16>) -> Option<u16> {
     match given {
         Some(port) => (line.contains("mosquitto version") && line.ends_with(" running")).then_some(port),
-        None => line.strip_prefix("listening on 127.0.0.1:")?.parse().ok(),
+        None => line.strip_prefix("listening on ")?.parse::<SocketAddr>().ok().map(|at| at.port()),
     }
 }
 
@@ -272,15 +277,15 @@ fn hash_password(folder: &Path, password: &str) -> Result<()> {
     Err(Error::failed(format!("{what}: {}: {}", made.status, said.lines().next_back().unwrap_or_default())))
 }
 
-fn free_port() -> std::io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+fn free_port(ip: IpAddr) -> std::io::Result<u16> {
+    Ok(TcpListener::bind((ip, 0))?.local_addr()?.port())
 }
 
 /// Mosquitto's configuration; nothing else is read.
-fn configuration(settings: &Settings, folder: &Path, port: u16) -> String {
+fn configuration(settings: &Settings, folder: &Path, at: SocketAddr) -> String {
     let Settings { is_undelayed, in_flight, queue, .. } = settings;
     let mut text = format!(
-        "listener {port} 127.0.0.1\n\
+        "listener {} {}\n\
          allow_anonymous false\n\
          password_file {}\n\
          persistence false\n\
@@ -292,6 +297,8 @@ fn configuration(settings: &Settings, folder: &Path, port: u16) -> String {
          log_type error\n\
          log_type warning\n\
          log_type information\n",
+        at.port(),
+        at.ip(),
         folder.join(MOSQUITTO_PASSWORDS).display()
     );
     // SAFETY: geteuid cannot fail.

@@ -85,7 +85,7 @@ impl Client {
     pub(crate) fn connect(identity: Identity, topic: &str, deadline: Deadline) -> Result<Self> {
         let Identity { name, settings, at, password, tls } = &identity;
         let packet_bytes = settings.payload_bytes as usize + PACKET_EXTRA_BYTES;
-        let mut options = MqttOptions::new(name, "127.0.0.1", at.port);
+        let mut options = MqttOptions::new(name, at.at.ip().to_string(), at.at.port());
         options.set_keep_alive(KEEP_ALIVE).set_clean_session(true).set_inflight(settings.in_flight);
         options.set_max_packet_size(packet_bytes, packet_bytes);
         if let Some(password) = password {

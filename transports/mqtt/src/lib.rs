@@ -1,4 +1,4 @@
-//! MQTT 3.1.1: leader and follower are clients of a broker, a process of its own that listens on 127.0.0.1 only.
+//! MQTT 3.1.1: leader and follower are clients of a broker, a process of its own that listens at one address only.
 //!
 //! | Variant | The broker is |
 //! |---|---|
@@ -42,6 +42,7 @@ impl System for Mqtt {
             fan_out: true,
             publishers: true,
             broker: true,
+            remote: true,
             ..Variant::new(name, summary, Path::Tcp)
         };
         Description {
@@ -60,7 +61,10 @@ impl System for Mqtt {
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         let settings = Settings::read(options)?;
-        broker::check(&settings)?;
+        // A follower's own host needs no broker.
+        if options.role == Role::Leader {
+            broker::check(&settings, settings.host.unwrap_or(options.address()))?;
+        }
         let unauthorized_peers =
             if settings.is_secured { UnauthorizedPeer::Plain.code() | UnauthorizedPeer::Foreign.code() } else { 0 };
         Ok(Limits { max_payload_bytes: settings::most_payload_bytes()?, packet_bytes: 0, unauthorized_peers })

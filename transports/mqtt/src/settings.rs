@@ -1,6 +1,7 @@
 //! What the options say.
 
 use rumqttc::QoS;
+use std::net::IpAddr;
 use tripmeter_abi::{Error, NodeOptions, Result, Setting, Status, os};
 
 /// What an MQTT packet may carry, less than its topic and header take.
@@ -48,6 +49,8 @@ pub(crate) struct Settings {
     /// Whether the broker runs already.
     pub is_running: bool,
     /// Port of the broker; `None`: any that is free.
+    /// Where a broker that runs already is, if not at the leader's address.
+    pub host: Option<IpAddr>,
     pub port: Option<u16>,
     /// Messages that a client may have sent and the broker not acknowledged, under QoS 1 and 2.
     pub in_flight: u16,
@@ -82,6 +85,13 @@ impl Settings {
                 "running" => true,
                 other => return Err(invalid(format!("setting 'broker={other}' is neither start nor running"))),
             },
+            host: match options.setting("host") {
+                "" | "own" => None,
+                host => Some(
+                    host.parse()
+                        .map_err(|_| invalid(format!("setting 'host={host}' is neither own nor an IP address")))?,
+                ),
+            },
             port: os::number_or(options, "port", "free", 1..=65_535)?.map(|port| port as u16),
             in_flight: options.number("in_flight", 1..=100)?.min(room(MOST_UNACKNOWLEDGED_BYTES).max(1)) as u16,
             queue: options.number("queue", 1..=1_000_000)?.min(room(MOST_QUEUED_BYTES).max(LEAST_QUEUE)),
@@ -93,6 +103,13 @@ impl Settings {
         }
         if settings.is_running && settings.port.is_none() {
             return Err(invalid("setting 'broker=running' needs the port of that broker; give port=NUMBER".to_owned()));
+        }
+        if settings.host.is_some() && !settings.is_running {
+            return Err(invalid("setting 'host' needs broker=running: where one listens already".to_owned()));
+        }
+        if options.local_address.is_some() && settings.is_secured {
+            let text = "setting 'tls=on' is for one host: its certificates are files of it; leave it out between hosts";
+            return Err(invalid(text.to_owned()));
         }
         if settings.is_running && options.setting("queue") != QUEUE {
             let text = "setting 'queue' needs broker=start: a broker that runs already keeps what its own settings say";
@@ -119,7 +136,8 @@ pub(crate) fn described() -> Vec<Setting> {
             "messages, 1 to 1000000",
             "most that the broker keeps for a subscriber that is behind, 512 MiB at most; the rest is lost",
         ),
-        Setting::new("broker", "start", "start | running", "running: one that listens at `port` of 127.0.0.1 already"),
+        Setting::new("broker", "start", "start | running", "running: one that listens at `port` of `host` already"),
+        Setting::new("host", "own", "own | IP address", "with broker=running: where it is; own: the leader's address"),
         Setting::new("port", "free", "free | 1 to 65535", "where the broker listens"),
     ]
 }

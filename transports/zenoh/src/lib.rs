@@ -64,13 +64,7 @@ impl System for Zenoh {
             summary: "peer to peer: TCP, UDP, Unix sockets, shared memory".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             system_version: format!("zenoh {}", locked_version(include_str!("../Cargo.lock"), "zenoh")),
-            variants: vec![
-                tcp,
-                udp,
-                variant("unix", "a Unix stream socket", Path::UnixStream),
-                shared,
-                query,
-            ],
+            variants: vec![tcp, udp, variant("unix", "a Unix stream socket", Path::UnixStream), shared, query],
             settings: vec![Setting {
                 name: "express".to_owned(),
                 default: "on".to_owned(),

@@ -270,7 +270,7 @@ fn tcp(observed: &Observations) -> Judgement {
 }
 
 /// Whether both sides are connected with one third process: each by the connection that carried the most.
-fn between(observed: &Observations, bytes: &str) -> Judgement {
+pub(super) fn between(observed: &Observations, bytes: &str) -> Judgement {
     let (Some(leader), Some(follower)) = (observed.leader.busiest_tcp(), observed.follower.busiest_tcp()) else {
         return not_visible(format!("{bytes}, but the addresses of a TCP connection could not be read"));
     };
@@ -281,9 +281,13 @@ fn between(observed: &Observations, bytes: &str) -> Judgement {
             follower.other
         ));
     }
-    let processes = [observed.leader.process_id, observed.follower.process_id];
+    // Hosts number their processes each by itself.
+    let followers = Some(observed.follower.process_id).filter(|_| !observed.claim.between_hosts);
+    let processes = [Some(observed.leader.process_id), followers];
     let holder = leader.holder.as_ref().or(follower.holder.as_ref());
-    if [leader.own, follower.own].contains(&at) || holder.is_some_and(|holder| processes.contains(&holder.process_id)) {
+    if [leader.own, follower.own].contains(&at)
+        || holder.is_some_and(|holder| processes.contains(&Some(holder.process_id)))
+    {
         return failed(format!("no broker is between: {at} is the leader or the follower itself"));
     }
     // This user's own processes are visible.

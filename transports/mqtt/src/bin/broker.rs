@@ -1,16 +1,16 @@
-//! The embedded broker: rumqttd in a process of its own, on 127.0.0.1 only.
+//! The embedded broker: rumqttd in a process of its own, at one address only.
 //!
 //! `tripmeter_mqtt_broker PORT PAYLOAD_BYTES QUEUE on|off on|off FOLDER`: its port (0: any that is free), the largest
 //! message, messages kept for a subscriber that is behind, TCP_NODELAY, TLS, and the folder of the run's password and
 //! certificates.
 //!
-//! It says `listening on 127.0.0.1:PORT` when clients may come, and runs until it is killed.
+//! It says `listening on ADDRESS:PORT` when clients may come, and runs until it is killed.
 
 use rumqttd::{Broker, Config, ConnectionSettings, RouterConfig, ServerSettings, TlsConfig};
 use std::collections::HashMap;
 use std::fs;
 use std::mem::ManuallyDrop;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::ExitCode;
 use std::thread::{JoinHandle, sleep, spawn};
@@ -35,14 +35,14 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
-    const USAGE: &str = "usage: tripmeter_mqtt_broker PORT PAYLOAD_BYTES QUEUE on|off on|off FOLDER";
+    const USAGE: &str = "usage: tripmeter_mqtt_broker ADDRESS:PORT PAYLOAD_BYTES QUEUE on|off on|off FOLDER";
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [port, payload, queue, nodelay, tls, folder] = &arguments[..] else { return Err(USAGE.to_owned()) };
+    let [at, payload, queue, nodelay, tls, folder] = &arguments[..] else { return Err(USAGE.to_owned()) };
     let number = |text: &String| text.parse::<usize>().map_err(|_| USAGE.to_owned());
-    let port = port.parse::<u16>().map_err(|_| USAGE.to_owned())?;
+    let at = at.parse::<SocketAddr>().map_err(|_| USAGE.to_owned())?;
     let password = fs::read_to_string(format!("{folder}/password"));
     let password = password.map_err(|error| format!("'{folder}/password' cannot be read: {error}"))?;
-    let config = config(port, number(payload)?, number(queue)?, password, (tls == "on").then_some(folder));
+    let config = config(at, number(payload)?, number(queue)?, password, (tls == "on").then_some(folder));
     let mut broker = Broker::new(config);
     let server = spawn(move || broker.start().map_err(|error| error.to_string()));
     let (socket, port) = listening(&server)?;
@@ -50,7 +50,7 @@ fn run() -> Result<(), String> {
         // rumqttd has no setting for it. Connections inherit it.
         os::set_socket_option(&socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1).map_err(|error| error.to_string())?;
     }
-    println!("listening on 127.0.0.1:{port}");
+    println!("listening on {}", SocketAddr::from((at.ip(), port)));
     match server.join() {
         Ok(Ok(())) => Err("the server has ended".to_owned()),
         Ok(Err(error)) => Err(format!("the server has ended: {error}")),
@@ -58,7 +58,7 @@ fn run() -> Result<(), String> {
     }
 }
 
-fn config(port: u16, payload_bytes: usize, queue: usize, password: String, folder: Option<&String>) -> Config {
+fn config(listen: SocketAddr, payload_bytes: usize, queue: usize, password: String, folder: Option<&String>) -> Config {
     let tls = folder.map(|folder| TlsConfig::Rustls {
         capath: Some(format!("{folder}/authority.pem")),
         certpath: format!("{folder}/broker.pem"),
@@ -72,13 +72,7 @@ fn config(port: u16, payload_bytes: usize, queue: usize, password: String, folde
         external_auth: None,
         dynamic_filters: false,
     };
-    let server = ServerSettings {
-        name: "mqtt".to_owned(),
-        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
-        tls,
-        next_connection_delay_ms: 0,
-        connections,
-    };
+    let server = ServerSettings { name: "mqtt".to_owned(), listen, tls, next_connection_delay_ms: 0, connections };
     let router = RouterConfig {
         max_connections: 4096,
         max_outgoing_packet_count: 200,
@@ -101,7 +95,8 @@ fn listening<T>(server: &JoinHandle<T>) -> Result<(ManuallyDrop<OwnedFd>, u16), 
             let socket = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(fd) });
             if os::socket_option(&socket, libc::SOL_SOCKET, libc::SO_ACCEPTCONN).is_ok_and(|listens| listens == 1) {
                 let address = os::local_address(&socket).map_err(|error| error.to_string())?;
-                return Ok((socket, address.port()));
+                let port = address.as_internet().map_or(0, |address| address.port());
+                return Ok((socket, port));
             }
         }
         sleep(Duration::from_millis(2));
