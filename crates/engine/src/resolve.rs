@@ -210,6 +210,9 @@ fn hosts(experiment: &Experiment) -> Result<Vec<Host>, Problem> {
     if !hosts.is_empty() && interfaces.len() > 1 && interfaces.len() != hosts.len() {
         return Err(Problem::Interfaces { interfaces: interfaces.len(), hosts: hosts.len() });
     }
+    if hosts.is_empty() && experiment.between_hosts == Some(true) {
+        return Err(Problem::NeedsHost);
+    }
     let is_good =
         |to: &str| !to.is_empty() && !to.starts_with('-') && to.chars().all(|letter| letter.is_ascii_graphic());
     if let Some(bad) = hosts.iter().find(|to| !is_good(to)) {

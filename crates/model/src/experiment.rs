@@ -126,6 +126,8 @@ macro_rules! with_common_fields {
             pub follower_cpu: Option<usize>,
             /// Under `channel` and `rpc`: the CPUs that both processes are confined to, as `0-2`.
             pub cpus: Option<String>,
+            /// Whether it makes no sense on one host, and must be told another one; default false.
+            pub between_hosts: Option<bool>,
             /// Other hosts as ssh takes them, e.g. `["user@host"]`: a follower runs on each; default on this host.
             pub to: Option<Vec<String>>,
             /// The address or the name of the interface here that those hosts reach; default that of ssh.

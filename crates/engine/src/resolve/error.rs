@@ -83,6 +83,8 @@ pub enum Problem {
         "its messages travel through {path}, which another host has no part in; choose of {can}, or leave --to out"
     )]
     OneHost { path: tripmeter_abi::Path, can: String },
+    #[error("it measures between two hosts; name the other one (--to)")]
+    NeedsHost,
     #[error("'{0}' is no host as ssh takes it: USER@HOST, or a name of ~/.ssh/config (--to)")]
     NoHost(String),
     #[error("--interface and --to-interface belong to --to, which says what other host is measured with")]
