@@ -92,7 +92,7 @@ UsePAM no
 StrictModes no
 PasswordAuthentication no
 PermitRootLogin yes
-SetEnv PATH=$folder/bin:/usr/local/bin:/usr/bin:/bin TRIPMETER_TRANSPORTS=${TRIPMETER_TRANSPORTS:-} HOME=/root
+SetEnv PATH=$folder/bin:/usr/local/bin:/usr/bin:/bin XDG_CACHE_HOME=/tmp/cache TRIPMETER_TRANSPORTS=${TRIPMETER_TRANSPORTS:-} HOME=/root
 EOF
     cat >>"$folder/config" <<EOF
 Host $host

@@ -16,7 +16,7 @@ use crate::by_hand::{self, MeetError, Meeting};
 use crate::clock::Calibration;
 use crate::daemon::{self, DaemonLeases};
 use crate::environment;
-use crate::hosts::{self, HostError, Met};
+use crate::hosts::{self, HostError, Met, Pushed};
 use crate::os;
 use crate::parquet;
 use crate::registry::Registry;
@@ -25,7 +25,7 @@ use crate::scratch::{self, ScratchFolder};
 pub use long_text::LongText;
 pub use resume::Begun;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -75,6 +75,8 @@ pub struct RunOptions {
     pub spin: bool,
     /// What makes Parquet of samples, if it is asked for.
     pub parquet: Option<PathBuf>,
+    /// Whether this program and its plugins are copied to the hosts of the plan that have not got them.
+    pub push: bool,
 }
 
 /// What happens, for progress bars.
@@ -250,7 +252,7 @@ pub fn run_while<'a>(
             Some(Meeting::wait(rendezvous, *wait, &options.stop)?)
         }
     };
-    let met = meet_hosts(plan, registry_of, watch)?;
+    let met = meet_hosts(plan, options, registry_of, watch)?;
     let mut manifest = new_manifest(plan, &calibration, audit);
     manifest.environment.hosts = met.iter().map(|host| host.environment.clone()).collect();
     let (manifest, results) = match &options.begun {
@@ -285,6 +287,7 @@ pub fn run_while<'a>(
 /// Every host of the plan, which has the same as this one.
 fn meet_hosts<'a>(
     plan: &Plan,
+    options: &RunOptions,
     registry_of: &dyn Fn(&str) -> &'a Registry,
     watch: &mut dyn FnMut(&Event<'_>),
 ) -> Result<Vec<Met>, HostError> {
@@ -293,7 +296,22 @@ fn meet_hosts<'a>(
         let description = registry_of(&sub_experiment.name).get(system).ok()?.describe().ok()?;
         Some((description.version.clone(), description.system_version.clone()))
     };
-    hosts::meet(plan, "none", &versions, &mut |note| watch(&Event::Note(note)))
+    let mut name = "none".to_owned();
+    if options.push && !plan.hosts.is_empty() {
+        let plugins = plan.sub_experiments.iter().filter_map(|one| {
+            let entry = registry_of(&one.name).get(&one.transport.system).ok()?;
+            entry.plugin_file().map(Path::to_path_buf)
+        });
+        let pushed = Pushed::of(&options.tripmeter, plugins.collect());
+        let pushed = pushed.map_err(|error| HostError::not_pushed(&plan.hosts[0].to, error.to_string()))?;
+        for host in &plan.hosts {
+            if pushed.push(&host.to).map_err(|why| HostError::not_pushed(&host.to, why))? {
+                watch(&Event::Note(format!("copied this program and its plugins to '{}'", host.to)));
+            }
+        }
+        name = pushed.name;
+    }
+    hosts::meet(plan, &name, &versions, &mut |note| watch(&Event::Note(note)))
 }
 
 /// One note for each system that ignores variables of the environment that are set.

@@ -45,6 +45,11 @@ pub enum HostProblem {
 }
 
 impl HostError {
+    /// What was to be copied there was not.
+    pub(crate) fn not_pushed(to: &str, why: String) -> Self {
+        Self { to: to.to_owned(), problem: HostProblem::Unreached(why) }
+    }
+
     /// The exit code of its class.
     pub fn exit_code(&self) -> u8 {
         match self.problem {

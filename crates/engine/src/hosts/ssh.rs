@@ -24,7 +24,8 @@ const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 /// shell may be any.
 fn script(pushed: &str) -> String {
     format!(
-        "exec sh -c 'p=\"${{XDG_CACHE_HOME:-$HOME/.cache}}/tripmeter/{pushed}/tripmeter\"; [ -x \"$p\" ] || p=tripmeter; \
+        "exec sh -c 'd=\"${{XDG_CACHE_HOME:-$HOME/.cache}}/tripmeter/{pushed}\"; p=$d/tripmeter; \
+         if [ -x \"$p\" ]; then TRIPMETER_TRANSPORTS=$d; export TRIPMETER_TRANSPORTS; else p=tripmeter; fi; \
          command -v \"$p\" >/dev/null || {{ echo \"no tripmeter there; --push copies it\" >&2; exit 69; }}; \
          exec \"$p\" {REMOTE_COMMAND}'"
     )

@@ -327,6 +327,9 @@ pub struct HostsArgs {
     /// The same there: one for all hosts, or one for each [default: as ssh]
     #[arg(long, value_name = "ADDRESS|NAME", requires = "to", hide_short_help = true)]
     pub to_interface: Vec<String>,
+    /// Copy this program and the plugins that are needed to a cache folder there, if they are missing
+    #[arg(long, requires = "to", hide_short_help = true)]
+    pub push: bool,
     /// Microseconds that the clocks may be apart for latencies one way [default: 100]
     #[arg(long, value_name = "US", requires = "to", allow_negative_numbers = true, hide_short_help = true)]
     pub max_clock_error: Option<f64>,

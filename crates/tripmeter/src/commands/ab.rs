@@ -99,6 +99,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
         strict: false,
         spin: !args.measuring.no_spin,
         parquet,
+        push: args.measuring.hosts.push,
     };
     let (manifest, folder) = measure(&plan, &registries, &options, &asked, &mut pace)?;
     let found = Found::of(&manifest, &asked)?;

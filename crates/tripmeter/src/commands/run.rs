@@ -169,6 +169,8 @@ pub struct Prepared {
     /// Whether its audits look for hiccups.
     spin: bool,
     parquet: Option<PathBuf>,
+    /// Whether this program and its plugins are copied to other hosts.
+    push: bool,
     /// Losses and damage that do not change the exit code.
     pub allowed: AllowedArgs,
     /// Keeps the schedule that the plan names.
@@ -199,6 +201,7 @@ impl Prepared {
             stop,
             strict: false,
             spin: !args.measuring.no_spin,
+            push: args.measuring.hosts.push,
             allowed,
             _recording: opened,
         })
@@ -226,6 +229,7 @@ impl Prepared {
             strict: self.strict,
             spin: self.spin,
             parquet: self.parquet.clone(),
+            push: self.push,
         };
         let mut progress = Progress::new(&self.plan, shown, &self.stop);
         let mut folder = PathBuf::new();

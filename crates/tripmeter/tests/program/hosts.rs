@@ -231,6 +231,33 @@ fn what_is_wrong_with_a_host_is_said_in_one_line() {
 }
 
 #[test]
+fn a_program_that_is_missing_there_is_pushed_once_and_not_to_another_kind_of_cpu() {
+    let _alone = alone();
+    let lab = Lab::new(1);
+    let Some(output) = lab.run(
+        r#"
+        rm "$TRIPMETER_HOSTS/bin/tripmeter"
+        try() { "$T" ping tcp --to h1 --payloads 1k -n 100 --no-spin --no-report "$@" >/dev/null; echo "code $?"; }
+        try --push -o "$R/first" 2>&1
+        try --push -o "$R/second" 2>&1
+        printf '#!/bin/sh\necho aarch64\n' >"$TRIPMETER_HOSTS/bin/uname"
+        chmod +x "$TRIPMETER_HOSTS/bin/uname"
+        try --push -o "$R/third" 2>&1"#,
+    ) else {
+        return;
+    };
+    good(&output);
+    let said = text(&output.stdout);
+    let copied = said.lines().filter(|line| line.contains("copied this program and its plugins to 'h1'")).count();
+    let codes: Vec<&str> = said.lines().filter(|line| line.starts_with("code ")).collect();
+    assert_eq!((copied, &codes[..]), (1, &["code 0", "code 0", "code 69"][..]), "{said}");
+    assert!(said.contains("its CPUs are 'aarch64', this program is for"), "{said}");
+    for name in ["first", "second"] {
+        whole(&lab.results(name));
+    }
+}
+
+#[test]
 fn a_follower_that_is_killed_and_a_link_that_is_cut_end_their_sub_experiment_only() {
     let _alone = alone();
     let lab = Lab::new(1);
