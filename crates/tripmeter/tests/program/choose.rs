@@ -39,6 +39,23 @@ fn transports_are_ranked_under_the_workload_and_so_are_the_results() {
 }
 
 #[test]
+fn results_that_are_no_publishing_are_named_with_the_command_that_measures() {
+    let _alone = alone();
+    let place = folder();
+    let at = |words: &[&str]| Tripmeter::new(words).at(place.path());
+    let usual = ["inmem", "--payloads", "1k", "--no-floor", "--attempts", "1", "--allow-loss", "-q"];
+    at(&[&["ping"], &usual[..], &["-n", "10", "-o", "trips"]].concat()).run().with(0);
+    at(&[&["throughput"], &usual[..], &["--duration", "0.1", "-o", "stream"]].concat()).run().with(0);
+    let question = ["--payload", "2k", "--rate", "30"];
+    for (folder, what) in [("trips", "round trips (`ping`)"), ("stream", "throughput")] {
+        let asked = [&["choose", "--from", folder], &question[..]].concat();
+        let command = "`tripmeter choose --payload 2k --rate 30 inmem/queue`";
+        at(&asked).run().with(65).one_line(&[what, command]);
+    }
+    at(&["choose", "--from", "trips", "--wait", "block"]).run().with(64).one_line(&["--from", "--wait"]);
+}
+
+#[test]
 fn the_budget_bounds_the_messages_and_the_experiment_can_be_printed() {
     let place = folder();
     let printed = choose(&place, &["shm", "inmem", "--budget", "40", "--print"]).run().with(0);
