@@ -178,23 +178,25 @@ pub(crate) fn is_same(columns: &[Column], above: &(Option<Row>, Vec<Cell>), row:
 /// have units of their own.
 fn heads(table: &Table) -> Vec<String> {
     let columns = &table.columns;
-    let has_own = |index: usize| {
-        let mut cells = table.rows.iter().map(|(_, cells)| &cells[index]);
-        let is_own = |cell: &Cell| matches!(cell, Cell::InUnit(..));
-        cells.clone().any(is_own) && cells.all(|cell| is_own(cell) || matches!(cell, Cell::Missing(_) | Cell::Text(_)))
-    };
     let has_groups = columns.iter().any(|column| column.group.is_some());
     let head = |(index, column): (usize, &Column)| {
         let next = columns.get(index + 1).and_then(|next| next.group.as_ref());
         // A group stands above its last column.
         let group = column.group.as_ref().filter(|group| next != Some(*group)).map_or("", String::as_str);
         let above = if has_groups { format!("{group}\n") } else { String::new() };
-        let has_none = column.unit.is_empty() || has_groups || has_own(index);
+        let has_none = column.unit.is_empty() || has_groups || has_own_units(table, index);
         let unit = if has_none { String::new() } else { format!("\n[{}]", column.unit) };
         let head = column.narrow_head.clone().unwrap_or_else(|| format!("{}{unit}", column.title));
         format!("{above}{head}")
     };
     columns.iter().enumerate().map(head).collect()
+}
+
+/// Whether all numbers of a column have units of their own, and none has that of its head.
+pub(crate) fn has_own_units(table: &Table, index: usize) -> bool {
+    let mut cells = table.rows.iter().map(|(_, cells)| &cells[index]);
+    let is_own = |cell: &Cell| matches!(cell, Cell::InUnit(..));
+    cells.clone().any(is_own) && cells.all(|cell| is_own(cell) || matches!(cell, Cell::Missing(_) | Cell::Text(_)))
 }
 
 /// Titles with what they mean, each once.
@@ -306,13 +308,14 @@ pub fn markdown(document: &Document) -> String {
 fn markdown_table(table: &Table) -> String {
     let escaped = |text: &str| text.replace('|', "\\|").replace('\n', " ");
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let head = |column: &Column| {
+    let head = |(index, column): (usize, &Column)| {
         let group = column.group.as_ref().map_or(String::new(), |group| format!("{group} "));
-        let unit = if column.unit.is_empty() { String::new() } else { format!(" ({})", column.unit) };
+        let has_none = column.unit.is_empty() || has_own_units(table, index);
+        let unit = if has_none { String::new() } else { format!(" ({})", column.unit) };
         escaped(&format!("{group}{}{unit}", column.title))
     };
     let mut text = if table.title.is_empty() { String::new() } else { format!("{}\n\n", table.title) };
-    text += &line(table.columns.iter().map(head).collect());
+    text += &line(table.columns.iter().enumerate().map(head).collect());
     text += &line(table.columns.iter().map(|column| if column.is_right { "---:" } else { "---" }.to_owned()).collect());
     for (_, cells) in &table.rows {
         let cells = table.columns.iter().zip(cells).map(|(column, cell)| {

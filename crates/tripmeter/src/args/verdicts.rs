@@ -215,9 +215,10 @@ Experiments are the results folders in DIR, by date and time in their names;
 those named otherwise come last. Of several rounds the median counts.
 
 Steps are change points as Apache Otava finds them (E-divisive, p 0.001) with
-three experiments after them at least; slow drifts are over ten experiments or
-more. In fewer, none can be seen. Nothing is compared across a change of the
-machine or its settings. With :SUB a mark is of that sub-experiment only.
+three experiments before and from them on at least; slow drifts are over ten
+experiments or more. In fewer, none can be seen, and that is said. Nothing is
+compared across a change of the machine or its settings. With :SUB a mark is of
+that sub-experiment only.
 
 With --plots, draws for each figure <sub-experiment>/<figure>_by_run over the
 experiments, a line for each payload, and <figure>_by_payload over payloads, a

@@ -18,6 +18,7 @@ use tripmeter_model::folder::REPORT;
 use tripmeter_model::limits::FigureLimits;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::{exit, printable};
+use tripmeter_report::document::Block;
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::addresses::{FigurePlot, LineRole, PlotLine};
 use tripmeter_report::{Trends, changes, counted, render, trends};
@@ -40,21 +41,37 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
     let options = StepOptions { min_change: args.min_change.0, ..StepOptions::default() };
     let other_plans = history.changes_of_plans();
     let (found, series) = history.changes(&steps, &drifts, &options).map_err(|why| CliError::new(exit::DATA, why))?;
+    let reach = history.reach(&steps, &options);
     let drawn = args.plots.as_ref().map(|folder| draw(&history, limits.as_ref(), folder, args.plotting.options()));
     let drawn = drawn.transpose()?;
     if let Some(file) = &args.html {
         let links: Vec<String> = folders.iter().map(|folder| link(file, folder)).collect();
         let limits = limits.as_ref();
         let other_plans = &other_plans;
-        let page = trends(&Trends { history: &history, limits, changes: &found, series, other_plans, links: &links });
+        let page = trends(&Trends {
+            history: &history,
+            limits,
+            changes: &found,
+            series,
+            reach: &reach,
+            other_plans,
+            links: &links,
+        });
         let title = format!("History of {}", printable::line(&last_part(&args.folder)));
         write_named(file, render::html(&page, &title).as_bytes())?;
     }
     let is_changed = found.iter().any(|change| !change.is_known);
     let code = if args.fail_on_change && is_changed { exit::FINDING } else { exit::GOOD };
+    let gaps = history.gaps();
     let environment: Vec<String> = history.changes_of_machine().into_iter().chain(other_plans).collect();
     if args.json {
-        let fields = json!({ "experiments": history.experiments, "changes_of_environment": environment });
+        let fields = json!({
+            "experiments": history.experiments,
+            "changes_of_environment": environment,
+            "experiments_needed": { "step": reach.step, "drift": reach.drift },
+            "figures_too_short": { "step": reach.below(reach.step), "drift": reach.below(reach.drift) },
+            "missing": gaps,
+        });
         output::print(&format!("{:#}\n", with_fields(&of_history(&found, series, code), fields)))?;
         return Ok(code);
     }
@@ -62,7 +79,9 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
         output::print(&format!("{}\n", file.display()))?;
     }
     output::print(&drawn.unwrap_or_default())?;
-    output::print(&output::text(&changes(&found, series)))?;
+    let mut page = changes(&found, series, &reach);
+    page.blocks.extend((!gaps.is_empty()).then(|| Block::Text(gaps.join("\n"))));
+    output::print_document(&page)?;
     environment.iter().try_for_each(|line| output::print(&format!("{line}\n")))?;
     Ok(code)
 }
