@@ -9,8 +9,17 @@ use tripmeter_stats::Error;
 use tripmeter_stats::change_points::{StepOptions, change_points};
 use tripmeter_stats::slow_drift;
 
-/// Experiments that a line about missing figures names.
-const GAPS_SHOWN: usize = 5;
+/// Most names in a line about missing figures.
+const NAMES_SHOWN: usize = 5;
+
+/// The first names, and how many others there are.
+fn first_of(names: &[String]) -> String {
+    let more = match names.len().saturating_sub(NAMES_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    names[..names.len().min(NAMES_SHOWN)].join(", ") + &more
+}
 
 /// A figure of one experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -204,27 +213,34 @@ impl History {
         Reach { step: options.fewest(), drift: slow_drift::FEWEST, longest: self.series.iter().map(longest).collect() }
     }
 
-    /// A line for each sub-experiment without figures in some experiments.
+    /// A line for sub-experiments without figures in the same experiments.
     pub fn gaps(&self) -> Vec<String> {
         let mut names: Vec<&str> = Vec::new();
-        let mut has: HashMap<&str, Vec<bool>> = HashMap::new();
+        let mut lacks: HashMap<&str, Vec<bool>> = HashMap::new();
         for series in &self.series {
             let name = series.address.sub_experiment.as_str();
-            let places = has.entry(name).or_insert_with(|| {
+            let places = lacks.entry(name).or_insert_with(|| {
                 names.push(name);
-                vec![false; self.experiments.len()]
+                vec![true; self.experiments.len()]
             });
-            series.points.iter().for_each(|point| places[point.experiment] = true);
+            series.points.iter().for_each(|point| places[point.experiment] = false);
         }
-        let line = |name: &str| {
-            let lacks = self.experiments.iter().zip(&has[name]).filter(|(_, has)| !**has);
-            let lacks: Vec<String> = lacks.map(|(experiment, _)| format!("'{experiment}'")).collect();
-            let shown = lacks[..lacks.len().min(GAPS_SHOWN)].join(", ");
-            let more = if lacks.len() > GAPS_SHOWN { ", …" } else { "" };
-            let (count, of) = (lacks.len(), self.experiments.len());
-            (count > 0).then(|| format!("'{name}' has no figures in {count} of {of} experiments: {shown}{more}"))
+        let mut alike: Vec<(&[bool], Vec<String>)> = Vec::new();
+        for name in names.into_iter().filter(|name| lacks[name].contains(&true)) {
+            let quoted = format!("'{name}'");
+            match alike.iter_mut().find(|(places, _)| *places == lacks[name]) {
+                Some((_, names)) => names.push(quoted),
+                None => alike.push((&lacks[name], vec![quoted])),
+            }
+        }
+        let line = |(places, names): (&[bool], Vec<String>)| {
+            let experiments = self.experiments.iter().zip(places).filter(|(_, lacks)| **lacks);
+            let lacks: Vec<String> = experiments.map(|(name, _)| format!("'{name}'")).collect();
+            let has = if names.len() == 1 { "has" } else { "have" };
+            let (names, count, of) = (first_of(&names), lacks.len(), self.experiments.len());
+            format!("{names} {has} no figures in {count} of {of} experiments: {}", first_of(&lacks))
         };
-        names.into_iter().filter_map(line).collect()
+        alike.into_iter().map(line).collect()
     }
 
     /// Places of a figure where the machine or the workload changed, and places of known steps.
@@ -415,7 +431,7 @@ mod tests {
         assert_eq!((found.below(6), found.below(4), found.most()), (1, 0, 4));
         assert_eq!(history.gaps(), Vec::<String>::new());
         history.series[0].points.drain(3..10);
-        assert_eq!(history.gaps(), ["'x' has no figures in 7 of 12 experiments: '3', '4', '5', '6', '7', …"]);
+        assert_eq!(history.gaps(), ["'x' has no figures in 7 of 12 experiments: '3', '4', '5', '6', '7' and 2 more"]);
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 /// Whether a terminal would act on it, or show text in another order than it has.
 fn is_hidden(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> Cow<'_, str> {

@@ -412,7 +412,7 @@
                 inverse: isUpright,
                 ...shared,
                 splitLine: { show: false },
-                axisLabel: { ...text, color: look.ink, interval: isUpright ? 0 : "auto", formatter: (at) => (axis.isSequence ? dated(axis.names[at]) : cut(axis.names[at], most)) },
+                axisLabel: { ...text, color: look.ink, interval: isUpright ? 0 : "auto", lineHeight: 14, formatter: (at) => (axis.isSequence ? dated(axis.names[at]) : cut(axis.names[at], most)) },
             };
         }
         const ticks = axis.ticks ? { customValues: axis.ticks } : {};

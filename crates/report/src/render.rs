@@ -3,6 +3,7 @@
 pub use crate::html::html;
 
 use crate::document::{Block, Cell, Column, Digits, Document, Facts, Missing, Note, Severity, Table};
+use crate::markup::markdown_words;
 use crate::number::TOO_SMALL;
 use crate::number::{percent, ratio};
 use crate::plots::Chart;
@@ -278,10 +279,15 @@ fn pairs_text(Facts { title, pairs }: &Facts) -> String {
 }
 
 fn image(chart: &Chart) -> String {
-    format!("![{}]({}.svg)\n", chart.title, chart.name)
+    format!("![{}]({}.svg)\n", markdown_words(&chart.title), chart.name)
 }
 
-/// Markdown: tables with the units in their heads, then what the columns mean.
+/// Sentences in which names of others may stand, and words of ours between backticks.
+fn markdown_sentence(text: &str) -> String {
+    text.trim_end().replace('<', "&lt;")
+}
+
+/// Markdown: tables with the units in their heads. No name in it is markup.
 pub fn markdown(document: &Document) -> String {
     let mut text = String::new();
     for block in &document.blocks {
@@ -289,14 +295,17 @@ pub fn markdown(document: &Document) -> String {
             text.push('\n');
         }
         match block {
-            Block::Heading(heading) => text += &format!("## {}\n", heading.text),
+            Block::Heading(heading) => text += &format!("## {}\n", markdown_words(&heading.text)),
             Block::Table(table) => text += &markdown_table(table),
-            Block::Notes(notes) => text.extend(notes.iter().map(|note| format!("- {}\n", note.text))),
-            Block::Facts(Facts { title, pairs }) => {
-                text += &if title.is_empty() { String::new() } else { format!("{title}\n\n") };
-                text.extend(pairs.iter().map(|(word, value)| format!("- {word}: {value}\n")));
+            Block::Notes(notes) => {
+                text.extend(notes.iter().map(|note| format!("- {}\n", markdown_sentence(&note.text))))
             }
-            Block::Text(paragraph) => text += &format!("{}\n", paragraph.trim_end()),
+            Block::Facts(Facts { title, pairs }) => {
+                text += &if title.is_empty() { String::new() } else { format!("{}\n\n", markdown_words(title)) };
+                let line = |(word, value): &(String, String)| format!("- {word}: {}\n", markdown_words(value));
+                text.extend(pairs.iter().map(line));
+            }
+            Block::Text(paragraph) => text += &format!("{}\n", markdown_sentence(paragraph)),
             Block::Lines(lines) => text += &format!("```text\n{lines}```\n"),
             Block::Chart(chart) => text += &image(chart),
             Block::Charts(charts) => text.extend(charts.iter().map(image)),
@@ -314,11 +323,14 @@ fn markdown_table(table: &Table) -> String {
         let unit = if has_none { String::new() } else { format!(" ({})", column.unit) };
         escaped(&format!("{group}{}{unit}", column.title))
     };
-    let mut text = if table.title.is_empty() { String::new() } else { format!("{}\n\n", table.title) };
+    let mut text = if table.title.is_empty() { String::new() } else { format!("{}\n\n", markdown_words(&table.title)) };
     text += &line(table.columns.iter().enumerate().map(head).collect());
     text += &line(table.columns.iter().map(|column| if column.is_right { "---:" } else { "---" }.to_owned()).collect());
     for (_, cells) in &table.rows {
         let cells = table.columns.iter().zip(cells).map(|(column, cell)| {
+            if let Cell::Text(words) | Cell::Link { text: words, .. } = cell {
+                return markdown_words(&words.replace('\n', " "));
+            }
             let (number, interval) = texts(column, cell, BAR_COLUMNS);
             let unit = if column.digits == Digits::Events { " %" } else { "" };
             escaped(&interval.map_or(number.clone(), |interval| format!("{number} ({interval}{unit})")))

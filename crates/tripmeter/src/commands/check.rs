@@ -4,7 +4,7 @@ use crate::args::CheckArgs;
 use crate::error::CliError;
 use crate::output;
 use crate::results::{folders_in, open, open_finished};
-use crate::verdicts::{RATE, address_json, of_check, with_fields};
+use crate::verdicts::{RATE, address_json, judged_folder, of_check, with_fields};
 use serde_json::{Value, json};
 use std::path::Path;
 use tripmeter_analysis::JudgedResults;
@@ -35,7 +35,8 @@ pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
     let code = exit_code(&checked, args.strict);
     output::print(&match args.json {
         true => {
-            let verdict = of_check(&checked, args.strict, code);
+            let judged = vec![judged_folder(&args.folder, &results.manifest)];
+            let verdict = of_check(&checked, args.strict, code).with_judged(judged);
             format!("{:#}\n", with_fields(&verdict, as_json(&checked, args.strict)))
         }
         false => output::text(&tripmeter_report::limit_checks(&checked, args.all, args.strict)),

@@ -12,6 +12,7 @@ use tripmeter_analysis::results::{differences, differences_of_plans};
 use tripmeter_analysis::{JudgedResults, Selection};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::exit;
+use tripmeter_model::verdict::JudgedFolder;
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::addresses::{FigurePlot, LineRole, PlotLine};
 use tripmeter_stats::power::Layout;
@@ -57,6 +58,11 @@ fn note_differences([old, new]: [&JudgedResults; 2]) {
     }
 }
 
+/// The side that is judged, for programs.
+fn judged(args: &CompareArgs, [_, new]: [&JudgedResults; 2]) -> Vec<JudgedFolder> {
+    vec![verdicts::judged_folder(&args.new, &new.manifest)]
+}
+
 /// With what each side has instead.
 fn nothing(args: &CompareArgs, [missing, new]: [&[String]; 2]) -> CliError {
     let [old, new] = [(&args.old, missing), (&args.new, new)].map(|(folder, own)| {
@@ -80,7 +86,7 @@ fn by_threshold(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Sele
     let code = if made.passed(args.strict) { exit::GOOD } else { exit::FINDING };
     output::print(&match args.json {
         true => {
-            let verdict = verdicts::of_threshold(&made, args.strict, code);
+            let verdict = verdicts::of_threshold(&made, args.strict, code).with_judged(judged(args, sides));
             format!("{:#}\n", verdicts::with_fields(&verdict, threshold_json(&made, args.strict, threshold)))
         }
         false => output::text(&tripmeter_report::by_threshold(&made, threshold, args.all, args.strict)),
@@ -120,7 +126,7 @@ fn by_ranks(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Selectio
     };
     output::print(&match args.json {
         true => {
-            let verdict = verdicts::of_ranks(&made, args.strict, code);
+            let verdict = verdicts::of_ranks(&made, args.strict, code).with_judged(judged(args, sides));
             format!("{:#}\n", verdicts::with_fields(&verdict, ranks_json(&made, args.strict)))
         }
         false => output::text(&tripmeter_report::by_runs(&made, EFFECT.max(2.0 * margin), args.strict)),

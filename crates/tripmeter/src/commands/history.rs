@@ -7,7 +7,7 @@ use crate::error::CliError;
 use crate::output;
 use crate::plotting::{PictureJob, draw_all};
 use crate::results::{folders_in, note_left_out, open_finished, selection};
-use crate::verdicts::{of_history, with_fields};
+use crate::verdicts::{judged_folder, of_history, with_fields};
 use serde_json::json;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use tripmeter_model::file::write_named;
 use tripmeter_model::folder::REPORT;
 use tripmeter_model::limits::FigureLimits;
 use tripmeter_model::payload::display_size;
+use tripmeter_model::verdict::JudgedFolder;
 use tripmeter_model::{exit, printable};
 use tripmeter_report::document::Block;
 use tripmeter_report::plots::Options;
@@ -27,7 +28,7 @@ use tripmeter_stats::change_points::StepOptions;
 /// `tripmeter history`
 pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
     let limits = args.limits.as_deref().map(limits).transpose()?;
-    let (history, folders) = read(args)?;
+    let (history, folders, judged) = read(args)?;
     let marks = |names: &[String]| names.iter().map(|name| KnownMark::of(name)).collect::<Vec<_>>();
     let (steps, drifts) = (marks(&args.known), marks(&args.known_drift));
     let all = [(&steps, &args.known, "--known"), (&drifts, &args.known_drift, "--known-drift")];
@@ -72,7 +73,7 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
             "figures_too_short": { "step": reach.below(reach.step), "drift": reach.below(reach.drift) },
             "missing": gaps,
         });
-        output::print(&format!("{:#}\n", with_fields(&of_history(&found, series, code), fields)))?;
+        output::print(&format!("{:#}\n", with_fields(&of_history(&found, series, code).with_judged(judged), fields)))?;
         return Ok(code);
     }
     if let Some(file) = &args.html {
@@ -86,8 +87,8 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
     Ok(code)
 }
 
-/// The history, and the folder of each of its experiments.
-fn read(args: &HistoryArgs) -> Result<(History, Vec<PathBuf>), CliError> {
+/// The history, the folder of each of its experiments, and the same as what a verdict is of.
+fn read(args: &HistoryArgs) -> Result<(History, Vec<PathBuf>, Vec<JudgedFolder>), CliError> {
     let mut all = Vec::new();
     for folder in folders_in(std::slice::from_ref(&args.folder))? {
         if let Some(results) = open_finished(&folder, args.allow_damage)? {
@@ -100,7 +101,10 @@ fn read(args: &HistoryArgs) -> Result<(History, Vec<PathBuf>), CliError> {
     all.iter().for_each(|(folder, results)| history.add(&folder.name, results, &selection));
     match history.series.is_empty() {
         true => Err(CliError::new(exit::DATA, format!("there are no figures in '{}'", args.folder.display()))),
-        false => Ok((history, all.into_iter().map(|(folder, _)| folder.path).collect())),
+        false => {
+            let judged = all.iter().map(|(folder, results)| judged_folder(&folder.path, &results.manifest)).collect();
+            Ok((history, all.into_iter().map(|(folder, _)| folder.path).collect(), judged))
+        }
     }
 }
 

@@ -8,9 +8,9 @@ use tripmeter_model::experiment::TableKind;
 use tripmeter_model::folder::{self, FolderError};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::{exit, printable};
-use tripmeter_report::Sort;
 use tripmeter_report::document::{Block, Document};
 use tripmeter_report::render::{self, Text, csv, markdown};
+use tripmeter_report::{Sort, markdown_words};
 
 /// As iceperf prints it.
 const ICEPERF: Text = Text { has_intervals: false, has_help: false, is_coloured: false, is_unwrapped: true };
@@ -160,8 +160,10 @@ fn part<'a>(
 /// Tables one after the other.
 fn joined(parts: &[PrintedTable<'_>]) -> String {
     let of_part = |part: &PrintedTable<'_>| {
-        let mark = if part.format == TableFormat::Markdown { "# " } else { "" };
-        let heading = part.folder.filter(|_| part.has_heading).map(|name| format!("{mark}{name}\n\n"));
+        let heading = part.folder.filter(|_| part.has_heading).map(|name| match part.format {
+            TableFormat::Markdown => format!("# {}\n\n", markdown_words(name)),
+            _ => format!("{name}\n\n"),
+        });
         heading.unwrap_or_default() + &written(&part.document, part.text, part.format)
     };
     parts.iter().map(of_part).collect::<Vec<_>>().join("\n")

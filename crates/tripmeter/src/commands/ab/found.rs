@@ -14,7 +14,7 @@ use tripmeter_model::exit;
 use tripmeter_model::file::write_whole;
 use tripmeter_model::manifest::{Manifest, RunStatus, SCHEMA_VERSION};
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_model::verdict::OverallResult;
+use tripmeter_model::verdict::{JudgedFolder, OverallResult};
 use tripmeter_report::Ab;
 use tripmeter_stats::runs::Question;
 
@@ -111,7 +111,8 @@ impl<'a> Found<'a> {
             *names.iter().fold(&mut made, |inside, name| &mut inside[*name]) = part;
         }
         let failures = self.pairs.failures.iter().map(failure_line).collect();
-        let mut verdict = verdicts::of_pairs(SIDES[1], &self.comparisons, &asked.question, failures, self.exit_code());
+        let mut verdict = verdicts::of_pairs(SIDES[1], &self.comparisons, &asked.question, failures, self.exit_code())
+            .with_judged(vec![JudgedFolder::new(None, manifest)]);
         if manifest.status == RunStatus::Running {
             verdict.result = OverallResult::Running;
         }
