@@ -1,7 +1,7 @@
 //! Arguments of `tripmeter choose`.
 
 use super::measure::hidden;
-use super::{MeasuringArgs, PluginArgs, Share, TransportArgs, words_of};
+use super::{MeasuringArgs, PluginArgs, Share, SortArgs, TransportArgs, words_of};
 use clap::Args;
 use std::path::PathBuf;
 use tripmeter_model::experiment::Common;
@@ -80,6 +80,8 @@ pub struct ChooseArgs {
     /// Print the ranking as JSON
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub sorting: SortArgs,
     /// No progress on standard error
     #[arg(short, long)]
     pub quiet: bool,

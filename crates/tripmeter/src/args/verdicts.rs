@@ -1,7 +1,9 @@
 //! Arguments of the commands that compare results with limits and with other results.
 
 use super::plotting::PlottingArgs;
-use super::{AllowedArgs, ExperimentArgs, MeasuringArgs, PluginArgs, Share, number_or_percent, text_path, words_of};
+use super::{
+    AllowedArgs, ExperimentArgs, MeasuringArgs, PluginArgs, Share, SortArgs, number_or_percent, text_path, words_of,
+};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -54,6 +56,8 @@ pub struct CheckArgs {
     /// Print every limit
     #[arg(long)]
     pub all: bool,
+    #[command(flatten)]
+    pub sorting: SortArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -176,6 +180,8 @@ pub struct CompareArgs {
     /// Print every figure
     #[arg(long)]
     pub all: bool,
+    #[command(flatten)]
+    pub sorting: SortArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -254,6 +260,8 @@ pub struct HistoryArgs {
     pub min_change: Share,
     #[command(flatten)]
     pub figures: FiguresArgs,
+    #[command(flatten)]
+    pub sorting: SortArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -17,6 +17,7 @@ use tripmeter_stats::conformal::fewest_runs;
 
 /// `tripmeter check`
 pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
+    args.sorting.refuse_with_json(args.json)?;
     let mut limits = limits(&args.limits)?;
     if let Some(folder) = &args.family_wise {
         limits = loosened(&limits, folder, args.allow_damage)?;
@@ -39,7 +40,11 @@ pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
             let verdict = of_check(&checked, args.strict, code).with_judged(judged);
             format!("{:#}\n", with_fields(&verdict, as_json(&checked, args.strict)))
         }
-        false => output::text(&tripmeter_report::limit_checks(&checked, args.all, args.strict)),
+        false => {
+            let mut document = tripmeter_report::limit_checks(&checked, args.all, args.strict);
+            args.sorting.apply([&mut document])?;
+            output::text(&document)
+        }
     })?;
     Ok(code)
 }

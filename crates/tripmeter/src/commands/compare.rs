@@ -13,6 +13,7 @@ use tripmeter_analysis::{JudgedResults, Selection};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::exit;
 use tripmeter_model::verdict::JudgedFolder;
+use tripmeter_report::document::Document;
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::addresses::{FigurePlot, LineRole, PlotLine};
 use tripmeter_stats::power::Layout;
@@ -28,6 +29,7 @@ const POWER: f64 = 0.95;
 
 /// `tripmeter compare`
 pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
+    args.sorting.refuse_with_json(args.json)?;
     let [old, new] = [open(&args.old, args.allow_damage)?, open(&args.new, args.allow_damage)?];
     let selection = selection(&args.figures.figures, &[&old, &new])?;
     let have_rounds = [&old, &new].iter().all(|side| side.manifest.plan.rounds > 1);
@@ -56,6 +58,12 @@ fn note_differences([old, new]: [&JudgedResults; 2]) {
     for [what, one, other] in differences(&old.machine(), &new.machine()) {
         output::say(&format!("note: {what} {one} in the reference, {other} in the results"));
     }
+}
+
+/// As text, in the order that was asked for.
+fn sorted(args: &CompareArgs, mut document: Document) -> Result<String, CliError> {
+    args.sorting.apply([&mut document])?;
+    Ok(output::text(&document))
 }
 
 /// The side that is judged, for programs.
@@ -89,7 +97,7 @@ fn by_threshold(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Sele
             let verdict = verdicts::of_threshold(&made, args.strict, code).with_judged(judged(args, sides));
             format!("{:#}\n", verdicts::with_fields(&verdict, threshold_json(&made, args.strict, threshold)))
         }
-        false => output::text(&tripmeter_report::by_threshold(&made, threshold, args.all, args.strict)),
+        false => sorted(args, tripmeter_report::by_threshold(&made, threshold, args.all, args.strict))?,
     })?;
     Ok(code)
 }
@@ -129,7 +137,7 @@ fn by_ranks(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Selectio
             let verdict = verdicts::of_ranks(&made, args.strict, code).with_judged(judged(args, sides));
             format!("{:#}\n", verdicts::with_fields(&verdict, ranks_json(&made, args.strict)))
         }
-        false => output::text(&tripmeter_report::by_runs(&made, EFFECT.max(2.0 * margin), args.strict)),
+        false => sorted(args, tripmeter_report::by_runs(&made, EFFECT.max(2.0 * margin), args.strict))?,
     })?;
     Ok(code)
 }

@@ -27,6 +27,7 @@ use tripmeter_stats::change_points::StepOptions;
 
 /// `tripmeter history`
 pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
+    args.sorting.refuse_with_json(args.json)?;
     let limits = args.limits.as_deref().map(limits).transpose()?;
     let (history, folders, judged) = read(args)?;
     let marks = |names: &[String]| names.iter().map(|name| KnownMark::of(name)).collect::<Vec<_>>();
@@ -82,6 +83,7 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
     output::print(&drawn.unwrap_or_default())?;
     let mut page = changes(&found, series, &reach);
     page.blocks.extend((!gaps.is_empty()).then(|| Block::Text(gaps.join("\n"))));
+    args.sorting.apply([&mut page])?;
     output::print_document(&page)?;
     environment.iter().try_for_each(|line| output::print(&format!("{line}\n")))?;
     Ok(code)

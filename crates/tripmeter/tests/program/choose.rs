@@ -25,6 +25,10 @@ fn transports_are_ranked_under_the_workload_and_so_are_the_results() {
     assert!(measured.plan.sub_experiments.iter().all(|sub| sub.pattern == Pattern::Channel && sub.samples == 20));
     assert!(place.path().join("r/report.html").is_file());
     let from = ["choose", "--from", "r", "--max-loss", "50%"];
+    let sorted = |column| Tripmeter::new([&from[..], &["--sort", column]].concat()).at(place.path()).run();
+    let by_name = sorted("name:desc").with(0).stdout;
+    assert!(by_name.find("shm/ring ").unwrap() < by_name.find("inmem/queue").unwrap(), "{by_name}");
+    sorted("nope").with(64).one_line(&["no table has a column 'nope'", "p99", "publisher_cpu ('CPU pub')", "--sort"]);
     let again = Tripmeter::new(from).at(place.path()).run().with(0);
     assert_eq!(again.stdout, done.stdout);
     let json = Tripmeter::new([&from[..], &["--json", "--max-latency", "1ns"]].concat()).at(place.path()).run().with(1);

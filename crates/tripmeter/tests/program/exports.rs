@@ -16,6 +16,27 @@ fn measure(place: &Path) {
     Tripmeter::new(words.iter().chain(&fixed)).at(place).run().with(0);
 }
 
+#[test]
+fn what_was_measured_is_printed_in_the_order_asked_for_and_a_wrong_name_loses_nothing() {
+    let _alone = alone();
+    let place = folder();
+    let run = |words: &[&str]| {
+        let fixed =
+            ["--wait", "block", "-n", "10", "--payloads", "64", "--raw", "none", "--attempts", "1", "--allow-loss"];
+        Tripmeter::new(words.iter().chain(&fixed)).at(place.path()).run()
+    };
+    let words = ["ping", "uds", "inmem", "--no-floor", "-q"];
+    let by_name = run(&[&words[..], &["-o", "a", "--sort", "name"]].concat()).with(0).stdout;
+    let other = run(&[&words[..], &["-o", "b", "--sort", "name:desc"]].concat()).with(0).stdout;
+    let place_of = |text: &str, name: &str| text.lines().position(|line| line.starts_with(name)).unwrap();
+    let is_first = |text: &str| place_of(text, "inmem/queue") < place_of(text, "uds/datagram");
+    assert!(is_first(&by_name) && !is_first(&other), "{by_name}\n{other}");
+    let wrong = run(&[&words[..], &["-o", "c", "--sort", "nope"]].concat()).with(0);
+    assert!(wrong.stderr.contains("note: not sorted: no table has a column 'nope'"), "{wrong:?}");
+    assert!(wrong.stdout.contains("uds/datagram ") && place.path().join("c/manifest.json").is_file());
+    run(&[&words[..], &["-o", "d", "--sort", "p50", "--json"]].concat()).with(64).one_line(&["--sort", "--json"]);
+}
+
 fn verdict(text: &str) -> VerdictDocument {
     VerdictDocument::read(text).unwrap_or_else(|why| panic!("{why}: {text}"))
 }
@@ -33,6 +54,15 @@ fn commands_that_judge_print_one_kind_of_document_and_exports_take_it() {
     let threshold = verdict(&run(&["compare", "r", "r", "--json", "--method", "threshold"]).with(0).stdout);
     assert_eq!((threshold.result, threshold.false_discovery_rate), (OverallResult::Passed, None));
     assert!(threshold.figures.iter().all(|row| row.old == row.new), "{threshold:?}");
+
+    // The figures in another order, or what there is to sort by.
+    for (words, column) in [(&["compare", "r", "r"][..], "ratio"), (&["history", "."], "none")] {
+        let sorted = |column| run(&[words, &["--sort", column]].concat());
+        sorted("nope").with(64).one_line(&["no table has a column 'nope'; there are", column, "--sort"]);
+        run(&[words, &["--sort", "p99", "--json"]].concat()).with(64).one_line(&["--sort", "--json"]);
+    }
+    let text = run(&["compare", "r", "r", "--sort", "figure:desc"]).with(0).stdout;
+    assert!(text.find("rtt_half_ns.p99").unwrap() < text.find("rtt_half_ns.p50").unwrap(), "{text}");
 
     run(&["limits", "r", "-o", "limits.csv"]).with(0);
     let limits = fs::read_to_string(place.path().join("limits.csv")).unwrap();

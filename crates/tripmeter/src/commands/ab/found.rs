@@ -60,7 +60,7 @@ impl<'a> Found<'a> {
 
     pub fn text(&self, asked: &Asked<'_>, pace: &Pace) -> String {
         let plugins = asked.plugins.each_ref().map(|plugin| plugin.as_ref().and_then(|plugin| plugin.file.to_str()));
-        output::text(&tripmeter_report::ab(&Ab {
+        let mut document = tripmeter_report::ab(&Ab {
             manifest: self.manifest,
             plugins,
             pairs: &self.pairs,
@@ -70,7 +70,9 @@ impl<'a> Found<'a> {
             not_compared: &self.not_compared(),
             has_intervals: asked.args.intervals,
             stopped: pace.stopped,
-        }))
+        });
+        asked.args.sorting.apply_or_say([&mut document]);
+        output::text(&document)
     }
 
     pub fn exit_code(&self) -> u8 {
