@@ -232,7 +232,7 @@ impl<'a> Ranking<'a> {
         let mut shared: Vec<String> = meant.filter_map(|planned| plan.shared_cpus(planned)).collect();
         shared.dedup();
         notes.extend(shared.into_iter().map(|text| note(Severity::Warning, "shared CPUs", text)));
-        notes.extend(answering::notes(side));
+        notes.extend(answering::notes(side, self.rows));
         let absent = left_out(&plan.left_out).into_iter().chain(plan.not_installed());
         notes.extend(absent.map(|text| note(Severity::Info, "not measured", text)));
         notes
@@ -524,6 +524,9 @@ mod tests {
         let text = page(&choose(&both, &WISH).unwrap());
         assert!(text.contains("not ranked: trips: round trips (`ping`), not messages published at a rate"), "{text}");
         assert!(text.contains("uds/one: p99 ") && !text.contains("tcp/one"), "{text}");
+        both.plan.sub_experiments[1].added_as_floor = true;
+        let text = page(&choose(&both, &WISH).unwrap());
+        assert!(text.contains("not ranked: mq: measured as the floor only") && !text.contains("mq/one"), "{text}");
     }
 
     #[test]

@@ -56,13 +56,21 @@ pub fn rows(side: &MeasuredSide<'_>, wish: &Wish) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// A note for each kind of workload that answers another question.
-pub fn notes(side: &MeasuredSide<'_>) -> Vec<Note> {
-    let note = |(what, names): (String, Vec<String>)| {
-        let text = format!("not ranked: {}: {what}, not messages published at a rate", names.join(", "));
+/// A note for each kind of workload that answers another question, and on what is among the rows as the floor only.
+pub fn notes(side: &MeasuredSide<'_>, rows: &[Row]) -> Vec<Note> {
+    let note = |names: Vec<String>, why: &str| {
+        let text = format!("not ranked: {}: {why}", names.join(", "));
         Note::new(Severity::Info, "not ranked", None, text)
     };
-    others(side).into_iter().map(note).collect()
+    let others = others(side).into_iter();
+    let mut notes: Vec<Note> =
+        others.map(|(what, names)| note(names, &format!("{what}, not messages published at a rate"))).collect();
+    let planned = rows.iter().map(|row| planned(side, *row));
+    let floors: Vec<String> = planned.filter(|sub| sub.added_as_floor).map(|sub| sub.name.clone()).collect();
+    notes.extend(
+        (!floors.is_empty()).then(|| note(floors, "measured as the floor only; name its transport to rank it")),
+    );
+    notes
 }
 
 fn followers(side: &MeasuredSide<'_>, row: Row) -> u32 {

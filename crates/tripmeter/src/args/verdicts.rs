@@ -109,6 +109,8 @@ pub struct LimitsArgs {
     /// Use runs with damaged messages too
     #[arg(long)]
     pub allow_damage: bool,
+    #[command(flatten)]
+    pub sorting: SortArgs,
     /// Print no progress
     #[arg(short, long)]
     pub quiet: bool,
