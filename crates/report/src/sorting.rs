@@ -49,7 +49,8 @@ impl Sort {
         has_column
     }
 
-    /// The first column that is meant: by identifier, by group and title, by title, by group, or by what a reader calls it.
+    /// The first column that is meant: by identifier, by group and title, by title, by group, by the last word of a
+    /// title, or by what a reader calls it.
     fn place(&self, columns: &[Column]) -> Option<usize> {
         let word = self.column.trim();
         let is_word = |text: &str| text.eq_ignore_ascii_case(word);
@@ -60,6 +61,7 @@ impl Sort {
             .or_else(|| find(&|column| is_word(&title(column))))
             .or_else(|| find(&|column| is_title(column, word)))
             .or_else(|| find(&|column| column.group.as_deref().is_some_and(is_word)))
+            .or_else(|| find(&|column| column.title.rsplit(['\n', ' ']).next().is_some_and(is_word)))
             .or_else(|| usual.and_then(|usual| find(&|column| column.id == usual || is_title(column, usual))))
             .or_else(|| NAMES.iter().any(|name| is_word(name)).then(|| find(&|column| !column.is_right)).flatten())
     }
@@ -212,6 +214,10 @@ mod tests {
             assert!(word.parse::<Sort>().unwrap().apply(&mut document), "{word}");
             assert_eq!(order(&document), "ba", "{word}");
         }
+        let mut wide = document(vec![Cell::number(2.0), Cell::number(1.0)]);
+        let Block::Table(table) = &mut wide.blocks[0] else { panic!() };
+        (table.columns[1].title, table.columns[1].group) = ("rtt_half\np99".to_owned(), None);
+        assert!("p99".parse::<Sort>().unwrap().apply(&mut wide));
         for word in ["name:desc", "transport:desc"] {
             let mut document = document(vec![Cell::number(2.0), Cell::number(1.0)]);
             let Block::Table(table) = &mut document.blocks[0] else { panic!() };

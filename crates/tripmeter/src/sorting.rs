@@ -10,7 +10,7 @@ impl SortArgs {
     /// Sorts the tables that have the column.
     ///
     /// # Errors
-    /// If none has it, with those that there are.
+    /// If there are tables and none has it, with those that there are.
     pub fn apply<'a>(&self, documents: impl IntoIterator<Item = &'a mut Document>) -> Result<(), CliError> {
         let Some(sort) = &self.sort else { return Ok(()) };
         let mut documents: Vec<&mut Document> = documents.into_iter().collect();
@@ -18,9 +18,13 @@ impl SortArgs {
         if has_column {
             return Ok(());
         }
-        let columns = tripmeter_report::sortable(documents.iter().map(|one| &**one)).join(", ");
-        let there = if columns.is_empty() { "there are none".to_owned() } else { format!("there are {columns}") };
-        Err(CliError::new(exit::USAGE, format!("no table has a column '{}'; {there} (--sort)", sort.column)))
+        let columns = tripmeter_report::sortable(documents.iter().map(|one| &**one));
+        if columns.is_empty() {
+            // Without a table there is nothing to sort.
+            return Ok(());
+        }
+        let (column, there) = (&sort.column, columns.join(", "));
+        Err(CliError::new(exit::USAGE, format!("no table has a column '{column}'; there are {there} (--sort)")))
     }
 
     /// The same of what was just measured: a wrong name leaves it in its usual order, and is no failure.

@@ -56,11 +56,13 @@ fn commands_that_judge_print_one_kind_of_document_and_exports_take_it() {
     assert!(threshold.figures.iter().all(|row| row.old == row.new), "{threshold:?}");
 
     // The figures in another order, or what there is to sort by.
-    for (words, column) in [(&["compare", "r", "r"][..], "ratio"), (&["history", "."], "none")] {
-        let sorted = |column| run(&[words, &["--sort", column]].concat());
-        sorted("nope").with(64).one_line(&["no table has a column 'nope'; there are", column, "--sort"]);
+    let wrong = run(&["compare", "r", "r", "--sort", "nope"]).with(64);
+    wrong.one_line(&["no table has a column 'nope'; there are payload_bytes ('payload')", "ratio", "--sort"]);
+    for words in [&["compare", "r", "r"][..], &["history", "."]] {
         run(&[words, &["--sort", "p99", "--json"]].concat()).with(64).one_line(&["--sort", "--json"]);
     }
+    // There is no change, and so no table.
+    run(&["history", ".", "--sort", "change"]).with(0);
     let text = run(&["compare", "r", "r", "--sort", "figure:desc"]).with(0).stdout;
     assert!(text.find("rtt_half_ns.p99").unwrap() < text.find("rtt_half_ns.p50").unwrap(), "{text}");
 
