@@ -80,6 +80,7 @@ mod tests {
     fn what_a_terminal_acts_on_is_escaped() {
         assert_eq!(line("a\u{1b}[31mb\r\nc\u{9b}d\u{202e}e µ ✓"), "a\\u001b[31mb\\r\\nc\\u009bd\\u202ee µ ✓");
         assert_eq!(lines("a\n\tb\u{7f}"), "a\n\tb\\u007f");
+        assert_eq!(line("a\u{61c}b\u{200f}"), "a\\u061cb\\u200f");
         assert!(matches!(line("plain \\ text"), Cow::Borrowed(_)));
     }
 
