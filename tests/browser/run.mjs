@@ -93,6 +93,19 @@ function blankCharts(page) {
     });
 }
 
+/** Charts over time whose axis of time is not the horizontal one, however long the names on it are. */
+function turnedTimes(page) {
+    return page.evaluate(() => {
+        const isTurned = (figure) => {
+            const { x, lines } = JSON.parse(figure.querySelector("script").textContent);
+            const isTime = x.Categories && lines.some((line) => line.look.stroke !== "None");
+            return isTime && figure.querySelector(".axis.x").textContent !== x.Categories.label;
+        };
+        const turned = [...document.querySelectorAll("figure.chart")].filter(isTurned);
+        return turned.map((figure) => figure.querySelector("h3").textContent.slice(0, 60));
+    });
+}
+
 async function screenshot(page, file, name) {
     if (screenshots) await page.screenshot({ path: join(screenshots, `${basename(file, ".html")}-${name}.png`), fullPage: true });
 }
@@ -306,6 +319,8 @@ for (const file of arguments_) {
     await drawAll(page);
     const blank = await blankCharts(page);
     check(blank.length === 0, file, "every chart is drawn", blank.join("; "));
+    const turned = await turnedTimes(page);
+    check(turned.length === 0, file, "time goes from left to right", turned.join("; "));
     const silent = await page.locator(".canvas:not([role=img][aria-label])").count();
     check(silent === 0, file, "every chart says what it shows", silent);
     await page.evaluate(() => scrollTo(0, 0));

@@ -23,6 +23,9 @@
 
 #![forbid(unsafe_code)]
 
+/// The version of Tripmeter: of all its crates, and of every program that is built of them.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 pub mod address;
 pub mod audit;
 pub mod delivery;

@@ -308,7 +308,7 @@
             ...chart.bars.flatMap((bar) => [bar.from, bar.to]),
             ...chart.marks.filter((mark) => "X" in mark.at).map((mark) => mark.at.X),
         ];
-        if (kind === "Categories") return { type: "category", names: x.names, label: x.label, write: (at) => x.names[at] ?? "" };
+        if (kind === "Categories") return { type: "category", names: x.names, label: x.label, isSequence: isSequence(chart), write: (at) => x.names[at] ?? "" };
         if (kind === "Percentiles") {
             const axis = axisOf(all, { log: true });
             const ticks = [2, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7].filter((tick) => tick <= axis.max && tick >= axis.min);
@@ -383,13 +383,19 @@
         return all;
     }
 
+    /** Categories in the order of time, which goes from left to right: their points are joined. */
+    const isSequence = (chart) => !!chart.x.Categories && chart.lines.some((line) => line.look.stroke !== "None");
+
     /** Long names of categories are read from left to right: the axes change places. */
     function isTurned(chart) {
         const names = chart.x.Categories?.names;
-        return !!names && (names.length > 12 || names.some((name) => name.length > LONG_NAME)) && names.length > 0;
+        return !!names && !isSequence(chart) && (names.length > 12 || names.some((name) => name.length > LONG_NAME)) && names.length > 0;
     }
 
     const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+
+    /** A date and its time below each other. */
+    const dated = (name) => name.split(/[_T](?=\d\d[-:])/).map((part) => cut(part, 12)).join("\n");
 
     function axisOption(axis, isUpright, width, look) {
         const shared = {
@@ -406,7 +412,7 @@
                 inverse: isUpright,
                 ...shared,
                 splitLine: { show: false },
-                axisLabel: { ...text, color: look.ink, interval: isUpright ? 0 : "auto", formatter: (at) => cut(axis.names[at], most) },
+                axisLabel: { ...text, color: look.ink, interval: isUpright ? 0 : "auto", lineHeight: 14, formatter: (at) => (axis.isSequence ? dated(axis.names[at]) : cut(axis.names[at], most)) },
             };
         }
         const ticks = axis.ticks ? { customValues: axis.ticks } : {};

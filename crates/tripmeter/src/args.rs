@@ -11,6 +11,7 @@ mod measure;
 pub mod plotting;
 mod results;
 mod selftest;
+mod sorting;
 mod verdicts;
 
 pub use ab::{AbArgs, AbPattern, AbWorkloadArgs};
@@ -29,6 +30,7 @@ pub use measure::{
 };
 pub use results::{ExportArgs, ExportFormat, ReportArgs, ShowArgs, TableFormat};
 pub use selftest::{BareArgs, SelftestArgs};
+pub use sorting::SortArgs;
 pub use verdicts::{CheckArgs, CompareArgs, FiguresArgs, HistoryArgs, LimitsArgs, Method};
 
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};

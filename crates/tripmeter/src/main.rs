@@ -16,6 +16,7 @@ mod progress;
 mod recording;
 mod results;
 mod sample_plots;
+mod sorting;
 mod verdicts;
 
 use args::{Cli, Command};

@@ -126,6 +126,20 @@ fn tables_have_names_values_and_intervals() {
 }
 
 #[test]
+fn a_column_whose_cells_have_units_has_none_in_its_head() {
+    let share = Cell::InUnit(Box::new(number(5.0, None, "")), "%");
+    let mut table = table();
+    for (_, cells) in &mut table.rows {
+        cells[1] = share.clone();
+    }
+    let page = body(vec![Block::Table(table.clone())]);
+    assert!(page.contains("5.00 %") && !page.contains("µs"), "{page}");
+    assert!(!crate::render::markdown(&Document { blocks: vec![Block::Table(table.clone())] }).contains("µs"));
+    table.rows[0].1[1] = number(5157.0, None, "");
+    assert!(body(vec![Block::Table(table)]).contains("<span class=\"unit\">µs</span>"));
+}
+
+#[test]
 fn every_chart_has_its_numbers_beside_it() {
     let text = body(vec![Block::Chart(chart())]);
     assert!(text.contains("<td class=\"right\" data-v=\"1.5\" title=\"1.000..2.000\">1.500"), "{text}");

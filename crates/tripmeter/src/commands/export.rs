@@ -56,7 +56,7 @@ fn plots(args: &ExportArgs, options: Options) -> Result<u8, CliError> {
     if !args.tables.is_empty() {
         return Err(CliError::new(exit::USAGE, "--tables is for csv, json and markdown; leave it out"));
     }
-    if args.sort.is_some() {
+    if args.sorting.sort.is_some() {
         return Err(CliError::new(exit::USAGE, "--sort is for csv, json and markdown; leave it out"));
     }
     let place = match (&args.output, &args.folders[..]) {

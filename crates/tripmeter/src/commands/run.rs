@@ -82,6 +82,7 @@ pub struct Measurement<'a> {
 /// Measures, prints tables, and returns the exit code.
 pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
     let (output, followers) = (asked.output, &asked.followers);
+    output.sorting.refuse_with_json(output.json)?;
     if let Some(folder) = output.output.as_deref().filter(|folder| is_results(folder)) {
         // What an old version measured is refused by its version, not because it is there.
         show::read_exact(folder)?;
@@ -103,7 +104,7 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
     if output.json {
         output::print(&format!("{:#}\n", manifest.whole()))?;
     } else {
-        show::print(&show::printable(&manifest), &prepared.plan.tables, output.shown)?;
+        show::print(&show::printable(&manifest), &prepared.plan.tables, output.shown, &output.sorting)?;
     }
     if !output.no_report {
         report::of_run(&manifest, &folder, output.quiet);

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod ab;
+mod ab_workloads;
 mod action;
 mod audit;
 mod bursts;
