@@ -3,6 +3,7 @@
 use super::curves::Panel;
 use super::loss;
 use super::measured::MeasuredSide;
+use super::pairs::{JudgedPairs, labels};
 use super::values::{Seen, listed};
 use super::verdicts::{self, Map};
 use crate::document::{Block, Note, Severity};
@@ -28,7 +29,11 @@ pub fn blocks(sides: &[MeasuredSide<'_>], panels: &[Panel<'_>], maps: &[Map]) ->
     blocks.extend(verdicts::sentence(maps).map(Block::Text));
     // Ranked is what was measured last.
     let place = sides.last().filter(|_| sides.len() > 1).map(|side| format!("In {}. ", side.name)).unwrap_or_default();
-    blocks.extend(panels.iter().filter_map(fastest).map(|text| Block::Text(format!("{place}{text}"))));
+    let answer = match sides.last().and_then(|side| Some((side, side.pairs.as_ref()?))) {
+        Some((side, pairs)) if !panels.is_empty() => vec![of_pairs(pairs, labels(side, panels), panels)],
+        _ => panels.iter().filter_map(fastest).collect(),
+    };
+    blocks.extend(answer.into_iter().map(|text| Block::Text(format!("{place}{text}"))));
     if !panels.is_empty() {
         blocks.push(Block::Text(belief(sides)));
     }
@@ -65,6 +70,18 @@ fn asked(sides: &[MeasuredSide<'_>]) -> String {
     sides.iter().map(of_one).collect::<Vec<_>>().join(" ")
 }
 
+/// The verdicts of an `ab`, and its figures at the first payload and at the last.
+fn of_pairs(pairs: &JudgedPairs, labels: [&str; 2], panels: &[Panel<'_>]) -> String {
+    let mut text = pairs.answer(labels);
+    for panel in panels {
+        let payloads = panel.ends().map_or_else(|| panel.payloads.clone(), Vec::from);
+        for sentence in payloads.into_iter().filter_map(|payload| pairs.sentence(panel.figure, payload)) {
+            text += &format!(" {sentence}");
+        }
+    }
+    text
+}
+
 /// What is best at the first payload and at the last.
 fn fastest(panel: &Panel<'_>) -> Option<String> {
     let first = best(panel, *panel.payloads.first()?);
@@ -77,6 +94,9 @@ fn fastest(panel: &Panel<'_>) -> Option<String> {
 
 /// The best at a payload and its distance to the next, or those between which no difference is seen.
 pub fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
+    if let Some(pairs) = panel.pairs() {
+        return pairs.sentence(panel.figure, payload);
+    }
     let Fastest { label, value, lead } = Fastest::of(panel, payload)?;
     let (at, figure, written) = (display_size(payload), panel.name(), panel.written(value.value));
     let word = if panel.figure.better() == Better::Higher { "highest" } else { "fastest" };

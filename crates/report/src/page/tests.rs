@@ -79,7 +79,7 @@ show how much runs differ; no audit of the machine is kept.";
     assert_eq!(answer(&document), expected);
     let expected = "\
 rtt_half_by_payload | How does latency grow with size? | mq/queue grows 440 times from 1k to 1M; shm/ring falls to 0.62 times \
-(no intervals).
+(in one round).
 rtt_half_percentiles_1024 | How long is the tail at 1k? | p99 is 2.4 times the median of iceoryx/shm, and 1.1 times that of \
 uds/datagram.
 rtt_half_percentiles_65536 | How long is the tail at 64k? | p99 is 2.3 times the median of iceoryx/shm, and 1.3 times that of \
