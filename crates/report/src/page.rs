@@ -94,7 +94,7 @@ pub fn page_of(input: &PageInput<'_>) -> Document {
     let sides: Vec<MeasuredSide<'_>> = sides.collect();
     let (panels, maps) = (panels(&sides), verdicts::maps(&sides, input));
     let mut page = Document::default();
-    page.part("answer", "What was asked", answer::blocks(&sides, &panels, &maps));
+    page.part("answer", "Answer", answer::blocks(&sides, &panels, &maps));
     page.part("verdicts", "Verdicts", verdicts::blocks(&maps, &sides));
     page.part("results", "Results", results(input.results));
     let charts = |of: &dyn Fn(&Panel<'_>) -> Vec<Chart>| -> Vec<Block> {

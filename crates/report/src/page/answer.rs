@@ -20,9 +20,14 @@ use tripmeter_model::manifest::{RunStatus, Verdict};
 use tripmeter_model::payload::display_size;
 use tripmeter_stats::proportion::{self, Proportion};
 
+/// The most transports that the question names.
+const MOST_NAMED: usize = 3;
+
 /// The question, the answer, and the notes on failures and losses.
 pub fn blocks(sides: &[MeasuredSide<'_>], panels: &[Panel<'_>], maps: &[Map]) -> Vec<Block> {
-    let mut blocks = vec![Block::Text(asked(sides))];
+    let figures: Vec<String> =
+        panels.iter().map(|panel| format!(" {}: {}.", panel.name(), panel.figure.help())).collect();
+    let mut blocks = vec![Block::Text(asked(sides) + &figures.concat())];
     if panels.is_empty() {
         blocks.push(Block::Text("Nothing was measured.".to_owned()));
     }
@@ -61,11 +66,19 @@ fn asked(sides: &[MeasuredSide<'_>]) -> String {
             _ => "no payload".to_owned(),
         };
         let name = if sides.len() > 1 { format!("{}: ", side.name) } else { String::new() };
-        format!(
-            "{name}{}{patterns} at {ends}, in {}.",
-            counted(plan.sub_experiments.len(), "sub-experiment"),
-            counted(plan.rounds as usize, "round")
-        )
+        let subs: Vec<String> = plan
+            .sub_experiments
+            .iter()
+            .map(|sub| {
+                if side.is_of_pairs() { format!("{}: {}", sub.name, sub.transport) } else { sub.transport.to_string() }
+            })
+            .collect();
+        let subs: Vec<&str> = subs.iter().map(String::as_str).collect();
+        let what = match subs.len() {
+            1..=MOST_NAMED => listed(&subs),
+            count => counted(count, "sub-experiment"),
+        };
+        format!("{name}{what}{patterns} at {ends}, in {}.", counted(plan.rounds as usize, "round"))
     };
     sides.iter().map(of_one).collect::<Vec<_>>().join(" ")
 }
@@ -75,7 +88,7 @@ fn of_pairs(pairs: &JudgedPairs, labels: [&str; 2], panels: &[Panel<'_>]) -> Str
     let mut text = pairs.answer(labels);
     for panel in panels {
         let payloads = panel.ends().map_or_else(|| panel.payloads.clone(), Vec::from);
-        for sentence in payloads.into_iter().filter_map(|payload| pairs.sentence(panel.figure, payload)) {
+        for sentence in payloads.into_iter().filter_map(|payload| pairs.first(panel.figure, payload)) {
             text += &format!(" {sentence}");
         }
     }
@@ -99,16 +112,22 @@ pub fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
     }
     let Fastest { label, value, lead } = Fastest::of(panel, payload)?;
     let (at, figure, written) = (display_size(payload), panel.name(), panel.written(value.value));
+    let a_median = if panel.has_samples() { "a median of " } else { "" };
     let word = if panel.figure.better() == Better::Higher { "highest" } else { "fastest" };
     Some(match lead {
-        Lead::Alone => format!("At {at}, {label} has {written} ({figure}); there is nothing to compare it with."),
+        Lead::Alone => {
+            format!("At {at}, {label} has {a_median}{written} ({figure}); there is nothing to compare it with.")
+        }
         Lead::Alike(names) => format!(
-            "At {at}, no difference is seen between {}, which are {word}: {written} ({figure}).",
+            "At {at}, no difference is seen between {}, which are {word}, with {a_median}{written} ({figure}).",
             listed(&names)
         ),
         Lead::Ahead(next, ratio) => {
             let is = ratio.claim(word);
-            format!("At {at}, {label} {is} with {written} ({figure}); the next is {next}, {}.", ratio.as_ratio())
+            format!(
+                "At {at}, {label} {is} with {a_median}{written} ({figure}); the next is {next}, {}.",
+                ratio.as_ratio()
+            )
         }
     })
 }
@@ -141,11 +160,16 @@ fn belief(sides: &[MeasuredSide<'_>]) -> String {
         }
         () => "It can be believed",
     };
-    let ended = match unfinished {
-        0 if is_whole => None,
-        0 => Some("the run did not come to its end".to_owned()),
+    let is_over = |side: &MeasuredSide<'_>| matches!(side.manifest.status, RunStatus::Complete | RunStatus::Failed);
+    let missing = match unfinished {
+        0 => None,
         1 => Some("1 round of a sub-experiment failed or was not run".to_owned()),
         count => Some(format!("{count} rounds of sub-experiments failed or were not run")),
+    };
+    let ended = match (sides.iter().all(is_over), missing) {
+        (true, missing) => missing,
+        (false, None) => Some("the run did not come to its end".to_owned()),
+        (false, Some(missing)) => Some(format!("the run did not come to its end: {missing}")),
     };
     let rounds = match rounds {
         0 | 1 => "there is one round, which does not show how much runs differ".to_owned(),

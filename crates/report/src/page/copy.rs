@@ -45,7 +45,9 @@ pub fn notes(panel: &Panel<'_>, lines: &[Line]) -> Vec<String> {
             (first, last) if first == last => rate(first),
             (first, last) => format!("{}, {}", rate(first), rate(last)),
         };
-        Some(format!("Memory copy{place}: the time of one copy of the payload, in one thread, {rates}."))
+        Some(format!(
+            "Memory copy{place}: the time of one copy of the payload, in one thread, {rates}; what is faster does not copy it."
+        ))
     };
     let has_line = |side: &&MeasuredSide<'_>| lines.iter().any(|line| line.name == name(panel, side));
     sides(panel).into_iter().map(|one| one.1).filter(has_line).filter_map(note).collect()

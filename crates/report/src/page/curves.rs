@@ -294,10 +294,10 @@ impl<'a> Panel<'a> {
         let rounds: BTreeSet<usize> = self.curves.iter().map(Curve::measured_rounds).collect();
         let counts: Vec<String> = rounds.iter().map(usize::to_string).collect();
         let (counts, bars) = match counts.join(" or ").as_str() {
-            "1" => ("one round".to_owned(), "bars: 95 % intervals within it"),
+            "1" => ("one round".to_owned(), "bars: 95 % intervals within the round"),
             // A figure of one round has that within it.
             counts if rounds.contains(&1) => (format!("{counts} rounds"), "bars: 95 % intervals"),
-            counts => (format!("{counts} rounds"), "bars: 95 % intervals over them"),
+            counts => (format!("{counts} rounds"), "bars: 95 % intervals over rounds"),
         };
         let bars = if has_bars { bars } else { "" };
         let help = self.figure.help();

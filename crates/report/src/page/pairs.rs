@@ -113,8 +113,17 @@ impl JudgedPairs {
 
     /// What was found of a panel's figure at a payload; `None` if nothing of it was judged there.
     pub fn sentence(&self, figure: Figure, payload: u64) -> Option<String> {
+        self.some(figure, payload, usize::MAX)
+    }
+
+    /// The same of its first statistic, which is its median unless others were asked for.
+    pub fn first(&self, figure: Figure, payload: u64) -> Option<String> {
+        self.some(figure, payload, 1)
+    }
+
+    fn some(&self, figure: Figure, payload: u64, most: usize) -> Option<String> {
         let is_here = |one: &&JudgedFigure| (one.address.figure, one.address.payload_bytes) == (figure, payload);
-        let here: Vec<String> = self.figures.iter().filter(is_here).map(|one| self.part(one)).collect();
+        let here: Vec<String> = self.figures.iter().filter(is_here).take(most).map(|one| self.part(one)).collect();
         (!here.is_empty()).then(|| format!("At {}, {}.", display_size(payload), here.join("; ")))
     }
 

@@ -157,7 +157,12 @@ fn a_copy_of_memory_is_drawn_where_it_was_measured() {
     assert_eq!((line.name.as_str(), line.look.stroke), ("memory copy", Stroke::Dashed));
     // The least of the others is 1 µs: 16,000 bytes at 16 bytes a nanosecond.
     assert_eq!(line.points, [(16_384.0, 1.024), (65_536.0, 4.096)]);
-    assert_eq!(drawn.notes, ["Memory copy: the time of one copy of the payload, in one thread, 16.0 GB/s at 64k."]);
+    assert_eq!(
+        drawn.notes,
+        [
+            "Memory copy: the time of one copy of the payload, in one thread, 16.0 GB/s at 64k; what is faster does not copy it."
+        ]
+    );
     assert_legible(&drawn, 600.0, 400.0);
     let both = [NamedResults { name: "old", manifest: &plain }, NamedResults { name: "new", manifest: &measured }];
     let copies: Vec<String> =
@@ -181,14 +186,18 @@ fn subtitles_say_what_is_drawn() {
     }
     assert!(size(&one).reading.ends_with("(in one round)."), "{}", size(&one).reading);
     assert!(size(&few).reading.ends_with("(in 3 rounds)."), "{}", size(&few).reading);
-    assert!(size(&many).subtitle.ends_with("8 rounds · bars: 95 % intervals over them"), "{}", size(&many).subtitle);
+    assert!(size(&many).subtitle.ends_with("8 rounds · bars: 95 % intervals over rounds"), "{}", size(&many).subtitle);
     let tail = |document| chart(document, "rtt_half_percentiles_1024").subtitle.clone();
     assert!(tail(&one).contains("the last point is the maximum"), "{}", tail(&one));
     assert!(tail(&many).contains("the last point is the median of the maxima of rounds"), "{}", tail(&many));
     // A run that was killed has fewer rounds than planned.
     let mut killed = subs(8);
     killed.sub_experiments.retain(|result| result.round <= 2);
+    killed.status = tripmeter_model::manifest::RunStatus::Running;
     let killed = page_of_one(&killed);
+    let said = answer(&killed);
+    assert!(said.starts_with("uds/stream and mq/queue (pingpong) at 2 payloads"), "{said}");
+    assert!(said.contains("the run did not come to its end: 12 rounds of sub-experiments failed"), "{said}");
     assert!(size(&killed).subtitle.contains(" · 2 rounds"), "{}", size(&killed).subtitle);
 }
 
