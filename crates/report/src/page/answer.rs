@@ -26,7 +26,7 @@ const MOST_NAMED: usize = 3;
 /// The question, the answer, and the notes on failures and losses.
 pub fn blocks(sides: &[MeasuredSide<'_>], panels: &[Panel<'_>], maps: &[Map]) -> Vec<Block> {
     let figures: Vec<String> =
-        panels.iter().map(|panel| format!(" {}: {}.", panel.name(), panel.figure.help())).collect();
+        panels.iter().map(|panel| format!(" {} measures {}.", panel.name(), panel.figure.help())).collect();
     let mut blocks = vec![Block::Text(asked(sides) + &figures.concat())];
     if panels.is_empty() {
         blocks.push(Block::Text("Nothing was measured.".to_owned()));

@@ -107,6 +107,7 @@ fn curves<'a>(sides: &'a [MeasuredSide<'a>], figure: Figure, lines: &[LineAddres
         }
     };
     let all: Vec<LabelledLine<'_>> = lines.iter().map(labelled).collect();
+    let folders: BTreeSet<usize> = lines.iter().map(|line| line.0).collect();
     // What has one name and load in several folders has one colour.
     let mut kinds: Vec<(&str, OfferedLoad)> = Vec::new();
     for line in &all {
@@ -118,7 +119,8 @@ fn curves<'a>(sides: &'a [MeasuredSide<'a>], figure: Figure, lines: &[LineAddres
     let look_of = |place: usize, folder: usize| {
         let kind = (all[place].sub.planned.name.as_str(), all[place].load);
         let at = kinds.iter().position(|known| *known == kind).unwrap_or(place);
-        if sides.len() > 1 { Look::of(at, folder) } else { look(place) }
+        let folder = folders.iter().position(|known| *known == folder).unwrap_or(0);
+        if folders.len() > 1 { Look::of(at, folder) } else { look(place) }
     };
     let curve = |(place, line): (usize, &LineAddress)| {
         let (folder, sub, load, stream) = line.clone();

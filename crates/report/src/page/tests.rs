@@ -70,8 +70,8 @@ const SLOW: [f64; 8] = [2000.0, 2010.0, 1990.0, 2005.0, 1995.0, 2002.0, 2001.0, 
 fn the_page_of_a_quick_run_answers_on_its_first_lines() {
     let document = page_of_one(&kept("quick"));
     let expected = "\
-9 sub-experiments (pingpong) at 3 payloads from 1k to 1M, in 1 round. rtt_half: half of a round trip: what published \
-tables call latency.
+9 sub-experiments (pingpong) at 3 payloads from 1k to 1M, in 1 round. rtt_half measures half of a round trip: what \
+published tables call latency.
 At 1k, shm/ring was measured fastest with a median of 0.065 µs (rtt_half); the next is iceoryx2/publish-subscribe, ×7.94 (one round, no \
 interval). At 1M, shm/ring was measured fastest with a median of 0.040 µs (rtt_half); the next is iceoryx2/publish-subscribe, ×13.0 (one \
 round, no interval).

@@ -89,8 +89,8 @@ pub fn maps(sides: &[MeasuredSide<'_>], input: &PageInput<'_>) -> Vec<Map> {
     }
     // Titles and files of several folders have their names.
     let of = |place: usize, side: &MeasuredSide<'_>| match sides.len() {
-        0 | 1 => Place { suffix: String::new(), folder: String::new(), is_last: true },
-        all => Place { suffix: suffix(place + 1), folder: format!(" in {}", side.name), is_last: place + 1 == all },
+        0 | 1 => MapPlace { suffix: String::new(), folder: String::new(), is_last: true },
+        all => MapPlace { suffix: suffix(place + 1), folder: format!(" in {}", side.name), is_last: place + 1 == all },
     };
     maps.extend(sides.iter().enumerate().filter_map(|(place, side)| pairs(side, &of(place, side))));
     let checks = input.check.map(|check| check.limits.as_slice()).unwrap_or_default();
@@ -100,7 +100,7 @@ pub fn maps(sides: &[MeasuredSide<'_>], input: &PageInput<'_>) -> Vec<Map> {
 }
 
 /// What ends the names and titles of maps of one folder among several.
-struct Place {
+struct MapPlace {
     suffix: String,
     folder: String,
     /// What is measured last is ranked.
@@ -187,7 +187,7 @@ fn by_threshold(made: &ByThreshold) -> Vec<MapFigure> {
 }
 
 /// Side `b` against side `a`, round by round, as `ab.json` has it.
-fn pairs(side: &MeasuredSide<'_>, place: &Place) -> Option<Map> {
+fn pairs(side: &MeasuredSide<'_>, place: &MapPlace) -> Option<Map> {
     let judged = side.pairs.as_ref()?;
     let figures = judged.figures.iter().map(|one| {
         let figure = by_rounds(one);
@@ -205,7 +205,7 @@ fn pairs(side: &MeasuredSide<'_>, place: &Place) -> Option<Map> {
     })
 }
 
-fn limits(check: &ResultsCheck, place: &Place) -> Map {
+fn limits(check: &ResultsCheck, place: &MapPlace) -> Map {
     let rows = check.checked.iter().flat_map(|sub| sub.rows.iter().map(move |row| (sub.distrust.as_ref(), row)));
     let judged = |(distrust, row): (Option<&String>, &CheckedLimit)| {
         const NEAR: f64 = -0.1;
@@ -243,7 +243,7 @@ fn limits(check: &ResultsCheck, place: &Place) -> Map {
 }
 
 /// How many limits are met, what fails, and what is farthest beyond its limit.
-fn reading_of_limits(check: &ResultsCheck, place: &Place) -> String {
+fn reading_of_limits(check: &ResultsCheck, place: &MapPlace) -> String {
     let (met, all) = check.counts();
     let limits = format!("{met} of {} met{}", counted(all, "limit"), place.folder);
     let failing: Vec<&CheckedSub> = check.checked.iter().filter(|sub| !sub.passed()).collect();

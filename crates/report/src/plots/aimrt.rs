@@ -15,6 +15,7 @@ use crate::document::{Block, Document};
 use crate::merged::Merged;
 use crate::number::count as rate;
 use crate::table_row::TableRow;
+use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Rounds};
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
@@ -327,6 +328,7 @@ fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) ->
     let told_apart = group.iter().enumerate().any(is_twice);
     let key = |figure: &PlottedValue| if told_apart { by_name(figure) } else { plain(figure) };
     let with_factors = common_factors(group).is_none();
+    let folders: BTreeSet<usize> = group.iter().map(|figure| figure.folder).collect();
     let (mut lines, mut kinds): (Vec<(LineKey, Line)>, Vec<LineKey>) = (Vec::new(), Vec::new());
     let mut missed = Vec::new();
     for figure in group {
@@ -344,7 +346,8 @@ fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) ->
             }
             let points = (0..places.len()).map(|index| (index as f64, f64::NAN)).collect();
             let address = key(figure);
-            let look = if names.len() > 1 { look_among(&mut kinds, &address) } else { Look::default() };
+            let folder = folders.iter().position(|known| *known == figure.folder).unwrap_or(0);
+            let look = if folders.len() > 1 { look_among(&mut kinds, &address, folder) } else { Look::default() };
             lines.push((address, Line { name, points, look, ..Line::default() }));
             lines.len() - 1
         });
@@ -367,13 +370,13 @@ fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) ->
 type LineKey = (usize, String, String, String);
 
 /// Colour and marker of its kind, whose folders differ by the stroke.
-fn look_among(kinds: &mut Vec<LineKey>, line: &LineKey) -> Look {
+fn look_among(kinds: &mut Vec<LineKey>, line: &LineKey, folder: usize) -> Look {
     let kind = (0, line.1.clone(), line.2.clone(), line.3.clone());
     let place = kinds.iter().position(|known| *known == kind).unwrap_or(kinds.len());
     if place == kinds.len() {
         kinds.push(kind);
     }
-    Look::of(place, line.0)
+    Look::of(place, folder)
 }
 
 /// Wait and touch, if all have the same.
