@@ -286,24 +286,24 @@ impl<'a> Panel<'a> {
         (drawn < all).then(note).into_iter().collect()
     }
 
-    /// What is below a chart's title: what the figure is, how many rounds there are, and what the bars of its lines are.
+    /// What is below a chart's title: what the figure is, how many rounds there are, and what its intervals are.
     pub fn subtitle(&self, parts: &[&str], lines: &[Line]) -> String {
         self.subtitle_of(parts, lines.iter().any(|line| !line.intervals.is_empty()))
     }
 
-    /// The same of a chart that has bars or none.
-    pub fn subtitle_of(&self, parts: &[&str], has_bars: bool) -> String {
+    /// The same of a chart that has intervals or none.
+    pub fn subtitle_of(&self, parts: &[&str], has_intervals: bool) -> String {
         let rounds: BTreeSet<usize> = self.curves.iter().map(Curve::measured_rounds).collect();
         let counts: Vec<String> = rounds.iter().map(usize::to_string).collect();
-        let (counts, bars) = match counts.join(" or ").as_str() {
-            "1" => ("one round".to_owned(), "bars: 95 % intervals within the round"),
+        let (counts, intervals) = match counts.join(" or ").as_str() {
+            "1" => ("one round".to_owned(), "95 % intervals within the round"),
             // A figure of one round has that within it.
-            counts if rounds.contains(&1) => (format!("{counts} rounds"), "bars: 95 % intervals"),
-            counts => (format!("{counts} rounds"), "bars: 95 % intervals over rounds"),
+            counts if rounds.contains(&1) => (format!("{counts} rounds"), "95 % intervals"),
+            counts => (format!("{counts} rounds"), "95 % intervals over rounds"),
         };
-        let bars = if has_bars { bars } else { "" };
+        let intervals = if has_intervals { intervals } else { "" };
         let help = self.figure.help();
-        let parts = [&[help], parts, &[counts.as_str(), bars]].concat();
+        let parts = [&[help], parts, &[counts.as_str(), intervals]].concat();
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
     }
 }

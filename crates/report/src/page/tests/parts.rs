@@ -173,7 +173,7 @@ fn a_copy_of_memory_is_drawn_where_it_was_measured() {
     assert!(!size(&page_of_one(&measured)).lines.iter().any(|line| line.name.contains("copy")));
 }
 
-/// Bars are named where there are any, and the last point of several rounds is what it is.
+/// Intervals are named where there are any, and the last point of several rounds is what it is.
 #[test]
 fn subtitles_say_what_is_drawn() {
     let subs = |count: usize| rounds(&[("uds", "uds/stream", &A[..count]), ("mq", "mq/queue", &SLOW[..count])]);
@@ -186,7 +186,7 @@ fn subtitles_say_what_is_drawn() {
     }
     assert!(size(&one).reading.ends_with("(in one round)."), "{}", size(&one).reading);
     assert!(size(&few).reading.ends_with("(in 3 rounds)."), "{}", size(&few).reading);
-    assert!(size(&many).subtitle.ends_with("8 rounds · bars: 95 % intervals over rounds"), "{}", size(&many).subtitle);
+    assert!(size(&many).subtitle.ends_with("8 rounds · 95 % intervals over rounds"), "{}", size(&many).subtitle);
     let tail = |document| chart(document, "rtt_half_percentiles_1024").subtitle.clone();
     assert!(tail(&one).contains("the last point is the maximum"), "{}", tail(&one));
     assert!(tail(&many).contains("the last point is the median of the maxima of rounds"), "{}", tail(&many));
@@ -268,7 +268,10 @@ fn every_pattern_has_the_parts_that_its_figures_allow() {
     }
     let document = page_of_one(&several);
     assert!(answer(&document).contains("; shm lost 1 % of its messages; "), "{}", answer(&document));
-    assert_eq!(chart(&document, "loss").reading, "shm lost most: 1 % at 1k.");
+    let loss = chart(&document, "loss");
+    assert_eq!(loss.reading, "shm lost most: 1 % at 1k.");
+    let has_intervals = loss.stacks[0].intervals.iter().any(Option::is_some);
+    assert_eq!(loss.subtitle.contains("interval"), has_intervals, "{loss:?}");
     // A stream as fast as it goes has a rate, and latencies of samples of it.
     let mut manifest = fixture::manifest();
     for (name, transport, rate) in [("uds", "uds/stream", 1e6), ("tcp", "tcp/nodelay", 5e5)] {
