@@ -252,27 +252,25 @@ fn reading_of_limits(check: &ResultsCheck, place: &MapPlace) -> String {
     let beyond =
         |sub: &CheckedSub| sub.worst().map_or(f64::INFINITY, |row| row.share_beyond().unwrap_or(f64::INFINITY));
     let Some(worst) = failing.iter().rev().max_by(|a, b| beyond(a).total_cmp(&beyond(b))) else {
-        return format!("{limits}: all of {subs} passed.");
+        return format!("{limits}, all of {subs} passed.");
     };
+    let name = &worst.name;
     let why = match (worst.worst().filter(|row| !row.passed()), &worst.distrust) {
         (Some(row), _) => {
             let address = &row.limit.address;
             let beyond = match (row.value, row.share_beyond()) {
-                (None, _) => "was not measured".to_owned(),
+                (None, _) => "which was not measured".to_owned(),
                 (_, Some(share)) if share.is_finite() => {
-                    format!("is {} beyond its limit", percent((share * 1e3).round() / 1e3))
+                    format!("{} beyond its limit", percent((share * 1e3).round() / 1e3))
                 }
-                _ => "is beyond its limit".to_owned(),
+                _ => "beyond its limit".to_owned(),
             };
-            format!("{} at {} {beyond}", address.name(), address.place())
+            format!("{} of {name} at {}, {beyond}", address.name(), address.place())
         }
-        (None, why) => why.clone().unwrap_or_default(),
+        (None, why) => format!("{name}: {}", why.clone().unwrap_or_default()),
     };
     let names: Vec<&str> = failing.iter().map(|sub| sub.name.as_str()).collect();
-    match names[..] {
-        [name] => format!("{limits}: {name} failed, {why}."),
-        _ => format!("{limits}: {} of {subs} failed, {}; most of {}, {why}.", names.len(), listed(&names), worst.name),
-    }
+    format!("{limits}, {} of {subs} failed: {}. The worst is {why}.", names.len(), listed(&names))
 }
 
 /// The gravest first.

@@ -111,7 +111,7 @@ fn limits_are_shown_with_their_verdicts() {
     run(place.path(), "limits quick -q -o limits.csv").with(exit::GOOD);
     run(place.path(), "report quick --limits limits.csv").with(exit::GOOD);
     let text = page(&place.path().join("quick/report.html"));
-    assert!(text.contains("Are the limits met?") && text.contains(": all of 9 sub-experiments passed."));
+    assert!(text.contains("Are the limits met?") && text.contains(", all of 9 sub-experiments passed."));
     let limits = fs::read_to_string(place.path().join("limits.csv")).unwrap();
     let tight: String = limits
         .lines()
@@ -124,7 +124,7 @@ fn limits_are_shown_with_their_verdicts() {
     run(place.path(), "report quick --limits tight.csv").with(exit::GOOD);
     let text = page(&place.path().join("quick/report.html"));
     assert!(
-        text.contains("mq_queue_poll failed, rtt_half_ns.p50 at 1k is "),
+        text.contains("failed: mq_queue_poll. The worst is rtt_half_ns.p50 of mq_queue_poll at 1k, "),
         "{}",
         text.split("<h2").nth(1).unwrap_or_default()
     );

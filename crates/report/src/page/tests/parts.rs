@@ -49,7 +49,9 @@ fn sides_of_pairs_and_limits_are_judged_too() {
     let checks = PageChecks { limits: vec![check], pairs: Vec::new() };
     let document = page_of(&PageInput { results: &[of], samples: &[], check: Some(&checks) });
     let map = chart(&document, "verdicts_limits");
-    assert_eq!(map.reading, "1 of 2 limits met: uds failed, rtt_half_ns.p50 at 1k is 11.1 % beyond its limit.");
+    let expected = "1 of 2 limits met, 1 of 1 sub-experiment failed: uds. The worst is rtt_half_ns.p50 of uds at 1k, 11.1 % beyond \
+                    its limit.";
+    assert_eq!(map.reading, expected);
     assert!(answer(&document).contains(&map.reading), "{}", answer(&document));
     assert_eq!(map.heat.as_ref().unwrap().cells[0].text, "! +11 %");
     assert!(map.notes[0].starts_with("! beyond its limit"), "{:?}", map.notes);
