@@ -18,6 +18,7 @@ use tripmeter_model::audit::Level;
 use tripmeter_model::figure::Better;
 use tripmeter_model::manifest::{RunStatus, Verdict};
 use tripmeter_model::payload::display_size;
+use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::proportion::{self, Proportion};
 
 /// The most transports that the question names.
@@ -66,21 +67,26 @@ fn asked(sides: &[MeasuredSide<'_>]) -> String {
             _ => "no payload".to_owned(),
         };
         let name = if sides.len() > 1 { format!("{}: ", side.name) } else { String::new() };
-        let subs: Vec<String> = plan
-            .sub_experiments
-            .iter()
-            .map(|sub| {
-                if side.is_of_pairs() { format!("{}: {}", sub.name, sub.transport) } else { sub.transport.to_string() }
-            })
-            .collect();
-        let subs: Vec<&str> = subs.iter().map(String::as_str).collect();
-        let what = match subs.len() {
-            1..=MOST_NAMED => listed(&subs),
-            count => counted(count, "sub-experiment"),
-        };
-        format!("{name}{what}{patterns} at {ends}, in {}.", counted(plan.rounds as usize, "round"))
+        format!("{name}{}{patterns} at {ends}, in {}.", transports(side), counted(plan.rounds as usize, "round"))
     };
     sides.iter().map(of_one).collect::<Vec<_>>().join(" ")
+}
+
+/// The names of a few transports, or how many sub-experiments there are, apart from the floor that was added.
+fn transports(side: &MeasuredSide<'_>) -> String {
+    let named = |sub: &&SubExperiment| match side.is_of_pairs() {
+        true => format!("{}: {}", sub.name, sub.transport),
+        false => sub.transport.to_string(),
+    };
+    let (floors, subs): (Vec<&SubExperiment>, Vec<&SubExperiment>) =
+        side.manifest.plan.sub_experiments.iter().partition(|sub| sub.added_as_floor);
+    let mut names: Vec<String> = subs.iter().map(named).collect();
+    names.dedup();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    // One transport in two ways has one name.
+    let is_named = (1..=MOST_NAMED).contains(&names.len()) && names.len() == subs.len();
+    let what = if is_named { listed(&names) } else { counted(subs.len(), "sub-experiment") };
+    if floors.is_empty() { what } else { format!("{what}, beside the floor") }
 }
 
 /// The verdicts of an `ab`, and its figures at the first payload and at the last.

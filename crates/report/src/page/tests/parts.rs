@@ -175,6 +175,18 @@ fn a_copy_of_memory_is_drawn_where_it_was_measured() {
     assert!(!size(&page_of_one(&measured)).lines.iter().any(|line| line.name.contains("copy")));
 }
 
+/// What was not asked for is not among the names.
+#[test]
+fn the_floor_that_was_added_is_named_apart() {
+    let mut manifest = rounds(&[("uds", "uds/stream", &A), ("floor", "shm/ring", &LIKE_A)]);
+    manifest.plan.sub_experiments[1].added_as_floor = true;
+    let said = answer(&page_of_one(&manifest));
+    assert!(said.starts_with("uds/stream, beside the floor (pingpong) at 2 payloads"), "{said}");
+    let twice = rounds(&[("poll", "uds/stream", &A), ("block", "uds/stream", &LIKE_A)]);
+    let said = answer(&page_of_one(&twice));
+    assert!(said.starts_with("2 sub-experiments (pingpong)"), "{said}");
+}
+
 /// Intervals are named where there are any, and the last point of several rounds is what it is.
 #[test]
 fn subtitles_say_what_is_drawn() {
