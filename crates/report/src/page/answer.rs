@@ -30,7 +30,7 @@ pub fn blocks(sides: &[MeasuredSide<'_>], panels: &[Panel<'_>], maps: &[Map]) ->
         panels.iter().map(|panel| format!(" {} measures {}.", panel.name(), panel.figure.help())).collect();
     let mut blocks = vec![Block::Text(asked(sides) + &figures.concat())];
     if panels.is_empty() {
-        blocks.push(Block::Text("Nothing was measured.".to_owned()));
+        blocks.push(Block::Text(nothing(sides)));
     }
     blocks.extend(verdicts::sentence(maps).map(Block::Text));
     // Ranked is what was measured last.
@@ -70,6 +70,17 @@ fn asked(sides: &[MeasuredSide<'_>]) -> String {
         format!("{name}{}{patterns} at {ends}, in {}.", transports(side), counted(plan.rounds as usize, "round"))
     };
     sides.iter().map(of_one).collect::<Vec<_>>().join(" ")
+}
+
+/// That there is no figure, and whether all failed.
+fn nothing(sides: &[MeasuredSide<'_>]) -> String {
+    let subs = || sides.iter().flat_map(|side| &side.subs);
+    let has_failed = |sub: &&Merged<'_>| sub.results.iter().any(|result| result.status == RunStatus::Failed);
+    match (subs().filter(has_failed).count(), subs().count()) {
+        (1, 1) => "Nothing was measured: the only sub-experiment failed.".to_owned(),
+        (failed, all) if failed > 0 => format!("Nothing was measured: {failed} of {all} sub-experiments failed."),
+        _ => "Nothing was measured.".to_owned(),
+    }
 }
 
 /// The names of a few transports, or how many sub-experiments there are, apart from the floor that was added.

@@ -175,6 +175,10 @@ fn nothing_measured_has_no_chart() {
     add(&mut manifest, "mq", "mq/queue", &[1024]);
     let document = page_of_one(&manifest);
     assert_eq!(document.charts().count(), 0);
+    add(&mut manifest, "uds", "uds/stream", &[1024]);
+    result(&mut manifest, "mq", 1, &[]).status = tripmeter_model::manifest::RunStatus::Failed;
+    let said = answer(&page_of_one(&manifest));
+    assert!(said.ends_with("Nothing was measured: 1 of 2 sub-experiments failed."), "{said}");
     assert_eq!(page(&[]).charts().count(), 0);
 }
 

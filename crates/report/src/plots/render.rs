@@ -209,3 +209,16 @@ fn encode(pixels: &[u8], width: u32, height: u32) -> Result<Vec<u8>, PlotError> 
     written.map_err(|error| PlotError::Draw(error.to_string()))?;
     Ok(file)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pixel_is_the_mean_of_the_four_that_it_is_made_of() {
+        // Two pixels: of four different ones, and white.
+        let upper = [[0, 10, 255], [100, 20, 255], [255; 3], [255; 3]].concat();
+        let lower = [[3, 30, 255], [200, 40, 252], [255; 3], [255; 3]].concat();
+        assert_eq!(averaged(&[upper, lower].concat(), 2), [75, 25, 254, 255, 255, 255]);
+    }
+}
