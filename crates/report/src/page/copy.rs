@@ -15,7 +15,7 @@ pub fn lines(panel: &Panel<'_>, drawn: &[Line]) -> Vec<Line> {
     let (least, factor) = (values.fold(f64::INFINITY, f64::min), unit(panel.figure).0);
     let Some([_, last]) = panel.ends().filter(|_| least.is_finite()) else { return Vec::new() };
     let line = |(folder, side): (usize, &MeasuredSide<'_>)| {
-        let copies = &side.manifest.environment.memory_copy;
+        let copies = &copies(side);
         let ns = |bytes: u64| Some(factor * ns_per_byte(copies, bytes)? * bytes as f64);
         let start = panel.payloads[0].max((least / (factor * ns_per_byte(copies, 1)?)).ceil().min(1e15) as u64);
         let start = if panel.payloads.contains(&start) { start } else { start.next_power_of_two() };
@@ -35,7 +35,7 @@ pub fn lines(panel: &Panel<'_>, drawn: &[Line]) -> Vec<Line> {
 /// How fast it was at the least and at the greatest size, of each folder that is drawn.
 pub fn notes(panel: &Panel<'_>, lines: &[Line]) -> Vec<String> {
     let note = |side: &MeasuredSide<'_>| {
-        let copies = &side.manifest.environment.memory_copy;
+        let copies = &copies(side);
         let place = if panel.has_folders() { format!(" in {}", side.name) } else { String::new() };
         let rate = |copy: &MemoryCopy| {
             let rate = Digits::Significant(3).write(copy.bytes as f64 / copy.copy_ns);
@@ -68,6 +68,15 @@ fn sides<'a>(panel: &Panel<'a>) -> Vec<(usize, &'a MeasuredSide<'a>)> {
         }
     }
     found
+}
+
+/// What was measured, by rising size; a file may hold anything.
+fn copies(side: &MeasuredSide<'_>) -> Vec<MemoryCopy> {
+    let is_good = |copy: &&MemoryCopy| copy.bytes > 0 && copy.copy_ns.is_finite() && copy.copy_ns > 0.0;
+    let mut copies: Vec<MemoryCopy> = side.manifest.environment.memory_copy.iter().filter(is_good).copied().collect();
+    copies.sort_by_key(|copy| copy.bytes);
+    copies.dedup_by_key(|copy| copy.bytes);
+    copies
 }
 
 /// Between measured sizes it changes as the logarithm of the size does; beyond them it is that of the nearest.

@@ -47,8 +47,15 @@ fn a_run_ends_with_its_page_unless_it_is_not_wanted() {
     assert_eq!(page(&place.path().join("one/report.html")), text);
     let done = run(place.path(), "ping -q shm -n 100 --payloads 1k --no-report -o two").with(exit::GOOD);
     assert!(!done.stderr.contains("report") && !place.path().join("two/report.html").exists(), "{}", done.stderr);
-    let done = run(place.path(), "ping -q shm -n 100 --payloads 1k -o three").with(exit::GOOD);
+    let done = run(place.path(), "ping -q shm -n 100 --payloads 1k,64k -o three").with(exit::GOOD);
     assert!(!done.stderr.contains("report") && place.path().join("three/report.html").exists(), "{}", done.stderr);
+    // Copies of memory are as large as the largest payload at most.
+    let copies = |name: &str| {
+        let text = fs::read(place.path().join(name).join("manifest.json")).unwrap();
+        let manifest: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        manifest["environment"]["memory_copy"].as_array().unwrap().iter().map(|one| one["bytes"].as_u64()).collect()
+    };
+    assert_eq!((copies("one"), copies("three")), (Vec::new(), vec![Some(65_536)]));
     let judged = run(place.path(), "ab shm shm -n 100 --payloads 1k --rounds 6 -o four").with(exit::GOOD);
     page(&place.path().join("four/report.html"));
     judged.says(&["report: /", "/four/report.html"]);

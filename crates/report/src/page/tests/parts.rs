@@ -170,6 +170,12 @@ fn a_copy_of_memory_is_drawn_where_it_was_measured() {
     let copies: Vec<String> =
         size(&page(&both)).lines.into_iter().map(|line| line.name).filter(|name| name.contains("copy")).collect();
     assert_eq!(copies, ["memory copy · new"]);
+    // A file may hold what is no time, in any order.
+    let odd = [(0, 1.0), (65_536, 4096.0), (1024, f64::NAN), (65_536, 1.0), (2048, -1.0)];
+    measured.environment.memory_copy = odd.map(|(bytes, copy_ns)| MemoryCopy { bytes, copy_ns }).to_vec();
+    assert_eq!(size(&page_of_one(&measured)).lines, drawn.lines);
+    measured.environment.memory_copy.truncate(2);
+    measured.environment.memory_copy.remove(0);
     // What is faster throughout has no use for it.
     measured.environment.memory_copy[0].copy_ns = 1.0;
     assert!(!size(&page_of_one(&measured)).lines.iter().any(|line| line.name.contains("copy")));
