@@ -224,6 +224,20 @@ async function legends(page, file) {
     await button.press("Enter");
 }
 
+/** No two lines of a chart look the same, but where there are more than can. */
+async function toldApart(page, file) {
+    const alike = await page.evaluate(() => {
+        const MOST = 12;
+        const isAlike = (figure) => {
+            const signs = [...figure.querySelectorAll(".series button svg")].map((svg) => svg.outerHTML);
+            return signs.length <= MOST && new Set(signs).size !== signs.length;
+        };
+        const figures = [...document.querySelectorAll("figure.chart")].filter(isAlike);
+        return figures.map((figure) => figure.querySelector("h3").textContent.slice(0, 60));
+    });
+    check(alike.length === 0, file, "the lines of a chart are told apart", alike.join("; "));
+}
+
 /** No part of the page is wider than its window, but within boxes that scroll. */
 function overflow(page) {
     return page.evaluate(() => {
@@ -331,6 +345,7 @@ for (const file of arguments_) {
     await tables(page, file);
     await switches(page, file);
     await legends(page, file);
+    await toldApart(page, file);
     await printing(page, file);
     check(bad.length === 0, file, "no error, dialog or request", bad.slice(0, 5).join("; "));
     await close();

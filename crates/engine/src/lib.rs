@@ -17,6 +17,7 @@ mod last_line;
 pub mod log_check;
 pub mod measure;
 pub mod memory;
+mod memory_copy;
 pub mod message;
 pub mod numbers;
 pub mod os;

@@ -81,7 +81,7 @@ pub use iceperf::iceperf;
 pub use limit_checks::{limit_checks, limits};
 pub use markup::markdown_words;
 pub use number::counted;
-pub use page::{PageInput, SampledTrial, page, page_of};
+pub use page::{AskedPairs, PageChecks, PageInput, SampledTrial, page, page_of};
 pub use plots::aimrt::NamedResults;
 pub use screen::screen;
 pub use sorting::{Sort, sortable};

@@ -65,12 +65,14 @@ pub struct ShowArgs {
   tripmeter report results/monday results/tuesday -o report.html")]
 #[command(after_long_help = "Examples:
   tripmeter report results/2026-01-31_12-00-00
+  tripmeter report results/2026-01-31_12-00-00 --limits limits.csv
   tripmeter report results/monday results/tuesday -o report.html
 
 The page is one file that works from disk and asks nothing of any server.
 Several folders are compared, and the first is the reference. Commands that
 measure write the same page into their results folder (--no-report leaves it
-out).
+out). With --limits it shows what `tripmeter check` finds; the exit code does
+not depend on it. The page of an `ab` has the verdicts of its ab.json.
 
 Exit codes: 0 good, 64 wrong usage, 65 wrong data, 66 no such folder, 73 cannot
 create.")]
@@ -78,9 +80,12 @@ pub struct ReportArgs {
     /// Results folders
     #[arg(required = true, value_name = "DIR")]
     pub folders: Vec<PathBuf>,
-    /// The file [default: `report.html` in the results folder]
+    /// The file, - for standard output [default: `report.html` in the results folder]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Limits to check the results against, as `tripmeter limits` writes them
+    #[arg(long, value_name = "FILE")]
+    pub limits: Option<PathBuf>,
 }
 
 /// What results are written as.
