@@ -5,6 +5,7 @@ mod choose;
 mod doctor;
 mod eprosima;
 mod experiment;
+mod explain;
 mod iceperf;
 mod machine;
 mod measure;
@@ -21,6 +22,7 @@ pub use eprosima::{
     EprosimaCompareArgs, EprosimaHistoryArgs, JobArgs, ProcessArgs, PruneArgs,
 };
 pub use experiment::{ExperimentArgs, Written};
+pub use explain::ExplainArgs;
 pub use iceperf::{Benchmark, IceperfArgs, IceperfCommand, IceperfLeaderArgs, Technology};
 pub use machine::{CompletionsArgs, InstallArgs, ListArgs, ManArgs};
 pub use measure::{
@@ -56,6 +58,7 @@ pub enum Command {
     Logger(LoggerArgs),
     Ab(AbArgs),
     Choose(ChooseArgs),
+    Explain(ExplainArgs),
     Follow(FollowArgs),
     Show(ShowArgs),
     Report(ReportArgs),
@@ -84,7 +87,10 @@ pub enum Command {
 
 /// The commands by what they are for, as `tripmeter --help` lists them.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Measure", &["run", "ping", "publish", "call", "throughput", "replay", "logger", "ab", "choose", "follow"]),
+    (
+        "Measure",
+        &["run", "ping", "publish", "call", "throughput", "replay", "logger", "ab", "choose", "explain", "follow"],
+    ),
     ("Results", &["show", "report", "compare", "check", "limits", "history", "export"]),
     ("Machine", &["list", "install", "doctor", "selftest", "completions", "man"]),
     ("Other tools", &["eprosima", "iceperf"]),

@@ -11,6 +11,7 @@ mod common;
 mod conformance;
 mod eprosima;
 mod example;
+mod explain;
 mod exports;
 mod fastdds;
 mod faults;
