@@ -52,6 +52,7 @@ pub fn explain(manifest: &Manifest, traced: &BTreeMap<String, Result<TracedCalls
         transports: transports.into_iter().map(Group::finish).collect(),
         no_system_calls: None,
         no_counters: None,
+        are_counters_without_kernel: false,
     }
 }
 

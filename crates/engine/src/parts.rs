@@ -21,8 +21,8 @@ struct Trip {
 
 /// Times per message, in ticks, in the order of the registry of figures; none if no trip was stamped whole.
 ///
-/// Parts are means over the middle half of the trips by their length, so that they add up, and outliers do not count; times
-/// of calls are medians over both sides.
+/// Parts are means over the fifth of the trips around the median by their length, so that they add up, and to about the
+/// median even if trips are of two kinds; times of calls are medians over both sides.
 pub fn figures(leader: &StampLog<'_>, follower: &StampLog<'_>, messages: std::ops::Range<u64>) -> Vec<(Figure, f64)> {
     let (mut trips, mut calls) = (Vec::new(), [const { Vec::new() }; 3]);
     for sequence in messages {
@@ -54,11 +54,11 @@ fn median(mut times: Vec<f64>) -> Option<f64> {
     times.get(times.len() / 2).copied()
 }
 
-/// Half of each part's mean over the middle half of the trips: a trip has two messages.
+/// Half of each part's mean over the middle fifth of the trips: a trip has two messages.
 fn middle(trips: &mut [Trip]) -> Option<[f64; 5]> {
     trips.sort_unstable_by_key(|trip| trip.total);
-    let quarter = trips.len() / 4;
-    let middle = trips.get(quarter..trips.len() - quarter).filter(|middle| !middle.is_empty())?;
+    let outer = trips.len() * 2 / 5;
+    let middle = trips.get(outer..trips.len() - outer).filter(|middle| !middle.is_empty())?;
     let sum = |part: usize| middle.iter().map(|trip| trip.parts[part]).sum::<u64>();
     Some(std::array::from_fn(|part| sum(part) as f64 / middle.len() as f64 / 2.0))
 }

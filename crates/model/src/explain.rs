@@ -45,6 +45,9 @@ pub struct Explanation {
     /// Why no cycles and instructions were counted anywhere, and what to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_counters: Option<String>,
+    /// Cycles and instructions are those outside of the kernel, as it does not let its own be counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub are_counters_without_kernel: bool,
 }
 
 /// Where the time of one transport's messages goes. All times are per message, which is half of a round trip, in
@@ -114,7 +117,7 @@ pub struct Parts {
     pub wakeup_ns: f64,
     /// In Tripmeter's own code, which checks messages and turns around.
     pub own_ns: f64,
-    /// The sum: mean over the middle half of the stamped round trips.
+    /// The sum: mean over the fifth of the stamped round trips around their median.
     pub total_ns: f64,
 }
 

@@ -12,6 +12,8 @@ use tripmeter_model::payload::display_size;
 const BAR: f64 = 48.0;
 /// Text of a row is broken where it is longer.
 const NAME: usize = 24;
+/// Readings of the clock around the calls of a message.
+const STAMPS: f64 = 5.0;
 /// The sum of the parts may differ from the undisturbed median by so much, as a share; more is a warning.
 const DISTURBED: f64 = 0.25;
 
@@ -130,7 +132,7 @@ fn chart(rows: &[BarRow<'_>], size: &str) -> Chart {
     Chart {
         name: "explain".to_owned(),
         title: "Where does the time of a message go?".to_owned(),
-        subtitle: format!("{size}, half of a round trip, mean over the middle half of the stamped ones"),
+        subtitle: format!("{size}, half of a round trip, mean over the fifth of the stamped ones around their median"),
         reading: answers(&rows[..1]),
         x: X::Categories { label: String::new(), names: rows.iter().map(BarRow::name).collect() },
         y: Y { label: "time per message [µs]".to_owned(), from_zero: true, ..Y::default() },
@@ -146,7 +148,7 @@ fn times(id: &str, title: &str, help: &'static str) -> Column {
 fn parts_table(rows: &[BarRow<'_>]) -> Table {
     let mut columns = vec![Column::words("transport", "µs per message", "").at_most(NAME)];
     columns.extend(PARTS.into_iter().map(|(id, title, _, _, help)| times(id, title, help)));
-    columns.push(times("total_ns", "sum", "mean over the middle half of the stamped round trips"));
+    columns.push(times("total_ns", "sum", "mean over the fifth of the stamped round trips around their median"));
     let row = |row: &BarRow<'_>| {
         let values = PARTS.iter().map(|(.., value, _)| Cell::number(value(row.parts)));
         let cells = [Cell::text(row.name())].into_iter().chain(values).chain([Cell::number(row.parts.total_ns)]);
@@ -294,12 +296,23 @@ fn notes(explanation: &Explanation, rows: &[BarRow<'_>]) -> Vec<Note> {
     if let Some(why) = &explanation.no_counters {
         notes.push(note(Severity::Warning, "counters", format!("no cycles and instructions: {why}")));
     }
+    if explanation.are_counters_without_kernel {
+        let text = "cycles and instructions are without those of the kernel; `sudo sysctl kernel.perf_event_paranoid=1` \
+                    allows them";
+        notes.push(note(Severity::Warning, "counters", text.to_owned()));
+    }
     let clock = explanation.clock_read_ns;
     let text = format!(
-        "a reading of the clock takes {} ns; a stamped message has five of them, and one more for each look in vain",
-        significant(clock, 2, 1)
+        "a reading of the clock takes {} ns: its {STAMPS} stamps make a message {} µs longer, and looks in vain add more",
+        significant(clock, 2, 1),
+        us(clock * STAMPS)
     );
     notes.push(note(Severity::Info, "clock", text));
+    let text = format!(
+        "touching writes each byte once and reads it once: {} of memory traffic per message",
+        display_size(2 * explanation.payload_bytes)
+    );
+    notes.push(note(Severity::Info, "touching", text));
     notes
 }
 
@@ -351,6 +364,7 @@ mod tests {
             transports: vec![uds, floor],
             no_system_calls: None,
             no_counters: Some("there are none".to_owned()),
+            are_counters_without_kernel: true,
         }
     }
 

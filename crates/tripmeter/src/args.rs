@@ -41,7 +41,7 @@ use std::str::FromStr;
 /// Measure message paths: latency, throughput, loss and cost between programs
 #[derive(Parser)]
 #[command(name = "tripmeter", version, max_term_width = 80, arg_required_else_help = true)]
-#[command(help_template = "{about}\n\n{usage-heading} {usage}{after-help}")]
+#[command(help_template = "{about}\n{usage-heading} {usage}{after-help}")]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,

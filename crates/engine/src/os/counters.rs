@@ -1,14 +1,13 @@
 //! Cycles and instructions of this process, counted by the CPU.
 
-use perf_event::events::Hardware;
+use perf_event::events::{Event, Hardware};
 use perf_event::{Builder, Counter};
 use rustix::io::Errno;
 use std::{fs, io};
 
 /// Counters of every thread of this process, and of threads that these start.
 pub struct CpuCounters {
-    cycles: Vec<Counter>,
-    instructions: Vec<Counter>,
+    counters: [Vec<Counter>; 2],
     has_kernel: bool,
 }
 
@@ -18,29 +17,27 @@ impl CpuCounters {
     /// # Errors
     /// If the kernel does not allow it, or the CPU has no such counters.
     pub fn of_process() -> io::Result<Self> {
-        Self::with_kernel(true).or_else(|error| if is_refused(&error) { Self::with_kernel(false) } else { Err(error) })
+        let open = |has_kernel| Self::open([Hardware::CPU_CYCLES, Hardware::INSTRUCTIONS], has_kernel);
+        open(true).or_else(|error| if is_refused(&error) { open(false) } else { Err(error) })
     }
 
-    fn with_kernel(has_kernel: bool) -> io::Result<Self> {
-        let mut opened = Self { cycles: Vec::new(), instructions: Vec::new(), has_kernel };
+    fn open<E: Event + Clone>(events: [E; 2], has_kernel: bool) -> io::Result<Self> {
+        let mut opened = Self { counters: [Vec::new(), Vec::new()], has_kernel };
         for thread in fs::read_dir("/proc/self/task")? {
             let name = thread?.file_name();
             let Some(thread) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-            let open = |event: Hardware| -> io::Result<Counter> {
-                let mut builder = Builder::new(event);
+            for (event, counters) in events.iter().zip(&mut opened.counters) {
+                let mut builder = Builder::new(event.clone());
                 builder.observe_pid(thread).any_cpu().inherit(true).exclude_kernel(!has_kernel);
-                let mut counter = builder.build()?;
-                counter.enable()?;
-                Ok(counter)
-            };
-            match open(Hardware::CPU_CYCLES).and_then(|cycles| Ok((cycles, open(Hardware::INSTRUCTIONS)?))) {
-                Ok((cycles, instructions)) => {
-                    opened.cycles.push(cycles);
-                    opened.instructions.push(instructions);
+                match builder.build() {
+                    Ok(mut counter) => {
+                        counter.enable()?;
+                        counters.push(counter);
+                    }
+                    // It has ended meanwhile.
+                    Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {}
+                    Err(error) => return Err(error),
                 }
-                // It has ended meanwhile.
-                Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {}
-                Err(error) => return Err(error),
             }
         }
         Ok(opened)
@@ -51,7 +48,8 @@ impl CpuCounters {
     /// # Errors
     /// If they cannot be read, or were never counted.
     pub fn read(&mut self) -> io::Result<(u64, u64)> {
-        Ok((sum(&mut self.cycles)?, sum(&mut self.instructions)?))
+        let [cycles, instructions] = &mut self.counters;
+        Ok((sum(cycles)?, sum(instructions)?))
     }
 
     /// Whether they can be counted here, and then whether in the kernel too.
@@ -105,24 +103,58 @@ fn refusal(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perf_event::events::Software;
+    use std::sync::Barrier;
+
+    fn work() {
+        (0..1_000_000_u64).for_each(|step| {
+            std::hint::black_box(step);
+        });
+    }
 
     #[test]
     fn counters_count_or_say_why_not() {
         match CpuCounters::of_process() {
             Ok(mut counters) => {
                 let before = counters.read().unwrap();
-                (0..100_000_u64).for_each(|step| {
-                    std::hint::black_box(step);
-                });
+                work();
                 let after = counters.read().unwrap();
-                assert!(after.0 > before.0 && after.1 - before.1 > 100_000, "{before:?} {after:?}");
+                assert!(after.0 > before.0 && after.1 - before.1 > 1_000_000, "{before:?} {after:?}");
             }
-            Err(error) => {
-                let why = refusal(&error);
-                assert_eq!(CpuCounters::check(), Err(why.clone()));
-                assert!(!why.is_empty());
-            }
+            Err(error) => assert_eq!(CpuCounters::check(), Err(refusal(&error))),
         }
+    }
+
+    /// By the kernel's clock of tasks, which is a counter where the CPU shows none.
+    #[test]
+    fn threads_are_counted_that_are_there_and_that_come() {
+        let (begin, end) = (Barrier::new(2), Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                begin.wait();
+                begin.wait();
+                work();
+                end.wait();
+            });
+            begin.wait();
+            let mut counters = match CpuCounters::open([Software::TASK_CLOCK, Software::TASK_CLOCK], false) {
+                Ok(counters) => counters,
+                Err(error) => {
+                    eprintln!("skipped: {}", refusal(&error));
+                    begin.wait();
+                    end.wait();
+                    return;
+                }
+            };
+            assert!(counters.counters[0].len() > 1, "each thread has one");
+            let before = counters.read().unwrap();
+            begin.wait();
+            end.wait();
+            let one = counters.read().unwrap();
+            std::thread::spawn(work).join().unwrap();
+            let both = counters.read().unwrap();
+            assert!(before.0 < one.0 && one.0 < both.0, "{before:?} {one:?} {both:?}");
+        });
     }
 
     #[test]

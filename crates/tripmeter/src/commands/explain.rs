@@ -1,7 +1,7 @@
 //! `tripmeter explain`: where the time of a message goes.
 
 use super::run::{Prepared, exit_code};
-use super::{report, show};
+use super::show;
 use crate::args::ExplainArgs;
 use crate::error::CliError;
 use crate::output;
@@ -14,9 +14,10 @@ use tripmeter_engine::os::CpuCounters;
 use tripmeter_engine::{Followers, system_calls};
 use tripmeter_model::explain::{Explanation, FILE, SCHEMA_VERSION};
 use tripmeter_model::file::write_whole;
-use tripmeter_model::manifest::Manifest;
+use tripmeter_model::folder::REPORT;
 use tripmeter_model::plan::{Instrument, Plan, SubExperiment};
 use tripmeter_model::{Touch, Wait, exit, printable};
+use tripmeter_report::render;
 
 /// Most round trips of the shorter of the two traced passes; the other has three times as many.
 const TRACED: u64 = 500;
@@ -40,15 +41,22 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     let (manifest, folder) =
         prepared.run_into(args.output.as_deref(), Followers::Local, ProgressView::of(args.quiet, false))?;
     let traced = traced(&prepared.plan, &folder.join("logs"));
+    let counters = CpuCounters::check();
     let explanation = Explanation {
         no_system_calls,
-        no_counters: CpuCounters::check().err(),
+        are_counters_without_kernel: counters == Ok(false),
+        no_counters: counters.err(),
         ..put_together(&show::printable(&manifest), &traced)
     };
     let text = serde_json::to_string_pretty(&explanation).expect("it has no maps but of text");
     write_whole(&folder.join(FILE), format!("{text}\n").as_bytes())?;
     print(&explanation, args.json)?;
-    finish(args, &manifest, &folder)?;
+    if !args.no_report {
+        write_page(&explanation, &folder, args.quiet);
+    }
+    if args.quiet && args.output.is_none() && !args.json {
+        output::print_path(&folder)?;
+    }
     Ok(exit_code(&manifest, prepared.allowed))
 }
 
@@ -69,15 +77,15 @@ fn refuse(args: &ExplainArgs) -> Result<(), CliError> {
     }
 }
 
-/// The report as of any run, and where the results are.
-fn finish(args: &ExplainArgs, manifest: &Manifest, folder: &Path) -> Result<(), CliError> {
-    if !args.no_report {
-        report::of_run(manifest, folder, args.quiet);
+/// The same as a page, in the results folder. Without it the results are as good.
+fn write_page(explanation: &Explanation, folder: &Path, is_quiet: bool) {
+    let title = format!("explain · {}", crate::database::last_part(folder));
+    let (file, page) = (folder.join(REPORT), render::html(&tripmeter_report::explain(explanation), &title));
+    match write_whole(&file, page.as_bytes()) {
+        Ok(()) if !is_quiet => output::say(&format!("report: {}", file.display())),
+        Ok(()) => {}
+        Err(error) => output::say(&format!("note: no report: {error}")),
     }
-    if args.quiet && args.output.is_none() && !args.json {
-        output::print_path(folder)?;
-    }
-    Ok(())
 }
 
 /// Ways to wait that are looked at: that of the sub-experiment first, and `poll` and `block` if the transport has them.

@@ -50,7 +50,7 @@ fn system_calls_are_those_that_a_transport_makes() {
             assert!((calls(uds) - 2.0).abs() < 0.2, "{uds:#}");
             let bytes: f64 =
                 uds["system_calls"].as_array().unwrap().iter().map(|call| call["bytes"].as_f64().unwrap()).sum();
-            assert!((bytes / 2048.0 - 1.0).abs() < 0.2, "{uds:#}");
+            assert!((bytes / 2048.0 - 1.0).abs() < 0.05, "{uds:#}");
             assert!(calls(shm) < 0.2, "{shm:#}");
         }
         Some(why) => say(&format!("skipped: system calls: {why}")),
