@@ -136,3 +136,88 @@ impl<L: Link, C: Clock> Link for Stamped<'_, '_, L, C> {
         self.link.release(message);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Header, Kind, TouchNone};
+    use std::ptr::null_mut;
+    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    const LENGTH: usize = 16;
+
+    /// What each call takes.
+    struct Slow<'a> {
+        clock: &'a AtomicU64,
+        data: [u64; LENGTH / 8],
+        is_there: bool,
+    }
+
+    impl Slow<'_> {
+        fn take_time(&self, time: u64) {
+            self.clock.fetch_add(time, Relaxed);
+        }
+    }
+
+    impl Link for Slow<'_> {
+        fn connect(&mut self, _: &[Vec<u8>], _: u64) -> Result<()> {
+            Ok(())
+        }
+
+        fn loan(&mut self, length: usize, _: Option<&Message>) -> Result<Loan> {
+            self.take_time(3);
+            Ok(Loan { data: self.data.as_mut_ptr().cast(), length, token: null_mut() })
+        }
+
+        fn publish(&mut self, _: Loan, _: u64) -> Result<bool> {
+            self.take_time(20);
+            Ok(true)
+        }
+
+        fn discard(&mut self, _: Loan) {}
+
+        fn take(&mut self, _: u64) -> Result<Option<Message>> {
+            self.take_time(100);
+            self.is_there = !self.is_there;
+            let message = || Message { data: self.data.as_ptr().cast(), length: LENGTH, token: null_mut() };
+            Ok(self.is_there.then(message))
+        }
+
+        fn release(&mut self, _: Message) {
+            self.take_time(1000);
+        }
+    }
+
+    struct Shown<'a>(&'a AtomicU64);
+
+    impl Clock for Shown<'_> {
+        fn now(&self) -> u64 {
+            self.0.load(Relaxed)
+        }
+    }
+
+    #[test]
+    fn each_call_is_stamped_by_the_number_of_its_message_and_looks_in_vain_are_not() {
+        let clock = AtomicU64::new(1);
+        let mut columns = [[NEVER; 3]; STAMPS];
+        let logs = columns.iter_mut().map(|ticks| ArrivalLog { ticks, marks: &mut [] }).collect();
+        let mut log = StampLog::new(7, logs).unwrap();
+        let mut inner = Slow { clock: &clock, data: [0; LENGTH / 8], is_there: true };
+        let mut link = Stamped::new(&mut inner, Shown(&clock), &mut log);
+        for sequence in [8, 99] {
+            let loan = link.loan(LENGTH, None).unwrap();
+            message::write::<TouchNone>(&loan, Header::new(sequence, Kind::Ping, LENGTH));
+            assert!(link.publish(loan, 0).unwrap());
+            assert!(link.take(0).unwrap().is_none());
+            let message = link.take(0).unwrap().unwrap();
+            link.release(message);
+        }
+        let expected = Calls { prepare: 1, send: 4, sent: 24, take: 124, taken: 224 };
+        assert_eq!((log.calls(8), log.calls(10)), (Some(expected), None));
+        let never = Calls { prepare: NEVER, send: NEVER, sent: NEVER, take: NEVER, taken: NEVER };
+        assert_eq!((log.calls(7), log.calls(9)), (Some(never), Some(never)), "others are not stamped");
+        log.called_back(9, 5);
+        assert_eq!(log.calls(9).map(|calls| calls.taken), Some(5));
+    }
+}

@@ -1,8 +1,8 @@
 //! Arguments of `tripmeter explain`.
 
 use super::measure::hidden;
-use super::{ExperimentArgs, MeasuringArgs, PluginArgs, TransportArgs};
-use clap::Args;
+use super::{ExperimentArgs, MeasuringArgs, PluginArgs};
+use clap::{Arg, Args};
 use std::path::PathBuf;
 use tripmeter_model::Pattern;
 use tripmeter_model::experiment::Common;
@@ -10,7 +10,7 @@ use tripmeter_model::payload;
 
 /// Show where the time of a message goes: calls, way, wake-up, kernel
 #[derive(Args)]
-#[command(mut_args = |argument| hidden(argument, &["payloads", "touch", "warmup", "attempts", "raw", "streams", "seed"]))]
+#[command(mut_args = meant)]
 #[command(after_help = "Examples:
   tripmeter explain uds shm
   tripmeter explain zenoh ecal --payload 64k
@@ -30,14 +30,17 @@ Exit codes: 0 good, 64 wrong usage, 65 wrong data, 66 no such folder, 69
 something is missing, 70 our fault, 73 cannot create, 75 a pass failed or
 messages were damaged, 130 interrupted.")]
 pub struct ExplainArgs {
-    #[command(flatten)]
-    pub transports: TransportArgs,
-    /// Size of the messages: 64k, 2M; k = 1024 bytes [default: 1k]
+    /// `SYSTEM[/VARIANT][?KEY=VALUE&...]`; `uds/*`: each variant
+    ///
+    /// `tripmeter list` lists them.
+    #[arg(value_name = "TRANSPORT", required_unless_present = "from")]
+    pub names: Vec<String>,
+    /// Size of the messages: 64k, 2M [default: 1k]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub payload: Option<u64>,
     #[command(flatten)]
     pub measuring: MeasuringArgs,
-    /// Do not measure the floor, our own shared memory, beside the others
+    /// Without the floor, our own shared memory
     #[arg(long)]
     pub no_floor: bool,
     /// Show these results, measure nothing
@@ -59,6 +62,16 @@ pub struct ExplainArgs {
     pub plugins: PluginArgs,
 }
 
+/// Measuring flags as they are meant here.
+fn meant(argument: Arg) -> Arg {
+    match argument.get_id().as_str() {
+        "samples" => argument.help("Round trips of each pass [default: 10000]").long_help(None::<&str>),
+        "wait" => argument.help("Wait of the cost and of system calls: poll, block"),
+        "time_cap" => argument.help("Longest time of one pass [default: 10]"),
+        _ => hidden(argument, &["payloads", "touch", "attempts", "raw", "streams", "seed"]),
+    }
+}
+
 /// Bytes of a message, if no size is asked for.
 const PAYLOAD: u64 = 1024;
 /// Round trips of a pass, if no number is asked for.
@@ -77,7 +90,7 @@ impl ExplainArgs {
             ..self.measuring.clone()
         };
         ExperimentArgs {
-            transports: self.transports.names.clone(),
+            transports: self.names.clone(),
             common: Common { pattern: Some(Pattern::PingPong), ..Common::default() },
             measuring,
             no_floor: self.no_floor,

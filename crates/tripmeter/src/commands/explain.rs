@@ -63,9 +63,6 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
 /// Flags of other commands that have no meaning here.
 fn refuse(args: &ExplainArgs) -> Result<(), CliError> {
     let refused = |what: &str| Err(CliError::new(exit::USAGE, format!("{what} has no meaning here")));
-    if args.transports.names.is_empty() {
-        return Err(CliError::new(exit::USAGE, "no transport is named; `tripmeter list` lists them"));
-    }
     match &args.measuring {
         measuring if measuring.payloads.is_some() => {
             Err(CliError::new(exit::USAGE, "--payloads has no meaning here; name one size (--payload)"))

@@ -60,6 +60,8 @@ fn system_calls_are_those_that_a_transport_makes() {
         assert!(again.stdout.contains(part), "{part}: {again:?}");
     }
     assert!(again.stdout.lines().all(|line| line.chars().count() <= 80), "{again:?}");
+    let shown = Tripmeter::new(["show", "r"]).at(place.path()).run().with(0);
+    assert!(shown.unwrapped().contains("their latencies are disturbed"), "{shown:?}");
 }
 
 #[test]
@@ -85,11 +87,22 @@ fn a_transport_that_fails_ends_its_own_part_only() {
 }
 
 #[test]
+fn without_strace_all_else_is_shown() {
+    let _alone = alone();
+    let words = ["explain", "shm", "-n", "50", "--no-floor", "--no-report", "-o", "r"];
+    let place = folder();
+    let done = Tripmeter::under(&["env", "PATH=/nowhere"], words).at(place.path()).run().with(0);
+    let text = done.unwrapped();
+    assert!(text.contains("strace is not installed; `sudo apt-get install strace`"), "{done:?}");
+    assert!(text.contains("shm/ring block") && !text.contains("system calls per message"), "{done:?}");
+}
+
+#[test]
 fn what_has_no_meaning_is_refused() {
     let refused = |words: &[&str], part: &str| {
         Tripmeter::new([&["explain"][..], words].concat()).run().with(64).one_line(&[part]);
     };
-    refused(&[], "tripmeter list");
+    refused(&[], "TRANSPORT");
     refused(&["uds", "--payloads", "1k"], "--payload");
     refused(&["uds", "--touch", "full"], "--touch");
     Tripmeter::new(["explain", "--from", "/nowhere"]).run().with(66).one_line(&["explain.json"]);
