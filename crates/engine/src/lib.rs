@@ -22,6 +22,7 @@ pub mod message;
 pub mod numbers;
 pub mod os;
 pub mod parquet;
+pub mod parts;
 mod private;
 pub mod proof;
 pub mod record;
@@ -33,6 +34,7 @@ pub mod scratch;
 mod spawn;
 pub mod suggest;
 mod supervise;
+pub mod system_calls;
 pub mod wire;
 pub mod worker;
 

@@ -16,6 +16,7 @@
 //! | [`samples`] | `samples/<name>.csv`: every sample |
 //! | [`recording`] | a recording whose messages are published again, and its schedule |
 //! | [`delivery`], [`used`] | what happened to a message or call, and what a process used |
+//! | [`explain`] | where the time of a message goes |
 //! | [`log`] | calls of a logger, and the lines that came of them |
 //! | [`search`] | steps of a search for the highest rate |
 //! | [`mod@file`] | files, whatever they hold |
@@ -31,6 +32,7 @@ pub mod audit;
 pub mod delivery;
 pub mod exit;
 pub mod experiment;
+pub mod explain;
 pub mod figure;
 pub mod file;
 pub mod folder;

@@ -4,6 +4,7 @@ pub mod access;
 mod attempts;
 mod controls;
 mod follower;
+mod instruments;
 mod lead;
 mod leader;
 pub(crate) mod logging;

@@ -163,7 +163,8 @@ fn quoted(word: &str) -> String {
 pub struct Prepared {
     /// What will be run.
     pub plan: Plan,
-    registry: Registry,
+    /// Every system.
+    pub registry: Registry,
     program: PathBuf,
     stop: Arc<AtomicBool>,
     /// Whether to start nothing where the audit of the machine warns or fails.

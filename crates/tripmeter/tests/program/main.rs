@@ -12,6 +12,7 @@ mod common;
 mod conformance;
 mod eprosima;
 mod example;
+mod explain;
 mod exports;
 mod fastdds;
 mod faults;
