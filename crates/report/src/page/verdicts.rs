@@ -194,10 +194,12 @@ fn pairs(side: &MeasuredSide<'_>, place: &MapPlace) -> Option<Map> {
         MapFigure { address: FigureAddress { sub_experiment: SIDES[1].to_owned(), ..figure.address }, ..figure }
     });
     let figures: Vec<MapFigure> = figures.collect();
+    let answer = judged.answer(SIDES);
+    let reading = if place.folder.is_empty() { answer } else { format!("In {}, {answer}", side.name) };
     Some(Map {
         name: format!("verdicts_ab{}", place.suffix),
         title: format!("Is b slower than a{}?", place.folder),
-        reading: judged.answer(SIDES),
+        reading,
         is_answered: place.is_last,
         method: format!("{}; {}", judged.counts(), by_test(&judged.asked.question)),
         notes: vec![CHANGES.to_owned()],

@@ -72,7 +72,7 @@ fn checked(file: &Path, manifests: &[Manifest]) -> Result<Vec<ResultsCheck>, Cli
 }
 
 /// What the pairs of a folder were asked; where that cannot be read, it is said, and the usual figures are judged.
-fn asked(folder: &Path) -> Option<AskedPairs> {
+pub fn asked(folder: &Path) -> Option<AskedPairs> {
     asked_pairs(folder).unwrap_or_else(|error| {
         output::say(&format!("note: {error}; the usual figures are judged"));
         None

@@ -99,6 +99,11 @@ fn an_ab_is_judged_by_what_it_was_asked() {
     assert!(!all.contains(" is greater with ") && !all.contains("fastest"), "{all}");
     let text = Text { is_unwrapped: true, ..Text::default() }.render(&document);
     assert!(text.contains("8 pairs of runs"), "{text}");
+    // Of several folders each says which it is.
+    let both = [NamedResults { name: "old", manifest: &pairs }, NamedResults { name: "new", manifest: &pairs }];
+    let said = answer(&page(&both));
+    let expected = ["In old, b compared with a, over 8 pairs", "In new. b: tcp/nodelay · new compared with a: uds"];
+    assert!(expected.iter().all(|part| said.contains(part)), "{said}");
 }
 
 /// Six pairs decide nothing of two figures, so nothing on the page says that a side is fastest.
