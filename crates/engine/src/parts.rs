@@ -1,7 +1,7 @@
 //! Where the time of round trips goes: each moment is given to what a side did then.
 
 use crate::measure::notes::NEVER;
-use crate::measure::stamped::{Calls, StampLog};
+use crate::measure::stamped::{CallStamps, StampLog};
 use tripmeter_model::figure::Figure;
 
 /// What a moment of a round trip is given to, as the index of its time.
@@ -14,7 +14,7 @@ const FIGURES: [Figure; 5] =
     [Figure::PartSend, Figure::PartOwn, Figure::PartPrepare, Figure::PartReceive, Figure::PartWay];
 
 /// From the receipt of the answer before to the receipt of its own answer, split among the parts.
-struct Trip {
+struct SplitTrip {
     total: u64,
     parts: [u64; 5],
 }
@@ -30,7 +30,7 @@ pub fn figures(leader: &StampLog<'_>, follower: &StampLog<'_>, messages: std::op
         let before = leader.calls(sequence - 1).zip(follower.calls(sequence - 1));
         let Some((both, before)) = both.zip(before) else { continue };
         let is_whole =
-            |calls: &Calls| [calls.prepare, calls.send, calls.sent, calls.taken].iter().all(|at| *at != NEVER);
+            |calls: &CallStamps| [calls.prepare, calls.send, calls.sent, calls.taken].iter().all(|at| *at != NEVER);
         if ![both.0, both.1, before.0, before.1].iter().all(is_whole) {
             continue;
         }
@@ -55,7 +55,7 @@ fn median(mut times: Vec<f64>) -> Option<f64> {
 }
 
 /// Half of each part's mean over the middle fifth of the trips: a trip has two messages.
-fn middle(trips: &mut [Trip]) -> Option<[f64; 5]> {
+fn middle(trips: &mut [SplitTrip]) -> Option<[f64; 5]> {
     trips.sort_unstable_by_key(|trip| trip.total);
     let outer = trips.len() * 2 / 5;
     let middle = trips.get(outer..trips.len() - outer).filter(|middle| !middle.is_empty())?;
@@ -65,11 +65,15 @@ fn middle(trips: &mut [Trip]) -> Option<[f64; 5]> {
 
 /// Splits the time from the receipt of the answer before. A send call goes first: it may last longer than the message
 /// travels, into the next trip even. What nothing claims is the way.
-fn trip((leader_before, follower_before): (Calls, Calls), (leader, follower): (Calls, Calls)) -> Trip {
+fn trip(
+    (leader_before, follower_before): (CallStamps, CallStamps),
+    (leader, follower): (CallStamps, CallStamps),
+) -> SplitTrip {
     let (begin, end) = (leader_before.taken, leader.taken);
     // Before it is sent, no message can be received: what is before that is waiting.
-    let receive =
-        |own: Calls, other: Calls| (if own.take == NEVER { NEVER } else { own.take.max(other.send) }, own.taken);
+    let receive = |own: CallStamps, other: CallStamps| {
+        (if own.take == NEVER { NEVER } else { own.take.max(other.send) }, own.taken)
+    };
     let claims = [
         (SEND, (leader.send, leader.sent)),
         (SEND, (follower.send, follower.sent)),
@@ -90,7 +94,7 @@ fn trip((leader_before, follower_before): (Calls, Calls), (leader, follower): (C
         let part = claims.iter().find(is_claimed).map_or(WAY, |(part, _)| *part);
         parts[part] += pair[1] - pair[0];
     }
-    Trip { total: end.saturating_sub(begin), parts }
+    SplitTrip { total: end.saturating_sub(begin), parts }
 }
 
 #[cfg(test)]
@@ -99,14 +103,14 @@ mod tests {
     use crate::measure::notes::ArrivalLog;
     use crate::measure::stamped::STAMPS;
 
-    fn calls(stamps: [u64; 5]) -> Calls {
+    fn calls(stamps: [u64; 5]) -> CallStamps {
         let [prepare, send, sent, take, taken] = stamps;
-        Calls { prepare, send, sent, take, taken }
+        CallStamps { prepare, send, sent, take, taken }
     }
 
-    const BEFORE: (Calls, Calls) = (
-        Calls { prepare: 0, send: 1, sent: 2, take: 90, taken: 100 },
-        Calls { prepare: 70, send: 75, sent: 80, take: 50, taken: 60 },
+    const BEFORE: (CallStamps, CallStamps) = (
+        CallStamps { prepare: 0, send: 1, sent: 2, take: 90, taken: 100 },
+        CallStamps { prepare: 70, send: 75, sent: 80, take: 50, taken: 60 },
     );
 
     #[test]
@@ -126,7 +130,7 @@ mod tests {
     #[test]
     fn a_send_call_that_outlasts_the_message_is_sending_also_in_the_next_trip() {
         // The leader's call returns once the answer is there, the follower's of the trip before in this one.
-        let before = (BEFORE.0, Calls { sent: 120, ..BEFORE.1 });
+        let before = (BEFORE.0, CallStamps { sent: 120, ..BEFORE.1 });
         let trip = trip(before, (calls([103, 105, 108, 160, 165]), calls([142, 144, 170, 130, 140])));
         // 103 to 105 is the follower's call, 144 to 165 its next one.
         assert_eq!((trip.parts[SEND], trip.parts.iter().sum::<u64>()), (20 + 21, 65));

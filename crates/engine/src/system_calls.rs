@@ -80,27 +80,27 @@ fn parse(line: &str) -> Option<(&str, CallCount)> {
         return Some((name, count));
     }
     let bytes = match bytes_of(name) {
-        Bytes::Returned => number(result),
-        Bytes::Third => arguments.and_then(|arguments| number(arguments.split(", ").nth(2)?)),
-        Bytes::No => None,
+        CopiedBytes::Returned => number(result),
+        CopiedBytes::Third => arguments.and_then(|arguments| number(arguments.split(", ").nth(2)?)),
+        CopiedBytes::No => None,
     };
     Some((name, CallCount { bytes: bytes.unwrap_or(0), ..count }))
 }
 
 /// How a call tells how many bytes it copied.
-enum Bytes {
+enum CopiedBytes {
     Returned,
     Third,
     No,
 }
 
-fn bytes_of(name: &str) -> Bytes {
+fn bytes_of(name: &str) -> CopiedBytes {
     match name {
         "read" | "readv" | "pread64" | "preadv" | "write" | "writev" | "pwrite64" | "pwritev" | "sendto"
         | "sendmsg" | "recvfrom" | "recvmsg" | "mq_timedreceive" | "msgrcv" | "process_vm_readv"
-        | "process_vm_writev" => Bytes::Returned,
-        "mq_timedsend" | "msgsnd" => Bytes::Third,
-        _ => Bytes::No,
+        | "process_vm_writev" => CopiedBytes::Returned,
+        "mq_timedsend" | "msgsnd" => CopiedBytes::Third,
+        _ => CopiedBytes::No,
     }
 }
 

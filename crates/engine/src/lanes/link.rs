@@ -13,7 +13,7 @@ use crate::measure::notes::{Arrival, ArrivalLog, NoNotes, Notes};
 use crate::measure::publish::{Publisher, Timetable};
 use crate::measure::sampling::{NoTimes, Sampled, SendTimes};
 use crate::measure::sink::{Sink, take_turns};
-use crate::measure::stamped::{StampLog, Stamped};
+use crate::measure::stamped::{CallbackStamps, StampLog, Stamped};
 use crate::measure::stamps::{self, Kept, NoStamps, Numbered, Requests, Stamps, TripRow};
 use crate::measure::stream::{Extent, Paused, StreamSender, Unspaced};
 use crate::measure::trips::{self, POLL_IDLE_MASK, StoredSamples, Trips};
@@ -192,21 +192,20 @@ impl<L: Link> Lane for L {
         stamps: &mut StampLog<'_>,
     ) -> StoredSamples {
         let RoundTrips::One(paused) = trips else { return (0, Ok(LoopEnd::Stopped)) };
-        with_clock!(setting.timebase.source, clock => {
-            let mut link = Stamped::new(self, clock, stamps);
-            let mut trips = begin(Tap::off(&mut link), clock, Tracker::default(), &setting).resume(std::mem::take(paused));
-            let (stored, end) = match setting.wait {
-                Wait::Callback => {
-                    callback::trips::<_, _, _, TouchNone, false>(setting.inbox, &mut trips, samples, deadline)
-                }
-                Wait::Poll | Wait::Block => trips.run::<TouchNone>(samples, deadline),
-            };
-            *paused = trips.pause();
-            if setting.wait == Wait::Callback {
-                stamps::ends(&paused.rows, &samples[..stored]).for_each(|(sequence, at)| stamps.called_back(sequence, at));
-            }
-            (stored, end)
-        })
+        let clock = setting.timebase;
+        let mut link = Stamped::new(self, clock, stamps);
+        let mut trips = begin(Tap::off(&mut link), clock, Tracker::default(), &setting).resume(std::mem::take(paused));
+        let is_called_back = setting.wait == Wait::Callback;
+        let (stored, end) = if is_called_back {
+            callback::trips::<_, _, _, TouchNone, false>(setting.inbox, &mut trips, samples, deadline)
+        } else {
+            trips.run::<TouchNone>(samples, deadline)
+        };
+        *paused = trips.pause();
+        if is_called_back {
+            stamps::ends(&paused.rows, &samples[..stored]).for_each(|(sequence, at)| stamps.called_back(sequence, at));
+        }
+        (stored, end)
     }
 
     fn drain(&mut self, setting: LoopSetting<'_>, trips: &mut RoundTrips) -> Result<(), Failure> {
@@ -414,15 +413,11 @@ impl<L: Link> Lane for L {
             return with_names::<L, TouchFull, true>(&mut Tap::on(self, observer), setting, &answers, listening);
         }
         if let Some(mut log) = answers.stamps {
-            return with_clock!(setting.timebase.source, clock => if setting.wait == Wait::Callback {
-                let (first, ticks) = log.split_taken();
-                let stamps = Kept { clock, first, log: ArrivalLog { ticks, marks: &mut [] } };
-                let link = &mut Stamped::new(self, clock, &mut log);
-                run::<_, TouchNone, false>(&mut Tap::off(link), setting, stamps, listening)
-            } else {
-                let link = &mut Stamped::new(self, clock, &mut log);
-                run::<_, TouchNone, false>(&mut Tap::off(link), setting, NoStamps, listening)
-            });
+            let clock = setting.timebase;
+            let is_called_back = setting.wait == Wait::Callback;
+            let come = if is_called_back { log.called_back_log(clock) } else { CallbackStamps::none(clock) };
+            let link = &mut Stamped::new(self, clock, &mut log);
+            return run::<_, TouchNone, false>(&mut Tap::off(link), setting, come, listening);
         }
         let ticks = setting.timebase.to_ticks(answers.delay_ns);
         with_touch!(setting.touch, T => match answers.kept {

@@ -1,13 +1,14 @@
 //! A link with a clock reading around each call, for passes that ask where the time goes. No measurement uses it.
 
 use super::notes::{ArrivalLog, NEVER};
+use super::stamps::Stamps;
 use crate::clock::Clock;
 use crate::message;
 use tripmeter_abi::{Link, Loan, Message, Result};
 
 /// When one side handled a message, in ticks; [`NEVER`] where it did not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Calls {
+pub struct CallStamps {
     /// It began to get a buffer for its message.
     pub prepare: u64,
     /// Its send call began.
@@ -47,9 +48,9 @@ impl<'m> StampLog<'m> {
     }
 
     /// The stamps of a message.
-    pub fn calls(&self, sequence: u64) -> Option<Calls> {
+    pub fn calls(&self, sequence: u64) -> Option<CallStamps> {
         let place = self.place(sequence)?;
-        Some(Calls {
+        Some(CallStamps {
             prepare: self.prepare[place],
             send: self.send[place],
             sent: self.sent[place],
@@ -65,9 +66,41 @@ impl<'m> StampLog<'m> {
         }
     }
 
-    /// The memory of [`Calls::taken`], for who notes it outside of a receive call; no such stamps are kept here then.
-    pub fn split_taken(&mut self) -> (u64, &'m mut [u64]) {
-        (self.first, std::mem::take(&mut self.taken))
+    /// Takes the memory of [`CallStamps::taken`] away, for messages that come outside of a receive call.
+    pub fn called_back_log<C>(&mut self, clock: C) -> CallbackStamps<'m, C> {
+        CallbackStamps { clock, first: self.first, taken: std::mem::take(&mut self.taken) }
+    }
+}
+
+/// Stamps messages as they come to a callback; nothing where they are taken by a call, which is stamped itself.
+pub struct CallbackStamps<'m, C> {
+    clock: C,
+    first: u64,
+    taken: &'m mut [u64],
+}
+
+impl<C> CallbackStamps<'_, C> {
+    /// Stamps nothing.
+    pub fn none(clock: C) -> Self {
+        Self { clock, first: 0, taken: &mut [] }
+    }
+}
+
+impl<C: Clock> Stamps for CallbackStamps<'_, C> {
+    type At = u64;
+
+    #[inline(always)]
+    fn stamp(&self) -> u64 {
+        if self.taken.is_empty() { NEVER } else { self.clock.now() }
+    }
+
+    #[inline(always)]
+    fn arrived(&mut self, sequence: u64, at: u64) {
+        if let Some(taken) = self.taken.get_mut(sequence.wrapping_sub(self.first) as usize)
+            && *taken == NEVER
+        {
+            *taken = at;
+        }
     }
 }
 
@@ -213,11 +246,17 @@ mod tests {
             let message = link.take(0).unwrap().unwrap();
             link.release(message);
         }
-        let expected = Calls { prepare: 1, send: 4, sent: 24, take: 124, taken: 224 };
+        let expected = CallStamps { prepare: 1, send: 4, sent: 24, take: 124, taken: 224 };
         assert_eq!((log.calls(8), log.calls(10)), (Some(expected), None));
-        let never = Calls { prepare: NEVER, send: NEVER, sent: NEVER, take: NEVER, taken: NEVER };
+        let never = CallStamps { prepare: NEVER, send: NEVER, sent: NEVER, take: NEVER, taken: NEVER };
         assert_eq!((log.calls(7), log.calls(9)), (Some(never), Some(never)), "others are not stamped");
         log.called_back(9, 5);
         assert_eq!(log.calls(9).map(|calls| calls.taken), Some(5));
+        let mut come = log.called_back_log(Shown(&clock));
+        for sequence in [7, 8, 99] {
+            let at = come.stamp();
+            come.arrived(sequence, at);
+        }
+        assert_eq!((columns[4], CallbackStamps::none(Shown(&clock)).stamp()), ([2447, 224, 5], NEVER));
     }
 }
