@@ -223,7 +223,14 @@ presets() {
         echo "test.sh: workflow commands are not compared with @actions/core: npm is missing" >&2
         actions=()
     fi
-    "$python" tests/check_exports.py "$tripmeter" "$scratch/results/quick" "${actions[@]}" --parquet
+    local prometheus=()
+    if command -v go >/dev/null; then
+        (cd tests/openmetrics && go build -o "$tools/checks/openmetrics" .)
+        prometheus=(--prometheus "$tools/checks/openmetrics")
+    else
+        echo "test.sh: OpenMetrics is not read by Prometheus' own parser: go is missing" >&2
+    fi
+    "$python" tests/check_exports.py "$tripmeter" "$scratch/results/quick" "${actions[@]}" --parquet "${prometheus[@]}"
     step benchmark against bare loops
     overhead
     step summaries against pandas
@@ -239,6 +246,7 @@ in_a_browser() {
     local pages=$scratch/pages
     cargo run --quiet --locked -p tripmeter-report --example pages -- "$pages"
     "$tripmeter" report docs/results/quick docs/results/iceperf -o "$pages/compared.html"
+    "$tripmeter" history docs/results --html "$pages/history.html" >/dev/null
     tests/browser/run.sh "$pages"/*.html "$scratch"/results/*/report.html
 }
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Checks exports with the programs that read them: check_exports.py TRIPMETER RESULTS [--actions] [--parquet]
+[--prometheus PROGRAM]
 
-JUnit XML is read by junitparser, OpenMetrics by prometheus_client, with --parquet Parquet by DuckDB (needs `tripmeter_parquet`),
+JUnit XML is read by junitparser, OpenMetrics by prometheus_client and, with --prometheus, by the
+parser of Prometheus itself (tests/openmetrics, built by Go), with --parquet Parquet by DuckDB (needs `tripmeter_parquet`),
 verdicts are validated against schema/verdict.schema.json, action.yml and ci/gitlab.yml against the schemas of SchemaStore and
 GitLab that check-jsonschema brings. With --actions, workflow commands must be those that @actions/core writes of the same
 texts (needs Node.js and npm). All of it again with hostile texts. Prints a line per finding; exit code 1 if there is one.
@@ -108,6 +110,21 @@ def check_openmetrics(text, folder):
     return findings
 
 
+def check_prometheus(reader, text):
+    """Prometheus reads the same samples as prometheus_client, and refuses text without an end."""
+    done = subprocess.run([reader], input=text, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return [f"prometheus: {done.stderr}"]
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    found = {tuple(sorted(one["labels"].items())): float(one["value"]) for one in found}
+    families = text_string_to_metric_families(text)
+    wanted = {tuple(sorted({**sample.labels, "__name__": sample.name}.items())): float(sample.value)
+              for family in families for sample in family.samples}
+    findings = [] if found == wanted and wanted else [f"prometheus: {len(found)} samples, and prometheus_client reads {len(wanted)}"]
+    cut = subprocess.run([reader], input=text.replace("# EOF\n", ""), capture_output=True, text=True, check=False)
+    return findings + (["prometheus: text without an end is taken"] if cut.returncode != 65 else [])
+
+
 def check_bencher(text):
     """Benchmarks by name, with measures that have a value."""
     findings = []
@@ -207,7 +224,10 @@ def check(program, folder, place, options):
         findings += check_github(program, folder, json.loads(verdicts["check"]), place)
     for results in (folder, hostile):
         findings += check_junit(program.run("export", results, "--format", "junit"), None)
-        findings += check_openmetrics(program.run("export", results, "--format", "openmetrics"), results)
+        metrics = program.run("export", results, "--format", "openmetrics")
+        findings += check_openmetrics(metrics, results)
+        if "--prometheus" in options:
+            findings += check_prometheus(options[options.index("--prometheus") + 1], metrics)
         findings += check_bencher(program.run("export", results, "--format", "bencher"))
         if "--parquet" in options:
             findings += check_parquet(program, results, place / f"parquet-{results.name}")

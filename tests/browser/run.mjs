@@ -93,6 +93,19 @@ function blankCharts(page) {
     });
 }
 
+/** Charts over time whose axis of time is not the horizontal one, however long the names on it are. */
+function turnedTimes(page) {
+    return page.evaluate(() => {
+        const isTurned = (figure) => {
+            const { x, lines } = JSON.parse(figure.querySelector("script").textContent);
+            const isTime = x.Categories && lines.some((line) => line.look.stroke !== "None");
+            return isTime && figure.querySelector(".axis.x").textContent !== x.Categories.label;
+        };
+        const turned = [...document.querySelectorAll("figure.chart")].filter(isTurned);
+        return turned.map((figure) => figure.querySelector("h3").textContent.slice(0, 60));
+    });
+}
+
 async function screenshot(page, file, name) {
     if (screenshots) await page.screenshot({ path: join(screenshots, `${basename(file, ".html")}-${name}.png`), fullPage: true });
 }
@@ -211,6 +224,20 @@ async function legends(page, file) {
     await button.press("Enter");
 }
 
+/** No two lines of a chart look the same, but where there are more than can. */
+async function toldApart(page, file) {
+    const alike = await page.evaluate(() => {
+        const MOST = 12;
+        const isAlike = (figure) => {
+            const signs = [...figure.querySelectorAll(".series button svg")].map((svg) => svg.outerHTML);
+            return signs.length <= MOST && new Set(signs).size !== signs.length;
+        };
+        const figures = [...document.querySelectorAll("figure.chart")].filter(isAlike);
+        return figures.map((figure) => figure.querySelector("h3").textContent.slice(0, 60));
+    });
+    check(alike.length === 0, file, "the lines of a chart are told apart", alike.join("; "));
+}
+
 /** No part of the page is wider than its window, but within boxes that scroll. */
 function overflow(page) {
     return page.evaluate(() => {
@@ -306,6 +333,8 @@ for (const file of arguments_) {
     await drawAll(page);
     const blank = await blankCharts(page);
     check(blank.length === 0, file, "every chart is drawn", blank.join("; "));
+    const turned = await turnedTimes(page);
+    check(turned.length === 0, file, "time goes from left to right", turned.join("; "));
     const silent = await page.locator(".canvas:not([role=img][aria-label])").count();
     check(silent === 0, file, "every chart says what it shows", silent);
     await page.evaluate(() => scrollTo(0, 0));
@@ -316,6 +345,7 @@ for (const file of arguments_) {
     await tables(page, file);
     await switches(page, file);
     await legends(page, file);
+    await toldApart(page, file);
     await printing(page, file);
     check(bad.length === 0, file, "no error, dialog or request", bad.slice(0, 5).join("; "));
     await close();

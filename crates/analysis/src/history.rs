@@ -9,6 +9,18 @@ use tripmeter_stats::Error;
 use tripmeter_stats::change_points::{StepOptions, change_points};
 use tripmeter_stats::slow_drift;
 
+/// Most names in a line about missing figures.
+const NAMES_SHOWN: usize = 5;
+
+/// The first names, and how many others there are.
+fn first_of(names: &[String]) -> String {
+    let more = match names.len().saturating_sub(NAMES_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    names[..names.len().min(NAMES_SHOWN)].join(", ") + &more
+}
+
 /// A figure of one experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryPoint {
@@ -59,6 +71,30 @@ pub struct Change {
     pub p: f64,
     /// Whether it was marked as known.
     pub is_known: bool,
+}
+
+/// In how many experiments each figure was looked at, and how many a change needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Experiments that a step needs, half of them from it on.
+    pub step: usize,
+    /// Experiments that a slow drift needs.
+    pub drift: usize,
+    /// Of each figure, the most experiments that follow each other without a change of the machine or the workload, or a known
+    /// step; in the order of [`History::series`].
+    pub longest: Vec<usize>,
+}
+
+impl Reach {
+    /// Figures with fewer experiments.
+    pub fn below(&self, experiments: usize) -> usize {
+        self.longest.iter().filter(|longest| **longest < experiments).count()
+    }
+
+    /// The most experiments of any figure.
+    pub fn most(&self) -> usize {
+        self.longest.iter().copied().max().unwrap_or(0)
+    }
 }
 
 /// What people have marked as known: an experiment, of all sub-experiments or of one.
@@ -164,6 +200,47 @@ impl History {
             found.extend(of_one);
         }
         Ok((found, count))
+    }
+
+    /// How far back changes can be seen.
+    pub fn reach(&self, steps: &[KnownMark], options: &StepOptions) -> Reach {
+        let longest = |series: &HistorySeries| {
+            let mut borders = self.borders(series, steps).concat();
+            borders.extend([0, series.points.len()]);
+            borders.sort_unstable();
+            borders.windows(2).map(|two| two[1] - two[0]).max().unwrap_or(0)
+        };
+        Reach { step: options.fewest(), drift: slow_drift::FEWEST, longest: self.series.iter().map(longest).collect() }
+    }
+
+    /// A line for sub-experiments without figures in the same experiments.
+    pub fn gaps(&self) -> Vec<String> {
+        let mut names: Vec<&str> = Vec::new();
+        let mut lacks: HashMap<&str, Vec<bool>> = HashMap::new();
+        for series in &self.series {
+            let name = series.address.sub_experiment.as_str();
+            let places = lacks.entry(name).or_insert_with(|| {
+                names.push(name);
+                vec![true; self.experiments.len()]
+            });
+            series.points.iter().for_each(|point| places[point.experiment] = false);
+        }
+        let mut alike: Vec<(&[bool], Vec<String>)> = Vec::new();
+        for name in names.into_iter().filter(|name| lacks[name].contains(&true)) {
+            let quoted = format!("'{name}'");
+            match alike.iter_mut().find(|(places, _)| *places == lacks[name]) {
+                Some((_, names)) => names.push(quoted),
+                None => alike.push((&lacks[name], vec![quoted])),
+            }
+        }
+        let line = |(places, names): (&[bool], Vec<String>)| {
+            let experiments = self.experiments.iter().zip(places).filter(|(_, lacks)| **lacks);
+            let lacks: Vec<String> = experiments.map(|(name, _)| format!("'{name}'")).collect();
+            let has = if names.len() == 1 { "has" } else { "have" };
+            let (names, count, of) = (first_of(&names), lacks.len(), self.experiments.len());
+            format!("{names} {has} no figures in {count} of {of} experiments: {}", first_of(&lacks))
+        };
+        alike.into_iter().map(line).collect()
     }
 
     /// Places of a figure where the machine or the workload changed, and places of known steps.
@@ -334,6 +411,27 @@ mod tests {
         let loss = [[0.0; 10].as_slice(), &[0.5; 6], &[0.0; 5]].concat();
         let expected = [("10".to_owned(), 0.0, 0.5, false), ("16".to_owned(), 0.5, 0.0, false)];
         assert_eq!(steps(Figure::LossShare, &loss, &[]), expected);
+    }
+
+    #[test]
+    fn too_few_experiments_and_missing_sub_experiments_are_told() {
+        let mut history = history(Figure::RttHalf, &[5.0; 12]);
+        let options = StepOptions::default();
+        let reach = |history: &History, known: &[&str]| {
+            let marks: Vec<KnownMark> = known.iter().map(|name| KnownMark::of(name)).collect();
+            history.reach(&marks, &options)
+        };
+        let expected = Reach { step: 6, drift: 10, longest: vec![12] };
+        assert_eq!(reach(&history, &[]), expected);
+        assert_eq!(reach(&history, &["5"]).longest, [7]);
+        history.machines.fill(MachineFacts::from([("CPU".to_owned(), "one".to_owned())]));
+        history.machines[8] = MachineFacts::from([("CPU".to_owned(), "other".to_owned())]);
+        assert_eq!(reach(&history, &[]).longest, [8], "another machine at 8, and back at 9");
+        let found = reach(&history, &["4"]);
+        assert_eq!((found.below(6), found.below(4), found.most()), (1, 0, 4));
+        assert_eq!(history.gaps(), Vec::<String>::new());
+        history.series[0].points.drain(3..10);
+        assert_eq!(history.gaps(), ["'x' has no figures in 7 of 12 experiments: '3', '4', '5', '6', '7' and 2 more"]);
     }
 
     #[test]

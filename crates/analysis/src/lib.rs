@@ -5,6 +5,7 @@
 //! | [`check`] | compares figures with limits, and loosens limits so that clean runs rarely break any |
 //! | [`comparison`] | compares an experiment with a reference, by a threshold or by the ranks of runs |
 //! | [`derived`] | computes figures from others |
+//! | [`explain`] | puts the passes of `tripmeter explain` together |
 //! | [`history`] | finds steps and slow drifts over time |
 //! | [`limits`] | makes limits from many runs |
 //! | [`pairs`] | pairs the rounds of two sides |
@@ -17,6 +18,7 @@
 pub mod check;
 pub mod comparison;
 pub mod derived;
+pub mod explain;
 pub mod history;
 pub mod limits;
 pub mod pairs;

@@ -235,7 +235,7 @@ pub fn follow(
             Ok(Heard::Nothing) => {}
             Ok(Heard::Message(Order::System(name))) => watch(&name),
             Ok(Heard::Message(Order::Start(control))) => {
-                let mut started = Worker::spawn(tripmeter, &BTreeMap::new(), None).map_err(system)?;
+                let mut started = Worker::spawn(tripmeter, &BTreeMap::new(), None, None).map_err(system)?;
                 let part = Follow { control, plugins: plugins.clone(), place: None };
                 started.send(&ToWorker::Follow(part)).map_err(system)?;
                 worker = Some(started);

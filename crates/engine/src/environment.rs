@@ -20,6 +20,7 @@ pub fn environment(calibration: &Calibration) -> Environment {
         virtual_machine: field("flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
         memory_bytes: Meminfo::current().map_or(0, |memory| memory.mem_total),
         clock: calibration.info(),
+        memory_copy: Vec::new(),
         before: load(),
         after: None,
         audit_before: None,

@@ -12,6 +12,7 @@ use crate::measure::calls::{Called, Made};
 use crate::measure::notes::ArrivalLog;
 use crate::measure::publish::{Sending, Sleep};
 use crate::measure::sampling::SampledTimes;
+use crate::measure::stamped::StampLog;
 use crate::measure::stream::{Even, Extent};
 use crate::measure::trips::StoredSamples;
 use crate::measure::{Failure, LoopEnd, Shared};
@@ -127,6 +128,16 @@ pub trait Lane: Send {
         samples: &mut [u64],
         deadline: u64,
         observer: Option<&mut Observer>,
+    ) -> StoredSamples;
+
+    /// The same with a clock reading around each call of the link, and payloads not touched; nothing with several followers.
+    fn stamped_trips(
+        &mut self,
+        setting: LoopSetting<'_>,
+        trips: &mut RoundTrips,
+        samples: &mut [u64],
+        deadline: u64,
+        stamps: &mut StampLog<'_>,
     ) -> StoredSamples;
 
     /// Takes answers that still come after the last round trip.
@@ -329,6 +340,8 @@ pub struct Answering<'a> {
     pub kept: Option<(u64, ArrivalLog<'a>)>,
     /// How long it spins before each answer.
     pub delay_ns: u64,
+    /// Where each call of the link is stamped, if it is; payloads are not touched then.
+    pub stamps: Option<StampLog<'a>>,
 }
 
 /// What is received over one link.

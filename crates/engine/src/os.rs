@@ -1,6 +1,7 @@
 //! All that the engine asks of the operating system, but for reading the clock. What the standard library has is used from
 //! there, else what rustix, procfs and memmap2 have; each call of libc says why it is one.
 
+mod counters;
 pub(crate) mod descriptors;
 mod files;
 mod process;
@@ -9,6 +10,7 @@ mod shared;
 mod sockets;
 mod threads;
 
+pub use counters::CpuCounters;
 pub(crate) use files::{FOLDER, NO_LINK, NO_WAIT, ONLY_A_PATH, lock_file_to_start};
 pub use files::{ForThisUser, file_size_limit, lock_file, make_fifo, names_in, raise_file_limit, space, stranger_at};
 pub(crate) use process::signal;

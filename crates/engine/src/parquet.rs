@@ -4,16 +4,18 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read, Seek};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// The program's name.
 pub const PROGRAM: &str = "tripmeter_parquet";
+/// What it prints its version with, after its name.
+const VERSION_FLAG: &str = "--version";
 /// How long it may take at least, and for each MiB of the CSV.
 const LEAST_TIME: Duration = Duration::from_secs(60);
 const TIME_OF_MIB: Duration = Duration::from_secs(2);
-/// Longest error that is read.
+/// Longest output that is read.
 const MOST_TOLD_BYTES: u64 = 4096;
 /// Between two looks whether it has ended.
 const LOOK: Duration = Duration::from_millis(5);
@@ -31,16 +33,36 @@ pub fn convert(program: &Path, csv: &Path, keeps_csv: bool, stop: &AtomicBool) -
     if keeps_csv { Ok(()) } else { fs::remove_file(csv) }
 }
 
+/// The version of the program; `None` if it is of a version that does not tell it.
+///
+/// # Errors
+/// If it cannot be started, or does not end.
+pub fn version(program: &Path) -> io::Result<Option<String>> {
+    let (status, said) = ended(program, &[OsStr::new(VERSION_FLAG)], 0, &AtomicBool::new(false))?;
+    let version = said.lines().next().and_then(|line| line.strip_prefix(PROGRAM)).map(|rest| rest.trim().to_owned());
+    Ok(version.filter(|version| status.success() && !version.is_empty()))
+}
+
 /// Runs the program on so many bytes of CSV. Ends when `stop` is set.
 ///
 /// # Errors
 /// Why it failed, in one line.
 pub fn run(program: &Path, arguments: &[&OsStr], bytes: u64, stop: &AtomicBool) -> io::Result<()> {
+    let (status, said) = ended(program, arguments, bytes, stop)?;
+    if !status.success() {
+        let why = said.lines().next().unwrap_or("it said nothing");
+        return Err(io::Error::other(format!("{PROGRAM} ended with {status}: {why}")));
+    }
+    Ok(())
+}
+
+/// How the program ended, and what it printed.
+fn ended(program: &Path, arguments: &[&OsStr], bytes: u64, stop: &AtomicBool) -> io::Result<(ExitStatus, String)> {
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
     // A pipe would have to be read while it runs.
     let mut told = tempfile::tempfile()?;
-    let mut child = command.stderr(told.try_clone()?).spawn()?;
+    command.args(arguments).stdin(Stdio::null()).stdout(told.try_clone()?).stderr(told.try_clone()?);
+    let mut child = command.spawn()?;
     let most = LEAST_TIME + TIME_OF_MIB.saturating_mul(u32::try_from(bytes >> 20).unwrap_or(u32::MAX));
     let begin = Instant::now();
     let status = loop {
@@ -56,15 +78,10 @@ pub fn run(program: &Path, arguments: &[&OsStr], bytes: u64, stop: &AtomicBool) 
         }
         std::thread::sleep(LOOK);
     };
-    if !status.success() {
-        told.rewind()?;
-        let mut why = Vec::new();
-        told.take(MOST_TOLD_BYTES).read_to_end(&mut why)?;
-        let why = String::from_utf8_lossy(&why);
-        let why = why.lines().next().unwrap_or("it said nothing");
-        return Err(io::Error::other(format!("{PROGRAM} ended with {status}: {why}")));
-    }
-    Ok(())
+    told.rewind()?;
+    let mut said = Vec::new();
+    told.take(MOST_TOLD_BYTES).read_to_end(&mut said)?;
+    Ok((status, String::from_utf8_lossy(&said).into_owned()))
 }
 
 #[cfg(test)]
@@ -94,6 +111,15 @@ mod tests {
         let bad = program(folder.path(), "echo 'no room' >&2; exit 65");
         let error = convert(&bad, &csv, false, &going).unwrap_err().to_string();
         assert!(csv.exists() && error.contains("65") && error.contains("no room"), "{error}");
+    }
+
+    #[test]
+    fn a_program_tells_its_version_or_is_older() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |script: &str| version(&program(folder.path(), script)).unwrap();
+        assert_eq!(of("[ \"$1\" = --version ] && echo tripmeter_parquet 0.9.1").as_deref(), Some("0.9.1"));
+        assert_eq!(of("echo 'usage: tripmeter_parquet FILE.csv FILE.parquet' >&2; exit 64"), None);
+        assert_eq!(of("echo something else 1.0"), None);
     }
 
     #[test]

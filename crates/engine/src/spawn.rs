@@ -2,6 +2,7 @@
 
 use crate::channel::{Heard, Incoming, send};
 use crate::os::Signal;
+use crate::system_calls::traced;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -33,14 +34,20 @@ impl Worker {
     /// Starts one. What it prints goes to `log`, or to our standard error.
     ///
     /// It gets a process group of its own, so that a Ctrl-C in the terminal does not reach it, and `environment` is added
-    /// to ours.
+    /// to ours. If there is a file `trace`, its system calls are written there.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn spawn(tripmeter: &Path, environment: &BTreeMap<String, String>, log: Option<&File>) -> io::Result<Self> {
+    pub fn spawn(
+        tripmeter: &Path,
+        environment: &BTreeMap<String, String>,
+        log: Option<&File>,
+        trace: Option<&Path>,
+    ) -> io::Result<Self> {
         let (stream, other) = UnixStream::pair()?;
         let output = || log.map_or_else(|| Ok(Stdio::from(io::stderr())), |log| log.try_clone().map(Stdio::from));
-        let child = Command::new(tripmeter)
+        let mut command = trace.map_or_else(|| Command::new(tripmeter), |file| traced(tripmeter, file));
+        let child = command
             .arg(WORKER_COMMAND)
             .envs(environment)
             .stdin(OwnedFd::from(other))

@@ -17,6 +17,7 @@ use crate::clock::Calibration;
 use crate::daemon::{self, DaemonLeases};
 use crate::environment;
 use crate::hosts::{self, HostError, Met, Pushed};
+use crate::memory_copy::memory_copy;
 use crate::os;
 use crate::parquet;
 use crate::registry::Registry;
@@ -346,6 +347,12 @@ pub fn measured_cpus(plan: &Plan) -> Vec<usize> {
 }
 
 fn new_manifest(plan: &Plan, calibration: &Calibration, audit: Audit) -> Manifest {
+    let largest = plan.sub_experiments.iter().flat_map(|sub| sub.payloads.iter().copied()).max().unwrap_or(0);
+    let environment = Environment {
+        memory_copy: memory_copy(largest),
+        audit_before: Some(audit),
+        ..environment::environment(calibration)
+    };
     Manifest {
         schema_version: SCHEMA_VERSION.to_owned(),
         tripmeter_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -353,7 +360,7 @@ fn new_manifest(plan: &Plan, calibration: &Calibration, audit: Audit) -> Manifes
         ended: None,
         status: RunStatus::Running,
         plan: plan.clone(),
-        environment: Environment { audit_before: Some(audit), ..environment::environment(calibration) },
+        environment,
         results: 0,
         sub_experiments: Vec::new(),
         resumptions: Vec::new(),

@@ -15,7 +15,7 @@ use tripmeter_model::Touch;
 use tripmeter_model::audit::ProcessActivity;
 use tripmeter_model::log::Lines;
 use tripmeter_model::manifest::{Counts, PathProof, PayloadResult, RefusalTrial};
-use tripmeter_model::plan::{Raw, Streams, SubExperiment};
+use tripmeter_model::plan::{Instrument, Raw, Streams, SubExperiment};
 use tripmeter_model::used::Used;
 
 /// Version of these messages; leader and follower must have the same.
@@ -212,12 +212,14 @@ pub struct Begin {
     pub arrivals: Option<ArrivalPlace>,
     /// Watch where the messages travel, over the first link, and report the evidence.
     pub observe: bool,
+    /// What to look at beside them, of those that are answered.
+    pub instrument: Option<Instrument>,
 }
 
 impl Begin {
     /// Messages of that size from that number on, of which nothing is kept or observed.
     pub fn new(task: Task, first: u64, payload_bytes: u64) -> Self {
-        Self { task, first, payload_bytes, most: Vec::new(), arrivals: None, observe: false }
+        Self { task, first, payload_bytes, most: Vec::new(), arrivals: None, observe: false, instrument: None }
     }
 }
 

@@ -156,6 +156,16 @@ figures! {
     InvoluntarySwitches = "involuntary_switches", Count, Lower, Median, "times that a process lost its CPU";
     PageFaults = "page_faults", Count, Lower, Median, "page faults of a process, from memory or a disk";
     PeakMemory = "peak_memory_bytes", Bytes, Lower, Max, "most memory of a process so far, our samples included";
+    PartPrepare = "part_prepare_ns", Ns, Neither, Median, "of the time per message: a buffer is got, the header written";
+    PartSend = "part_send_ns", Ns, Neither, Median, "of the time per message: a side is in the send call";
+    PartWay = "part_way_ns", Ns, Neither, Median, "of the time per message: no side is in a call that sends or receives";
+    PartReceive = "part_receive_ns", Ns, Neither, Median, "of the time per message: in the receive call that returns it";
+    PartOwn = "part_own_ns", Ns, Neither, Median, "of the time per message: Tripmeter checks it and turns around";
+    SendCall = "send_call_ns", Ns, Neither, Median, "a send call from its begin to its return";
+    ReceiveCall = "receive_call_ns", Ns, Neither, Median, "a receive call that returned a message, without waiting for it";
+    SentToReceived = "sent_to_received_ns", Ns, Neither, Median, "from the return of the send call to that of the receive call";
+    Cycles = "cycles", Count, Neither, Median, "CPU cycles of a process";
+    Instructions = "instructions", Count, Neither, Median, "CPU instructions of a process";
     LinesWritten = "lines", Count, Neither, Sum, "lines that a logger wrote, damaged ones included";
     LinesBytes = "lines_bytes", Bytes, Neither, Sum, "bytes of these lines, line breaks included";
     ShortestPrefix = "shortest_prefix_bytes", Bytes, Neither, Median, "fewest bytes before the text of a line";

@@ -265,8 +265,14 @@ pub fn write_whole(file: &Path, contents: &[u8]) -> Result<(), FileError> {
     };
     let mut temporary = tempfile::Builder::new();
     temporary.prefix(".tripmeter-").permissions(fs::Permissions::from_mode(0o666));
-    let mut temporary = temporary.tempfile_in(folder).map_err(failed)?;
-    temporary.write_all(contents).map_err(failed)?;
+    // The library adds the temporary name, which says nothing to who named the file.
+    let without_name = |error: io::Error| {
+        let text = error.to_string();
+        let why = text.split(" at path \"").next().unwrap_or(&text).to_owned();
+        FileError::NotWritable { file: file.to_owned(), why }
+    };
+    let mut temporary = temporary.tempfile_in(folder).map_err(without_name)?;
+    temporary.write_all(contents).map_err(without_name)?;
     temporary.persist(file).map_err(|error| failed(error.error))?;
     Ok(())
 }
@@ -326,7 +332,8 @@ mod tests {
         let error = write_whole(folder.path(), b"new").unwrap_err();
         assert_eq!(error.exit_code(), crate::exit::CANNOT_CREATE);
         let error = write_whole(&folder.path().join("no/x.csv"), b"new").unwrap_err();
-        assert!(error.to_string().contains("no/x.csv"), "{error}");
+        let told = error.to_string();
+        assert!(told.contains("no/x.csv") && !told.contains(".tripmeter-"), "{told}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "a temporary file was left");
     }
 

@@ -16,6 +16,7 @@
 //! | [`samples`] | `samples/<name>.csv`: every sample |
 //! | [`recording`] | a recording whose messages are published again, and its schedule |
 //! | [`delivery`], [`used`] | what happened to a message or call, and what a process used |
+//! | [`explain`] | where the time of a message goes |
 //! | [`log`] | calls of a logger, and the lines that came of them |
 //! | [`search`] | steps of a search for the highest rate |
 //! | [`mod@file`] | files, whatever they hold |
@@ -23,11 +24,15 @@
 
 #![forbid(unsafe_code)]
 
+/// The version of Tripmeter: of all its crates, and of every program that is built of them.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 pub mod address;
 pub mod audit;
 pub mod delivery;
 pub mod exit;
 pub mod experiment;
+pub mod explain;
 pub mod figure;
 pub mod file;
 pub mod folder;

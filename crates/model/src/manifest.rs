@@ -151,6 +151,9 @@ pub struct Environment {
     pub memory_bytes: u64,
     /// The clock that all samples were read from.
     pub clock: ClockInfo,
+    /// How long copies of memory took before the first sub-experiment, by rising size; empty where it was not measured.
+    #[serde(default)]
+    pub memory_copy: Vec<MemoryCopy>,
     /// State before the first sub-experiment.
     pub before: LoadSnapshot,
     /// State after the last.
@@ -198,6 +201,15 @@ pub struct ClockInfo {
     pub granularity_ns: f64,
     /// Calibration at the start against all the time to the end, in parts per million; for `tsc` only.
     pub drift_ppm: Option<f64>,
+}
+
+/// A copy of memory in one thread, between two buffers that were written before.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryCopy {
+    /// Bytes that are copied at once.
+    pub bytes: u64,
+    /// Median time of a copy, in nanoseconds, at least 1.
+    pub copy_ns: f64,
 }
 
 /// How busy the machine is.

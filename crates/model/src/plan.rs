@@ -24,6 +24,18 @@ pub enum Daemons {
     Require,
 }
 
+/// What a pass of `tripmeter explain` looks at. Looking takes time, so its samples are disturbed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Instrument {
+    /// When each call of the transport begins and returns, on both sides.
+    Stamps,
+    /// What both processes use: context switches, page faults, and cycles and instructions where they can be counted.
+    Counters,
+    /// The system calls of both processes, by `strace`.
+    SystemCalls,
+}
+
 /// Another number of samples for large payloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SamplesAbove {
@@ -76,6 +88,9 @@ pub struct SubExperiment {
     /// transport, that `tripmeter selftest` injects to see whether it is found; 0 in all measurements.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub answer_delay_ns: u64,
+    /// What `tripmeter explain` looks at meanwhile; absent in all measurements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instrument: Option<Instrument>,
     /// True for one that was added to show the distance from the floor.
     pub added_as_floor: bool,
 }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 /// Whether a terminal would act on it, or show text in another order than it has.
 fn is_hidden(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn escaped(text: &str, is_kept: impl Fn(char) -> bool) -> Cow<'_, str> {
@@ -79,6 +80,7 @@ mod tests {
     fn what_a_terminal_acts_on_is_escaped() {
         assert_eq!(line("a\u{1b}[31mb\r\nc\u{9b}d\u{202e}e µ ✓"), "a\\u001b[31mb\\r\\nc\\u009bd\\u202ee µ ✓");
         assert_eq!(lines("a\n\tb\u{7f}"), "a\n\tb\\u007f");
+        assert_eq!(line("a\u{61c}b\u{200f}"), "a\\u061cb\\u200f");
         assert!(matches!(line("plain \\ text"), Cow::Borrowed(_)));
     }
 

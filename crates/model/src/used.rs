@@ -22,6 +22,12 @@ pub struct Used {
     pub major_faults: u64,
     /// Most memory that the process has had so far (`VmHWM`), in bytes: with our own buffers of samples.
     pub peak_memory_bytes: u64,
+    /// CPU cycles, where they were counted.
+    #[serde(default)]
+    pub cycles: Option<u64>,
+    /// CPU instructions, where they were counted.
+    #[serde(default)]
+    pub instructions: Option<u64>,
 }
 
 impl Used {
@@ -36,8 +42,10 @@ impl Used {
             (Figure::PageFaults, self.minor_faults + self.major_faults),
             (Figure::PeakMemory, self.peak_memory_bytes),
         ]
-        .map(|(figure, value)| (figure, value as f64))
         .into_iter()
+        .chain(self.cycles.map(|cycles| (Figure::Cycles, cycles)))
+        .chain(self.instructions.map(|instructions| (Figure::Instructions, instructions)))
+        .map(|(figure, value)| (figure, value as f64))
     }
 
     /// Each but the peak of memory put together with the other.
@@ -51,6 +59,8 @@ impl Used {
             minor_faults: of(self.minor_faults, other.minor_faults),
             major_faults: of(self.major_faults, other.major_faults),
             peak_memory_bytes: self.peak_memory_bytes.max(other.peak_memory_bytes),
+            cycles: self.cycles.zip(other.cycles).map(|(one, other)| of(one, other)),
+            instructions: self.instructions.zip(other.instructions).map(|(one, other)| of(one, other)),
         }
     }
 

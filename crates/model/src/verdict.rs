@@ -1,12 +1,13 @@
 //! The verdict document: what `ab`, `check`, `compare` and `history` print with `--json`.
 
 use crate::address::FigureAddress;
+use crate::manifest::Manifest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Version of the document, `major.minor`: readers ignore fields that they do not know, and refuse another major version.
-pub const VERDICT_VERSION: &str = "1.0";
+pub const VERDICT_VERSION: &str = "1.1";
 
 /// The whole document. Each command adds fields of its own, which docs/formats.md lists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -16,6 +17,9 @@ pub struct VerdictDocument {
     pub verdict_version: String,
     /// What judged.
     pub command: JudgingCommand,
+    /// The results that were judged: under `history` all; empty in documents before 1.1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub judged: Vec<JudgedFolder>,
     /// The verdict on the whole.
     pub result: OverallResult,
     /// Exit code of the command.
@@ -30,6 +34,29 @@ pub struct VerdictDocument {
     pub troubles: Vec<VerdictTrouble>,
     /// Figures judged.
     pub figures: Vec<VerdictRow>,
+}
+
+/// Results that were judged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JudgedFolder {
+    /// Their folder, as it was named then; null: it is the one that this document is in.
+    pub folder: Option<String>,
+    /// When they were begun, as their manifest has it.
+    pub started: String,
+    /// The seed of their plan.
+    pub seed: u64,
+}
+
+impl JudgedFolder {
+    /// The results of a manifest, in this folder if it is known.
+    pub fn new(folder: Option<String>, manifest: &Manifest) -> Self {
+        Self { folder, started: manifest.started.clone(), seed: manifest.plan.seed }
+    }
+
+    /// Whether these are the same results, wherever they are now.
+    pub fn is_of(&self, manifest: &Manifest) -> bool {
+        self.started == manifest.started && self.seed == manifest.plan.seed
+    }
 }
 
 /// The command that judged.
@@ -231,6 +258,7 @@ impl VerdictDocument {
         let mut made = Self {
             verdict_version: VERDICT_VERSION.to_owned(),
             command,
+            judged: Vec::new(),
             result: OverallResult::Passed,
             exit_code,
             figures_judged: figures.len() as u64 + passed,
@@ -249,6 +277,12 @@ impl VerdictDocument {
         self.troubles = troubles;
         self.result = self.usual_result();
         self
+    }
+
+    /// With what was judged.
+    #[must_use]
+    pub fn with_judged(self, judged: Vec<JudgedFolder>) -> Self {
+        Self { judged, ..self }
     }
 
     fn usual_result(&self) -> OverallResult {
@@ -328,7 +362,7 @@ mod tests {
         assert_eq!((made.figures_judged, made.counts[&FigureVerdict::Passed]), (5, 4));
         let text = serde_json::to_string(&made).unwrap();
         assert_eq!(VerdictDocument::read(&text), Ok(made));
-        let other = VerdictDocument::read(&text.replace("\"1.0\"", "\"2.0\"")).unwrap_err();
+        let other = VerdictDocument::read(&text.replace("\"1.1\"", "\"2.0\"")).unwrap_err();
         assert!(other.contains("2.0"), "{other}");
         assert!(VerdictDocument::read("{}").is_err());
     }

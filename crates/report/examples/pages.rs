@@ -289,7 +289,7 @@ fn kinds() -> Document {
     };
     Document {
         blocks: vec![
-            heading("answer", "What was asked"),
+            heading("answer", "Answer"),
             Block::Text(answer.to_owned()),
             Block::Notes(vec![
                 note(Severity::Error, "FAILED: zenoh/tcp: the follower ended"),
@@ -325,7 +325,7 @@ fn large(systems: usize, sizes: usize) -> Document {
     let sizes: Vec<String> = payloads.iter().map(|bytes| format!("{}k", bytes / 1024)).collect();
     Document {
         blocks: vec![
-            heading("answer", "What was asked"),
+            heading("answer", "Answer"),
             Block::Text("Everything at every size.".to_owned()),
             heading("verdicts", "Verdicts"),
             Block::Chart(heat(&names, &sizes)),

@@ -3,22 +3,53 @@
 use crate::document::{Block, Cell, Column, Digits, Document, Table};
 use crate::number::counted;
 use crate::verdicts::{address_cells, address_columns, change_cell, value_cell, value_column};
-use tripmeter_analysis::history::Change;
+use tripmeter_analysis::history::{Change, Reach};
 
-/// A row for each change, and how many series were looked at.
-pub fn changes(changes: &[Change], series: usize) -> Document {
+/// What cannot be seen, as there are too few experiments: a line each.
+pub fn unseen(reach: &Reach) -> Vec<String> {
+    let Reach { step, drift, longest } = reach;
+    let (series, most) = (longest.len(), reach.most());
+    let half = step / 2;
+    let needs = format!("a step needs {step} experiments of one environment, {half} before it and {half} from it on");
+    if most < *step {
+        return vec![format!(
+            "No step or slow drift can be seen: {needs}, a slow drift {drift}, and there are {most}."
+        )];
+    }
+    let mut lines = Vec::new();
+    let short = reach.below(*step);
+    if short > 0 {
+        lines.push(format!("In {short} of {} no step can be seen: {needs}.", counted(series, "figure")));
+    }
+    let short = reach.below(*drift);
+    if short > 0 {
+        let of = if short == series { String::new() } else { format!(" in {short} of {}", counted(series, "figure")) };
+        let are = if short == series { format!(", and there are {most}") } else { String::new() };
+        lines.push(format!("No slow drift can be seen{of}: it needs {drift} experiments of one environment{are}."));
+    }
+    lines
+}
+
+/// A row for each change, and how many series were looked at; then what could not be seen.
+pub fn changes(changes: &[Change], series: usize, reach: &Reach) -> Document {
     let new = |drifts: bool| changes.iter().filter(|one| !one.is_known && one.until.is_some() == drifts).count();
     let mut blocks = Vec::new();
     if !changes.is_empty() {
         let rows = changes.iter().map(|change| (None, row(change))).collect();
         blocks.push(Block::Table(Table::new(String::new(), columns(), rows)));
     }
-    blocks.push(Block::Text(format!(
-        "{} and {} in {} over time, without those marked as known",
-        counted(new(false), "step"),
-        counted(new(true), "slow drift"),
-        counted(series, "figure")
-    )));
+    if !changes.is_empty() || reach.most() >= reach.step {
+        blocks.push(Block::Text(format!(
+            "{} and {} in {} over time, without those marked as known",
+            counted(new(false), "step"),
+            counted(new(true), "slow drift"),
+            counted(series, "figure")
+        )));
+    }
+    let unseen = unseen(reach);
+    if !unseen.is_empty() {
+        blocks.push(Block::Text(unseen.join("\n")));
+    }
     Document { blocks }
 }
 
@@ -83,6 +114,7 @@ mod tests {
         let text = crate::fixture::text(&changes(
             &[change(None, true), change(None, false), change(Some("2026-02-01"), false)],
             4,
+            &reach(&[12; 4]),
         ));
         let rows: Vec<String> =
             text.lines().skip(3).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
@@ -92,6 +124,23 @@ mod tests {
         let end = "\n1 step and 1 slow drift in 4 figures over time, without those marked as known\n";
         assert!(text.ends_with(end), "{text}");
         let none = "0 steps and 0 slow drifts in 1 figure over time, without those marked as known\n";
-        assert_eq!(crate::fixture::text(&changes(&[], 1)), none);
+        assert_eq!(crate::fixture::text(&changes(&[], 1, &reach(&[12]))), none);
+    }
+
+    fn reach(longest: &[usize]) -> Reach {
+        Reach { step: 6, drift: 10, longest: longest.to_vec() }
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_told_and_not_that_nothing_is_seen() {
+        let text = |longest: &[usize]| crate::fixture::text(&changes(&[], longest.len(), &reach(longest)));
+        let none = "No step or slow drift can be seen: a step needs 6 experiments of one environment, 3 before it and 3 \
+                    from it on, a slow drift 10, and there are 2.\n";
+        assert_eq!(text(&[2, 1]), none);
+        let some = text(&[12, 7, 2]);
+        assert!(some.starts_with("0 steps and 0 slow drifts in 3 figures over time"), "{some}");
+        assert!(some.contains("In 1 of 3 figures no step can be seen: a step needs 6 experiments"), "{some}");
+        assert!(some.contains("No slow drift can be seen in 2 of 3 figures: it needs 10 experiments"), "{some}");
+        assert!(text(&[7, 7]).contains("of one environment, and there are 7.\n"), "{}", text(&[7, 7]));
     }
 }

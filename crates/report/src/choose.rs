@@ -1,25 +1,31 @@
 //! Which transport for a workload: a ranking with intervals, what fails the limits and why, and the answer.
 
+mod answering;
+mod limits;
+
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
 use crate::labels::load_text;
 use crate::merged::Merged;
-use crate::notes::failed_proof;
-use crate::number::{counted, percent};
-use crate::page::curves::{Curve, Panel};
+use crate::number::counted;
+use crate::page::curves::Panel;
 use crate::page::measured::MeasuredSide;
 use crate::page::values::{Seen, Value, listed};
 use crate::plots::aimrt::NamedResults;
 use crate::run_notes;
-use tripmeter_analysis::derived::{self, cpu_share};
-use tripmeter_analysis::{MetricTable, Row};
-use tripmeter_model::figure::{Better, Figure, Statistic};
+use answering::LATENCY;
+use limits::{JudgedTransport, Standing, time, written};
+use tripmeter_analysis::Row;
+use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::payload::display_size;
-use tripmeter_stats::median;
 use tripmeter_stats::order::fewest_for_upper_bound;
 use tripmeter_stats::proportion::{self, Proportion};
 use tripmeter_stats::rounds::ALPHA;
+use tripmeter_stats::shift::fewest_pairs;
+
+/// Columns of a line.
+const COLUMNS: u16 = 80;
 
 /// What a transport is to be chosen for.
 #[derive(Clone, Copy, Debug)]
@@ -52,18 +58,17 @@ pub struct Choice {
 /// Ranks the transports of results for one workload.
 ///
 /// # Errors
-/// If there is no latency of that workload, or there are several workloads; with what there is.
+/// If no results are of that workload, with what there is and the command that measures it; or if several are.
 pub fn choose(manifest: &Manifest, wish: &Wish) -> Result<Choice, String> {
     let side = MeasuredSide::new(&NamedResults { name: "", manifest });
-    let (figure, rows) = rows_of(&side, wish)?;
-    let panel = Panel::of_rows(&side, figure, &rows);
-    let payload = panel.payloads[0];
+    let rows = answering::rows(&side, wish)?;
+    let panel = Panel::of_rows(&side, LATENCY, &rows);
+    let planned = || manifest.plan.sub_experiments.first()?.payloads.first().copied();
+    let payload = rows.first().map(|row| row.payload_bytes).or_else(planned).unwrap_or(0);
     let mut judged: Vec<JudgedTransport<'_>> =
         panel.curves.iter().filter_map(|curve| JudgedTransport::new(&side, curve, payload, wish)).collect();
-    judged
-        .sort_by(|a, b| (!a.fails.is_empty()).cmp(&!b.fails.is_empty()).then(a.value.value.total_cmp(&b.value.value)));
-    let fits = judged.iter().take_while(|one| one.fails.is_empty()).count();
-    let ranking = Ranking { panel: &panel, payload, wish, judged: &judged, fits };
+    judged.sort_by(|a, b| a.standing().cmp(&b.standing()).then(a.value.value.total_cmp(&b.value.value)));
+    let ranking = Ranking { panel: &panel, rows: &rows, payload, wish, judged: &judged };
     let mut blocks = vec![Block::Text(ranking.question(&side))];
     if !judged.is_empty() {
         blocks.push(Block::Table(ranking.table(&side)));
@@ -73,147 +78,22 @@ pub fn choose(manifest: &Manifest, wish: &Wish) -> Result<Choice, String> {
         blocks.push(Block::Notes(notes));
     }
     blocks.push(Block::Text(ranking.answer()));
-    Ok(Choice { document: Document { blocks }, has_answer: fits > 0 })
-}
-
-/// The rows of the workload, and their latency.
-fn rows_of(side: &MeasuredSide<'_>, wish: &Wish) -> Result<(Figure, Vec<Row>), String> {
-    let followers = |row: &Row| side.subs[row.sub as usize].planned.workload.followers();
-    let is_meant = |row: &Row| {
-        let hz = side.metrics.load(*row).hz();
-        wish.payload_bytes.is_none_or(|bytes| bytes == row.payload_bytes)
-            && wish.rate_hz.is_none_or(|rate| hz == Some(rate))
-            && wish.followers.is_none_or(|number| number == followers(row))
-    };
-    let rows: Vec<Row> = side.metrics.all_rows().filter(is_meant).collect();
-    let latencies = Figure::HEADLINES.into_iter().filter(|figure| figure.better() == Better::Lower);
-    let has = |row: &&Row, figure: Figure| !side.metrics.streams(**row, figure).is_empty();
-    let of_figure = |figure| rows.iter().filter(|row| has(row, figure)).copied().collect::<Vec<Row>>();
-    let found = latencies.map(|figure| (figure, of_figure(figure))).find(|(_, rows)| !rows.is_empty());
-    let (figure, rows) = found.ok_or("nothing of this workload was measured there; leave --payload, --rate and --subscribers out, or name what was measured")?;
-    let several = |what: &str, flag: &str, mut all: Vec<String>| {
-        all.sort();
-        all.dedup();
-        if all.len() > 1 {
-            Err(format!("there are several {what}: {}; choose one ({flag})", all.join(", ")))
-        } else {
-            Ok(())
-        }
-    };
-    several("payloads", "--payload", rows.iter().map(|row| display_size(row.payload_bytes)).collect())?;
-    several("rates", "--rate", rows.iter().map(|row| load_text(side.metrics.load(*row))).collect())?;
-    several("numbers of subscribers", "--subscribers", rows.iter().map(|row| followers(row).to_string()).collect())?;
-    Ok((figure, rows))
-}
-
-/// A transport under the workload.
-struct JudgedTransport<'a> {
-    curve: &'a Curve<'a>,
-    row: Row,
-    value: Value,
-    lost: Option<Proportion>,
-    /// Publisher and subscribers.
-    cpu: [Vec<f64>; 2],
-    /// Why it does not do: value against limit.
-    fails: Vec<String>,
-}
-
-impl<'a> JudgedTransport<'a> {
-    fn new(side: &MeasuredSide<'_>, curve: &'a Curve<'a>, payload: u64, wish: &Wish) -> Option<Self> {
-        if curve.merged().planned.added_as_floor {
-            return None;
-        }
-        let (metrics, row) = (&side.metrics, curve.row(payload));
-        let value = curve.value(payload, wish.by)?;
-        let lost = loss_of(metrics, row);
-        let cpu = [Process::Leader, Process::Follower].map(|process| cpu_share(metrics, row, process));
-        let mut one = Self { curve, row, value, lost, cpu, fails: Vec::new() };
-        one.fails = one.failures(side, payload, wish);
-        Some(one)
-    }
-
-    /// The median over rounds of the CPU time of all processes.
-    fn cpu_of_all(&self) -> Option<f64> {
-        let [publisher, subscribers] = &self.cpu;
-        let both: Vec<f64> = publisher.iter().zip(subscribers).map(|(one, other)| one + other).collect();
-        median(&both)
-    }
-
-    fn failures(&self, side: &MeasuredSide<'_>, payload: u64, wish: &Wish) -> Vec<String> {
-        let mut fails = Vec::new();
-        let statistic = wish.by;
-        // The largest of all rounds is what was seen, whatever their median is.
-        let latency = match statistic {
-            Statistic::Max => self
-                .curve
-                .rounds(payload, statistic)
-                .map_or(f64::NAN, |rounds| rounds.values.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
-            _ => self.value.value,
-        };
-        if let Some(limit) = wish.max_latency_ns.filter(|limit| latency > *limit) {
-            fails.push(format!("{statistic} {}, limit {} (--max-latency)", time(latency), time(limit)));
-        }
-        match (wish.max_cpu, self.cpu_of_all()) {
-            (Some(limit), Some(cpu)) if cpu > limit => {
-                fails.push(format!("CPU {} %, limit {} % (--max-cpu)", percent(cpu), percent(limit)));
-            }
-            (Some(_), None) => fails.push("its CPU time was not measured (--max-cpu)".to_owned()),
-            _ => {}
-        }
-        match self.lost {
-            Some(lost) if lost.share() > wish.max_loss => {
-                let (events, of) = (lost.events, lost.of);
-                let share = percent(lost.share());
-                let limit = percent(wish.max_loss);
-                fails.push(format!("loss {share} % ({events} of {of}), limit {limit} % (--max-loss)"));
-            }
-            Some(_) => {}
-            None => fails.push("its loss was not counted".to_owned()),
-        }
-        if side.metrics.is_rate_missed(self.row) {
-            let of = |figure| side.metrics.get(self.row, &Stream::all(), figure, Statistic::Value);
-            let total = |figure| of(figure).map_or(0.0, |rounds| rounds.folded());
-            let achieved = Digits::Rate.write(total(Figure::AchievedRate));
-            let (behind, sent) = (total(Figure::Behind), total(Figure::Sent));
-            let load = load_text(side.metrics.load(self.row));
-            fails.push(format!(
-                "it missed the rate of {load}: {achieved} /s, {behind} of {sent} messages were sent more than a period late"
-            ));
-        }
-        let sub = self.curve.merged();
-        fails.extend(failed_proof(sub).map(|_| "its path proof failed".to_owned()));
-        let (measured, planned) = (self.value.rounds, sub.rounds as usize);
-        if measured < planned {
-            fails.push(format!("it was measured in {measured} of {planned} rounds"));
-        }
-        fails
-    }
-}
-
-/// What was lost, of the stream that has a loss: all messages, or of the last of several followers; else the worst follower.
-fn loss_of(metrics: &MetricTable, row: Row) -> Option<Proportion> {
-    let streams = derived::streams(metrics, row, Figure::LossShare);
-    let preferred = [Stream::all(), Stream::last()].into_iter().find(|one| streams.contains(&one));
-    let of = |stream: &Stream| proportion::sum(&derived::loss(metrics, row, stream));
-    let all = match &preferred {
-        Some(stream) => vec![of(stream)],
-        None => streams.into_iter().map(of).collect(),
-    };
-    all.into_iter().filter(|lost| lost.of > 0).max_by(|a, b| a.share().total_cmp(&b.share()))
+    let has_answer = !ranking.those(Standing::Met).is_empty();
+    Ok(Choice { document: Document { blocks }, has_answer })
 }
 
 /// What was measured, in its order.
 struct Ranking<'a> {
     panel: &'a Panel<'a>,
+    /// All that answers, whether something arrived or not.
+    rows: &'a [Row],
     payload: u64,
     wish: &'a Wish,
-    /// Those that meet the limits first, each part by its latency.
+    /// By their standing, each part by its latency.
     judged: &'a [JudgedTransport<'a>],
-    /// How many meet them.
-    fits: usize,
 }
 
-impl Ranking<'_> {
+impl<'a> Ranking<'a> {
     fn question(&self, side: &MeasuredSide<'_>) -> String {
         let size = display_size(self.payload);
         let Some(curve) = self.panel.curves.first() else { return format!("Which transport for {size}?") };
@@ -236,13 +116,25 @@ impl Ranking<'_> {
         self.ratio(one, other).is_some_and(|ratio| ratio.seen() == Seen::NoDifference)
     }
 
+    /// Those of a standing, the fastest first.
+    fn those(&self, standing: Standing) -> &'a [JudgedTransport<'a>] {
+        let first = self.judged.partition_point(|one| one.standing() < standing);
+        let next = self.judged.partition_point(|one| one.standing() <= standing);
+        &self.judged[first..next]
+    }
+
     /// The ranks of those that meet the limits: 1 where no difference from the first is seen; of the others, the place of the
-    /// first from which none is seen. Where rounds are too few to tell, the order counts.
+    /// first from which none is seen. Empty where a ratio has no interval, so that the order says nothing.
     fn ranks(&self) -> Vec<usize> {
+        let met = self.those(Standing::Met);
         let (mut ranks, mut leader) = (Vec::new(), 0);
-        for (place, one) in self.judged[..self.fits].iter().enumerate() {
-            let is_first = place == 0 || self.is_like(one, &self.judged[0]);
-            if !is_first && (leader == 0 || !self.is_like(one, &self.judged[leader])) {
+        for (place, one) in met.iter().enumerate() {
+            let ratio = self.ratio(one, &met[0]).map_or(Seen::Unknown, Value::seen);
+            if place > 0 && ratio == Seen::Unknown {
+                return Vec::new();
+            }
+            let is_first = place == 0 || ratio == Seen::NoDifference;
+            if !is_first && (leader == 0 || !self.is_like(one, &met[leader])) {
                 leader = place;
             }
             ranks.push(if is_first { 1 } else { leader + 1 });
@@ -258,7 +150,10 @@ impl Ranking<'_> {
         let memory =
             |id, title, help| Column { divisor: 1e6, ..Column::numbers(id, title, "MB", Digits::Fixed(1), help) };
         let columns = vec![
-            Column { is_right: true, ..Column::words("rank", "rank", "one number where no difference is seen") },
+            Column {
+                is_right: true,
+                ..Column::words("rank", "rank", "one number where no difference is seen; - too few rounds")
+            },
             Column::words("transport", "transport", "").at_most(26),
             latency(by.id(), by.id(), "median over rounds of this percentile of the latency; what is ranked"),
             Column { is_right: true, ..Column::words("ratio", "ratio", "to the first, round by round") },
@@ -267,18 +162,20 @@ impl Ranking<'_> {
             share("subscribers_cpu", "CPU\nsubs", "CPU time of all subscribers together, of one CPU"),
             memory("publisher_memory", "mem\npub", "most memory of the publisher, our samples included"),
             memory("subscriber_memory", "mem\nsub", "most memory of one subscriber, our samples included"),
-            Column::words("limits", "limits", ""),
+            Column::words("limits", "limits", "unclear: a limit is within the interval of its figure"),
         ];
         let ranks = self.ranks();
-        let rows = (0..self.judged.len()).map(|place| {
-            let rank = ranks.get(place).copied();
-            (Some(self.judged[place].row), self.cells(side, place, rank))
-        });
-        Table::new(String::new(), columns, rows.collect())
+        let rows = (0..self.judged.len()).map(|place| (Some(self.judged[place].row), self.cells(side, place, &ranks)));
+        Table::new(String::new(), columns, rows.collect()).within(COLUMNS)
     }
 
-    fn cells(&self, side: &MeasuredSide<'_>, place: usize, rank: Option<usize>) -> Vec<Cell> {
+    fn cells(&self, side: &MeasuredSide<'_>, place: usize, ranks: &[usize]) -> Vec<Cell> {
         let one = &self.judged[place];
+        let rank = match (one.standing(), ranks.get(place)) {
+            (Standing::Met, Some(rank)) => Cell::text(rank.to_string()),
+            (Standing::Met, None) => Cell::Missing(Missing::NotMeasured),
+            _ => Cell::Missing(Missing::NotOfThisRow),
+        };
         let number = |value: Value| Cell::Number { value: value.value, interval: value.interval, mark: "" };
         let ratio = match self.ratio(one, &self.judged[0]) {
             _ if place == 0 => Cell::Missing(Missing::NotOfThisRow),
@@ -288,13 +185,14 @@ impl Ranking<'_> {
         let memory = |process: Process| {
             Cell::of(side.metrics.get(one.row, &Stream::process(process), Figure::PeakMemory, Statistic::Value))
         };
-        let loss = one.lost.map_or(Cell::Missing(Missing::NotMeasured), |lost| Cell::Share {
-            events: lost.events,
-            of: lost.of,
+        let loss = one.lost.as_deref().map(proportion::sum);
+        let loss = loss.map_or(Cell::Missing(Missing::NotMeasured), |Proportion { events, of }| Cell::Share {
+            events,
+            of,
             interval: None,
         });
         vec![
-            Cell::text(rank.map_or(String::new(), |rank| rank.to_string())),
+            rank,
             Cell::text(&one.curve.label),
             number(one.value),
             ratio,
@@ -303,7 +201,7 @@ impl Ranking<'_> {
             Cell::over(&one.cpu[1]),
             memory(Process::Leader),
             memory(Process::Follower),
-            Cell::text(if rank.is_some() { "met" } else { "FAILED" }),
+            Cell::text(one.standing().name()),
         ]
     }
 
@@ -311,26 +209,43 @@ impl Ranking<'_> {
     fn notes(&self, side: &MeasuredSide<'_>) -> Vec<Note> {
         let (plan, by) = (&side.manifest.plan, self.wish.by);
         let note = |severity, kind, text| Note::new(severity, kind, None, text);
-        let failed = self.judged[self.fits..].iter().map(|one| {
+        let failed = self.those(Standing::Failed).iter().map(|one| {
             let text = format!("FAILED: {}: {}", one.curve.label, one.fails.join("; "));
             note(Severity::Error, "limits", text)
         });
         let mut notes: Vec<Note> = failed.chain(run_notes::outcomes(&side.subs)).collect();
         let has_row =
             |sub: &&Merged<'_>| self.judged.iter().any(|one| one.curve.merged().planned.name == sub.planned.name);
-        let silent = side.subs.iter().filter(|sub| !has_row(sub) && !sub.payload(self.payload).cells.is_empty());
+        let meant = (0..).zip(&side.subs).filter(|(index, _)| self.rows.iter().any(|row| row.sub == *index));
+        let silent = meant.map(|(_, sub)| sub).filter(|sub| !has_row(sub));
         let silent = silent.filter(|sub| !sub.planned.added_as_floor && sub.unfinished().is_empty());
         notes.extend(silent.map(|sub| {
             note(Severity::Error, "limits", format!("FAILED: {}: no message arrived", sub.planned.transport))
         }));
+        notes.extend(self.those(Standing::Unclear).iter().map(|one| {
+            let (label, doubts) = (&one.curve.label, one.doubts.join("; "));
+            note(Severity::Warning, "limits", format!("CANNOT BE TOLD: {label}: {doubts}"))
+        }));
+        notes.extend(self.too_few_rounds().map(|text| note(Severity::Warning, "too few rounds", text)));
         notes.extend(self.too_few(by).map(|text| note(Severity::Warning, "too few messages", text)));
         let meant = self.judged.iter().map(|one| one.curve.merged().planned);
         let mut shared: Vec<String> = meant.filter_map(|planned| plan.shared_cpus(planned)).collect();
         shared.dedup();
         notes.extend(shared.into_iter().map(|text| note(Severity::Warning, "shared CPUs", text)));
+        notes.extend(answering::notes(side, self.rows));
         let absent = left_out(&plan.left_out).into_iter().chain(plan.not_installed());
         notes.extend(absent.map(|text| note(Severity::Info, "not measured", text)));
         notes
+    }
+
+    /// That there are too few rounds to rank, and to know figures that are held against limits.
+    fn too_few_rounds(&self) -> Option<String> {
+        let rounds = self.judged.iter().map(|one| one.value.rounds).min()?;
+        let needed = fewest_pairs(ALPHA) as usize;
+        (rounds < needed).then(|| {
+            let rounds = counted(rounds, "round");
+            format!("{rounds}: limits are held against the values measured, and what is fastest need not be in other rounds; from {needed} rounds on there are intervals (--rounds)")
+        })
     }
 
     /// That rounds have too few messages for the percentile.
@@ -350,43 +265,96 @@ impl Ranking<'_> {
         })
     }
 
-    /// In plain words.
+    /// In plain words: the best of those that meet the limits, else of those that may, else of all.
     fn answer(&self) -> String {
-        let by = self.wish.by;
-        let fits = &self.judged[..self.fits];
-        let Some((first, others)) = fits.split_first() else {
-            return match self.judged.first() {
-                None => "Nothing was measured.".to_owned(),
-                Some(nearest) => {
-                    let (label, value) = (&nearest.curve.label, time(nearest.value.value));
-                    format!("Nothing meets the limits; {label} has the least latency: {by} {value}.")
-                }
-            };
+        let standings = [Standing::Met, Standing::Unclear, Standing::Failed];
+        let Some(([first, others @ ..], standing)) =
+            standings.map(|one| (self.those(one), one)).into_iter().find(|(group, _)| !group.is_empty())
+        else {
+            return "Nothing was measured.".to_owned();
         };
-        let latency = with_interval(first.value);
+        let by = self.wish.by;
+        let mut text = match standing {
+            Standing::Met => self.best(first, others),
+            Standing::Unclear => format!(
+                "It cannot be told whether {} the limits, as a limit is within an interval; measure more (-n, --rounds, \
+                 --budget). Of these, {}",
+                meeting(self.those(standing)),
+                self.least(first, others)
+            ),
+            Standing::Failed => format!("Nothing meets the limits; {}", self.least(first, others)),
+        };
+        let beside = |other: Standing| -> Vec<String> {
+            let those = self.those(other).iter().filter(|_| other > standing);
+            those.filter(|one| self.is_like(one, first)).map(|one| in_a_list(&one.curve.label)).collect()
+        };
+        let failed = beside(Standing::Failed);
+        if !failed.is_empty() {
+            let fail = if failed.len() == 1 { "fails" } else { "fail" };
+            text += &format!(" No difference in {by} is seen from {}, which {fail} a limit.", list(&failed));
+        }
+        let unclear = self.those(Standing::Unclear);
+        if standing == Standing::Met && !unclear.is_empty() {
+            text += &format!(" It cannot be told whether {} the limits", meeting(unclear));
+            let alike = beside(Standing::Unclear);
+            text += &match alike.is_empty() {
+                true => ".".to_owned(),
+                false => format!("; no difference in {by} is seen from {}.", list(&alike)),
+            };
+        }
+        text
+    }
+
+    /// The one with the least latency of those that are not known to meet the limits.
+    fn least(&self, first: &JudgedTransport<'_>, others: &[JudgedTransport<'_>]) -> String {
+        let (by, latency) = (self.wish.by, with_interval(first.value));
+        let alike = others.iter().filter(|one| self.is_like(one, first));
+        let alike: Vec<String> = alike.map(|one| in_a_list(&one.curve.label)).collect();
+        if alike.is_empty() {
+            return format!("{} has the least latency: {by} {latency}.", first.curve.label);
+        }
+        let names = [vec![in_a_list(&first.curve.label)], alike].concat();
+        format!("no difference seen between {}: {by} {latency}.", list(&names))
+    }
+
+    /// The best of those that meet the limits.
+    fn best(&self, first: &JudgedTransport<'_>, others: &[JudgedTransport<'_>]) -> String {
+        let (by, latency) = (self.wish.by, with_interval(first.value));
         let label = first.curve.label.as_str();
-        let ratios: Vec<(&str, Value)> =
-            others.iter().filter_map(|one| Some((one.curve.label.as_str(), self.ratio(one, first)?))).collect();
-        let alike: Vec<&str> =
-            ratios.iter().filter(|one| one.1.seen() == Seen::NoDifference).map(|one| one.0).collect();
         if others.is_empty() {
             return format!("{label}: {by} {latency}; nothing else meets the limits.");
         }
+        let ratios: Vec<(&str, Value)> =
+            others.iter().filter_map(|one| Some((one.curve.label.as_str(), self.ratio(one, first)?))).collect();
+        let alike = ratios.iter().filter(|one| one.1.seen() == Seen::NoDifference).map(|one| in_a_list(one.0));
+        let alike: Vec<String> = alike.collect();
         let next = ratios.iter().find(|one| one.1.seen() != Seen::NoDifference);
-        let next = next.map(|(name, ratio)| format!("; the next is {name}, {}", ratio.as_ratio())).unwrap_or_default();
+        let next_text = next.map(|(name, ratio)| format!("; the next is {name}, {}", ratio.as_ratio()));
+        let next_text = next_text.unwrap_or_default();
         if !alike.is_empty() {
-            let names: Vec<String> = [label].into_iter().chain(alike).map(in_a_list).collect();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            return format!("No difference seen between {}: {by} {latency}{next}.", listed(&names));
+            let names = [vec![in_a_list(label)], alike].concat();
+            return format!("No difference seen between {}: {by} {latency}{next_text}.", list(&names));
+        }
+        if let Some((_, ratio)) = next.filter(|(_, ratio)| ratio.seen() == Seen::Unknown) {
+            return format!("{label} {}: {by} {latency}{next_text}.", ratio.claim("fastest"));
         }
         let lows: Option<Vec<f64>> = ratios.iter().map(|one| Some(one.1.interval?.low)).collect();
         let within = lows
             .and_then(|lows| lows.into_iter().reduce(f64::min))
             .map(|low| format!("; no other is within ×{}", Digits::Significant(3).write(low)));
-        format!("{label}: {by} {latency}{}{next}.", within.unwrap_or_default())
+        format!("{label}: {by} {latency}{}{next_text}.", within.unwrap_or_default())
     }
 }
 
+/// `a meets`, `a and b meet`.
+fn meeting(those: &[JudgedTransport<'_>]) -> String {
+    let names: Vec<String> = those.iter().map(|one| in_a_list(&one.curve.label)).collect();
+    format!("{} {}", list(&names), if names.len() == 1 { "meets" } else { "meet" })
+}
+
+fn list(names: &[String]) -> String {
+    listed(&names.iter().map(String::as_str).collect::<Vec<_>>())
+}
 /// What cannot do it, a line for each reason.
 fn left_out(lines: &[String]) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -410,15 +378,8 @@ fn in_a_list(label: &str) -> String {
     label.split_once(", ").map_or(label.to_owned(), |(name, rest)| format!("{name} ({rest})"))
 }
 
-/// Nanoseconds as `5 ms`, `12.3 µs`.
-fn time(ns: f64) -> String {
-    let (value, unit) = if ns >= 1e6 { (ns / 1e6, "ms") } else { (ns / 1e3, "µs") };
-    format!("{} {unit}", Digits::Significant(3).write(value))
-}
-
 fn with_interval(value: Value) -> String {
-    let interval = value.interval.map(|interval| format!(" ({} to {})", time(interval.low), time(interval.high)));
-    time(value.value) + &interval.unwrap_or_default()
+    time(value.value) + &written(value.interval, time)
 }
 
 #[cfg(test)]
@@ -487,7 +448,10 @@ mod tests {
         let mut measured = manifest(&[("mq", 3e6), ("uds", 1e6)]);
         let wish = Wish { max_latency_ns: Some(5e6), ..WISH };
         let text = page(&choose(&measured, &wish).unwrap());
-        assert!(text.contains("FAILED: mq/one: p99 6.06 ms, limit 5.00 ms (--max-latency)"), "{text}");
+        assert!(
+            text.contains("FAILED: mq/one: p99 6.06 ms (6.00 ms to 6.12 ms), limit 5.00 ms (--max-latency)"),
+            "{text}"
+        );
         assert!(text.ends_with("; nothing else meets the limits."), "{text}");
         let choice = choose(&measured, &Wish { max_cpu: Some(0.02), ..WISH }).unwrap();
         assert!(!choice.has_answer, "{choice:?}");
@@ -521,12 +485,98 @@ mod tests {
     fn one_workload_is_ranked_and_another_is_refused() {
         let measured = manifest(&[("uds", 1e6)]);
         let other = Wish { payload_bytes: Some(64), ..WISH };
-        assert!(choose(&measured, &other).unwrap_err().contains("nothing of this workload"));
+        let refused = choose(&measured, &other).unwrap_err();
+        let expected = "--payload 64 was not measured; the results have 1k at 30 /s to 1 subscriber; \
+                        `tripmeter choose --payload 64 --rate 30 uds/one` measures it";
+        assert_eq!(refused, expected);
         let mut several = measured.clone();
         let cells = &mut several.sub_experiments[0].cells;
         let large = tripmeter_model::manifest::PayloadResult { payload_bytes: 2048, ..cells[0].clone() };
         cells.push(large);
         assert!(choose(&several, &WISH).unwrap_err().contains("several payloads: 1k, 2k; choose one (--payload)"));
         assert!(choose(&several, &Wish { payload_bytes: Some(1024), ..WISH }).is_ok());
+    }
+
+    #[test]
+    fn results_that_are_no_publishing_are_named_and_not_ranked() {
+        let mut trips = fixture::manifest();
+        for name in ["uds", "tcp"] {
+            add(&mut trips, name, &format!("{name}/one"), &[1024]);
+            result(&mut trips, name, 1, &[(1024, 1000.0)]);
+        }
+        let asked = Wish { rate_hz: Some(30.0), followers: Some(3), ..WISH };
+        let expected = "messages published at a rate are ranked, and the results have round trips (`ping`) of 2 \
+                        sub-experiments; `tripmeter choose --payload 1k --rate 30 --subscribers 3 tcp/one uds/one` \
+                        measures what is missing";
+        assert_eq!(choose(&trips, &asked).unwrap_err(), expected);
+        let mut stream = manifest(&[("uds", 1e6)]);
+        (stream.plan.sub_experiments[0].pattern, stream.plan.rounds) = (Pattern::Throughput, 1);
+        assert!(choose(&stream, &WISH).unwrap_err().contains("have throughput of 1 sub-experiment; `tripmeter choose"));
+        let mut topics = manifest(&[("uds", 1e6)]);
+        topics.plan.sub_experiments[0].workload.topology.topics = 4;
+        assert!(choose(&topics, &WISH).unwrap_err().contains("have 4 topics of 1 sub-experiment"));
+
+        let mut both = manifest(&[("uds", 1e6), ("mq", 3e6)]);
+        add(&mut both, "trips", "tcp/one", &[1024]);
+        for round in 1..=8 {
+            result(&mut both, "trips", round, &[(1024, 10.0)]);
+        }
+        let text = page(&choose(&both, &WISH).unwrap());
+        assert!(text.contains("not ranked: trips: round trips (`ping`), not messages published at a rate"), "{text}");
+        assert!(text.contains("uds/one: p99 ") && !text.contains("tcp/one"), "{text}");
+        both.plan.sub_experiments[1].added_as_floor = true;
+        let text = page(&choose(&both, &WISH).unwrap());
+        assert!(text.contains("not ranked: mq: measured as the floor only") && !text.contains("mq/one"), "{text}");
+    }
+
+    #[test]
+    fn a_limit_hides_no_tie() {
+        let mut measured = manifest(&[("uds", 1e6), ("tcp", 1e6)]);
+        fixture::put(fixture::trial_of(&mut measured, 0), &[(Figure::Lost, 1.0)]);
+        let text = page(&choose(&measured, &WISH).unwrap());
+        assert!(text.contains("FAILED: uds/one: loss 0.01"), "{text}");
+        let end = "; nothing else meets the limits. No difference in p99 is seen from uds/one, which fails a limit.";
+        assert!(text.ends_with(end), "{text}");
+        fixture::put(fixture::trial_of(&mut measured, 1), &[(Figure::Lost, 1.0)]);
+        let text = page(&choose(&measured, &WISH).unwrap());
+        assert!(text.contains("Nothing meets the limits; no difference seen between "), "{text}");
+    }
+
+    #[test]
+    fn a_limit_within_an_interval_cannot_be_told() {
+        let measured = manifest(&[("uds", 1e6), ("tcp", 1e6), ("mq", 3e6)]);
+        let wish = Wish { max_latency_ns: Some(2.025e6), ..WISH };
+        let choice = choose(&measured, &wish).unwrap();
+        let text = page(&choice);
+        assert!(
+            !choice.has_answer && text.contains("CANNOT BE TOLD: uds/one: p99 2.02 ms (2.00 ms to 2.04 ms), limit")
+        );
+        assert!(text.contains("FAILED: mq/one: p99 6.06 ms (6.00 ms to 6.12 ms), limit 2.03 ms"), "{text}");
+        assert!(
+            text.contains("It cannot be told whether ") && text.contains(" meet the limits, as a limit is"),
+            "{text}"
+        );
+        assert!(text.contains("Of these, no difference seen between "), "{text}");
+        let text = page(
+            &choose(&manifest(&[("uds", 1e6), ("mq", 3e6)]), &Wish { max_latency_ns: Some(6.05e6), ..WISH }).unwrap(),
+        );
+        let end = "nothing else meets the limits. It cannot be told whether mq/one meets the limits.";
+        assert!(text.contains("uds/one: p99 ") && text.ends_with(end), "{text}");
+    }
+
+    #[test]
+    fn without_intervals_there_are_no_ranks() {
+        let mut measured = manifest(&[("uds", 1e6), ("mq", 3e6)]);
+        measured.plan.rounds = 3;
+        measured.sub_experiments.retain(|result| result.round <= 3);
+        let choice = choose(&measured, &WISH).unwrap();
+        let Block::Table(table) = &choice.document.blocks[1] else { panic!() };
+        assert!(table.rows.iter().all(|(_, cells)| matches!(cells[0], Cell::Missing(Missing::NotMeasured))));
+        let text = page(&choice);
+        assert!(text.contains("3 rounds: limits are held against the values measured"), "{text}");
+        assert!(
+            text.contains("uds/one was measured fastest: p99 ") && text.contains("too few for an interval"),
+            "{text}"
+        );
     }
 }

@@ -79,6 +79,10 @@ impl Value {
     }
 }
 
+/// Why the fastest side of an `ab` may have no verdict.
+const OF_PAIRS: &str =
+    "; this is of one figure alone, without a margin: ab.json and the report have the verdicts on all figures together";
+
 /// The last line of a table: its fastest and the distance to the next, at the first payload and at the last that two lines
 /// have. Of several loads it is of the lowest; what was measured as the floor only is not among them.
 pub fn line(
@@ -108,7 +112,8 @@ pub fn line(
     let places: Vec<String> = places.into_iter().flatten().collect();
     let end = if has_several { ", " } else { ": " };
     let place = if places.is_empty() { String::new() } else { places.join(", ") + end };
-    (!parts.is_empty()).then(|| Block::Text(place + &parts.join("; ")))
+    let pairs = if side.is_of_pairs() { OF_PAIRS } else { "" };
+    (!parts.is_empty()).then(|| Block::Text(place + &parts.join("; ") + pairs))
 }
 
 #[cfg(test)]
@@ -149,6 +154,19 @@ mod tests {
         let [screen, all] = lines(&manifest(8, &[("uds", 1000.0), ("tcp", 1000.0), ("mq", 3000.0)]));
         assert!(screen.starts_with("no difference seen between ") && screen.contains("uds/one"), "{screen}");
         assert!(!screen.contains("mq/one") && screen == all, "{screen}");
+    }
+
+    #[test]
+    fn of_an_ab_it_says_what_the_verdicts_are_of() {
+        let mut manifest = manifest(6, &[("a", 1000.0), ("b", 2000.0)]);
+        let said = |manifest: &Manifest| fixture::text(&screen(manifest, false)).replace("\n  ", " ");
+        assert!(!said(&manifest).contains("verdicts"), "{}", said(&manifest));
+        manifest.plan.source = "ab".to_owned();
+        let said = said(&manifest);
+        assert!(
+            said.contains("next b: b/one ×2.02") && said.contains("this is of one figure alone, without"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -86,6 +86,7 @@ pub fn add<'a>(manifest: &'a mut Manifest, name: &str, transport: &str, payloads
         time_cap_ns: None,
         environment: BTreeMap::new(),
         answer_delay_ns: 0,
+        instrument: None,
         added_as_floor: false,
     });
     manifest.plan.sub_experiments.last_mut().unwrap()
@@ -192,6 +193,7 @@ pub fn put_costs(trial: &mut Trial) {
             minor_faults: 25,
             major_faults: 0,
             peak_memory_bytes,
+            ..Used::default()
         };
         used.figures().for_each(|(figure, value)| trial.put(&Stream::process(process), figure, value));
     }

@@ -1,7 +1,7 @@
 //! A document as one HTML file: it asks nothing of any server, works from disk, and is readable without scripts.
 //!
 //! Charts are drawn by ECharts, which is part of the file (`tools/echarts/build.sh`), from data beside them. All text of the
-//! document is written as text, and the policy of the page lets only its own two scripts run.
+//! document is written as text, and the policy of the page lets only its own scripts run.
 
 mod chart;
 mod table;
@@ -15,7 +15,9 @@ use tripmeter_model::printable;
 
 /// The parts of ECharts that charts are drawn with.
 const ECHARTS: &str = include_str!("../assets/echarts.js");
-const SCRIPT: &str = include_str!("../assets/report.js");
+/// Of pages without charts, and with them.
+const TABLES: &str = include_str!("../assets/tables.js");
+const TABLES_AND_CHARTS: &str = concat!(include_str!("../assets/tables.js"), include_str!("../assets/charts.js"));
 const STYLE: &str = include_str!("../assets/report.css");
 /// Words of more characters are cut to three lines, and shown whole where they are pointed at.
 const LONG: usize = 100;
@@ -29,7 +31,7 @@ pub fn html(document: &Document, title: &str) -> String {
     let (nav, main) = parts(document);
     // Heat maps are tables.
     let is_drawn = document.charts().any(|chart| chart.heat.is_none());
-    let scripts = if is_drawn { &[ECHARTS, SCRIPT][..] } else { &[SCRIPT] };
+    let scripts = if is_drawn { &[ECHARTS, TABLES_AND_CHARTS][..] } else { &[TABLES] };
     let policy: String = scripts.iter().map(|script| format!(" 'sha256-{}'", hash(script))).collect();
     let scripts: String = scripts.iter().map(|script| format!("<script>{script}</script>\n")).collect();
     let (name, title, version) = (escaped(title), words(title), env!("CARGO_PKG_VERSION"));

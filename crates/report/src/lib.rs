@@ -14,6 +14,7 @@
 //! | [`limit_checks()`], [`limits()`] | an experiment against limits, and limits |
 //! | [`by_threshold()`], [`by_runs()`] | an experiment against a reference, by a threshold or run against run |
 //! | [`choose()`] | the transports for one workload, ranked, with what fails the limits |
+//! | [`explain()`] | where the time of a message goes, transport by transport |
 //! | [`trends()`] | figures over time as a page of charts |
 //! | [`changes()`] | steps and slow drifts in the history of figures |
 //! | [`page()`] | the report: what was asked, the answer, and a chart for each question that the figures allow |
@@ -38,6 +39,7 @@ mod compared;
 pub mod document;
 mod ecal;
 pub mod eprosima;
+mod explain;
 pub mod export;
 mod fan_out;
 mod fastest;
@@ -50,6 +52,7 @@ mod iceperf;
 mod labels;
 mod limit_checks;
 mod log;
+mod markup;
 mod merged;
 mod notes;
 mod number;
@@ -76,11 +79,13 @@ pub use changes::changes;
 pub use choose::{Choice, Wish, choose};
 pub use compared::{by_runs, by_threshold};
 pub use ecal::ecal;
+pub use explain::explain;
 pub use figures::figures;
 pub use iceperf::iceperf;
 pub use limit_checks::{limit_checks, limits};
+pub use markup::markdown_words;
 pub use number::counted;
-pub use page::{PageInput, SampledTrial, page, page_of};
+pub use page::{AskedPairs, PageChecks, PageInput, SampledTrial, page, page_of};
 pub use plots::aimrt::NamedResults;
 pub use screen::screen;
 pub use sorting::{Sort, sortable};

@@ -3,6 +3,7 @@
 use crate::merged::{CHANGED, Merged, MergedCell};
 use crate::number::counted;
 use crate::number::micros;
+use std::collections::BTreeSet;
 use tripmeter_model::Pattern;
 use tripmeter_model::manifest::{Counts, Handover, PayloadResult, RunStatus, Verdict};
 use tripmeter_model::payload::display_size;
@@ -135,8 +136,9 @@ fn figures_of_round(sub: &Merged<'_>, round: u32, status: RunStatus) -> String {
 fn missing_payloads(sub: &Merged<'_>, round: u32) -> Vec<String> {
     let results = sub.results.iter().filter(|result| result.round == round);
     let measured: Vec<u64> = results.flat_map(|result| &result.cells).map(|cell| cell.payload_bytes).collect();
-    let missing = sub.planned.payloads.iter().filter(|&bytes| !measured.contains(bytes));
-    missing.map(|&bytes| display_size(bytes)).collect()
+    let missing: BTreeSet<u64> =
+        sub.planned.payloads.iter().copied().filter(|bytes| !measured.contains(bytes)).collect();
+    missing.into_iter().map(display_size).collect()
 }
 
 fn in_round(sub: &Merged<'_>, round: u32) -> String {
@@ -276,14 +278,14 @@ mod tests {
     fn rounds_that_were_not_run_are_one_line() {
         let mut manifest = fixture::manifest();
         manifest.plan.rounds = 200;
-        fixture::add(&mut manifest, "uds", "uds/stream", &[64, 128]);
+        fixture::add(&mut manifest, "uds", "uds/stream", &[256, 64, 2048, 128]);
         let result = fixture::result(&mut manifest, "uds", 1, &[(64, 1000.0)]);
         (result.status, result.error) = (RunStatus::Failed, Some("the follower ended".to_owned()));
         let cell = &mut result.cells[0];
         (cell.cut_short, cell.samples, cell.samples_planned) = (Some("the follower ended".to_owned()), 37, 200);
         let subs = Merged::of(&manifest);
-        let failed =
-            "FAILED: uds, round 1: the follower ended; 64 was cut off after 37 of 200 samples; no figures for 128";
+        let failed = "FAILED: uds, round 1: the follower ended; 64 was cut off after 37 of 200 samples; no figures for 128, 256, \
+             2k";
         assert_eq!(unfinished(&subs[0]), [failed, "NOT RUN: uds, rounds 2 to 200 (199 of 200)"]);
         assert_eq!([ranges(&[1, 3, 4, 5]), ranges(&[1, 3, 5, 7, 9, 11])], ["1, 3 to 5", "1, 3, 5, 7, 9, …"]);
     }

@@ -8,20 +8,22 @@
 //! | `answer` | what is fastest, by how much, and whether it can be believed |
 //! | `verdicts` | several results against the first, both sides of a pair, or limits |
 //! | `size`, `tail`, `rounds`, `time`, `load` | a headline figure over payloads, percentiles, rounds, samples and offered rates |
+//! | `copy` | the limit that copying memory sets, in `size` |
+//! | `pairs` | the verdicts of an `ab` |
 //! | `sides` | the ratio of quantiles of two sides |
 //! | `cost`, `loss` | CPU time per message, and what did not come |
 //! | `background` | the audit, what differs between results, plan and versions |
 //! | `measured`, `curves`, `values` | results; which lines there are and how they look; values, and how two of them compare |
-//!
-//! The limit that copying memory sets is not drawn: no figure of a run is a rate of copying.
 
 mod answer;
 mod background;
+mod copy;
 mod cost;
 pub(crate) mod curves;
 mod load;
 mod loss;
 pub(crate) mod measured;
+mod pairs;
 mod rounds;
 mod sides;
 mod size;
@@ -39,6 +41,7 @@ use crate::plots::samples::SampleSeries;
 use crate::{all, screen};
 use curves::{Panel, panels};
 use measured::MeasuredSide;
+pub use pairs::AskedPairs;
 use tripmeter_analysis::check::ResultsCheck;
 use tripmeter_model::figure::Figure;
 
@@ -49,8 +52,17 @@ pub struct PageInput<'a> {
     pub results: &'a [NamedResults<'a>],
     /// Samples of trials in their order.
     pub samples: &'a [SampledTrial],
-    /// The last of the results against limits.
-    pub check: Option<&'a ResultsCheck>,
+    /// What the results are judged by beside each other.
+    pub check: Option<&'a PageChecks>,
+}
+
+/// What each of the results is judged by, in their order; what is missing at the end is none.
+#[derive(Clone, Debug, Default)]
+pub struct PageChecks {
+    /// Limits, and what was measured.
+    pub limits: Vec<ResultsCheck>,
+    /// What was asked of pairs; where it is not known, what `tripmeter ab` asks without flags.
+    pub pairs: Vec<Option<AskedPairs>>,
 }
 
 /// The samples of one trial, reduced to what a chart can show.
@@ -77,11 +89,13 @@ pub fn page(results: &[NamedResults<'_>]) -> Document {
 
 /// The report of results, with what a command has read beside them.
 pub fn page_of(input: &PageInput<'_>) -> Document {
-    let sides: Vec<MeasuredSide<'_>> = input.results.iter().map(MeasuredSide::new).collect();
+    let asked = |place: usize| input.check.and_then(|check| check.pairs.get(place)?.as_ref());
+    let sides = input.results.iter().enumerate().map(|(place, one)| MeasuredSide::judged(one, asked(place)));
+    let sides: Vec<MeasuredSide<'_>> = sides.collect();
     let (panels, maps) = (panels(&sides), verdicts::maps(&sides, input));
     let mut page = Document::default();
-    page.part("answer", "What was asked", answer::blocks(&sides, &panels, &maps));
-    page.part("verdicts", "Verdicts", verdicts::charts(&maps).into_iter().map(Block::Chart).collect());
+    page.part("answer", "Answer", answer::blocks(&sides, &panels, &maps));
+    page.part("verdicts", "Verdicts", verdicts::blocks(&maps, &sides));
     page.part("results", "Results", results(input.results));
     let charts = |of: &dyn Fn(&Panel<'_>) -> Vec<Chart>| -> Vec<Block> {
         panels.iter().flat_map(of).map(Block::Chart).collect()

@@ -1,11 +1,11 @@
 //! Renderers of a document: text, Markdown, CSV, JSON and HTML.
 
 pub use crate::html::html;
+pub use crate::markup::markdown;
 
 use crate::document::{Block, Cell, Column, Digits, Document, Facts, Missing, Note, Severity, Table};
 use crate::number::TOO_SMALL;
 use crate::number::{percent, ratio};
-use crate::plots::Chart;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, presets};
 use serde_json::{Value, json};
 use tripmeter_analysis::Row;
@@ -15,7 +15,7 @@ use tripmeter_model::metric::Interval;
 /// Columns of a line, which bars fill as far as there is room.
 const COLUMNS: usize = 80;
 /// Most columns of a bar.
-const BAR_COLUMNS: usize = 12;
+pub(crate) const BAR_COLUMNS: usize = 12;
 
 /// Text for a terminal or a file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -178,23 +178,25 @@ pub(crate) fn is_same(columns: &[Column], above: &(Option<Row>, Vec<Cell>), row:
 /// have units of their own.
 fn heads(table: &Table) -> Vec<String> {
     let columns = &table.columns;
-    let has_own = |index: usize| {
-        let mut cells = table.rows.iter().map(|(_, cells)| &cells[index]);
-        let is_own = |cell: &Cell| matches!(cell, Cell::InUnit(..));
-        cells.clone().any(is_own) && cells.all(|cell| is_own(cell) || matches!(cell, Cell::Missing(_) | Cell::Text(_)))
-    };
     let has_groups = columns.iter().any(|column| column.group.is_some());
     let head = |(index, column): (usize, &Column)| {
         let next = columns.get(index + 1).and_then(|next| next.group.as_ref());
         // A group stands above its last column.
         let group = column.group.as_ref().filter(|group| next != Some(*group)).map_or("", String::as_str);
         let above = if has_groups { format!("{group}\n") } else { String::new() };
-        let has_none = column.unit.is_empty() || has_groups || has_own(index);
+        let has_none = column.unit.is_empty() || has_groups || has_own_units(table, index);
         let unit = if has_none { String::new() } else { format!("\n[{}]", column.unit) };
         let head = column.narrow_head.clone().unwrap_or_else(|| format!("{}{unit}", column.title));
         format!("{above}{head}")
     };
     columns.iter().enumerate().map(head).collect()
+}
+
+/// Whether all numbers of a column have units of their own, and none has that of its head.
+pub(crate) fn has_own_units(table: &Table, index: usize) -> bool {
+    let mut cells = table.rows.iter().map(|(_, cells)| &cells[index]);
+    let is_own = |cell: &Cell| matches!(cell, Cell::InUnit(..));
+    cells.clone().any(is_own) && cells.all(|cell| is_own(cell) || matches!(cell, Cell::Missing(_) | Cell::Text(_)))
 }
 
 /// Titles with what they mean, each once.
@@ -273,56 +275,6 @@ fn pairs_text(Facts { title, pairs }: &Facts) -> String {
     let (title, indent) = if title.is_empty() { (String::new(), "") } else { (format!("{title}\n"), "  ") };
     let line = |(word, value): &(String, String)| format!("{indent}{:width$} {value}\n", format!("{word}:"));
     title + &pairs.iter().map(line).collect::<String>()
-}
-
-fn image(chart: &Chart) -> String {
-    format!("![{}]({}.svg)\n", chart.title, chart.name)
-}
-
-/// Markdown: tables with the units in their heads, then what the columns mean.
-pub fn markdown(document: &Document) -> String {
-    let mut text = String::new();
-    for block in &document.blocks {
-        if !text.is_empty() {
-            text.push('\n');
-        }
-        match block {
-            Block::Heading(heading) => text += &format!("## {}\n", heading.text),
-            Block::Table(table) => text += &markdown_table(table),
-            Block::Notes(notes) => text.extend(notes.iter().map(|note| format!("- {}\n", note.text))),
-            Block::Facts(Facts { title, pairs }) => {
-                text += &if title.is_empty() { String::new() } else { format!("{title}\n\n") };
-                text.extend(pairs.iter().map(|(word, value)| format!("- {word}: {value}\n")));
-            }
-            Block::Text(paragraph) => text += &format!("{}\n", paragraph.trim_end()),
-            Block::Lines(lines) => text += &format!("```text\n{lines}```\n"),
-            Block::Chart(chart) => text += &image(chart),
-            Block::Charts(charts) => text.extend(charts.iter().map(image)),
-        }
-    }
-    text
-}
-
-fn markdown_table(table: &Table) -> String {
-    let escaped = |text: &str| text.replace('|', "\\|").replace('\n', " ");
-    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let head = |column: &Column| {
-        let group = column.group.as_ref().map_or(String::new(), |group| format!("{group} "));
-        let unit = if column.unit.is_empty() { String::new() } else { format!(" ({})", column.unit) };
-        escaped(&format!("{group}{}{unit}", column.title))
-    };
-    let mut text = if table.title.is_empty() { String::new() } else { format!("{}\n\n", table.title) };
-    text += &line(table.columns.iter().map(head).collect());
-    text += &line(table.columns.iter().map(|column| if column.is_right { "---:" } else { "---" }.to_owned()).collect());
-    for (_, cells) in &table.rows {
-        let cells = table.columns.iter().zip(cells).map(|(column, cell)| {
-            let (number, interval) = texts(column, cell, BAR_COLUMNS);
-            let unit = if column.digits == Digits::Events { " %" } else { "" };
-            escaped(&interval.map_or(number.clone(), |interval| format!("{number} ({interval}{unit})")))
-        });
-        text += &line(cells.collect());
-    }
-    text
 }
 
 /// CSV of a table: numbers in the units of their figures. What shares are of, the ends of intervals, and marks have

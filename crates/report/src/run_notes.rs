@@ -2,6 +2,7 @@
 
 use crate::document::{Note, Severity};
 use crate::merged::Merged;
+use crate::number::counted;
 use crate::{audit, channel, hosts, log, notes, recording, rpc, series, throughput};
 use tripmeter_analysis::MetricTable;
 use tripmeter_model::manifest::Manifest;
@@ -48,6 +49,15 @@ pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -
     if cells.any(|cell| cell.from_histogram) {
         let text = "raw samples were not kept: figures come from histograms of three digits";
         all.push(info(HISTOGRAMS)(text.to_owned()));
+    }
+    let disturbed = plan.sub_experiments.iter().filter(|sub| sub.instrument.is_some()).count();
+    if disturbed > 0 {
+        let text = format!(
+            "{disturbed} of {} are passes of `tripmeter explain` that were looked at: their latencies are disturbed; \
+             `tripmeter explain --from DIR` shows what was found",
+            counted(plan.sub_experiments.len(), "sub-experiment")
+        );
+        all.push(Note::new(Severity::Warning, "disturbed", None, text));
     }
     all.extend(audit::note(manifest).map(info("machine")));
     all.extend(plan.not_installed().map(info("not installed")));

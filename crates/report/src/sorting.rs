@@ -6,11 +6,16 @@ use std::cmp::Ordering;
 /// A column and a direction, as typed: `COLUMN` or `COLUMN:desc`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sort {
-    /// Identifier or title of a column.
+    /// Identifier, title or group of a column, or what a reader calls it.
     pub column: String,
     /// Whether the greatest come first.
     pub descending: bool,
 }
+
+/// What a reader calls columns, and their titles.
+const USUAL: [(&str, &str); 1] = [("median", "p50")];
+/// What a reader calls the column that names the rows.
+const NAMES: [&str; 3] = ["name", "transport", "sub-experiment"];
 
 impl std::str::FromStr for Sort {
     type Err = String;
@@ -35,7 +40,7 @@ impl Sort {
         let mut has_column = false;
         for block in &mut document.blocks {
             if let Block::Table(table) = block
-                && let Some(index) = table.columns.iter().position(|column| self.is_of(column))
+                && let Some(index) = self.place(&table.columns)
             {
                 self.sort(table, index);
                 has_column = true;
@@ -44,8 +49,21 @@ impl Sort {
         has_column
     }
 
-    fn is_of(&self, column: &Column) -> bool {
-        column.id == self.column || title(column).eq_ignore_ascii_case(&self.column)
+    /// The first column that is meant: by identifier, by group and title, by title, by group, by the last word of a
+    /// title, or by what a reader calls it.
+    fn place(&self, columns: &[Column]) -> Option<usize> {
+        let word = self.column.trim();
+        let is_word = |text: &str| text.eq_ignore_ascii_case(word);
+        let is_title = |column: &Column, word: &str| column.title.replace('\n', " ").eq_ignore_ascii_case(word);
+        let usual = USUAL.iter().find(|(usual, _)| is_word(usual)).map(|(_, title)| *title);
+        let find = |is_one: &dyn Fn(&Column) -> bool| columns.iter().position(is_one);
+        find(&|column| column.id == word)
+            .or_else(|| find(&|column| is_word(&title(column))))
+            .or_else(|| find(&|column| is_title(column, word)))
+            .or_else(|| find(&|column| column.group.as_deref().is_some_and(is_word)))
+            .or_else(|| find(&|column| column.title.rsplit(['\n', ' ']).next().is_some_and(is_word)))
+            .or_else(|| usual.and_then(|usual| find(&|column| column.id == usual || is_title(column, usual))))
+            .or_else(|| NAMES.iter().any(|name| is_word(name)).then(|| find(&|column| !column.is_right)).flatten())
     }
 
     fn sort(&self, table: &mut Table, index: usize) {
@@ -190,9 +208,29 @@ mod tests {
     }
 
     #[test]
+    fn columns_are_found_by_what_a_reader_sees() {
+        for word in ["p50", "P50", "1k", "1k p50", "median", "1k_p50"] {
+            let mut document = document(vec![Cell::number(2.0), Cell::number(1.0)]);
+            assert!(word.parse::<Sort>().unwrap().apply(&mut document), "{word}");
+            assert_eq!(order(&document), "ba", "{word}");
+        }
+        let mut wide = document(vec![Cell::number(2.0), Cell::number(1.0)]);
+        let Block::Table(table) = &mut wide.blocks[0] else { panic!() };
+        (table.columns[1].title, table.columns[1].group) = ("rtt_half\np99".to_owned(), None);
+        assert!("p99".parse::<Sort>().unwrap().apply(&mut wide));
+        for word in ["name:desc", "transport:desc"] {
+            let mut document = document(vec![Cell::number(2.0), Cell::number(1.0)]);
+            let Block::Table(table) = &mut document.blocks[0] else { panic!() };
+            table.columns[0].title = "µs, half a round trip".to_owned();
+            assert!(word.parse::<Sort>().unwrap().apply(&mut document), "{word}");
+            assert_eq!(order(&document), "ba", "{word}");
+        }
+    }
+
+    #[test]
     fn an_unknown_column_sorts_nothing_and_the_columns_can_be_listed() {
         let mut document = document(vec![Cell::number(2.0), Cell::number(1.0)]);
-        assert!(!"p50".parse::<Sort>().unwrap().apply(&mut document));
+        assert!(!"p90".parse::<Sort>().unwrap().apply(&mut document));
         assert_eq!(order(&document), "ab");
         assert_eq!(sortable([&document, &document].into_iter()), ["transport", "1k_p50 ('1k p50')"]);
         assert!(":desc".parse::<Sort>().is_err());

@@ -1,12 +1,12 @@
 //! Figures over time as a page: small multiples of every figure, with steps, limits and breaks of the environment.
 
-use crate::changes::changes;
+use crate::changes::{changes, unseen};
 use crate::document::{Block, Cell, Column, Document, Heading, Table};
 use crate::number::counted;
 use crate::page::values::{listed, unit};
 use crate::plots::Chart;
 use crate::plots::chart::{AxisValue, BLACK, Line, Look, Mark, Marker, PURPLE, Stroke, VERMILLION, X, Y};
-use tripmeter_analysis::history::{Change, History, HistorySeries};
+use tripmeter_analysis::history::{Change, History, HistorySeries, Reach};
 use tripmeter_model::limits::FigureLimits;
 use tripmeter_model::payload::display_size;
 
@@ -20,6 +20,8 @@ pub struct Trends<'a> {
     pub changes: &'a [Change],
     /// In so many figures.
     pub series: usize,
+    /// In how many experiments of each figure they were looked for.
+    pub reach: &'a Reach,
     /// Sub-experiments that were measured otherwise from some experiment on, a line each.
     pub other_plans: &'a [String],
     /// The page of each experiment as a URL; empty where there is none.
@@ -30,8 +32,13 @@ pub struct Trends<'a> {
 pub fn trends(input: &Trends<'_>) -> Document {
     let heading = |id, text: &str| Block::Heading(Heading { id, text: text.to_owned() });
     let mut blocks = vec![heading("changes", "What changed"), Block::Text(answer(input))];
-    if !input.changes.is_empty() {
-        blocks.extend(changes(input.changes, input.series).blocks);
+    match input.changes.is_empty() {
+        true => blocks.extend((!unseen(input.reach).is_empty()).then(|| Block::Text(unseen(input.reach).join("\n")))),
+        false => blocks.extend(changes(input.changes, input.series, input.reach).blocks),
+    }
+    let gaps = input.history.gaps();
+    if !gaps.is_empty() {
+        blocks.push(Block::Text(gaps.join("\n")));
     }
     let charts: Vec<Chart> = input.history.lines().iter().map(|group| chart(input, group)).collect();
     blocks.extend([heading("trends", "Trends"), Block::Charts(charts)]);
@@ -48,6 +55,9 @@ fn answer(input: &Trends<'_>) -> String {
     let new: Vec<&Change> = input.changes.iter().filter(|one| !one.is_known).collect();
     let experiments = counted(input.history.experiments.len(), "experiment");
     let looked = format!("{} over {experiments}", counted(input.series, "figure"));
+    if new.is_empty() && input.reach.most() < input.reach.step {
+        return format!("{looked} are too few to see a change.");
+    }
     if new.is_empty() {
         return format!("No new step or slow drift is seen in {looked}.");
     }
@@ -104,7 +114,15 @@ fn chart(input: &Trends<'_>, group: &[&HistorySeries]) -> Chart {
         color: PURPLE,
     });
     let new = found.iter().filter(|one| !one.is_known).count();
+    let longest = input.history.series.iter().zip(&input.reach.longest);
+    let longest = longest.filter(|(one, _)| group.iter().any(|series| series.address == one.address));
+    let most = longest.map(|(_, most)| *most).max().unwrap_or(0);
+    let needed = input.reach.step;
     let reading = match new {
+        0 if most < needed => {
+            let there = counted(most, "experiment");
+            format!("No change can be seen in {there} of one environment; a step needs {needed}.")
+        }
         0 => "No new change is seen.".to_owned(),
         _ => format!("{} that {} not known.", counted(new, "change"), if new == 1 { "is" } else { "are" }),
     };
@@ -193,6 +211,7 @@ mod tests {
             limits: None,
             changes: &[step],
             series: 2,
+            reach: &Reach { step: 6, drift: 10, longest: vec![2, 2] },
             other_plans: &[],
             links: &links,
         });
@@ -207,5 +226,33 @@ mod tests {
         assert!(html.contains("<a href=\"a%20b/report.html\">one</a>"), "{html}");
         assert!(html.contains("class=\"multiples\"") && !html.contains("uds <b>"));
         assert!(html.contains("1 step and 0 slow drifts in 2 figures over 3 experiments, of uds &lt;b&gt;."));
+    }
+
+    #[test]
+    fn too_few_experiments_are_told_and_not_that_nothing_is_seen() {
+        let mut history = history();
+        history.series[1].points.remove(0);
+        history.series[1].address.sub_experiment = "tcp".to_owned();
+        let reach = Reach { step: 6, drift: 10, longest: vec![2, 1] };
+        let page = trends(&Trends {
+            history: &history,
+            limits: None,
+            changes: &[],
+            series: 2,
+            reach: &reach,
+            other_plans: &[],
+            links: &[],
+        });
+        let text = crate::fixture::text(&page);
+        assert!(text.contains("2 figures over 3 experiments are too few to see a change."), "{text}");
+        assert!(
+            text.contains("a step needs 6 experiments of one environment") && text.contains("there are 2."),
+            "{text}"
+        );
+        assert!(text.contains("'tcp' has no figures in 1 of 3 experiments: 'one'"), "{text}");
+        let readings: Vec<&str> = page.charts().map(|chart| chart.reading.as_str()).collect();
+        let expected = ["2 experiments", "1 experiment"]
+            .map(|there| format!("No change can be seen in {there} of one environment; a step needs 6."));
+        assert_eq!(readings, expected);
     }
 }

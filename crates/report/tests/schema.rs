@@ -2,6 +2,7 @@
 
 use schemars::{JsonSchema, schema_for};
 use std::path::Path;
+use tripmeter_model::explain::Explanation;
 use tripmeter_model::folder::{Audits, TrialsLine};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::verdict::VerdictDocument;
@@ -30,4 +31,5 @@ fn the_committed_schemas_are_those_of_the_types() {
     is_committed::<TrialsLine>("trials.schema.json");
     is_committed::<Audits>("audit.schema.json");
     is_committed::<VerdictDocument>("verdict.schema.json");
+    is_committed::<Explanation>("explain.schema.json");
 }

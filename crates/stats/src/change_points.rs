@@ -38,6 +38,13 @@ impl Default for StepOptions {
     }
 }
 
+impl StepOptions {
+    /// Fewest values, without a break or a known step between them, in which a step can be seen.
+    pub fn fewest(&self) -> usize {
+        2 * self.guard
+    }
+}
+
 /// A step of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChangePoint {

@@ -13,8 +13,8 @@ use crate::drift::drift;
 use crate::error::{Error, logarithms};
 use crate::median;
 
-/// In fewer values, a trend cannot be distinguished from one or two values at the ends.
-const FEWEST: usize = 10;
+/// Fewest values of a drift: in fewer, a trend cannot be distinguished from one or two values at the ends.
+pub const FEWEST: usize = 10;
 
 /// A stretch of a series that goes up or down slowly.
 #[derive(Clone, Copy, Debug, PartialEq)]

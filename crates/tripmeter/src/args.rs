@@ -5,12 +5,14 @@ mod choose;
 mod doctor;
 mod eprosima;
 mod experiment;
+mod explain;
 mod iceperf;
 mod machine;
 mod measure;
 pub mod plotting;
 mod results;
 mod selftest;
+mod sorting;
 mod verdicts;
 
 pub use ab::{AbArgs, AbPattern, AbWorkloadArgs};
@@ -21,6 +23,7 @@ pub use eprosima::{
     EprosimaCompareArgs, EprosimaHistoryArgs, JobArgs, ProcessArgs, PruneArgs,
 };
 pub use experiment::{ExperimentArgs, Written};
+pub use explain::ExplainArgs;
 pub use iceperf::{Benchmark, IceperfArgs, IceperfCommand, IceperfLeaderArgs, Technology};
 pub use machine::{CompletionsArgs, InstallArgs, ListArgs, ManArgs};
 pub use measure::{
@@ -29,6 +32,7 @@ pub use measure::{
 };
 pub use results::{ExportArgs, ExportFormat, ReportArgs, ShowArgs, TableFormat};
 pub use selftest::{BareArgs, SelftestArgs};
+pub use sorting::SortArgs;
 pub use verdicts::{CheckArgs, CompareArgs, FiguresArgs, HistoryArgs, LimitsArgs, Method};
 
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
@@ -39,7 +43,7 @@ use std::str::FromStr;
 /// Measure message paths: latency, throughput, loss and cost between programs
 #[derive(Parser)]
 #[command(name = "tripmeter", version, max_term_width = 80, arg_required_else_help = true)]
-#[command(help_template = "{about}\n\n{usage-heading} {usage}{after-help}")]
+#[command(help_template = "{about}\n{usage-heading} {usage}{after-help}")]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -56,6 +60,7 @@ pub enum Command {
     Logger(LoggerArgs),
     Ab(AbArgs),
     Choose(ChooseArgs),
+    Explain(ExplainArgs),
     Follow(FollowArgs),
     Show(ShowArgs),
     Report(ReportArgs),
@@ -86,7 +91,10 @@ pub enum Command {
 
 /// The commands by what they are for, as `tripmeter --help` lists them.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Measure", &["run", "ping", "publish", "call", "throughput", "replay", "logger", "ab", "choose", "follow"]),
+    (
+        "Measure",
+        &["run", "ping", "publish", "call", "throughput", "replay", "logger", "ab", "choose", "explain", "follow"],
+    ),
     ("Results", &["show", "report", "compare", "check", "limits", "history", "export"]),
     ("Machine", &["list", "install", "doctor", "selftest", "completions", "man"]),
     ("Other tools", &["eprosima", "iceperf"]),

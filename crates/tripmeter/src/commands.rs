@@ -7,6 +7,7 @@ pub mod compare;
 pub mod completions;
 pub mod doctor;
 pub mod eprosima;
+pub mod explain;
 pub mod export;
 pub mod history;
 pub mod iceperf;

@@ -13,7 +13,7 @@ use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, Written
 use tripmeter_model::plan::Plan;
 use tripmeter_model::recording::Recording;
 use tripmeter_model::transport::Selector;
-use tripmeter_model::{exit, file};
+use tripmeter_model::{VERSION, exit, file};
 
 /// All systems that can be found: built in, in the usual folders, and given by `--plugin`.
 pub fn registry(args: &PluginArgs, program: &Path) -> Result<Registry, CliError> {
@@ -35,7 +35,7 @@ pub fn program() -> Result<PathBuf, CliError> {
 /// What makes Parquet of samples, if the plan asks for it.
 ///
 /// # Errors
-/// If it is not where plugins are.
+/// If none of this version is where plugins are.
 pub fn parquet(plan: &Plan, program: &Path) -> Result<Option<PathBuf>, CliError> {
     if !plan.raw.parquet {
         return Ok(None);
@@ -43,16 +43,33 @@ pub fn parquet(plan: &Plan, program: &Path) -> Result<Option<PathBuf>, CliError>
     parquet_program(program, "`--raw parquet`", "ask for `--raw samples`").map(Some)
 }
 
-/// The program that writes Parquet; `what` needs it, and who has it not may do `instead`.
+/// The program that writes Parquet, of this version; `what` needs it, and who has it not may do `instead`.
 pub fn parquet_program(program: &Path, what: &str, instead: &str) -> Result<PathBuf, CliError> {
-    let mut found = search_folders(program).into_iter().map(|folder| folder.join(parquet::PROGRAM));
-    found.find(|file| file.is_file()).ok_or_else(|| {
-        let text = format!(
-            "{what} needs {}, which is in no folder of plugins; `tripmeter install parquet` gets it, or {instead}",
-            parquet::PROGRAM
-        );
-        CliError::new(exit::UNAVAILABLE, text)
-    })
+    let name = parquet::PROGRAM;
+    let files = search_folders(program).into_iter().map(|folder| folder.join(name)).filter(|file| file.is_file());
+    let mut other = None;
+    for file in files {
+        let version = parquet::version(&file).map_err(|error| {
+            let text = format!("{what} needs {name}: '{}' cannot be run: {error}", file.display());
+            CliError::new(exit::UNAVAILABLE, text)
+        })?;
+        if version.as_deref() == Some(VERSION) {
+            return Ok(file);
+        }
+        other.get_or_insert((file, version));
+    }
+    let text = match other {
+        Some((file, version)) => format!(
+            "{what} needs {name} of version {VERSION}, which this program is of, and '{}' is of {}; `tripmeter install \
+             parquet` renews it, or {instead}",
+            file.display(),
+            version.map_or("an older one, which it does not tell".to_owned(), |version| format!("version {version}"))
+        ),
+        None => format!(
+            "{what} needs {name}, which is in no folder of plugins; `tripmeter install parquet` gets it, or {instead}"
+        ),
+    };
+    Err(CliError::new(exit::UNAVAILABLE, text))
 }
 
 fn search_folders(program: &Path) -> Vec<PathBuf> {

@@ -16,6 +16,7 @@ mod progress;
 mod recording;
 mod results;
 mod sample_plots;
+mod sorting;
 mod verdicts;
 
 use args::{Cli, Command};
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Logger(args) => run(&args.experiment(), &args.running),
         Command::Ab(args) => commands::ab::ab(&args),
         Command::Choose(args) => commands::choose::choose(&args),
+        Command::Explain(args) => commands::explain::explain(&args),
         Command::Follow(args) => commands::run::follow(&args),
         Command::Show(args) => commands::show::show(&args),
         Command::Report(args) => commands::report::report(&args),

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tripmeter_model::exit;
+use tripmeter_model::file::write_named;
 use tripmeter_model::printable::{line, lines};
 use tripmeter_report::document::Document;
 use tripmeter_report::render::Text;
@@ -46,6 +47,16 @@ pub fn may_colour() -> bool {
     let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
     let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     std::io::stdout().is_terminal() && !is_dumb && !is_unwanted
+}
+
+/// Writes a file that the user has named; `-` is standard output.
+pub fn write_file(file: &Path, contents: &[u8]) -> Result<(), CliError> {
+    if is_stdout(file) { write(contents) } else { Ok(write_named(file, contents)?) }
+}
+
+/// Whether a file that the user has named is standard output.
+pub fn is_stdout(file: &Path) -> bool {
+    file == Path::new("-")
 }
 
 fn write(bytes: &[u8]) -> Result<(), CliError> {

@@ -1,11 +1,16 @@
 //! What commands that compare several runs have in common.
 
 use serde_json::{Map, Value, json};
+use std::path::Path;
 use tripmeter_analysis::check::{CheckedLimit, ResultsCheck};
 use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ComparedFigure, JudgedFigure, ThresholdOutcome};
 use tripmeter_analysis::history::Change;
 use tripmeter_model::address::FigureAddress;
-use tripmeter_model::verdict::{FigureVerdict, JudgingCommand, VerdictDocument, VerdictRow, VerdictTrouble};
+use tripmeter_model::manifest::Manifest;
+use tripmeter_model::printable;
+use tripmeter_model::verdict::{
+    FigureVerdict, JudgedFolder, JudgingCommand, VerdictDocument, VerdictRow, VerdictTrouble,
+};
 use tripmeter_stats::Interval;
 use tripmeter_stats::change::{ChangeVerdict, Control};
 use tripmeter_stats::power::Layout;
@@ -78,6 +83,11 @@ pub fn with_fields(document: &VerdictDocument, fields: Value) -> Value {
         }
     }
     made
+}
+
+/// Results in a folder as what a verdict is of.
+pub fn judged_folder(folder: &Path, manifest: &Manifest) -> JudgedFolder {
+    JudgedFolder::new(Some(printable::line(&folder.display().to_string()).into_owned()), manifest)
 }
 
 fn finite(value: f64) -> Option<f64> {

@@ -1,5 +1,6 @@
 //! `tripmeter_parquet SAMPLES.csv SAMPLES.parquet`: writes samples as Parquet, whole or not at all; with `--figures` before
-//! them the table of figures that `tripmeter export --format csv` makes.
+//! them the table of figures that `tripmeter export --format csv` makes. `--version` alone prints the version of Tripmeter
+//! that it is of, which must be that of the program that starts it.
 //!
 //! Tripmeter starts it when a sub-experiment ends. It is a program of its own so that the default build needs neither the
 //! library nor a C compiler for zstd.
@@ -42,10 +43,14 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let done = match &arguments[..] {
+        [flag] if flag == "--version" => {
+            println!("tripmeter_parquet {}", tripmeter_model::VERSION);
+            return ExitCode::SUCCESS;
+        }
         [flag, figures, output] if flag == "--figures" => figures::convert(Path::new(figures), Path::new(output)),
         [samples, output] => convert(Path::new(samples), Path::new(output)),
         _ => {
-            eprintln!("usage: tripmeter_parquet [--figures] FILE.csv FILE.parquet");
+            eprintln!("usage: tripmeter_parquet [--figures] FILE.csv FILE.parquet, or --version");
             return ExitCode::from(64);
         }
     };

@@ -13,11 +13,12 @@ use crate::measure::notes::{Arrival, ArrivalLog, NoNotes, Notes};
 use crate::measure::publish::{Publisher, Timetable};
 use crate::measure::sampling::{NoTimes, Sampled, SendTimes};
 use crate::measure::sink::{Sink, take_turns};
-use crate::measure::stamps::{Kept, NoStamps, Numbered, Requests, Stamps, TripRow};
+use crate::measure::stamped::{CallbackStamps, StampLog, Stamped};
+use crate::measure::stamps::{self, Kept, NoStamps, Numbered, Requests, Stamps, TripRow};
 use crate::measure::stream::{Extent, Paused, StreamSender, Unspaced};
 use crate::measure::trips::{self, POLL_IDLE_MASK, StoredSamples, Trips};
 use crate::measure::{Failure, LoopEnd, Shared, Tap, Tracker, callback, echo, logging};
-use crate::message::{TouchFull, TouchKind, with_touch};
+use crate::message::{TouchFull, TouchKind, TouchNone, with_touch};
 use crate::proof::Observer;
 use crate::replay::Times;
 use crate::wire::Arrived;
@@ -180,6 +181,31 @@ impl<L: Link> Lane for L {
             RoundTrips::One(paused) => touching(self, clock, setting, paused, samples, deadline, observer),
             RoundTrips::Several(paused) => touching(self, clock, setting, paused, samples, deadline, observer),
         })
+    }
+
+    fn stamped_trips(
+        &mut self,
+        setting: LoopSetting<'_>,
+        trips: &mut RoundTrips,
+        samples: &mut [u64],
+        deadline: u64,
+        stamps: &mut StampLog<'_>,
+    ) -> StoredSamples {
+        let RoundTrips::One(paused) = trips else { return (0, Ok(LoopEnd::Stopped)) };
+        let clock = setting.timebase;
+        let mut link = Stamped::new(self, clock, stamps);
+        let mut trips = begin(Tap::off(&mut link), clock, Tracker::default(), &setting).resume(std::mem::take(paused));
+        let is_called_back = setting.wait == Wait::Callback;
+        let (stored, end) = if is_called_back {
+            callback::trips::<_, _, _, TouchNone, false>(setting.inbox, &mut trips, samples, deadline)
+        } else {
+            trips.run::<TouchNone>(samples, deadline)
+        };
+        *paused = trips.pause();
+        if is_called_back {
+            stamps::ends(&paused.rows, &samples[..stored]).for_each(|(sequence, at)| stamps.called_back(sequence, at));
+        }
+        (stored, end)
     }
 
     fn drain(&mut self, setting: LoopSetting<'_>, trips: &mut RoundTrips) -> Result<(), Failure> {
@@ -385,6 +411,13 @@ impl<L: Link> Lane for L {
         }
         if let Some(observer) = observer {
             return with_names::<L, TouchFull, true>(&mut Tap::on(self, observer), setting, &answers, listening);
+        }
+        if let Some(mut log) = answers.stamps {
+            let clock = setting.timebase;
+            let is_called_back = setting.wait == Wait::Callback;
+            let come = if is_called_back { log.called_back_log(clock) } else { CallbackStamps::none(clock) };
+            let link = &mut Stamped::new(self, clock, &mut log);
+            return run::<_, TouchNone, false>(&mut Tap::off(link), setting, come, listening);
         }
         let ticks = setting.timebase.to_ticks(answers.delay_ns);
         with_touch!(setting.touch, T => match answers.kept {

@@ -16,6 +16,7 @@ pub mod notes;
 pub mod publish;
 pub mod sampling;
 pub mod sink;
+pub mod stamped;
 pub mod stamps;
 pub mod stream;
 mod tap;

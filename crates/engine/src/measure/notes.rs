@@ -107,6 +107,11 @@ impl ArrivalMemory {
         self.memory.place()
     }
 
+    /// Messages of each stream that there is room for.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
     /// At a follower: its own part.
     ///
     /// # Errors

@@ -153,6 +153,18 @@ pub fn one_way(rows: &[TripRow], trips: &[u64], first: u64, arrived: &[u64], two
     latencies
 }
 
+/// Number of each sample's message, and when its trip ended, in ticks.
+pub fn ends<'a>(rows: &'a [TripRow], trips: &'a [u64]) -> impl Iterator<Item = (u64, u64)> + 'a {
+    rows.iter().enumerate().flat_map(move |(index, row)| {
+        let end = rows.get(index + 1).map_or(trips.len(), |next| next.first_sample);
+        let ends = trips[row.first_sample..end].iter().scan(row.began, |at, trip| {
+            *at += trip;
+            Some(*at)
+        });
+        (row.sequence..).zip(ends)
+    })
+}
+
 /// Latency of each sample to the last follower, from the latencies to each follower; [`MISSING`] if one is missing.
 pub fn last(each: &[Vec<i64>]) -> Vec<i64> {
     let count = each.iter().map(Vec::len).min().unwrap_or(0);

@@ -82,6 +82,7 @@ impl Planner<'_> {
             time_cap_ns: task.time_cap_ns,
             environment: BTreeMap::new(),
             answer_delay_ns: 0,
+            instrument: None,
             added_as_floor: false,
         };
         sub_experiment.name = default_name(&sub_experiment);

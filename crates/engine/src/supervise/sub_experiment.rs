@@ -10,6 +10,7 @@ use crate::last_line::last_line;
 use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::spawn::Worker;
+use crate::system_calls::trace_file;
 use crate::wire::{CLOSING, Follow, FromFollower, FromLeader, OPENING, ToWorker, WRITING};
 use crate::worker::OPEN_TIMEOUT;
 use crate::worker::logging::LONGEST_READING;
@@ -23,7 +24,7 @@ use tripmeter_model::figure::Figure;
 use tripmeter_model::file::append;
 use tripmeter_model::manifest::{PayloadResult, RunStatus};
 use tripmeter_model::metric::{Process, Stream};
-use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::plan::{Instrument, SubExperiment};
 use tripmeter_model::workload::Reply;
 
 /// How long processes may take to end after their last word.
@@ -193,8 +194,12 @@ impl ProcessGroup {
             .ok()
             .and_then(|description| description.variant(&plan.transport.variant))
             .is_some_and(|variant| variant.same_process);
-        let spawn = || Worker::spawn(&run.options.tripmeter, &plan.environment, Some(&log));
-        let mut leader = spawn().map_err(|error| failed("leader", error))?;
+        let logs = log_file.parent().filter(|_| plan.instrument == Some(Instrument::SystemCalls));
+        let spawn = |worker| {
+            let trace = logs.map(|logs| trace_file(logs, &plan.name, worker));
+            Worker::spawn(&run.options.tripmeter, &plan.environment, Some(&log), trace.as_deref())
+        };
+        let mut leader = spawn("leader").map_err(|error| failed("leader", error))?;
         let controls = job.controls.clone();
         leader.send(&ToWorker::Lead(Box::new(job))).map_err(|error| failed("leader", error))?;
         let mut followers = Vec::new();
@@ -202,7 +207,7 @@ impl ProcessGroup {
             _ if same_process => {}
             _ if !run.met.is_empty() => {
                 for (control, host) in controls.into_iter().zip(&run.met) {
-                    let mut relay = Worker::spawn(&run.options.tripmeter, &BTreeMap::new(), Some(&log))
+                    let mut relay = Worker::spawn(&run.options.tripmeter, &BTreeMap::new(), Some(&log), None)
                         .map_err(|error| failed("follower", error))?;
                     relay.send(&ToWorker::Relay(host.relay(control))).map_err(|error| failed("follower", error))?;
                     followers.push(relay);
@@ -213,7 +218,7 @@ impl ProcessGroup {
                 let plugin = entry.plugin_file().map(|file| (plan.transport.system.clone(), file.to_path_buf()));
                 let plugins: BTreeMap<_, _> = plugin.into_iter().collect();
                 for control in controls {
-                    let mut follower = spawn().map_err(|error| failed("follower", error))?;
+                    let mut follower = spawn("follower").map_err(|error| failed("follower", error))?;
                     let part = Follow { control, plugins: plugins.clone(), place: None };
                     follower.send(&ToWorker::Follow(part)).map_err(|error| failed("follower", error))?;
                     followers.push(follower);

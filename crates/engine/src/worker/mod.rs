@@ -5,6 +5,7 @@ mod attempts;
 mod controls;
 mod follower;
 mod host_clocks;
+mod instruments;
 mod lead;
 mod leader;
 pub(crate) mod logging;

@@ -3,7 +3,7 @@
 use crate::clock::monotonic_ns;
 use crate::lanes::Ended;
 use crate::measure::{Shared, TAKE_TIMEOUT_NS};
-use crate::os::{self, Target, Whose};
+use crate::os::{self, CpuCounters, Target, Whose};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -111,17 +111,26 @@ impl Drop for Member<'_> {
 pub(super) struct Window {
     begin_ns: u64,
     before: Used,
+    counters: Option<CpuCounters>,
 }
 
 impl Window {
     pub(super) fn open() -> Self {
-        Self { begin_ns: monotonic_ns(), before: os::usage(Whose::Process) }
+        Self { begin_ns: monotonic_ns(), before: os::usage(Whose::Process), counters: None }
     }
 
-    pub(super) fn close(self) -> Used {
+    /// The same with cycles and instructions, if they can be counted here.
+    pub(super) fn counted() -> Self {
+        let counters = CpuCounters::of_process().ok();
+        Self { counters, ..Self::open() }
+    }
+
+    pub(super) fn close(mut self) -> Used {
+        let counted = self.counters.as_mut().and_then(|counters| counters.read().ok());
         let used = os::usage(Whose::Process).since(self.before);
         let window_ns = monotonic_ns() - self.begin_ns;
-        Used { window_ns, peak_memory_bytes: os::peak_memory_bytes(), ..used }
+        let (cycles, instructions) = counted.unzip();
+        Used { window_ns, peak_memory_bytes: os::peak_memory_bytes(), cycles, instructions, ..used }
     }
 }
 

@@ -6,6 +6,7 @@ use super::{BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, find, probe};
 use crate::handover::Page;
 use crate::lanes::{Answering, AnyNode, AnySystem, Lane};
 use crate::measure::callback::Inbox;
+use crate::measure::stamped::StampLog;
 use crate::os::{self, ForThisUser};
 use crate::proof::{Baseline, Observer};
 use crate::wire::{Begin, Follow, FromFollower, Report, Task, ToFollower};
@@ -13,6 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::Pattern;
+use tripmeter_model::plan::Instrument;
 
 /// Follows the leader at the other end of `stream` until it says good-bye. It names a system; where that is, if it is a
 /// plugin, its part says.
@@ -128,17 +130,20 @@ impl Follower {
 
     /// Answers the messages of the first link; their arrivals are kept, if the leader has memory for them.
     fn answer_one(&mut self, endpoint: &mut dyn AnyNode, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
-        let Begin { first, most, arrivals, .. } = begin;
+        let Begin { first, most, arrivals, instrument, .. } = begin;
         let mut memory = arrivals.map(|place| self.arrivals(Some(place), most)).transpose()?;
-        let log = memory.as_mut().and_then(|memory| memory.logs(0).pop());
+        let mut logs = memory.as_mut().map(|memory| memory.logs(0)).unwrap_or_default();
+        let is_stamped = instrument == Some(Instrument::Stamps);
+        let stamps = if is_stamped { StampLog::new(first, std::mem::take(&mut logs)) } else { None };
         let answers = Answering {
             names_request: false,
             follower: self.number(),
-            kept: log.map(|log| (first, log)),
+            kept: logs.pop().map(|log| (first, log)),
             delay_ns: self.setup().answer_delay_ns,
+            stamps,
         };
         self.ready()?;
-        let window = Window::open();
+        let window = if instrument == Some(Instrument::Counters) { Window::counted() } else { Window::open() };
         self.answer(endpoint, inboxes, answers, None)?;
         let used = window.close();
         self.send_arrivals(arrivals, memory)?;

@@ -1,6 +1,7 @@
 //! Round trips one after the other, of one payload, by the leader.
 
 use super::host_clocks::{Clocks, Readings};
+use super::instruments::Instruments;
 use super::leader::{Leader, Session};
 use super::patience::FollowerPatience;
 use super::payload::{MANY_SAMPLES, MeasuredPayload, Samples};
@@ -11,7 +12,7 @@ use crate::measure::notes::ArrivalMemory;
 use crate::measure::stamps::{self, MISSING, TripRow};
 use crate::memory::reserved;
 use crate::record::{Distribution, RecordedSamples, Recorder};
-use crate::wire::{Begin, FromLeader, Task, ToFollower, WRITING};
+use crate::wire::{ArrivalPlace, Begin, FromLeader, Task, ToFollower, WRITING};
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::Counts;
@@ -44,6 +45,7 @@ struct TripsOutcome {
     clocks: Readings,
     /// The arrivals, also those at a follower that was killed, and the number of the first message whose arrival is noted.
     arrivals: Option<(ArrivalMemory, u64)>,
+    instruments: Instruments,
 }
 
 /// Whose latency one way.
@@ -90,7 +92,7 @@ impl Leader {
     /// Warm-up and round trips of one payload.
     pub(super) fn trips(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<MeasuredPayload> {
         let clocks = self.read_clocks()?;
-        let memory = self.begin_trips(session, payload_bytes)?;
+        let (memory, mut instruments) = self.begin_trips(session, payload_bytes)?;
         let plan = &self.job.sub_experiment;
         let (warmup, cap_ns) = (plan.warmup, self.attempts.left_of(plan.time_cap_ns));
         let (base, shared) = (self.job.timebase, self.shared.clone());
@@ -105,13 +107,18 @@ impl Leader {
         let mut trips = RoundTrips::new(self.controls.followers(), None, first, payload_bytes as usize);
         let lane = &mut *session.lanes[0];
         self.arm();
+        instruments.open_window(plan.instrument);
+        let mut stamps = instruments.log();
         // Until the recorder is full, the deadline has passed, or the user has asked to stop; with signs of life.
         let mut rows = Vec::new();
         let mut record = |trips: &mut RoundTrips, recorder: &mut Recorder, deadline: u64, is_shown| {
             rows.clear();
             while !recorder.free().is_empty() {
                 let pause = deadline.min(base.now() + base.to_ticks(SIGN_OF_LIFE_NS));
-                let (stored, end) = lane.round_trips(setting, trips, recorder.free(), pause, None);
+                let (stored, end) = match &mut stamps {
+                    Some(stamps) => lane.stamped_trips(setting, trips, recorder.free(), pause, stamps),
+                    None => lane.round_trips(setting, trips, recorder.free(), pause, None),
+                };
                 let before = recorder.count() as usize;
                 rows.extend(trips.rows().iter().map(|row| TripRow { first_sample: before + row.first_sample, ..*row }));
                 recorder.advance(stored);
@@ -136,6 +143,7 @@ impl Leader {
             if end == LoopEnd::Stopped { Ok(end) } else { record(&mut trips, &mut recorder, end_of(1.0), true) }
         });
         let duration_ns = base.to_ns(base.now() - begin);
+        instruments.close_window();
         self.arm_briefly();
         let result = result.and_then(|found| lane.drain(setting, &mut trips).map(|()| found));
         self.disarm();
@@ -169,21 +177,32 @@ impl Leader {
             begun,
             clocks,
             arrivals,
+            instruments,
         };
         self.end_trips(payload_bytes, outcome)
     }
 
-    /// Makes the followers ready; returns where arrivals are noted, if they are.
-    fn begin_trips(&mut self, session: &Session<'_>, payload_bytes: u64) -> Result<Option<ArrivalMemory>> {
+    /// Makes the followers ready; returns where arrivals are noted, if they are, and what is looked at.
+    fn begin_trips(
+        &mut self,
+        session: &Session<'_>,
+        payload_bytes: u64,
+    ) -> Result<(Option<ArrivalMemory>, Instruments)> {
         let mut begin = Begin::new(Task::Answer, session.sequence + 1, payload_bytes);
         let plan = &self.job.sub_experiment;
+        begin.instrument = plan.instrument;
         // Twice as many as planned, as some may be lost; more are not noted.
-        begin.most = vec![2 * (plan.warmup + plan.samples_of(payload_bytes)); usize::from(plan.one_way)];
+        let most = 2 * (plan.warmup + plan.samples_of(payload_bytes));
+        begin.most = vec![most; usize::from(plan.one_way)];
         let memory = plan.one_way.then(|| ArrivalMemory::create(begin.most.clone(), self.controls.followers()));
         let memory = memory.transpose()?;
         begin.arrivals = memory.as_ref().map(|memory| self.arrival_place(memory));
+        let instruments = Instruments::new(plan.instrument, begin.first, most)?;
+        if let Some((place, room)) = instruments.place() {
+            (begin.arrivals, begin.most) = (Some(ArrivalPlace::Leader(place)), room);
+        }
         self.controls.ask_all(&ToFollower::Begin(begin))?;
-        Ok(memory)
+        Ok((memory, instruments))
     }
 
     /// Stops the followers, and puts together what was measured.
@@ -191,8 +210,12 @@ impl Leader {
         if outcome.broken.is_none() {
             self.controls.send_all(&ToFollower::End { last: Vec::new() })?;
             let followers = 0..self.controls.followers();
-            let ended =
-                followers.map(|follower| self.controls.recv_report(follower, FollowerPatience::ANSWER).map(drop));
+            let instruments = &mut outcome.instruments;
+            let ended = followers.map(|follower| {
+                let report = self.controls.recv_report(follower, FollowerPatience::ANSWER)?;
+                instruments.follower_used(report.used);
+                Ok(())
+            });
             // What was answered is kept.
             outcome.broken = ended.collect::<Result<()>>().err();
         }
@@ -209,6 +232,8 @@ impl Leader {
         let mut one_way = self.one_way(&latencies, &clocks);
         let mut trial = trial(&mut outcome, &mut one_way, cut_short.clone());
         clocks.put(&mut trial);
+        let messages = outcome.begun.1..outcome.begun.1 + outcome.recorded.count + outcome.counts.lost;
+        outcome.instruments.put(&mut trial, self.job.timebase, messages);
         let others = one_way.into_iter().map(|one| (one.of.tag(payload_bytes), one.times.histogram)).collect();
         Ok(MeasuredPayload {
             trials: vec![trial],

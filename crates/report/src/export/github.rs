@@ -4,9 +4,9 @@
 //! The escaping is that of `@actions/core`, `command.ts`.
 
 use super::{ExportInput, ExportedSub, PayloadState, cut, measured, row_name, row_story};
+use crate::markup::markdown_words;
 use std::fmt::Write;
 use tripmeter_model::payload::display_size;
-use tripmeter_model::printable;
 use tripmeter_model::verdict::{FigureVerdict, VerdictDocument, VerdictRow};
 
 /// GitHub shows ten annotations of a kind for each step.
@@ -168,17 +168,7 @@ fn summary_of_results(subs: &[ExportedSub]) -> String {
 
 /// Text that Markdown and HTML show as it stands, on one line.
 fn cell(text: &str) -> String {
-    let mut safe = String::new();
-    for c in printable::line(&cut(text, MOST_TEXT)).chars() {
-        match c {
-            '&' => safe += "&amp;",
-            '<' => safe += "&lt;",
-            '>' => safe += "&gt;",
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '!' | '@' => safe.extend(['\\', c]),
-            c => safe.push(c),
-        }
-    }
-    safe
+    markdown_words(&cut(text, MOST_TEXT))
 }
 
 #[cfg(test)]

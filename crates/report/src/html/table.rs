@@ -2,7 +2,7 @@
 
 use super::{escaped, escaped_lines, hint, words};
 use crate::document::{Cell, Column, Missing, Table};
-use crate::render::{helps, is_same, texts};
+use crate::render::{has_own_units, helps, is_same, texts};
 use std::fmt::Write as _;
 
 /// Longer tables scroll in a box as high as the window.
@@ -27,13 +27,14 @@ pub fn html(table: &Table) -> String {
         scroll(table.rows.len()),
         hint(name),
         words(name),
-        head(&table.columns),
+        head(table),
         body(table),
         legend(&table.columns)
     )
 }
 
-fn head(columns: &[Column]) -> String {
+fn head(table: &Table) -> String {
+    let columns = &table.columns;
     let has_groups = columns.iter().any(|column| column.group.is_some());
     let mut head = String::from("<thead>\n");
     if has_groups {
@@ -48,8 +49,8 @@ fn head(columns: &[Column]) -> String {
         head += "</tr>\n";
     }
     head += "<tr>";
-    for column in columns {
-        let unit = if column.unit.is_empty() || has_groups {
+    for (index, column) in columns.iter().enumerate() {
+        let unit = if column.unit.is_empty() || has_groups || has_own_units(table, index) {
             String::new()
         } else {
             format!("\n<span class=\"unit\">{}</span>", escaped(column.unit))

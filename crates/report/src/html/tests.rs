@@ -64,12 +64,12 @@ fn only_the_two_scripts_of_the_page_may_run() {
     assert_eq!(page.matches("<script>").count(), 2);
     assert_eq!(page.matches("<script type=\"application/json\">").count(), 1);
     let policy = page.split_once("Content-Security-Policy").unwrap().1.split_once('>').unwrap().0;
-    for script in [ECHARTS, SCRIPT] {
+    for script in [ECHARTS, TABLES_AND_CHARTS] {
         assert!(policy.contains(&hash(script)) && page.contains(script));
     }
     assert!(policy.contains("default-src 'none'") && !policy.contains("script-src 'unsafe"), "{policy}");
     // Neither of them can end before its end.
-    assert!([ECHARTS, SCRIPT].iter().all(|script| !script.contains("</script") && !script.contains("<!--")));
+    assert!([ECHARTS, TABLES_AND_CHARTS].iter().all(|script| !script.contains("</script") && !script.contains("<!--")));
     // The only addresses are those in the notices of ECharts.
     let own = page.replace(ECHARTS, "").replace("http://www.w3.org/2000/svg", "");
     assert!(!own.contains("http:") && !own.contains("https:") && !own.contains(" src="));
@@ -123,6 +123,20 @@ fn tables_have_names_values_and_intervals() {
     for part in expected {
         assert!(text.contains(part), "{part}\n{text}");
     }
+}
+
+#[test]
+fn a_column_whose_cells_have_units_has_none_in_its_head() {
+    let share = Cell::InUnit(Box::new(number(5.0, None, "")), "%");
+    let mut table = table();
+    for (_, cells) in &mut table.rows {
+        cells[1] = share.clone();
+    }
+    let page = body(vec![Block::Table(table.clone())]);
+    assert!(page.contains("5.00 %") && !page.contains("µs"), "{page}");
+    assert!(!crate::render::markdown(&Document { blocks: vec![Block::Table(table.clone())] }).contains("µs"));
+    table.rows[0].1[1] = number(5157.0, None, "");
+    assert!(body(vec![Block::Table(table)]).contains("<span class=\"unit\">µs</span>"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::curves::Panel;
 use super::loss;
 use super::measured::MeasuredSide;
+use super::pairs::{JudgedPairs, labels};
 use super::values::{Seen, listed};
 use super::verdicts::{self, Map};
 use crate::document::{Block, Note, Severity};
@@ -17,18 +18,28 @@ use tripmeter_model::audit::Level;
 use tripmeter_model::figure::Better;
 use tripmeter_model::manifest::{RunStatus, Verdict};
 use tripmeter_model::payload::display_size;
+use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::proportion::{self, Proportion};
+
+/// The most transports that the question names.
+const MOST_NAMED: usize = 3;
 
 /// The question, the answer, and the notes on failures and losses.
 pub fn blocks(sides: &[MeasuredSide<'_>], panels: &[Panel<'_>], maps: &[Map]) -> Vec<Block> {
-    let mut blocks = vec![Block::Text(asked(sides))];
+    let figures: Vec<String> =
+        panels.iter().map(|panel| format!(" {} measures {}.", panel.name(), panel.figure.help())).collect();
+    let mut blocks = vec![Block::Text(asked(sides) + &figures.concat())];
     if panels.is_empty() {
-        blocks.push(Block::Text("Nothing was measured.".to_owned()));
+        blocks.push(Block::Text(nothing(sides)));
     }
     blocks.extend(verdicts::sentence(maps).map(Block::Text));
     // Ranked is what was measured last.
     let place = sides.last().filter(|_| sides.len() > 1).map(|side| format!("In {}. ", side.name)).unwrap_or_default();
-    blocks.extend(panels.iter().filter_map(fastest).map(|text| Block::Text(format!("{place}{text}"))));
+    let answer = match sides.last().and_then(|side| Some((side, side.pairs.as_ref()?))) {
+        Some((side, pairs)) if !panels.is_empty() => vec![of_pairs(pairs, labels(side, panels), panels)],
+        _ => panels.iter().filter_map(fastest).collect(),
+    };
+    blocks.extend(answer.into_iter().map(|text| Block::Text(format!("{place}{text}"))));
     if !panels.is_empty() {
         blocks.push(Block::Text(belief(sides)));
     }
@@ -56,13 +67,49 @@ fn asked(sides: &[MeasuredSide<'_>]) -> String {
             _ => "no payload".to_owned(),
         };
         let name = if sides.len() > 1 { format!("{}: ", side.name) } else { String::new() };
-        format!(
-            "{name}{}{patterns} at {ends}, in {}.",
-            counted(plan.sub_experiments.len(), "sub-experiment"),
-            counted(plan.rounds as usize, "round")
-        )
+        format!("{name}{}{patterns} at {ends}, in {}.", transports(side), counted(plan.rounds as usize, "round"))
     };
     sides.iter().map(of_one).collect::<Vec<_>>().join(" ")
+}
+
+/// That there is no figure, and whether all failed.
+fn nothing(sides: &[MeasuredSide<'_>]) -> String {
+    let subs = || sides.iter().flat_map(|side| &side.subs);
+    let has_failed = |sub: &&Merged<'_>| sub.results.iter().any(|result| result.status == RunStatus::Failed);
+    match (subs().filter(has_failed).count(), subs().count()) {
+        (1, 1) => "Nothing was measured: the only sub-experiment failed.".to_owned(),
+        (failed, all) if failed > 0 => format!("Nothing was measured: {failed} of {all} sub-experiments failed."),
+        _ => "Nothing was measured.".to_owned(),
+    }
+}
+
+/// The names of a few transports, or how many sub-experiments there are, apart from the floor that was added.
+fn transports(side: &MeasuredSide<'_>) -> String {
+    let named = |sub: &&SubExperiment| match side.is_of_pairs() {
+        true => format!("{}: {}", sub.name, sub.transport),
+        false => sub.transport.to_string(),
+    };
+    let (floors, subs): (Vec<&SubExperiment>, Vec<&SubExperiment>) =
+        side.manifest.plan.sub_experiments.iter().partition(|sub| sub.added_as_floor);
+    let mut names: Vec<String> = subs.iter().map(named).collect();
+    names.dedup();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    // One transport in two ways has one name.
+    let is_named = (1..=MOST_NAMED).contains(&names.len()) && names.len() == subs.len();
+    let what = if is_named { listed(&names) } else { counted(subs.len(), "sub-experiment") };
+    if floors.is_empty() { what } else { format!("{what}, beside the floor") }
+}
+
+/// The verdicts of an `ab`, and its figures at the first payload and at the last.
+fn of_pairs(pairs: &JudgedPairs, labels: [&str; 2], panels: &[Panel<'_>]) -> String {
+    let mut text = pairs.answer(labels);
+    for panel in panels {
+        let payloads = panel.ends().map_or_else(|| panel.payloads.clone(), Vec::from);
+        for sentence in payloads.into_iter().filter_map(|payload| pairs.first(panel.figure, payload)) {
+            text += &format!(" {sentence}");
+        }
+    }
+    text
 }
 
 /// What is best at the first payload and at the last.
@@ -77,18 +124,27 @@ fn fastest(panel: &Panel<'_>) -> Option<String> {
 
 /// The best at a payload and its distance to the next, or those between which no difference is seen.
 pub fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
+    if let Some(pairs) = panel.pairs() {
+        return pairs.sentence(panel.figure, payload);
+    }
     let Fastest { label, value, lead } = Fastest::of(panel, payload)?;
     let (at, figure, written) = (display_size(payload), panel.name(), panel.written(value.value));
+    let a_median = if panel.has_samples() { "a median of " } else { "" };
     let word = if panel.figure.better() == Better::Higher { "highest" } else { "fastest" };
     Some(match lead {
-        Lead::Alone => format!("At {at}, {label} has {written} ({figure}); there is nothing to compare it with."),
+        Lead::Alone => {
+            format!("At {at}, {label} has {a_median}{written} ({figure}); there is nothing to compare it with.")
+        }
         Lead::Alike(names) => format!(
-            "At {at}, no difference is seen between {}, which are {word}: {written} ({figure}).",
+            "At {at}, no difference is seen between {}, which are {word}, with {a_median}{written} ({figure}).",
             listed(&names)
         ),
         Lead::Ahead(next, ratio) => {
             let is = ratio.claim(word);
-            format!("At {at}, {label} {is} with {written} ({figure}); the next is {next}, {}.", ratio.as_ratio())
+            format!(
+                "At {at}, {label} {is} with {a_median}{written} ({figure}); the next is {next}, {}.",
+                ratio.as_ratio()
+            )
         }
     })
 }
@@ -121,11 +177,16 @@ fn belief(sides: &[MeasuredSide<'_>]) -> String {
         }
         () => "It can be believed",
     };
-    let ended = match unfinished {
-        0 if is_whole => None,
-        0 => Some("the run did not come to its end".to_owned()),
+    let is_over = |side: &MeasuredSide<'_>| matches!(side.manifest.status, RunStatus::Complete | RunStatus::Failed);
+    let missing = match unfinished {
+        0 => None,
         1 => Some("1 round of a sub-experiment failed or was not run".to_owned()),
         count => Some(format!("{count} rounds of sub-experiments failed or were not run")),
+    };
+    let ended = match (sides.iter().all(is_over), missing) {
+        (true, missing) => missing,
+        (false, None) => Some("the run did not come to its end".to_owned()),
+        (false, Some(missing)) => Some(format!("the run did not come to its end: {missing}")),
     };
     let rounds = match rounds {
         0 | 1 => "there is one round, which does not show how much runs differ".to_owned(),

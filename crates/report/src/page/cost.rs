@@ -39,16 +39,17 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
         let look = Look { stroke: Stroke::None, ..look };
         Line { name, points: vec![(cost.value, value.value)], intervals: interval.into_iter().collect(), look }
     };
+    let lines: Vec<Line> = points.iter().map(line).collect();
     let is_polling = points.iter().any(|(curve, ..)| curve.merged().planned.wait == Wait::Poll);
     let note = "What polls takes CPU time while it waits.".to_owned();
     Some(Chart {
         name: format!("{}_cost_{payload}", panel.name()),
         title: format!("What does speed cost at {}?", display_size(payload)),
         reading: reading(&points)?,
-        subtitle: panel.subtitle(&["CPU time of all processes, user and system"]),
+        subtitle: panel.subtitle(&["CPU time of all processes, user and system"], &lines),
         x: X::Numbers { label: "CPU time per message [µs]".to_owned(), log: true, whole: false },
         y: Y { label: panel.axis(), log: true, ..Y::default() },
-        lines: points.iter().map(line).collect(),
+        lines,
         notes: is_polling.then_some(note).into_iter().chain(panel.left_out()).collect(),
         ..Chart::default()
     })

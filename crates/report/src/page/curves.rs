@@ -1,12 +1,13 @@
 //! The lines of all charts: which there are, what they are called and how they look.
 
 use super::measured::MeasuredSide;
+use super::pairs::JudgedPairs;
 use super::values::{Value, compare, name, unit};
 use crate::FLOOR;
 use crate::document::Digits;
 use crate::labels::{self, LabelledLine};
 use crate::merged::Merged;
-use crate::plots::chart::{BLACK, Look, Marker, PALETTE, Stroke};
+use crate::plots::chart::{BLACK, Line, Look, Stroke};
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Better, Figure, Statistic};
@@ -45,6 +46,8 @@ pub struct Curve<'a> {
     pub look: Look,
     figure: Figure,
     stream: Stream,
+    /// Its name has that of its folder.
+    has_folder: bool,
 }
 
 /// A line before it has a name: the index of its results, sub-experiment, load, and the stream of its figures.
@@ -104,6 +107,21 @@ fn curves<'a>(sides: &'a [MeasuredSide<'a>], figure: Figure, lines: &[LineAddres
         }
     };
     let all: Vec<LabelledLine<'_>> = lines.iter().map(labelled).collect();
+    let folders: BTreeSet<usize> = lines.iter().map(|line| line.0).collect();
+    // What has one name and load in several folders has one colour.
+    let mut kinds: Vec<(&str, OfferedLoad)> = Vec::new();
+    for line in &all {
+        let kind = (line.sub.planned.name.as_str(), line.load);
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    let look_of = |place: usize, folder: usize| {
+        let kind = (all[place].sub.planned.name.as_str(), all[place].load);
+        let at = kinds.iter().position(|known| *known == kind).unwrap_or(place);
+        let folder = folders.iter().position(|known| *known == folder).unwrap_or(0);
+        if folders.len() > 1 { Look::of(at, folder) } else { look(place) }
+    };
     let curve = |(place, line): (usize, &LineAddress)| {
         let (folder, sub, load, stream) = line.clone();
         let side = &sides[folder];
@@ -117,19 +135,15 @@ fn curves<'a>(sides: &'a [MeasuredSide<'a>], figure: Figure, lines: &[LineAddres
         if sides.len() > 1 {
             label += &format!(" · {}", side.name);
         }
-        Curve { side, folder, sub, load, label, look: look(place), figure, stream }
+        let look = look_of(place, folder);
+        Curve { side, folder, sub, load, label, look, figure, stream, has_folder: sides.len() > 1 }
     };
     lines.iter().enumerate().map(curve).collect()
 }
 
 /// Colour, marker and dashes in turn; black is the floor's. No two of 36 lines have all of them in common.
 pub fn look(place: usize) -> Look {
-    const MARKERS: [Marker; 6] =
-        [Marker::Circle, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Down, Marker::Cross];
-    let stroke = if place % 2 == 1 { Stroke::Dashed } else { Stroke::Solid };
-    let colors: Vec<_> = PALETTE.iter().filter(|color| **color != BLACK).collect();
-    let (color, marker) = (*colors[place % colors.len()], MARKERS[(place + place / colors.len()) % MARKERS.len()]);
-    Look { color: Some(color), marker, stroke, strong: false }
+    Look { stroke: if place % 2 == 1 { Stroke::Dashed } else { Stroke::Solid }, ..Look::of(place, 0) }
 }
 
 impl<'a> Panel<'a> {
@@ -144,6 +158,16 @@ impl<'a> Panel<'a> {
         let payloads: BTreeSet<u64> = rows.iter().map(|row| row.payload_bytes).collect();
         let curves = curves(std::slice::from_ref(side), figure, &lines);
         Self { figure, curves, payloads: payloads.into_iter().collect() }
+    }
+
+    /// Whether names of lines have those of their folders.
+    pub fn has_folders(&self) -> bool {
+        self.curves.iter().any(|curve| curve.has_folder)
+    }
+
+    /// The verdicts on the pairs of what is ranked, if it is an `ab`.
+    pub fn pairs(&self) -> Option<&JudgedPairs> {
+        self.curves.iter().max_by_key(|curve| curve.folder)?.side.pairs.as_ref()
     }
 
     /// Whether some of it was measured as the floor only, and is not ranked.
@@ -262,16 +286,24 @@ impl<'a> Panel<'a> {
         (drawn < all).then(note).into_iter().collect()
     }
 
-    /// What is below a chart's title: what the figure is, and how many rounds there are.
-    pub fn subtitle(&self, parts: &[&str]) -> String {
-        let rounds: BTreeSet<u32> = self.curves.iter().map(|curve| curve.side.manifest.plan.rounds).collect();
-        let rounds: Vec<String> = rounds.iter().map(u32::to_string).collect();
-        let rounds = match rounds.join(" or ").as_str() {
-            "1" => "one round".to_owned(),
-            rounds => format!("{rounds} rounds"),
+    /// What is below a chart's title: what the figure is, how many rounds there are, and what its intervals are.
+    pub fn subtitle(&self, parts: &[&str], lines: &[Line]) -> String {
+        self.subtitle_of(parts, lines.iter().any(|line| !line.intervals.is_empty()))
+    }
+
+    /// The same of a chart that has intervals or none.
+    pub fn subtitle_of(&self, parts: &[&str], has_intervals: bool) -> String {
+        let rounds: BTreeSet<usize> = self.curves.iter().map(Curve::measured_rounds).collect();
+        let counts: Vec<String> = rounds.iter().map(usize::to_string).collect();
+        let (counts, intervals) = match counts.join(" or ").as_str() {
+            "1" => ("one round".to_owned(), "95 % intervals within the round"),
+            // A figure of one round has that within it.
+            counts if rounds.contains(&1) => (format!("{counts} rounds"), "95 % intervals"),
+            counts => (format!("{counts} rounds"), "95 % intervals over rounds"),
         };
+        let intervals = if has_intervals { intervals } else { "" };
         let help = self.figure.help();
-        let parts = [&[help], parts, &[rounds.as_str(), "bars: 95 % intervals"]].concat();
+        let parts = [&[help], parts, &[counts.as_str(), intervals]].concat();
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
     }
 }
@@ -290,6 +322,11 @@ impl Curve<'_> {
     /// A statistic of the headline.
     pub fn value(&self, payload_bytes: u64, statistic: Statistic) -> Option<Value> {
         Value::of(&self.rounds(payload_bytes, statistic)?)
+    }
+
+    /// The most rounds that it was measured in, at any payload: a run that was killed has fewer than planned.
+    pub fn measured_rounds(&self) -> usize {
+        self.merged().payloads().iter().map(|payload| payload.cells.len()).max().unwrap_or(0)
     }
 
     /// How messages were offered.

@@ -56,7 +56,7 @@ fn chart(panel: &Panel<'_>, subs: &[Rates<'_>], payload: u64) -> Option<Chart> {
         name: format!("{}_by_rate_{payload}", panel.name()),
         title: format!("What happens under load at {}?", display_size(payload)),
         reading: reading(subs, payload),
-        subtitle: panel.subtitle(&[]),
+        subtitle: panel.subtitle(&[], &lines),
         x: X::Numbers { label: "Offered rate of each stream [/s]".to_owned(), log: true, whole: true },
         y: Y { label: format!("{} [{}]", panel.name(), unit(panel.figure).1), log: true, ..Y::default() },
         lines,

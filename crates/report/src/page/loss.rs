@@ -35,12 +35,15 @@ pub fn charts(sides: &[MeasuredSide<'_>]) -> Vec<Chart> {
     let Some(most) = found.first() else { return Vec::new() };
     let reading = format!("{} lost most: {} % at {}.", most.sub, percent(most.share), most.place);
     let share = |share: f64| share * 100.0;
+    let has_intervals = found.iter().any(|one| one.interval.is_some());
+    let intervals = if has_intervals { " · 95 % intervals" } else { "" };
     vec![Chart {
         name: "loss".to_owned(),
         title: "What was lost?".to_owned(),
         reading,
-        subtitle: "share of messages or calls that did not come in time and intact, where it is greatest · bars: intervals at 95 %"
-            .to_owned(),
+        subtitle: format!(
+            "share of messages or calls that did not come in time and intact, where it is greatest{intervals}"
+        ),
         x: X::Categories { label: String::new(), names: found.iter().map(|one| one.name.clone()).collect() },
         y: Y { label: "loss_share [%]".to_owned(), from_zero: true, ..Y::default() },
         stacks: vec![Stack {

@@ -1,5 +1,6 @@
 //! Results with all their figures.
 
+use super::pairs::{AskedPairs, JudgedPairs, SIDES};
 use crate::merged::Merged;
 use crate::plots::aimrt::NamedResults;
 use tripmeter_analysis::MetricTable;
@@ -15,18 +16,28 @@ pub struct MeasuredSide<'a> {
     pub subs: Vec<Merged<'a>>,
     /// Its figures.
     pub metrics: MetricTable,
+    /// The verdicts on its pairs, where a page shows them.
+    pub pairs: Option<JudgedPairs>,
 }
 
 impl<'a> MeasuredSide<'a> {
     /// All figures of results.
     pub fn new(results: &NamedResults<'a>) -> Self {
         let NamedResults { name, manifest } = *results;
-        Self { name, manifest, subs: Merged::of(manifest), metrics: MetricTable::of(manifest) }
+        Self { name, manifest, subs: Merged::of(manifest), metrics: MetricTable::of(manifest), pairs: None }
+    }
+
+    /// The same with the verdicts on its pairs, if it has two sides that were measured in pairs.
+    pub fn judged(results: &NamedResults<'a>, asked: Option<&AskedPairs>) -> Self {
+        let side = Self::new(results);
+        let asked = || asked.cloned().unwrap_or_default();
+        let pairs = side.is_of_pairs().then(|| JudgedPairs::of(side.manifest, &asked()));
+        Self { pairs, ..side }
     }
 
     /// Whether it has two sides that were measured in pairs.
     pub fn is_of_pairs(&self) -> bool {
         let names = self.subs.iter().map(|sub| sub.planned.name.as_str());
-        self.manifest.plan.source == "ab" && names.eq(["a", "b"])
+        self.manifest.plan.source == "ab" && names.eq(SIDES)
     }
 }

@@ -6,6 +6,7 @@ use super::values::{Seen, Value, compare, listed};
 use crate::plots::chart::{AxisValue, BLACK, Chart, Line, Mark, X, Y};
 use tripmeter_model::figure::Statistic;
 use tripmeter_model::payload::display_size;
+use tripmeter_stats::change::ChangeVerdict;
 
 const MOST_CHARTS: usize = 2;
 
@@ -74,8 +75,8 @@ fn chart(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> Option<Cha
     (!lines.is_empty()).then(|| Chart {
         name: format!("{}_ratio_{payload}", panel.name()),
         title: format!("Where do they differ at {}?", display_size(payload)),
-        reading: reading(pairs, payload),
-        subtitle: panel.subtitle(&[&format!("above 1: slower than {reference}")]),
+        reading: reading(panel, pairs, payload),
+        subtitle: panel.subtitle(&[&format!("above 1: slower than {reference}")], &lines),
         x: X::Percentiles { label: "Percentile".to_owned() },
         y: Y { label: format!("Ratio of {} [1]", panel.name()), log: true, ..Y::default() },
         lines,
@@ -84,26 +85,34 @@ fn chart(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> Option<Cha
     })
 }
 
-/// In how many a difference of the median or of p99 is seen.
-fn reading(pairs: &[CurvePair<'_>], payload: u64) -> String {
-    let of = |statistic: Statistic| -> Vec<(&str, Value)> {
-        pairs.iter().filter_map(|pair| Some((pair.1.label.as_str(), ratio(*pair, payload, statistic)?))).collect()
+/// Of the median and of p99, where a difference is seen: by the verdict, where there is one.
+fn reading(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> String {
+    const WORDS: [&str; 5] = [
+        "is greater with",
+        "is less with",
+        "shows no difference with",
+        "has no interval with",
+        "cannot be told to differ with",
+    ];
+    let word = |pair: &CurvePair<'_>, statistic: Statistic| {
+        let value = ratio(*pair, payload, statistic)?;
+        let judged = panel.pairs().filter(|_| pair.0.folder == pair.1.folder);
+        let verdict = judged.and_then(|judged| judged.verdict(panel.figure, statistic, payload, pair.0.offered()));
+        Some(match (verdict, value.seen()) {
+            (Some(ChangeVerdict::Regressed), _) => 0,
+            (Some(ChangeVerdict::Improved), _) => 1,
+            (Some(ChangeVerdict::Equivalent), _) | (None, Seen::NoDifference) => 2,
+            (Some(ChangeVerdict::Inconclusive), _) => 4,
+            (None, Seen::Different) => usize::from(value.value <= 1.0),
+            (None, Seen::Unknown) => 3,
+        })
     };
     let told = |statistic: Statistic| {
-        let ratios = of(statistic);
-        let those = |seen: Seen, is_more: Option<bool>| -> Vec<&str> {
-            let is = |one: &&(&str, Value)| {
-                one.1.seen() == seen && is_more.is_none_or(|is_more| (one.1.value > 1.0) == is_more)
-            };
-            ratios.iter().filter(is).map(|one| one.0).collect()
-        };
-        let parts = [
-            ("is greater with", those(Seen::Different, Some(true))),
-            ("is less with", those(Seen::Different, Some(false))),
-            ("shows no difference with", those(Seen::NoDifference, None)),
-            ("has no interval with", those(Seen::Unknown, None)),
-        ];
-        let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
+        let found: Vec<(usize, &str)> =
+            pairs.iter().filter_map(|pair| Some((word(pair, statistic)?, pair.1.label.as_str()))).collect();
+        let of_word = |at: usize| found.iter().filter(|one| one.0 == at).map(|one| one.1).collect::<Vec<_>>();
+        let parts = WORDS.iter().enumerate().map(|(at, what)| (what, of_word(at)));
+        let parts = parts.filter(|(_, names)| !names.is_empty());
         let parts: Vec<String> = parts.map(|(what, names)| format!("{what} {}", listed(&names))).collect();
         (!parts.is_empty()).then(|| format!("{statistic} {}", parts.join(", ")))
     };

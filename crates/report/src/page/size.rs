@@ -1,6 +1,7 @@
 //! How the headline grows with the payload; of a single payload, columns.
 
 use super::answer::best;
+use super::copy;
 use super::curves::{Curve, Panel};
 use super::values::{Seen, Value, compare};
 use crate::document::Digits;
@@ -29,16 +30,21 @@ fn lines(panel: &Panel<'_>, ends: [u64; 2]) -> Option<Chart> {
         Line { name, points, intervals: values.iter().filter_map(interval).collect(), look }
     };
     let is_rate = panel.figure.better() == Better::Higher;
+    let mut lines: Vec<Line> = panel.drawn().iter().map(line).collect();
+    let copies = copy::lines(panel, &lines);
+    let notes = panel.left_out().into_iter().chain(copy::notes(panel, &copies)).collect();
+    let subtitle = panel.subtitle(&[], &lines);
+    lines.extend(copies);
     Some(Chart {
         name: format!("{}_by_payload", panel.name()),
         title: if is_rate { "How does the rate change with size?" } else { "How does latency grow with size?" }
             .to_owned(),
-        subtitle: panel.subtitle(&[]),
+        subtitle,
         reading: reading(panel, ends)?,
         x: X::Numbers { label: "Payload [bytes]".to_owned(), log: true, whole: true },
         y: Y { label: panel.axis(), log: true, ..Y::default() },
-        lines: panel.drawn().iter().map(line).collect(),
-        notes: panel.left_out(),
+        lines,
+        notes,
         ..Chart::default()
     })
 }
@@ -61,7 +67,13 @@ fn reading(panel: &Panel<'_>, [least, most]: [u64; 2]) -> Option<String> {
     };
     let (first, others) = grown.split_first()?;
     let is_bare = [Some(first), others.last()].into_iter().flatten().any(|one| one.1.seen() == Seen::Unknown);
-    let bare = if is_bare { " (no intervals)" } else { "" };
+    let rounds = panel.curves.iter().map(Curve::measured_rounds).max().unwrap_or(1);
+    // Each value may have an interval within its round; what other rounds would be is not known.
+    let bare = match (is_bare, rounds) {
+        (false, _) => String::new(),
+        (true, 1) => " (in one round)".to_owned(),
+        (true, rounds) => format!(" (in {rounds} rounds)"),
+    };
     let first = match first.1.seen() {
         Seen::NoDifference => format!("No difference is seen of {} {ends}", first.0.label),
         _ => format!("{} {ends}", told(first)),
@@ -106,7 +118,7 @@ fn columns(panel: &Panel<'_>) -> Option<Chart> {
     Some(Chart {
         name: format!("{}_{payload}", panel.name()),
         title: format!("{} at {}?", question(panel), display_size(payload)),
-        subtitle: panel.subtitle(&[]),
+        subtitle: panel.subtitle_of(&[], part.intervals.iter().any(Option::is_some)),
         reading: best(panel, payload).unwrap_or_default(),
         x: X::Categories { label: String::new(), names: values.into_iter().map(|(name, _)| name).collect() },
         y: Y { label: panel.axis() + if log { ", logarithmic" } else { "" }, log, from_zero: true, ..Y::default() },
@@ -117,5 +129,10 @@ fn columns(panel: &Panel<'_>) -> Option<Chart> {
 }
 
 fn question(panel: &Panel<'_>) -> &'static str {
-    if panel.figure.better() == Better::Higher { "Which is the highest rate" } else { "What is fastest" }
+    match (panel.figure.better() == Better::Higher, panel.pairs().is_some()) {
+        (true, false) => "Which is the highest rate",
+        (true, true) => "Which side has the higher rate",
+        (false, false) => "What is fastest",
+        (false, true) => "Which side is faster",
+    }
 }

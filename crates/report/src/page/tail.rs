@@ -41,13 +41,21 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
         name: format!("{}_percentiles_{payload}", panel.name()),
         title: format!("How long is the tail at {}?", display_size(payload)),
         reading: reading(panel, payload).unwrap_or_default(),
-        subtitle: panel.subtitle(&["the last point is the maximum"]),
+        subtitle: panel.subtitle(&[maximum(panel)], &lines),
         x: X::Percentiles { label: "Percentile".to_owned() },
         y: Y { label: panel.axis().replace("Median of ", ""), log: true, ..Y::default() },
         lines,
         notes: panel.left_out(),
         ..Chart::default()
     })
+}
+
+/// What the last point is: with the others over rounds, it is over rounds too.
+fn maximum(panel: &Panel<'_>) -> &'static str {
+    match panel.curves.iter().any(|curve| curve.measured_rounds() > 1) {
+        true => "the last point is the median of the maxima of rounds",
+        false => "the last point is the maximum",
+    }
 }
 
 /// The percentiles that there are samples for, and the maximum of as many as a round has.

@@ -70,16 +70,17 @@ const SLOW: [f64; 8] = [2000.0, 2010.0, 1990.0, 2005.0, 1995.0, 2002.0, 2001.0, 
 fn the_page_of_a_quick_run_answers_on_its_first_lines() {
     let document = page_of_one(&kept("quick"));
     let expected = "\
-9 sub-experiments (pingpong) at 3 payloads from 1k to 1M, in 1 round.
-At 1k, shm/ring was measured fastest with 0.065 µs (rtt_half); the next is iceoryx2/publish-subscribe, ×7.94 (one round, no \
-interval). At 1M, shm/ring was measured fastest with 0.040 µs (rtt_half); the next is iceoryx2/publish-subscribe, ×13.0 (one \
+9 sub-experiments (pingpong) at 3 payloads from 1k to 1M, in 1 round. rtt_half measures half of a round trip: what \
+published tables call latency.
+At 1k, shm/ring was measured fastest with a median of 0.065 µs (rtt_half); the next is iceoryx2/publish-subscribe, ×7.94 (one round, no \
+interval). At 1M, shm/ring was measured fastest with a median of 0.040 µs (rtt_half); the next is iceoryx2/publish-subscribe, ×13.0 (one \
 round, no interval).
 It can be believed with care: all 9 path proofs hold; nothing was lost, late or damaged; there is one round, which does not \
 show how much runs differ; no audit of the machine is kept.";
     assert_eq!(answer(&document), expected);
     let expected = "\
 rtt_half_by_payload | How does latency grow with size? | mq/queue grows 440 times from 1k to 1M; shm/ring falls to 0.62 times \
-(no intervals).
+(in one round).
 rtt_half_percentiles_1024 | How long is the tail at 1k? | p99 is 2.4 times the median of iceoryx/shm, and 1.1 times that of \
 uds/datagram.
 rtt_half_percentiles_65536 | How long is the tail at 64k? | p99 is 2.3 times the median of iceoryx/shm, and 1.3 times that of \
@@ -115,8 +116,7 @@ fn rounds_that_overlap_show_no_difference() {
     let manifest = rounds(&[("uds", "uds/stream", &A), ("tcp", "tcp/nodelay", &LIKE_A), ("mq", "mq/queue", &SLOW)]);
     let document = page_of_one(&manifest);
     let said = answer(&document);
-    let like =
-        "At 1k, no difference is seen between tcp/nodelay and uds/stream, which are fastest: 1.00 µs (rtt_half).";
+    let like = "At 1k, no difference is seen between tcp/nodelay and uds/stream, which are fastest, with a median of 1.00 µs (rtt_half).";
     assert!(said.contains(like), "{said}");
     assert!(said.contains("It can be believed with care: all 3 path proofs hold; nothing was lost"), "{said}");
     assert!(said.contains("intervals are over 8 rounds"), "{said}");
@@ -138,7 +138,9 @@ fn rounds_that_overlap_show_no_difference() {
     let apart = rounds(&[("uds", "uds/stream", &A), ("mq", "mq/queue", &SLOW)]);
     let said = answer(&page_of_one(&apart));
     assert!(
-        said.contains("At 1k, uds/stream is fastest with 1.00 µs (rtt_half); the next is mq/queue, ×2.00 ("),
+        said.contains(
+            "At 1k, uds/stream is fastest with a median of 1.00 µs (rtt_half); the next is mq/queue, ×2.00 ("
+        ),
         "{said}"
     );
     let few = rounds(&[("uds", "uds/stream", &A[..3]), ("mq", "mq/queue", &SLOW[..3])]);
@@ -155,7 +157,10 @@ fn what_failed_is_no_answer_and_not_believed() {
     fixture::put(fixture::trial_of(&mut manifest, 8), &[(Figure::Lost, 110.0)]);
     let document = page_of_one(&manifest);
     let said = answer(&document);
-    assert!(said.contains("At 1k, mq/queue has 2.00 µs (rtt_half); there is nothing to compare it with."), "{said}");
+    assert!(
+        said.contains("At 1k, mq/queue has a median of 2.00 µs (rtt_half); there is nothing to compare it with."),
+        "{said}"
+    );
     assert!(said.contains("Not all of it can be believed: of 2 path proofs, 1 FAILED (uds)"), "{said}");
     let text = Text { is_unwrapped: true, ..Text::default() }.render(&document);
     assert!(text.contains("PATH PROOF FAILED: uds") && text.contains("mq at 1k: 110 lost"), "{text}");
@@ -170,6 +175,10 @@ fn nothing_measured_has_no_chart() {
     add(&mut manifest, "mq", "mq/queue", &[1024]);
     let document = page_of_one(&manifest);
     assert_eq!(document.charts().count(), 0);
+    add(&mut manifest, "uds", "uds/stream", &[1024]);
+    result(&mut manifest, "mq", 1, &[]).status = tripmeter_model::manifest::RunStatus::Failed;
+    let said = answer(&page_of_one(&manifest));
+    assert!(said.ends_with("Nothing was measured: 1 of 2 sub-experiments failed."), "{said}");
     assert_eq!(page(&[]).charts().count(), 0);
 }
 

@@ -2,12 +2,15 @@
 
 use super::PageInput;
 use super::measured::MeasuredSide;
+use super::pairs::SIDES;
 use super::values::listed;
+use crate::document::Block;
 use crate::number::counted;
 use crate::plots::aimrt::NamedResults;
 use crate::plots::chart::{Chart, Heat, HeatCell, HeatLevel, X};
+use crate::verdicts::{legend, percent, summary, table_of_pairs};
 use std::collections::{BTreeMap, BTreeSet};
-use tripmeter_analysis::check::{CheckedLimit, ResultsCheck};
+use tripmeter_analysis::check::{CheckedLimit, CheckedSub, ResultsCheck};
 use tripmeter_analysis::comparison::{ByRuns, ByThreshold, JudgedFigure, ThresholdOutcome};
 use tripmeter_analysis::{JudgedResults, Selection};
 use tripmeter_model::address::FigureAddress;
@@ -18,11 +21,12 @@ use tripmeter_stats::runs::Question;
 use tripmeter_stats::shift::fewest_runs;
 
 /// Changes up to this share are none, of several rounds.
-const MARGIN: f64 = 0.02;
+pub const MARGIN: f64 = 0.02;
 /// The share that a figure may be worse by, where there are too few rounds for a test.
 const THRESHOLD: f64 = 0.1;
-const RATE: f64 = 0.05;
-const POWER: f64 = 0.95;
+pub const RATE: f64 = 0.05;
+const QUESTION: Question =
+    Question { layout: Layout::Independent, margin: MARGIN, control: Control::Fdr(RATE), power: 0.95 };
 
 /// One figure that is judged.
 #[derive(Clone, Debug)]
@@ -39,19 +43,41 @@ struct MapFigure {
 pub struct Map {
     name: String,
     title: String,
-    against: String,
+    /// What is found, in one sentence.
+    reading: String,
+    /// The answer says it already, with the names of both sides.
+    is_answered: bool,
     method: String,
+    /// What the signs of cells mean, and what is not in the map.
+    notes: Vec<String>,
     figures: Vec<MapFigure>,
 }
 
-/// The charts of maps.
-pub fn charts(maps: &[Map]) -> Vec<Chart> {
-    maps.iter().map(chart).collect()
+/// What the signs of changes mean.
+const CHANGES: &str =
+    "! worse, ≈ not different, ? cannot be told, without a mark better; each cell has its gravest figure";
+/// What the signs of limits mean.
+const LIMITS: &str = "! beyond its limit or not measured, ≈ within it by less than 10 %, without a mark by more; each cell has its gravest figure";
+
+/// The maps, and the table of each `ab`.
+pub fn blocks(maps: &[Map], sides: &[MeasuredSide<'_>]) -> Vec<Block> {
+    let mut blocks: Vec<Block> = maps.iter().map(|map| Block::Chart(chart(map))).collect();
+    for side in sides {
+        let Some(pairs) = side.pairs.as_ref().filter(|pairs| !pairs.figures.is_empty()) else { continue };
+        let mut table = table_of_pairs(&pairs.figures, SIDES, true);
+        if sides.len() > 1 {
+            table.title = format!("{}: {}", side.name, table.title);
+        }
+        let asked = &pairs.asked;
+        let text = summary(&pairs.figures, &asked.question, asked.effect);
+        blocks.extend([Block::Table(table), Block::Text(text + &legend(&asked.question, SIDES, true))]);
+    }
+    blocks
 }
 
-/// How many figures are worse and better.
+/// What the maps show.
 pub fn sentence(maps: &[Map]) -> Option<String> {
-    let told: Vec<String> = maps.iter().map(reading).collect();
+    let told: Vec<&str> = maps.iter().filter(|map| !map.is_answered).map(|map| map.reading.as_str()).collect();
     (!told.is_empty()).then(|| told.join(" "))
 }
 
@@ -61,14 +87,29 @@ pub fn maps(sides: &[MeasuredSide<'_>], input: &PageInput<'_>) -> Vec<Map> {
     if let Some((first, others)) = input.results.split_first() {
         maps.extend((2..).zip(others).map(|(place, other)| against(first, other, place)));
     }
-    maps.extend(sides.iter().filter(|side| side.is_of_pairs()).map(pairs));
-    maps.extend(input.check.map(limits));
+    // Titles and files of several folders have their names.
+    let of = |place: usize, side: &MeasuredSide<'_>| match sides.len() {
+        0 | 1 => MapPlace { suffix: String::new(), folder: String::new(), is_last: true },
+        all => MapPlace { suffix: suffix(place + 1), folder: format!(" in {}", side.name), is_last: place + 1 == all },
+    };
+    maps.extend(sides.iter().enumerate().filter_map(|(place, side)| pairs(side, &of(place, side))));
+    let checks = input.check.map(|check| check.limits.as_slice()).unwrap_or_default();
+    maps.extend(sides.iter().zip(checks).enumerate().map(|(place, (side, check))| limits(check, &of(place, side))));
     maps.retain(|map| !map.figures.is_empty());
     maps
 }
 
-fn question(layout: Layout) -> Question {
-    Question { layout, margin: MARGIN, control: Control::Fdr(RATE), power: POWER }
+/// What ends the names and titles of maps of one folder among several.
+struct MapPlace {
+    suffix: String,
+    folder: String,
+    /// What is measured last is ranked.
+    is_last: bool,
+}
+
+/// The first of a kind has no number.
+fn suffix(place: usize) -> String {
+    if place == 1 { String::new() } else { format!("_{place}") }
 }
 
 fn against(first: &NamedResults<'_>, other: &NamedResults<'_>, place: usize) -> Map {
@@ -76,29 +117,32 @@ fn against(first: &NamedResults<'_>, other: &NamedResults<'_>, place: usize) -> 
     let both = [&judged(first), &judged(other)];
     let selection = Selection::default();
     let is_enough = both.iter().all(|side| u64::from(side.manifest.plan.rounds) >= fewest_runs(RATE));
-    let by_runs = is_enough.then(|| ByRuns::new(both, &selection, question(Layout::Independent)).ok()).flatten();
+    let by_runs = is_enough.then(|| ByRuns::new(both, &selection, QUESTION).ok()).flatten();
     let (figures, method) = match by_runs {
-        Some(made) => (made.judgements.iter().map(by_rounds).collect(), by_test()),
+        Some(made) => (made.judgements.iter().map(by_rounds).collect::<Vec<_>>(), by_test(&QUESTION)),
         None => {
             let made = ByThreshold::new(both, &selection, THRESHOLD);
             (by_threshold(&made), format!("by a threshold of {} %: too few rounds for a test", THRESHOLD * 100.0))
         }
     };
     Map {
-        name: if place == 2 { "verdicts".to_owned() } else { format!("verdicts_{place}") },
+        name: format!("verdicts{}", suffix(place - 1)),
         title: format!("What is different in {}?", other.name),
-        against: format!("compared with {}", first.name),
+        reading: reading(&figures, &format!("compared with {}", first.name)),
+        is_answered: false,
         method,
+        notes: vec![CHANGES.to_owned()],
         figures,
     }
 }
 
-fn by_test() -> String {
-    format!(
-        "by a rank test over rounds, changes up to {} % are none, false discovery rate {} %",
-        MARGIN * 100.0,
-        RATE * 100.0
-    )
+fn by_test(question: &Question) -> String {
+    let (margin, runs) = (percent(question.margin), if question.layout == Layout::Paired { "pairs of" } else { "" });
+    let control = match question.control {
+        Control::Fdr(rate) => format!("false discovery rate {}", percent(rate)),
+        Control::Fwer(rate) => format!("family-wise error rate {}", percent(rate)),
+    };
+    format!("by a rank test over {runs} rounds, changes up to {margin} are none, {control}").replace("  ", " ")
 }
 
 fn by_rounds(one: &JudgedFigure) -> MapFigure {
@@ -142,32 +186,28 @@ fn by_threshold(made: &ByThreshold) -> Vec<MapFigure> {
     figures.filter_map(judged).collect()
 }
 
-/// MeasuredSide `b` against side `a`, round by round.
-fn pairs(side: &MeasuredSide<'_>) -> Map {
-    let whole = JudgedResults { manifest: side.manifest.clone(), allows_damage: false }.whole();
-    let all = Selection::default().select(&whole);
-    let of_side = |name: &'static str| all.iter().filter(move |one| one.address.sub_experiment == name);
-    let cells = of_side("a").filter_map(|a| {
-        let address = FigureAddress { sub_experiment: "b".to_owned(), ..a.address.clone() };
-        let b = of_side("b").find(|b| b.address == address)?;
-        let at = |round: &u32| b.rounds.iter().find(|one| one.0 == *round).map(|one| one.1);
-        let both: Vec<(f64, f64)> = a.rounds.iter().filter_map(|(round, value)| Some((*value, at(round)?))).collect();
-        let values: (Vec<f64>, Vec<f64>) = both.into_iter().unzip();
-        // A ratio of 0 is none.
-        let is_positive = values.0.iter().chain(&values.1).all(|value| *value > 0.0);
-        (is_positive && !values.0.is_empty()).then_some((address, [values.0, values.1]))
+/// Side `b` against side `a`, round by round, as `ab.json` has it.
+fn pairs(side: &MeasuredSide<'_>, place: &MapPlace) -> Option<Map> {
+    let judged = side.pairs.as_ref()?;
+    let figures = judged.figures.iter().map(|one| {
+        let figure = by_rounds(one);
+        MapFigure { address: FigureAddress { sub_experiment: SIDES[1].to_owned(), ..figure.address }, ..figure }
     });
-    let judged = JudgedFigure::all(cells.collect(), &question(Layout::Paired)).unwrap_or_default();
-    Map {
-        name: "verdicts_ab".to_owned(),
-        title: "Is b slower than a?".to_owned(),
-        against: "of b compared with a".to_owned(),
-        method: by_test(),
-        figures: judged.iter().map(by_rounds).collect(),
-    }
+    let figures: Vec<MapFigure> = figures.collect();
+    let answer = judged.answer(SIDES);
+    let reading = if place.folder.is_empty() { answer } else { format!("In {}, {answer}", side.name) };
+    Some(Map {
+        name: format!("verdicts_ab{}", place.suffix),
+        title: format!("Is b slower than a{}?", place.folder),
+        reading,
+        is_answered: place.is_last,
+        method: format!("{}; {}", judged.counts(), by_test(&judged.asked.question)),
+        notes: vec![CHANGES.to_owned()],
+        figures,
+    })
 }
 
-fn limits(check: &ResultsCheck) -> Map {
+fn limits(check: &ResultsCheck, place: &MapPlace) -> Map {
     let rows = check.checked.iter().flat_map(|sub| sub.rows.iter().map(move |row| (sub.distrust.as_ref(), row)));
     let judged = |(distrust, row): (Option<&String>, &CheckedLimit)| {
         const NEAR: f64 = -0.1;
@@ -179,7 +219,8 @@ fn limits(check: &ResultsCheck) -> Map {
         };
         let value = row.value.map_or("not measured".to_owned(), |value| format!("{value}"));
         let why = distrust.map(|why| format!("; {why}")).unwrap_or_default();
-        let detail = format!("{}: {value}, limit {}{why}", row.limit.address.name(), row.limit.limit);
+        let unit = row.limit.address.unit().as_str();
+        let detail = format!("{}: {value}, limit {} {unit}{why}", row.limit.address.name(), row.limit.limit);
         MapFigure {
             address: row.limit.address.clone(),
             level,
@@ -187,13 +228,51 @@ fn limits(check: &ResultsCheck) -> Map {
             detail,
         }
     };
+    let others = [("without limits", &check.without_limits), ("with limits but not measured", &check.not_measured)];
+    let other = |(what, names): (&str, &Vec<String>)| {
+        let named: Vec<&str> = names.iter().map(String::as_str).collect();
+        (!names.is_empty()).then(|| format!("{} {what}: {}.", counted(names.len(), "sub-experiment"), listed(&named)))
+    };
     Map {
-        name: "verdicts_limits".to_owned(),
-        title: "Are the limits met?".to_owned(),
-        against: "compared with their limits".to_owned(),
-        method: "distance from the nearest limit, or from that it is farthest beyond".to_owned(),
+        name: format!("verdicts_limits{}", place.suffix),
+        title: format!("Are the limits met{}?", place.folder),
+        reading: reading_of_limits(check, place),
+        is_answered: false,
+        method: "distance from the limit, as a share of it".to_owned(),
+        notes: [LIMITS.to_owned()].into_iter().chain(others.into_iter().filter_map(other)).collect(),
         figures: rows.map(judged).collect(),
     }
+}
+
+/// How many limits are met, what fails, and what is farthest beyond its limit.
+fn reading_of_limits(check: &ResultsCheck, place: &MapPlace) -> String {
+    let (met, all) = check.counts();
+    let limits = format!("{met} of {} met{}", counted(all, "limit"), place.folder);
+    let failing: Vec<&CheckedSub> = check.checked.iter().filter(|sub| !sub.passed()).collect();
+    let subs = counted(check.checked.len(), "sub-experiment");
+    // What was not measured, or is not to be trusted, is farther than any.
+    let beyond =
+        |sub: &CheckedSub| sub.worst().map_or(f64::INFINITY, |row| row.share_beyond().unwrap_or(f64::INFINITY));
+    let Some(worst) = failing.iter().rev().max_by(|a, b| beyond(a).total_cmp(&beyond(b))) else {
+        return format!("{limits}, all of {subs} passed.");
+    };
+    let name = &worst.name;
+    let why = match (worst.worst().filter(|row| !row.passed()), &worst.distrust) {
+        (Some(row), _) => {
+            let address = &row.limit.address;
+            let beyond = match (row.value, row.share_beyond()) {
+                (None, _) => "which was not measured".to_owned(),
+                (_, Some(share)) if share.is_finite() => {
+                    format!("{} beyond its limit", percent((share * 1e3).round() / 1e3))
+                }
+                _ => "beyond its limit".to_owned(),
+            };
+            format!("{} of {name} at {}, {beyond}", address.name(), address.place())
+        }
+        (None, why) => format!("{name}: {}", why.clone().unwrap_or_default()),
+    };
+    let names: Vec<&str> = failing.iter().map(|sub| sub.name.as_str()).collect();
+    format!("{limits}, {} of {subs} failed: {}. The worst is {why}.", names.len(), listed(&names))
 }
 
 /// The gravest first.
@@ -228,14 +307,11 @@ fn chart(map: &Map) -> Chart {
     Chart {
         name: map.name.clone(),
         title: map.title.clone(),
-        reading: reading(map),
+        reading: map.reading.clone(),
         subtitle: map.method.clone(),
         x: X::Categories { label: "Payload".to_owned(), names: payloads.into_iter().map(display_size).collect() },
         heat: Some(Heat { rows, cells }),
-        notes: vec![
-            "! worse, ≈ not different or within its limit, ? cannot be told, without a mark better; each cell has its gravest figure"
-                .to_owned(),
-        ],
+        notes: map.notes.clone(),
         ..Chart::default()
     }
 }
@@ -265,9 +341,10 @@ fn cell(figures: &[&MapFigure]) -> Option<(HeatLevel, String, String)> {
     Some((shown.level, text, detail))
 }
 
-fn reading(map: &Map) -> String {
-    let count = |level: HeatLevel| map.figures.iter().filter(|one| one.level == level).count();
-    let of = counted(map.figures.len(), "figure");
+/// How many figures are worse and better.
+fn reading(figures: &[MapFigure], against: &str) -> String {
+    let count = |level: HeatLevel| figures.iter().filter(|one| one.level == level).count();
+    let of = counted(figures.len(), "figure");
     let parts = [
         (count(HeatLevel::Bad), "worse"),
         (count(HeatLevel::Good), "better"),
@@ -277,5 +354,5 @@ fn reading(map: &Map) -> String {
     let parts: Vec<String> =
         parts.into_iter().filter(|part| part.0 > 0).map(|(count, word)| format!("{count} {word}")).collect();
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-    format!("{of} {}: {}.", map.against, listed(&parts))
+    format!("{of} {against}: {}.", listed(&parts))
 }

@@ -15,6 +15,7 @@ use crate::document::{Block, Document};
 use crate::merged::Merged;
 use crate::number::count as rate;
 use crate::table_row::TableRow;
+use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Rounds};
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
@@ -327,7 +328,8 @@ fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) ->
     let told_apart = group.iter().enumerate().any(is_twice);
     let key = |figure: &PlottedValue| if told_apart { by_name(figure) } else { plain(figure) };
     let with_factors = common_factors(group).is_none();
-    let mut lines: Vec<(_, Line)> = Vec::new();
+    let folders: BTreeSet<usize> = group.iter().map(|figure| figure.folder).collect();
+    let (mut lines, mut kinds): (Vec<(LineKey, Line)>, Vec<LineKey>) = (Vec::new(), Vec::new());
     let mut missed = Vec::new();
     for figure in group {
         let Some(x) = places.iter().position(|place| *place == figure.x(over)).map(|index| index as f64) else {
@@ -343,7 +345,10 @@ fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) ->
                 name += &format!(" · {}", names[figure.folder]);
             }
             let points = (0..places.len()).map(|index| (index as f64, f64::NAN)).collect();
-            lines.push((key(figure), Line { name, points, ..Line::default() }));
+            let address = key(figure);
+            let folder = folders.iter().position(|known| *known == figure.folder).unwrap_or(0);
+            let look = if folders.len() > 1 { look_among(&mut kinds, &address, folder) } else { Look::default() };
+            lines.push((address, Line { name, points, look, ..Line::default() }));
             lines.len() - 1
         });
         let line = &mut lines[index].1;
@@ -359,6 +364,19 @@ fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) ->
         lines.push(Line { name: "the rate was missed".to_owned(), points: missed, look, ..Line::default() });
     }
     lines
+}
+
+/// What tells lines apart: the index of their results, transport, factors and sub-experiment.
+type LineKey = (usize, String, String, String);
+
+/// Colour and marker of its kind, whose folders differ by the stroke.
+fn look_among(kinds: &mut Vec<LineKey>, line: &LineKey, folder: usize) -> Look {
+    let kind = (0, line.1.clone(), line.2.clone(), line.3.clone());
+    let place = kinds.iter().position(|known| *known == kind).unwrap_or(kinds.len());
+    if place == kinds.len() {
+        kinds.push(kind);
+    }
+    Look::of(place, folder)
 }
 
 /// Wait and touch, if all have the same.

@@ -162,20 +162,20 @@ fn widest(entries: &[(LegendKey, String)]) -> f64 {
 
 /// The shapes of a line through these points.
 pub fn stroke(points: &[Point], stroke: Stroke, color: Color, width: f64, shapes: &mut Vec<Shape>) {
-    match stroke {
-        Stroke::None => {}
-        Stroke::Solid => shapes.push(Shape::Path { points: points.to_vec(), color, width }),
-        Stroke::Dashed => {
-            shapes.extend(dashes(points).into_iter().map(|points| Shape::Path { points, color, width }));
-        }
-    }
+    let on_off: &[f64] = match stroke {
+        Stroke::None => return,
+        Stroke::Solid => return shapes.push(Shape::Path { points: points.to_vec(), color, width }),
+        Stroke::Dashed => &[7.0, 4.5],
+        Stroke::Dotted => &[1.5, 3.5],
+        Stroke::DashDot => &[8.0, 3.5, 1.5, 3.5],
+    };
+    shapes.extend(dashes(points, on_off).into_iter().map(|points| Shape::Path { points, color, width }));
 }
 
-/// The dashes of a line through these points.
-fn dashes(points: &[Point]) -> Vec<Vec<Point>> {
-    const ON_OFF: [f64; 2] = [7.0, 4.5];
+/// The dashes of a line through these points: lengths that are drawn and left out in turn.
+fn dashes(points: &[Point], on_off: &[f64]) -> Vec<Vec<Point>> {
     let mut dashes = Vec::new();
-    let (mut phase, mut left) = (0, ON_OFF[0]);
+    let (mut phase, mut left) = (0, on_off[0]);
     let mut dash: Vec<Point> = points.first().copied().into_iter().collect();
     for pair in points.windows(2) {
         let (mut at, end) = (pair[0], pair[1]);
@@ -189,15 +189,15 @@ fn dashes(points: &[Point]) -> Vec<Vec<Point>> {
             let part = left / rest;
             at = (at.0 + (end.0 - at.0) * part, at.1 + (end.1 - at.1) * part);
             dash.push(at);
-            if phase == 0 {
+            if phase % 2 == 0 {
                 dashes.push(std::mem::take(&mut dash));
             }
-            phase = 1 - phase;
-            left = ON_OFF[phase];
+            phase = (phase + 1) % on_off.len();
+            left = on_off[phase];
             dash = vec![at];
         }
     }
-    if phase == 0 && dash.len() > 1 {
+    if phase % 2 == 0 && dash.len() > 1 {
         dashes.push(dash);
     }
     dashes

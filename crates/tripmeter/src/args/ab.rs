@@ -1,7 +1,7 @@
 //! Arguments of `tripmeter ab`.
 
 use super::verdicts::FiguresArgs;
-use super::{MeasuringArgs, PluginArgs, Share, text_path, words_of};
+use super::{MeasuringArgs, PluginArgs, Share, SortArgs, text_path, words_of};
 use clap::Args;
 use std::path::PathBuf;
 use tripmeter_model::Pattern;
@@ -92,6 +92,8 @@ pub struct AbArgs {
     /// Print the verdicts as JSON
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub sorting: SortArgs,
     /// Print confidence intervals of A and B below their figures
     ///
     /// The table is then wider than 80 columns: up to 88.

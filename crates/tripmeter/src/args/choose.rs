@@ -1,7 +1,7 @@
 //! Arguments of `tripmeter choose`.
 
 use super::measure::hidden;
-use super::{MeasuringArgs, PluginArgs, Share, TransportArgs, words_of};
+use super::{MeasuringArgs, PluginArgs, Share, SortArgs, TransportArgs, words_of};
 use clap::Args;
 use std::path::PathBuf;
 use tripmeter_model::experiment::Common;
@@ -26,12 +26,14 @@ Measures as `tripmeter publish` does, in rounds of random order, and ranks by
 the latency one way since a message was due, to the last subscriber. What is
 no different has one rank: the ratio of two transports is taken round by round,
 and its interval has 1 inside. Limits are checked on medians over rounds, --by
-max on the largest. The results are as of an ordinary run: --print prints
-the experiment, and `tripmeter run` runs it.
+max on the largest. Where a limit is within the interval of its figure, it
+cannot be told whether it is met. The results are as of an ordinary run: --print
+prints the experiment, and `tripmeter run` runs it. --from takes results of
+messages published at a rate on one topic, and names what else is there.
 
-Exit codes: 0 something meets the limits, 1 nothing does, 64 wrong usage, 65
-wrong data, 66 no such folder, 69 something is missing, 70 our fault, 73 cannot
-create, 130 interrupted.")]
+Exit codes: 0 something meets the limits, 1 nothing is known to, 64 wrong usage,
+65 wrong data, 66 no such folder, 69 something is missing, 70 our fault, 73
+cannot create, 130 interrupted.")]
 pub struct ChooseArgs {
     #[command(flatten)]
     pub transports: TransportArgs,
@@ -57,7 +59,7 @@ pub struct ChooseArgs {
     #[arg(long, value_name = "SHARE", default_value = "0%", allow_hyphen_values = true)]
     pub max_loss: Share,
     /// Rank these results, measure nothing
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "print", "output", "rounds"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = MEASURING)]
     pub from: Option<PathBuf>,
     #[command(flatten)]
     pub measuring: MeasuringArgs,
@@ -78,6 +80,8 @@ pub struct ChooseArgs {
     /// Print the ranking as JSON
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub sorting: SortArgs,
     /// No progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
@@ -87,6 +91,27 @@ pub struct ChooseArgs {
     #[command(flatten)]
     pub plugins: PluginArgs,
 }
+
+/// What is of measuring only.
+const MEASURING: [&str; 17] = [
+    "names",
+    "print",
+    "output",
+    "rounds",
+    "samples",
+    "wait",
+    "touch",
+    "warmup",
+    "time_cap",
+    "loss_timeout",
+    "leader_cpu",
+    "follower_cpu",
+    "attempts",
+    "seed",
+    "raw",
+    "daemons",
+    "budget",
+];
 
 const STATISTICS: [(&str, Statistic); 4] =
     [("p50", Statistic::P50), ("p99", Statistic::P99), ("p999", Statistic::P999), ("max", Statistic::Max)];

@@ -1,7 +1,7 @@
 //! Arguments of the commands that measure: `run`, a command for each pattern, and `follow`. What they ask for is in
 //! [`super::experiment`].
 
-use super::{text_path, words, words_of};
+use super::{SortArgs, text_path, words, words_of};
 use clap::{Arg, Args};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -459,6 +459,8 @@ pub struct OutputArgs {
     /// Do not write report.html into the results folder
     #[arg(long, hide_short_help = true)]
     pub no_report: bool,
+    #[command(flatten)]
+    pub sorting: SortArgs,
     #[command(flatten)]
     pub shown: ShownArgs,
 }

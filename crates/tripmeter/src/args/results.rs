@@ -1,11 +1,10 @@
 //! Arguments of `tripmeter show`, `tripmeter report` and `tripmeter export`.
 
 use super::measure::ShownArgs;
-use super::words_of;
+use super::{SortArgs, words_of};
 use clap::Args;
 use std::path::PathBuf;
 use tripmeter_model::experiment::TableKind;
-use tripmeter_report::Sort;
 
 /// Tables by the words of `--tables`.
 const TABLES: [(&str, TableKind); 6] = [
@@ -40,7 +39,7 @@ pub enum TableFormat {
   tripmeter show results/2026-01-31_12-00-00 --wide
   tripmeter show results/* --tables iceperf
   tripmeter show results/a results/b --tables ecal
-  tripmeter show results/a --tables all --sort rtt_half_p99_ns:desc
+  tripmeter show results/a --sort p99
 
 The table `ecal` takes its columns from all folders given, and names the folder
 of each. `tripmeter export` writes the same tables as CSV, JSON or Markdown.
@@ -53,12 +52,8 @@ pub struct ShowArgs {
     /// Tables [default: the tables of the run's preset, else screen]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = words_of(&TABLES))]
     pub tables: Vec<TableKind>,
-    /// Sort rows by a column; `COLUMN:desc` descending
-    ///
-    /// By the identifier of a column, as JSON and CSV have it, or by its title. Rows without a value come last. A table
-    /// without the column stays as it is.
-    #[arg(long, value_name = "COLUMN")]
-    pub sort: Option<Sort>,
+    #[command(flatten)]
+    pub sorting: SortArgs,
     #[command(flatten)]
     pub shown: ShownArgs,
 }
@@ -70,12 +65,14 @@ pub struct ShowArgs {
   tripmeter report results/monday results/tuesday -o report.html")]
 #[command(after_long_help = "Examples:
   tripmeter report results/2026-01-31_12-00-00
+  tripmeter report results/2026-01-31_12-00-00 --limits limits.csv
   tripmeter report results/monday results/tuesday -o report.html
 
 The page is one file that works from disk and asks nothing of any server.
 Several folders are compared, and the first is the reference. Commands that
 measure write the same page into their results folder (--no-report leaves it
-out).
+out). With --limits it shows what `tripmeter check` finds; the exit code does
+not depend on it. The page of an `ab` has the verdicts of its ab.json.
 
 Exit codes: 0 good, 64 wrong usage, 65 wrong data, 66 no such folder, 73 cannot
 create.")]
@@ -83,9 +80,12 @@ pub struct ReportArgs {
     /// Results folders
     #[arg(required = true, value_name = "DIR")]
     pub folders: Vec<PathBuf>,
-    /// The file [default: `report.html` in the results folder]
+    /// The file, - for standard output [default: `report.html` in the results folder]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Limits to check the results against, as `tripmeter limits` writes them
+    #[arg(long, value_name = "FILE")]
+    pub limits: Option<PathBuf>,
 }
 
 /// What results are written as.
@@ -181,12 +181,8 @@ pub struct ExportArgs {
     /// junit, github: the verdict that `check`, `compare`, `history` or `ab` printed with --json
     #[arg(long, value_name = "FILE")]
     pub verdict: Option<PathBuf>,
-    /// Sort rows by a column; `COLUMN:desc` descending
-    ///
-    /// By the identifier of a column, as JSON and CSV have it, or by its title. Rows without a value come last. A table
-    /// without the column stays as it is.
-    #[arg(long, value_name = "COLUMN")]
-    pub sort: Option<Sort>,
+    #[command(flatten)]
+    pub sorting: SortArgs,
     /// Draw latencies on a logarithmic axis
     #[arg(long)]
     pub log: bool,

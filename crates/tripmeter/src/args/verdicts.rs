@@ -1,7 +1,9 @@
 //! Arguments of the commands that compare results with limits and with other results.
 
 use super::plotting::PlottingArgs;
-use super::{AllowedArgs, ExperimentArgs, MeasuringArgs, PluginArgs, Share, number_or_percent, text_path, words_of};
+use super::{
+    AllowedArgs, ExperimentArgs, MeasuringArgs, PluginArgs, Share, SortArgs, number_or_percent, text_path, words_of,
+};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -54,6 +56,8 @@ pub struct CheckArgs {
     /// Print every limit
     #[arg(long)]
     pub all: bool,
+    #[command(flatten)]
+    pub sorting: SortArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -105,6 +109,8 @@ pub struct LimitsArgs {
     /// Use runs with damaged messages too
     #[arg(long)]
     pub allow_damage: bool,
+    #[command(flatten)]
+    pub sorting: SortArgs,
     /// Print no progress
     #[arg(short, long)]
     pub quiet: bool,
@@ -176,6 +182,8 @@ pub struct CompareArgs {
     /// Print every figure
     #[arg(long)]
     pub all: bool,
+    #[command(flatten)]
+    pub sorting: SortArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -215,9 +223,10 @@ Experiments are the results folders in DIR, by date and time in their names;
 those named otherwise come last. Of several rounds the median counts.
 
 Steps are change points as Apache Otava finds them (E-divisive, p 0.001) with
-three experiments after them at least; slow drifts are over ten experiments or
-more. In fewer, none can be seen. Nothing is compared across a change of the
-machine or its settings. With :SUB a mark is of that sub-experiment only.
+three experiments before and from them on at least; slow drifts are over ten
+experiments or more. In fewer, none can be seen, and that is said. Nothing is
+compared across a change of the machine or its settings. With :SUB a mark is of
+that sub-experiment only.
 
 With --plots, draws for each figure <sub-experiment>/<figure>_by_run over the
 experiments, a line for each payload, and <figure>_by_payload over payloads, a
@@ -253,6 +262,8 @@ pub struct HistoryArgs {
     pub min_change: Share,
     #[command(flatten)]
     pub figures: FiguresArgs,
+    #[command(flatten)]
+    pub sorting: SortArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -14,8 +14,8 @@ use crate::output;
 use crate::progress::{Progress, ProgressView};
 use crate::recording::Opened;
 use crate::{experiment, recording, verdicts};
-pub use asked::this_build;
 use asked::{Asked, HashedPlugin, question};
+pub use asked::{asked_pairs, this_build};
 use found::Found;
 use pace::Pace;
 use resume::Unfinished;
@@ -56,6 +56,7 @@ pub struct AbReport {
 
 /// `tripmeter ab`
 pub fn ab(args: &AbArgs) -> Result<u8, CliError> {
+    args.sorting.refuse_with_json(args.json)?;
     let judged = judge(args, stop_on_signals()?, |_| {})?;
     output::print(&match args.json {
         true => serde_json::to_string_pretty(&judged.json).expect("it is plain data") + "\n",

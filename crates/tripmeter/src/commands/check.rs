@@ -4,7 +4,7 @@ use crate::args::CheckArgs;
 use crate::error::CliError;
 use crate::output;
 use crate::results::{folders_in, open, open_finished};
-use crate::verdicts::{RATE, address_json, of_check, with_fields};
+use crate::verdicts::{RATE, address_json, judged_folder, of_check, with_fields};
 use serde_json::{Value, json};
 use std::path::Path;
 use tripmeter_analysis::JudgedResults;
@@ -17,6 +17,7 @@ use tripmeter_stats::conformal::fewest_runs;
 
 /// `tripmeter check`
 pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
+    args.sorting.refuse_with_json(args.json)?;
     let mut limits = limits(&args.limits)?;
     if let Some(folder) = &args.family_wise {
         limits = loosened(&limits, folder, args.allow_damage)?;
@@ -35,10 +36,15 @@ pub fn check(args: &CheckArgs) -> Result<u8, CliError> {
     let code = exit_code(&checked, args.strict);
     output::print(&match args.json {
         true => {
-            let verdict = of_check(&checked, args.strict, code);
+            let judged = vec![judged_folder(&args.folder, &results.manifest)];
+            let verdict = of_check(&checked, args.strict, code).with_judged(judged);
             format!("{:#}\n", with_fields(&verdict, as_json(&checked, args.strict)))
         }
-        false => output::text(&tripmeter_report::limit_checks(&checked, args.all, args.strict)),
+        false => {
+            let mut document = tripmeter_report::limit_checks(&checked, args.all, args.strict);
+            args.sorting.apply([&mut document])?;
+            output::text(&document)
+        }
     })?;
     Ok(code)
 }

@@ -28,7 +28,7 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
         return Err(CliError::new(exit::USAGE, "--payloads has no meaning here; name one size (--payload)"));
     }
     if let Some(folder) = &args.from {
-        return tell(args, &show::read(folder)?);
+        return tell(args, &show::read(folder)?, false);
     }
     if !(args.budget > 0.0 && args.budget <= 1e7) {
         let text = format!("a budget of {} s is not above 0 and up to 10000000 s (--budget)", args.budget);
@@ -53,7 +53,7 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     }
     let (manifest, folder) =
         prepared.run_into(args.output.as_deref(), Followers::Local, ProgressView::of(args.quiet, false))?;
-    let code = tell(args, &show::printable(&manifest))?;
+    let code = tell(args, &show::printable(&manifest), true)?;
     if !args.no_report {
         report::of_run(&manifest, &folder, args.quiet);
     }
@@ -111,8 +111,8 @@ fn affordable(args: &ChooseArgs, plan: &Plan, wanted: u64) -> Result<u64, CliErr
     Ok(low)
 }
 
-/// Prints the ranking.
-fn tell(args: &ChooseArgs, manifest: &Manifest) -> Result<u8, CliError> {
+/// Prints the ranking, of what was just measured or of older results.
+fn tell(args: &ChooseArgs, manifest: &Manifest, is_new: bool) -> Result<u8, CliError> {
     let wish = Wish {
         by: args.by,
         max_latency_ns: args.max_latency,
@@ -122,8 +122,12 @@ fn tell(args: &ChooseArgs, manifest: &Manifest) -> Result<u8, CliError> {
         rate_hz: args.rate,
         followers: args.subscribers,
     };
-    let Choice { document, has_answer } =
+    let Choice { mut document, has_answer } =
         tripmeter_report::choose(manifest, &wish).map_err(|why| CliError::new(exit::DATA, why))?;
+    match is_new {
+        true => args.sorting.apply_or_say([&mut document]),
+        false => args.sorting.apply([&mut document])?,
+    }
     match args.json {
         true => output::print(&format!("{:#}\n", render::json(&document)))?,
         false => output::print_document(&document)?,

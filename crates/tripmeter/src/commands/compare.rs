@@ -12,6 +12,8 @@ use tripmeter_analysis::results::{differences, differences_of_plans};
 use tripmeter_analysis::{JudgedResults, Selection};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::exit;
+use tripmeter_model::verdict::JudgedFolder;
+use tripmeter_report::document::Document;
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::addresses::{FigurePlot, LineRole, PlotLine};
 use tripmeter_stats::power::Layout;
@@ -27,6 +29,7 @@ const POWER: f64 = 0.95;
 
 /// `tripmeter compare`
 pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
+    args.sorting.refuse_with_json(args.json)?;
     let [old, new] = [open(&args.old, args.allow_damage)?, open(&args.new, args.allow_damage)?];
     let selection = selection(&args.figures.figures, &[&old, &new])?;
     let have_rounds = [&old, &new].iter().all(|side| side.manifest.plan.rounds > 1);
@@ -57,6 +60,17 @@ fn note_differences([old, new]: [&JudgedResults; 2]) {
     }
 }
 
+/// As text, in the order that was asked for.
+fn sorted(args: &CompareArgs, mut document: Document) -> Result<String, CliError> {
+    args.sorting.apply([&mut document])?;
+    Ok(output::text(&document))
+}
+
+/// The side that is judged, for programs.
+fn judged(args: &CompareArgs, [_, new]: [&JudgedResults; 2]) -> Vec<JudgedFolder> {
+    vec![verdicts::judged_folder(&args.new, &new.manifest)]
+}
+
 /// With what each side has instead.
 fn nothing(args: &CompareArgs, [missing, new]: [&[String]; 2]) -> CliError {
     let [old, new] = [(&args.old, missing), (&args.new, new)].map(|(folder, own)| {
@@ -80,10 +94,10 @@ fn by_threshold(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Sele
     let code = if made.passed(args.strict) { exit::GOOD } else { exit::FINDING };
     output::print(&match args.json {
         true => {
-            let verdict = verdicts::of_threshold(&made, args.strict, code);
+            let verdict = verdicts::of_threshold(&made, args.strict, code).with_judged(judged(args, sides));
             format!("{:#}\n", verdicts::with_fields(&verdict, threshold_json(&made, args.strict, threshold)))
         }
-        false => output::text(&tripmeter_report::by_threshold(&made, threshold, args.all, args.strict)),
+        false => sorted(args, tripmeter_report::by_threshold(&made, threshold, args.all, args.strict))?,
     })?;
     Ok(code)
 }
@@ -120,10 +134,10 @@ fn by_ranks(args: &CompareArgs, sides: [&JudgedResults; 2], selection: &Selectio
     };
     output::print(&match args.json {
         true => {
-            let verdict = verdicts::of_ranks(&made, args.strict, code);
+            let verdict = verdicts::of_ranks(&made, args.strict, code).with_judged(judged(args, sides));
             format!("{:#}\n", verdicts::with_fields(&verdict, ranks_json(&made, args.strict)))
         }
-        false => output::text(&tripmeter_report::by_runs(&made, EFFECT.max(2.0 * margin), args.strict)),
+        false => sorted(args, tripmeter_report::by_runs(&made, EFFECT.max(2.0 * margin), args.strict))?,
     })?;
     Ok(code)
 }

@@ -17,7 +17,7 @@ use tripmeter_model::{exit, printable};
 use tripmeter_report::document::Document;
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::aimrt::charts;
-use tripmeter_report::{NamedResults, PageInput, page_of};
+use tripmeter_report::{NamedResults, PageChecks, PageInput, page_of};
 
 /// Where plots go in a results folder.
 const PLOTS: &str = "plots";
@@ -56,7 +56,7 @@ fn plots(args: &ExportArgs, options: Options) -> Result<u8, CliError> {
     if !args.tables.is_empty() {
         return Err(CliError::new(exit::USAGE, "--tables is for csv, json and markdown; leave it out"));
     }
-    if args.sort.is_some() {
+    if args.sorting.sort.is_some() {
         return Err(CliError::new(exit::USAGE, "--sort is for csv, json and markdown; leave it out"));
     }
     let place = match (&args.output, &args.folders[..]) {
@@ -81,7 +81,9 @@ fn plots(args: &ExportArgs, options: Options) -> Result<u8, CliError> {
         .enumerate()
         .map(|(index, (folder, manifest))| sample_plots::first_trials(index, folder, manifest));
     let samples = samples.collect::<Result<Vec<_>, _>>()?.concat();
-    let page = page_of(&PageInput { results: &results, samples: &samples, check: None });
+    let pairs = args.folders.iter().map(|folder| super::report::asked(folder)).collect();
+    let checks = PageChecks { pairs, ..PageChecks::default() };
+    let page = page_of(&PageInput { results: &results, samples: &samples, check: Some(&checks) });
     let mut drawn = draw(&[charts(&results), page], &place, options)?;
     for (folder, NamedResults { name, manifest }) in args.folders.iter().zip(&results) {
         let place = if results.len() == 1 { place.clone() } else { place.join(name) };

@@ -7,7 +7,7 @@ use crate::error::CliError;
 use crate::output;
 use crate::plotting::{PictureJob, draw_all};
 use crate::results::{folders_in, note_left_out, open_finished, selection};
-use crate::verdicts::{of_history, with_fields};
+use crate::verdicts::{judged_folder, of_history, with_fields};
 use serde_json::json;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,9 @@ use tripmeter_model::file::write_named;
 use tripmeter_model::folder::REPORT;
 use tripmeter_model::limits::FigureLimits;
 use tripmeter_model::payload::display_size;
+use tripmeter_model::verdict::JudgedFolder;
 use tripmeter_model::{exit, printable};
+use tripmeter_report::document::Block;
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::addresses::{FigurePlot, LineRole, PlotLine};
 use tripmeter_report::{Trends, changes, counted, render, trends};
@@ -25,8 +27,9 @@ use tripmeter_stats::change_points::StepOptions;
 
 /// `tripmeter history`
 pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
+    args.sorting.refuse_with_json(args.json)?;
     let limits = args.limits.as_deref().map(limits).transpose()?;
-    let (history, folders) = read(args)?;
+    let (history, folders, judged) = read(args)?;
     let marks = |names: &[String]| names.iter().map(|name| KnownMark::of(name)).collect::<Vec<_>>();
     let (steps, drifts) = (marks(&args.known), marks(&args.known_drift));
     let all = [(&steps, &args.known, "--known"), (&drifts, &args.known_drift, "--known-drift")];
@@ -40,35 +43,54 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
     let options = StepOptions { min_change: args.min_change.0, ..StepOptions::default() };
     let other_plans = history.changes_of_plans();
     let (found, series) = history.changes(&steps, &drifts, &options).map_err(|why| CliError::new(exit::DATA, why))?;
+    let reach = history.reach(&steps, &options);
     let drawn = args.plots.as_ref().map(|folder| draw(&history, limits.as_ref(), folder, args.plotting.options()));
     let drawn = drawn.transpose()?;
     if let Some(file) = &args.html {
         let links: Vec<String> = folders.iter().map(|folder| link(file, folder)).collect();
         let limits = limits.as_ref();
         let other_plans = &other_plans;
-        let page = trends(&Trends { history: &history, limits, changes: &found, series, other_plans, links: &links });
+        let page = trends(&Trends {
+            history: &history,
+            limits,
+            changes: &found,
+            series,
+            reach: &reach,
+            other_plans,
+            links: &links,
+        });
         let title = format!("History of {}", printable::line(&last_part(&args.folder)));
         write_named(file, render::html(&page, &title).as_bytes())?;
     }
     let is_changed = found.iter().any(|change| !change.is_known);
     let code = if args.fail_on_change && is_changed { exit::FINDING } else { exit::GOOD };
+    let gaps = history.gaps();
     let environment: Vec<String> = history.changes_of_machine().into_iter().chain(other_plans).collect();
     if args.json {
-        let fields = json!({ "experiments": history.experiments, "changes_of_environment": environment });
-        output::print(&format!("{:#}\n", with_fields(&of_history(&found, series, code), fields)))?;
+        let fields = json!({
+            "experiments": history.experiments,
+            "changes_of_environment": environment,
+            "experiments_needed": { "step": reach.step, "drift": reach.drift },
+            "figures_too_short": { "step": reach.below(reach.step), "drift": reach.below(reach.drift) },
+            "missing": gaps,
+        });
+        output::print(&format!("{:#}\n", with_fields(&of_history(&found, series, code).with_judged(judged), fields)))?;
         return Ok(code);
     }
     if let Some(file) = &args.html {
         output::print(&format!("{}\n", file.display()))?;
     }
     output::print(&drawn.unwrap_or_default())?;
-    output::print(&output::text(&changes(&found, series)))?;
+    let mut page = changes(&found, series, &reach);
+    page.blocks.extend((!gaps.is_empty()).then(|| Block::Text(gaps.join("\n"))));
+    args.sorting.apply([&mut page])?;
+    output::print_document(&page)?;
     environment.iter().try_for_each(|line| output::print(&format!("{line}\n")))?;
     Ok(code)
 }
 
-/// The history, and the folder of each of its experiments.
-fn read(args: &HistoryArgs) -> Result<(History, Vec<PathBuf>), CliError> {
+/// The history, the folder of each of its experiments, and the same as what a verdict is of.
+fn read(args: &HistoryArgs) -> Result<(History, Vec<PathBuf>, Vec<JudgedFolder>), CliError> {
     let mut all = Vec::new();
     for folder in folders_in(std::slice::from_ref(&args.folder))? {
         if let Some(results) = open_finished(&folder, args.allow_damage)? {
@@ -81,7 +103,10 @@ fn read(args: &HistoryArgs) -> Result<(History, Vec<PathBuf>), CliError> {
     all.iter().for_each(|(folder, results)| history.add(&folder.name, results, &selection));
     match history.series.is_empty() {
         true => Err(CliError::new(exit::DATA, format!("there are no figures in '{}'", args.folder.display()))),
-        false => Ok((history, all.into_iter().map(|(folder, _)| folder.path).collect())),
+        false => {
+            let judged = all.iter().map(|(folder, results)| judged_folder(&folder.path, &results.manifest)).collect();
+            Ok((history, all.into_iter().map(|(folder, _)| folder.path).collect(), judged))
+        }
     }
 }
 

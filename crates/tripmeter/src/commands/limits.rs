@@ -53,7 +53,10 @@ pub fn limits(args: &LimitsArgs) -> Result<u8, CliError> {
         output::say(&note);
     }
     derived.limits.write(&args.output)?;
-    output::print(&output::text(&tripmeter_report::limits(&derived.limits)))?;
+    let mut document = tripmeter_report::limits(&derived.limits);
+    // The limits are written.
+    args.sorting.apply_or_say([&mut document]);
+    output::print(&output::text(&document))?;
     output::print(&format!("\nwrote '{}': percentile {} over the runs\n", args.output.display(), args.percentile))?;
     Ok(code)
 }

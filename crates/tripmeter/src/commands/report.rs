@@ -1,22 +1,27 @@
 //! `tripmeter report`: results as one HTML page.
 
+use super::ab::asked_pairs;
+use super::check;
 use super::export::names;
 use super::show;
 use crate::args::ReportArgs;
 use crate::error::CliError;
 use crate::{output, sample_plots};
 use std::path::{Path, PathBuf};
+use tripmeter_analysis::JudgedResults;
+use tripmeter_analysis::check::ResultsCheck;
 use tripmeter_model::exit;
-use tripmeter_model::file::{FileError, write_named, write_whole};
+use tripmeter_model::file::{FileError, write_whole};
 use tripmeter_model::folder::REPORT;
 use tripmeter_model::manifest::Manifest;
-use tripmeter_report::{NamedResults, PageInput, SampledTrial, page_of, render};
+use tripmeter_report::{AskedPairs, NamedResults, PageChecks, PageInput, SampledTrial, page_of, render};
 
 /// Most samples that a run looks through again for its page: they take a part of a second.
 const MOST_SAMPLES: u64 = 1_000_000;
 
 /// `tripmeter report`
 pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
+    no_folder_twice(&args.folders)?;
     let file = match (&args.output, &args.folders[..]) {
         (Some(file), _) => file.clone(),
         (None, [folder]) => folder.join(REPORT),
@@ -29,12 +34,49 @@ pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
     let names = names(&args.folders);
     let results: Vec<_> =
         names.iter().zip(&manifests).map(|(name, manifest)| NamedResults { name, manifest }).collect();
+    let limits = args.limits.as_ref().map(|file| checked(file, &manifests)).transpose()?.unwrap_or_default();
     let samples = args.folders.iter().zip(&manifests).enumerate();
     let samples = samples.map(|(index, (folder, manifest))| sample_plots::first_trials(index, folder, manifest));
     let samples = samples.collect::<Result<Vec<_>, _>>()?.concat();
-    write_named(&file, html(&results, &samples).as_bytes())?;
-    output::print(&format!("{}\n", file.display()))?;
+    let checks = PageChecks { limits, pairs: args.folders.iter().map(|folder| asked(folder)).collect() };
+    output::write_file(&file, html(&results, &samples, &checks).as_bytes())?;
+    if !output::is_stdout(&file) {
+        output::print(&format!("{}\n", file.display()))?;
+    }
     Ok(exit::GOOD)
+}
+
+/// Nothing is compared with itself.
+fn no_folder_twice(folders: &[PathBuf]) -> Result<(), CliError> {
+    let real = |folder: &PathBuf| folder.canonicalize().unwrap_or_else(|_| folder.clone());
+    let all: Vec<PathBuf> = folders.iter().map(real).collect();
+    let twice = all.iter().enumerate().find(|(place, folder)| all[..*place].contains(folder));
+    twice.map_or(Ok(()), |(place, _)| {
+        let text = format!("'{}' is given twice; name each folder once", folders[place].display());
+        Err(CliError::new(exit::USAGE, text))
+    })
+}
+
+/// Each of the results against the limits of a file.
+fn checked(file: &Path, manifests: &[Manifest]) -> Result<Vec<ResultsCheck>, CliError> {
+    let limits = check::limits(file)?;
+    let judged = |manifest: &Manifest| JudgedResults { manifest: manifest.clone(), allows_damage: false };
+    let checks: Vec<_> = manifests.iter().map(|manifest| ResultsCheck::new(&limits, &judged(manifest))).collect();
+    if checks.iter().all(|check| check.checked.is_empty()) {
+        let names: Vec<String> = checks.iter().flat_map(|check| check.without_limits.clone()).collect();
+        let (file, names) = (file.display(), names.join(", "));
+        let text = format!("nothing to check: '{file}' has no limits for any sub-experiment of the results: {names}");
+        return Err(CliError::new(exit::DATA, text));
+    }
+    Ok(checks)
+}
+
+/// What the pairs of a folder were asked; where that cannot be read, it is said, and the usual figures are judged.
+pub fn asked(folder: &Path) -> Option<AskedPairs> {
+    asked_pairs(folder).unwrap_or_else(|error| {
+        output::say(&format!("note: {error}; the usual figures are judged"));
+        None
+    })
 }
 
 /// Writes the page of a run into its results folder, and says where unless `quiet`. Without it the run is as good.
@@ -53,7 +95,8 @@ fn write(manifest: &Manifest, folder: &Path) -> Result<PathBuf, FileError> {
         ..=MOST_SAMPLES => sample_plots::first_trials(0, folder, &manifest).unwrap_or_default(),
         _ => Vec::new(),
     };
-    let page = html(&[NamedResults { name: &name, manifest: &manifest }], &samples);
+    let checks = PageChecks { limits: Vec::new(), pairs: vec![asked(folder)] };
+    let page = html(&[NamedResults { name: &name, manifest: &manifest }], &samples, &checks);
     write_whole(&file, page.as_bytes())?;
     Ok(file)
 }
@@ -63,7 +106,7 @@ fn first_samples(manifest: &Manifest) -> u64 {
     manifest.sub_experiments.iter().filter_map(|result| result.cells.first()).map(|cell| cell.samples).sum()
 }
 
-fn html(results: &[NamedResults<'_>], samples: &[SampledTrial]) -> String {
+fn html(results: &[NamedResults<'_>], samples: &[SampledTrial], checks: &PageChecks) -> String {
     let names: Vec<&str> = results.iter().map(|one| one.name).collect();
     let title = match results {
         // Flags say nothing that a reader knows them by.
@@ -71,5 +114,5 @@ fn html(results: &[NamedResults<'_>], samples: &[SampledTrial]) -> String {
         [one] => format!("{} · {}", one.manifest.plan.source, one.name),
         _ => names.join(" · "),
     };
-    render::html(&page_of(&PageInput { results, samples, check: None }), &title)
+    render::html(&page_of(&PageInput { results, samples, check: Some(checks) }), &title)
 }

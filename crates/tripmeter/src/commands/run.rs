@@ -89,6 +89,7 @@ pub struct Measurement<'a> {
 /// Measures, prints tables, and returns the exit code.
 pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
     let (output, followers) = (asked.output, &asked.followers);
+    output.sorting.refuse_with_json(output.json)?;
     if let Some(folder) = output.output.as_deref().filter(|folder| is_results(folder)) {
         // What an old version measured is refused by its version, not because it is there.
         show::read_exact(folder)?;
@@ -110,14 +111,14 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
     if output.json {
         output::print(&format!("{:#}\n", manifest.whole()))?;
     } else {
-        show::print(&show::printable(&manifest), &prepared.plan.tables, output.shown)?;
+        show::print(&show::printable(&manifest), &prepared.plan.tables, output.shown, &output.sorting)?;
     }
     if !output.no_report {
         report::of_run(&manifest, &folder, output.quiet);
     }
     let is_screen = prepared.plan.tables.contains(&TableKind::Screen) && !output.shown.wide;
     if is_screen && !output.json && !output.quiet {
-        say_next(&prepared.plan, &folder);
+        say_next(&manifest, &folder);
     }
     if prepared.plan.tables.contains(&TableKind::Aimrt) {
         export::plots_of_run(&manifest, &folder, output.quiet)?;
@@ -129,11 +130,19 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
     Ok(exit_code(&manifest, prepared.allowed))
 }
 
-/// Two commands that are worth typing now.
-fn say_next(plan: &Plan, folder: &Path) {
+/// Commands that are worth typing now, of what was measured.
+fn say_next(manifest: &Manifest, folder: &Path) {
+    next(manifest, folder).iter().for_each(|line| output::say(line));
+}
+
+fn next(manifest: &Manifest, folder: &Path) -> Vec<String> {
+    let is_measured = |one: &&SubExperiment| {
+        manifest.sub_experiments.iter().any(|result| result.name == one.name && !result.cells.is_empty())
+    };
+    let measured = || manifest.plan.sub_experiments.iter().filter(is_measured);
+    let Some(first) = measured().next() else { return Vec::new() };
     let folder = quoted(&folder.display().to_string());
-    output::say(&format!("next: tripmeter show {folder} --wide"));
-    let pattern = plan.sub_experiments.first().map_or(Pattern::PingPong, |one| one.pattern);
+    let pattern = measured().find(|one| !one.added_as_floor).unwrap_or(first).pattern;
     let command = match pattern {
         Pattern::PingPong => "",
         Pattern::Channel => " --pattern publish",
@@ -142,13 +151,13 @@ fn say_next(plan: &Plan, folder: &Path) {
         Pattern::Log => " --pattern logger",
     };
     let is_meant = |one: &&SubExperiment| !one.added_as_floor && one.pattern == pattern && !one.workload.is_recorded();
-    let meant = plan.sub_experiments.iter().filter(is_meant);
-    let transports: BTreeSet<String> = meant.map(|one| one.transport.to_string()).collect();
+    let transports: BTreeSet<String> = measured().filter(is_meant).map(|one| one.transport.to_string()).collect();
     let mut transports = transports.iter();
-    output::say(&match (transports.next(), transports.next()) {
-        (Some(a), Some(b)) => format!("      tripmeter ab {} {}{command}", quoted(a), quoted(b)),
-        _ => format!("      tripmeter export {folder} --format csv"),
-    });
+    let second = match (transports.next(), transports.next()) {
+        (Some(a), Some(b)) => format!("tripmeter ab {} {}{command}", quoted(a), quoted(b)),
+        _ => format!("tripmeter export {folder} --format csv"),
+    };
+    vec![format!("next: tripmeter show {folder} --wide"), format!("      {second}")]
 }
 
 /// As a shell takes it for one word.
@@ -161,7 +170,8 @@ fn quoted(word: &str) -> String {
 pub struct Prepared {
     /// What will be run.
     pub plan: Plan,
-    registry: Registry,
+    /// Every system.
+    pub registry: Registry,
     program: PathBuf,
     stop: Arc<AtomicBool>,
     /// Whether to start nothing where the audit of the machine warns or fails.
@@ -311,4 +321,22 @@ fn rendezvous(name: &str) -> Result<String, CliError> {
         return Ok(name.to_owned());
     }
     Err(CliError::new(exit::USAGE, format!("rendezvous '{name}' is not of 1 to 40 letters, digits, '_' and '-'")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_named_for_what_was_measured_only() {
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results/quick");
+        let mut manifest = show::read(&kept).unwrap();
+        let ab = |manifest: &Manifest| next(manifest, Path::new("r")).last().cloned().unwrap_or_default();
+        assert!(ab(&manifest).contains("tripmeter ab "), "{}", ab(&manifest));
+        // Only one that is not the floor has figures: nothing is compared with what failed.
+        manifest.sub_experiments.iter_mut().filter(|one| one.name != "mq_queue_poll").for_each(|one| one.cells.clear());
+        assert_eq!(ab(&manifest), "      tripmeter export r --format csv");
+        manifest.sub_experiments.iter_mut().for_each(|one| one.cells.clear());
+        assert_eq!(next(&manifest, Path::new("r")), Vec::<String>::new());
+    }
 }

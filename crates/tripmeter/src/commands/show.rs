@@ -1,4 +1,4 @@
-use crate::args::{ExportArgs, ShowArgs, ShownArgs, TableFormat};
+use crate::args::{ExportArgs, ShowArgs, ShownArgs, SortArgs, TableFormat};
 use crate::error::CliError;
 use crate::{embedded, output};
 use serde_json::{Value, json};
@@ -8,8 +8,8 @@ use tripmeter_model::experiment::TableKind;
 use tripmeter_model::folder::{self, FolderError};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::{exit, printable};
-use tripmeter_report::Sort;
 use tripmeter_report::document::{Block, Document};
+use tripmeter_report::markdown_words;
 use tripmeter_report::render::{self, Text, csv, markdown};
 
 /// As iceperf prints it.
@@ -31,7 +31,7 @@ struct PrintedTable<'a> {
 
 /// `tripmeter show`
 pub fn show(args: &ShowArgs) -> Result<u8, CliError> {
-    let asked = TablesAsked { tables: &args.tables, shown: args.shown, format: None, sort: args.sort.as_ref() };
+    let asked = TablesAsked { tables: &args.tables, shown: args.shown, format: None, sorting: &args.sorting };
     let text = with_parts(&args.folders, &asked, |parts| Ok(joined(parts)))?;
     match output::may_colour() {
         true => output::print_coloured(&text)?,
@@ -43,7 +43,7 @@ pub fn show(args: &ShowArgs) -> Result<u8, CliError> {
 /// The tables of `tripmeter export`, as text.
 pub fn exported(args: &ExportArgs, format: TableFormat) -> Result<String, CliError> {
     let tables = if args.tables.is_empty() { &[TableKind::Figures][..] } else { &args.tables };
-    let asked = TablesAsked { tables, shown: ShownArgs::default(), format: Some(format), sort: args.sort.as_ref() };
+    let asked = TablesAsked { tables, shown: ShownArgs::default(), format: Some(format), sorting: &args.sorting };
     with_parts(&args.folders, &asked, |parts| match format {
         TableFormat::Json if parts.len() > 1 => Ok(array(parts)),
         TableFormat::Csv if parts.len() > 1 => {
@@ -61,8 +61,7 @@ struct TablesAsked<'a> {
     shown: ShownArgs,
     /// `None`: the usual one.
     format: Option<TableFormat>,
-    /// `None`: the order of each table.
-    sort: Option<&'a Sort>,
+    sorting: &'a SortArgs,
 }
 
 fn with_parts(
@@ -75,24 +74,8 @@ fn with_parts(
         folders.iter().map(|folder| printable::line(&folder.display().to_string()).into_owned()).collect();
     let named: Vec<(&str, &Manifest)> = names.iter().map(String::as_str).zip(&manifests).collect();
     let mut parts = parts(&named, asked);
-    if let Some(sort) = asked.sort {
-        sorted(&mut parts, sort)?;
-    }
+    asked.sorting.apply(parts.iter_mut().map(|part| &mut part.document))?;
     use_parts(&parts)
-}
-
-/// Sorts the tables that have the column.
-///
-/// # Errors
-/// If none has it, with those that there are.
-fn sorted(parts: &mut [PrintedTable<'_>], sort: &Sort) -> Result<(), CliError> {
-    let has_column = parts.iter_mut().filter_map(|part| sort.apply(&mut part.document).then_some(())).count() > 0;
-    if has_column {
-        return Ok(());
-    }
-    let columns = tripmeter_report::sortable(parts.iter().map(|part| &part.document)).join(", ");
-    let there = if columns.is_empty() { "there are none".to_owned() } else { format!("there are {columns}") };
-    Err(CliError::new(exit::USAGE, format!("no table has a column '{}'; {there} (--sort)", sort.column)))
 }
 
 /// Every table asked for: first, and once, tables that have rows or columns of all folders; then the tables of each folder.
@@ -121,9 +104,10 @@ fn parts<'a>(named: &[(&'a str, &Manifest)], args: &TablesAsked<'_>) -> Vec<Prin
     parts
 }
 
-/// Prints these tables of a manifest whose text is printable, in this order.
-pub fn print(manifest: &Manifest, kinds: &[TableKind], shown: ShownArgs) -> Result<(), CliError> {
-    let parts: Vec<_> = kinds.iter().map(|kind| part(None, &[("", manifest)], *kind, shown, None)).collect();
+/// Prints these tables of what was just measured, whose text is printable, in this order.
+pub fn print(manifest: &Manifest, kinds: &[TableKind], shown: ShownArgs, sorting: &SortArgs) -> Result<(), CliError> {
+    let mut parts: Vec<_> = kinds.iter().map(|kind| part(None, &[("", manifest)], *kind, shown, None)).collect();
+    sorting.apply_or_say(parts.iter_mut().map(|part| &mut part.document));
     let text = joined(&parts);
     if output::may_colour() { output::print_coloured(&text) } else { output::print(&text) }
 }
@@ -160,8 +144,10 @@ fn part<'a>(
 /// Tables one after the other.
 fn joined(parts: &[PrintedTable<'_>]) -> String {
     let of_part = |part: &PrintedTable<'_>| {
-        let mark = if part.format == TableFormat::Markdown { "# " } else { "" };
-        let heading = part.folder.filter(|_| part.has_heading).map(|name| format!("{mark}{name}\n\n"));
+        let heading = part.folder.filter(|_| part.has_heading).map(|name| match part.format {
+            TableFormat::Markdown => format!("# {}\n\n", markdown_words(name)),
+            _ => format!("{name}\n\n"),
+        });
         heading.unwrap_or_default() + &written(&part.document, part.text, part.format)
     };
     parts.iter().map(of_part).collect::<Vec<_>>().join("\n")

@@ -25,6 +25,10 @@ fn transports_are_ranked_under_the_workload_and_so_are_the_results() {
     assert!(measured.plan.sub_experiments.iter().all(|sub| sub.pattern == Pattern::Channel && sub.samples == 20));
     assert!(place.path().join("r/report.html").is_file());
     let from = ["choose", "--from", "r", "--max-loss", "50%"];
+    let sorted = |column| Tripmeter::new([&from[..], &["--sort", column]].concat()).at(place.path()).run();
+    let by_name = sorted("name:desc").with(0).stdout;
+    assert!(by_name.find("shm/ring ").unwrap() < by_name.find("inmem/queue").unwrap(), "{by_name}");
+    sorted("nope").with(64).one_line(&["no table has a column 'nope'", "p99", "publisher_cpu ('CPU pub')", "--sort"]);
     let again = Tripmeter::new(from).at(place.path()).run().with(0);
     assert_eq!(again.stdout, done.stdout);
     let json = Tripmeter::new([&from[..], &["--json", "--max-latency", "1ns"]].concat()).at(place.path()).run().with(1);
@@ -36,6 +40,23 @@ fn transports_are_ranked_under_the_workload_and_so_are_the_results() {
         .run()
         .with(65)
         .one_line(&["--payload"]);
+}
+
+#[test]
+fn results_that_are_no_publishing_are_named_with_the_command_that_measures() {
+    let _alone = alone();
+    let place = folder();
+    let at = |words: &[&str]| Tripmeter::new(words).at(place.path());
+    let usual = ["inmem", "--payloads", "1k", "--no-floor", "--attempts", "1", "--allow-loss", "-q"];
+    at(&[&["ping"], &usual[..], &["-n", "10", "-o", "trips"]].concat()).run().with(0);
+    at(&[&["throughput"], &usual[..], &["--duration", "0.1", "-o", "stream"]].concat()).run().with(0);
+    let question = ["--payload", "2k", "--rate", "30"];
+    for (folder, what) in [("trips", "round trips (`ping`)"), ("stream", "throughput")] {
+        let asked = [&["choose", "--from", folder], &question[..]].concat();
+        let command = "`tripmeter choose --payload 2k --rate 30 inmem/queue`";
+        at(&asked).run().with(65).one_line(&[what, command]);
+    }
+    at(&["choose", "--from", "trips", "--wait", "block"]).run().with(64).one_line(&["--from", "--wait"]);
 }
 
 #[test]

@@ -349,6 +349,9 @@ fn tables_are_sorted_by_a_column_and_say_what_is_fastest() {
     let csv = prints(&["export", quick, "--format", "csv", "--tables", "all", "--sort", "lost:desc"]);
     assert!(csv.starts_with("transport,"), "{csv}");
     fails(&["show", quick, "--sort", "nope"], 64, &["'nope'", "1M_p50 ('1M p50')", "--sort"]);
+    for column in ["p99", "1M", "median", "name", "1k p99"] {
+        assert!(first(&prints(&["show", quick, "--sort", column])).contains('/'), "{column}");
+    }
     let published = prints(&["show", quick, "--tables", "iceperf"]);
     assert!(!published.contains("fastest"), "{published}");
 }

@@ -1,10 +1,12 @@
 //! `export` for other programs, and the verdict documents that it takes. `tests/check_exports.py` has each format read by
 //! the program that it is for.
 
-use crate::common::{Tripmeter, alone, folder, manifest};
+use crate::common::{Tripmeter, alone, folder, manifest, repository, say};
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use tripmeter_model::VERSION;
 use tripmeter_model::verdict::{FigureVerdict, JudgingCommand, OverallResult, VerdictDocument};
 
 /// Short rounds of `inmem` into the folder `r`.
@@ -12,6 +14,27 @@ fn measure(place: &Path) {
     let words = ["ping", "inmem", "-q", "-n", "50", "--payloads", "1k,16k", "--rounds", "4", "--no-floor", "-o", "r"];
     let fixed = ["--wait", "block", "--raw", "none", "--attempts", "1", "--loss-timeout", "15"];
     Tripmeter::new(words.iter().chain(&fixed)).at(place).run().with(0);
+}
+
+#[test]
+fn what_was_measured_is_printed_in_the_order_asked_for_and_a_wrong_name_loses_nothing() {
+    let _alone = alone();
+    let place = folder();
+    let run = |words: &[&str]| {
+        let fixed =
+            ["--wait", "block", "-n", "10", "--payloads", "64", "--raw", "none", "--attempts", "1", "--allow-loss"];
+        Tripmeter::new(words.iter().chain(&fixed)).at(place.path()).run()
+    };
+    let words = ["ping", "uds", "inmem", "--no-floor", "-q"];
+    let by_name = run(&[&words[..], &["-o", "a", "--sort", "name"]].concat()).with(0).stdout;
+    let other = run(&[&words[..], &["-o", "b", "--sort", "name:desc"]].concat()).with(0).stdout;
+    let place_of = |text: &str, name: &str| text.lines().position(|line| line.starts_with(name)).unwrap();
+    let is_first = |text: &str| place_of(text, "inmem/queue") < place_of(text, "uds/datagram");
+    assert!(is_first(&by_name) && !is_first(&other), "{by_name}\n{other}");
+    let wrong = run(&[&words[..], &["-o", "c", "--sort", "nope"]].concat()).with(0);
+    assert!(wrong.stderr.contains("note: not sorted: no table has a column 'nope'"), "{wrong:?}");
+    assert!(wrong.stdout.contains("uds/datagram ") && place.path().join("c/manifest.json").is_file());
+    run(&[&words[..], &["-o", "d", "--sort", "p50", "--json"]].concat()).with(64).one_line(&["--sort", "--json"]);
 }
 
 fn verdict(text: &str) -> VerdictDocument {
@@ -31,6 +54,17 @@ fn commands_that_judge_print_one_kind_of_document_and_exports_take_it() {
     let threshold = verdict(&run(&["compare", "r", "r", "--json", "--method", "threshold"]).with(0).stdout);
     assert_eq!((threshold.result, threshold.false_discovery_rate), (OverallResult::Passed, None));
     assert!(threshold.figures.iter().all(|row| row.old == row.new), "{threshold:?}");
+
+    // The figures in another order, or what there is to sort by.
+    let wrong = run(&["compare", "r", "r", "--sort", "nope"]).with(64);
+    wrong.one_line(&["no table has a column 'nope'; there are payload_bytes ('payload')", "ratio", "--sort"]);
+    for words in [&["compare", "r", "r"][..], &["history", "."]] {
+        run(&[words, &["--sort", "p99", "--json"]].concat()).with(64).one_line(&["--sort", "--json"]);
+    }
+    // There is no change, and so no table.
+    run(&["history", ".", "--sort", "change"]).with(0);
+    let text = run(&["compare", "r", "r", "--sort", "figure:desc"]).with(0).stdout;
+    assert!(text.find("rtt_half_ns.p99").unwrap() < text.find("rtt_half_ns.p50").unwrap(), "{text}");
 
     run(&["limits", "r", "-o", "limits.csv"]).with(0);
     let limits = fs::read_to_string(place.path().join("limits.csv")).unwrap();
@@ -56,8 +90,81 @@ fn commands_that_judge_print_one_kind_of_document_and_exports_take_it() {
     assert!(github.starts_with("::error title=inmem_queue_block failed%3A 1k rtt_half_ns.p50::failed: "), "{github}");
     let summary = fs::read_to_string(place.path().join("summary.md")).unwrap();
     assert!(summary.starts_with("## Tripmeter: failed\n"), "{summary}");
-    fs::write(place.path().join("v.json"), text.replacen("\"1.0\"", "\"2.0\"", 1)).unwrap();
+    // Of other results, it is refused.
+    fs::create_dir(place.path().join("other")).unwrap();
+    let manifest = fs::read_to_string(place.path().join("r/manifest.json")).unwrap();
+    let other = manifest.replacen("\"started\": \"20", "\"started\": \"21", 1);
+    assert_ne!(manifest, other);
+    fs::write(place.path().join("other/manifest.json"), &other).unwrap();
+    fs::copy(place.path().join("r/trials.jsonl"), place.path().join("other/trials.jsonl")).unwrap();
+    for format in ["junit", "github"] {
+        let words = ["export", "other", "--format", format, "--verdict", "v.json"];
+        run(&words).with(65).one_line(&[
+            "'v.json' is the verdict of 'r' (begun 20",
+            "not of 'other' (begun 21",
+            "tripmeter check",
+        ]);
+    }
+    let mut old: Value = serde_json::from_str(&text).unwrap();
+    old.as_object_mut().unwrap().remove("judged");
+    fs::write(place.path().join("old.json"), old.to_string()).unwrap();
+    run(&["export", "other", "--format", "junit", "--verdict", "old.json"]).with(0);
+    fs::write(place.path().join("v.json"), text.replacen("\"1.1\"", "\"2.0\"", 1)).unwrap();
     run(&["export", "r", "--format", "junit", "--verdict", "v.json"]).with(65).one_line(&["'v.json'", "2.0"]);
+}
+
+#[test]
+fn a_program_for_parquet_of_another_version_is_named_with_both() {
+    // One of the right version may be in the folder beside the program.
+    let usual = ["target/transports", "target/debug/transports"].map(|folder| repository().join(folder));
+    if usual.iter().any(|folder| folder.join("tripmeter_parquet").exists()) {
+        return say("SKIPPED: another tripmeter_parquet is installed");
+    }
+    let _alone = alone();
+    let place = folder();
+    measure(place.path());
+    let plugins = place.path().join("plugins");
+    fs::create_dir(&plugins).unwrap();
+    let helper = plugins.join("tripmeter_parquet");
+    let run = |script: &str, words: &[&str]| {
+        fs::write(&helper, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
+        let folder = plugins.display().to_string();
+        let home = place.path().display().to_string();
+        let made = Tripmeter::new(words).at(place.path()).environment("TRIPMETER_TRANSPORTS", &folder);
+        made.environment("HOME", &home).environment("XDG_DATA_HOME", &home).run()
+    };
+    let export = ["export", "r", "--format", "parquet", "-o", "p"];
+    let other = run("echo tripmeter_parquet 0.0.9", &export).with(69);
+    other.one_line(&[VERSION, "plugins/tripmeter_parquet' is of version 0.0.9", "`tripmeter install parquet`"]);
+    let older = run("echo usage >&2; exit 64", &["ping", "inmem", "--raw", "parquet", "-n", "10", "-o", "x"]).with(69);
+    older.one_line(&[
+        "`--raw parquet`",
+        &format!("of version {VERSION}"),
+        "an older one",
+        "`tripmeter install parquet`",
+    ]);
+    assert!(!place.path().join("x").exists() && !place.path().join("p").exists());
+    let script = "[ $# = 1 ] && exec echo tripmeter_parquet VERSION; cp \"$2\" \"$3\"".replace("VERSION", VERSION);
+    run(&script, &export).with(0);
+}
+
+#[test]
+fn names_of_folders_are_no_markup_of_markdown() {
+    let _alone = alone();
+    let place = folder();
+    measure(place.path());
+    let hostile = "a|b`<script>*c*\n# d\u{202e}";
+    fs::create_dir(place.path().join(hostile)).unwrap();
+    for file in ["manifest.json", "trials.jsonl"] {
+        fs::copy(place.path().join("r").join(file), place.path().join(hostile).join(file)).unwrap();
+    }
+    let expected = r"# a\|b\`&lt;script&gt;\*c\*\\n\# d\\u202e";
+    for tables in ["figures", "all"] {
+        let words = ["export", "r", hostile, "--format", "markdown", "--tables", tables];
+        let made = Tripmeter::new(words).at(place.path()).run().with(0).stdout;
+        assert!(made.lines().any(|line| line == expected), "{made}");
+    }
 }
 
 #[test]

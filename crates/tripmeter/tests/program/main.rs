@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod ab;
+mod ab_workloads;
 mod action;
 mod audit;
 mod bursts;
@@ -11,6 +12,7 @@ mod common;
 mod conformance;
 mod eprosima;
 mod example;
+mod explain;
 mod exports;
 mod fastdds;
 mod faults;

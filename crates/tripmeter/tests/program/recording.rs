@@ -23,9 +23,10 @@ const PROOF: u64 = 32;
 const WARMUP: u64 = 5;
 
 /// Topic, nanoseconds after the start, bytes.
-type Message = (String, u64, u64);
+pub type Message = (String, u64, u64);
 
-fn write(folder: &Path, compression: Option<Compression>, messages: &[Message]) -> PathBuf {
+/// Writes messages as `drive.mcap`.
+pub fn write(folder: &Path, compression: Option<Compression>, messages: &[Message]) -> PathBuf {
     write_as("drive.mcap", folder, WriteOptions::new().compression(compression).chunk_size(Some(1 << 16)), messages)
 }
 
@@ -48,7 +49,7 @@ fn write_as(name: &str, folder: &Path, options: WriteOptions, messages: &[Messag
 
 /// A quarter of a second: a fast topic with jitter, one with large messages of two sizes, one with bursts of tiny messages,
 /// and one with a single message.
-fn drive() -> Vec<Message> {
+pub fn drive() -> Vec<Message> {
     let mut random = fastrand::Rng::with_seed(3);
     let mut messages = Vec::new();
     for index in 0..100 {

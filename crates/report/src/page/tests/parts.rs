@@ -46,10 +46,184 @@ fn sides_of_pairs_and_limits_are_judged_too() {
     let limits = FigureLimits { rows: vec![limit(0, 900.0), limit(1, 9000.0)] };
     let check = ResultsCheck::new(&limits, &results);
     let of = NamedResults { name: "", manifest: &one };
-    let document = page_of(&PageInput { results: &[of], samples: &[], check: Some(&check) });
+    let checks = PageChecks { limits: vec![check], pairs: Vec::new() };
+    let document = page_of(&PageInput { results: &[of], samples: &[], check: Some(&checks) });
     let map = chart(&document, "verdicts_limits");
-    assert_eq!(map.reading, "2 figures compared with their limits: 1 worse and 1 better.");
+    let expected = "1 of 2 limits met, 1 of 1 sub-experiment failed: uds. The worst is rtt_half_ns.p50 of uds at 1k, 11.1 % beyond \
+                    its limit.";
+    assert_eq!(map.reading, expected);
+    assert!(answer(&document).contains(&map.reading), "{}", answer(&document));
     assert_eq!(map.heat.as_ref().unwrap().cells[0].text, "! +11 %");
+    assert!(map.notes[0].starts_with("! beyond its limit"), "{:?}", map.notes);
+    // Each of several folders has a map of its own.
+    let both = [NamedResults { name: "old", manifest: &one }, NamedResults { name: "new", manifest: &one }];
+    let checks = PageChecks { limits: vec![checks.limits[0].clone(); 2], pairs: Vec::new() };
+    let document = page_of(&PageInput { results: &both, samples: &[], check: Some(&checks) });
+    let titles: Vec<&str> = document.charts().map(|chart| chart.title.as_str()).collect();
+    assert!(
+        titles.contains(&"Are the limits met in old?") && titles.contains(&"Are the limits met in new?"),
+        "{titles:?}"
+    );
+}
+
+/// The page has the verdicts of `ab.json`: the figures, the margin and the error rate that were asked for.
+#[test]
+fn an_ab_is_judged_by_what_it_was_asked() {
+    use tripmeter_analysis::Selection;
+    use tripmeter_stats::change::Control;
+    use tripmeter_stats::runs::Question;
+
+    let slower = A.map(|median| 1.25 * median);
+    let mut pairs = rounds(&[("a", "uds/stream", &A), ("b", "tcp/nodelay", &slower)]);
+    pairs.plan.source = "ab".to_owned();
+    let of = [NamedResults { name: "", manifest: &pairs }];
+    let with = |names: &[&str], margin: f64| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let question = Question { margin, control: Control::Fdr(0.01), ..AskedPairs::default().question };
+        let asked = AskedPairs { selection: Selection::asked(&names).unwrap(), question, effect: 0.1 };
+        let checks = PageChecks { limits: Vec::new(), pairs: vec![Some(asked)] };
+        page_of(&PageInput { results: &of, samples: &[], check: Some(&checks) })
+    };
+    let document = with(&["rtt_half_ns.p99"], 0.05);
+    let said = answer(&document);
+    let expected = "b: tcp/nodelay compared with a: uds/stream, over 8 pairs of rounds: slower in 2 of 2 figures. At 1k, p99 of \
+                    rtt_half is 2.00 µs with a and 2.50 µs with b, ×1.25 (";
+    assert!(said.contains(expected) && !said.contains("fastest"), "{said}");
+    let map = chart(&document, "verdicts_ab");
+    assert!(map.subtitle.contains("changes up to 5 % are none, false discovery rate 1 %"), "{}", map.subtitle);
+    assert!(!map.heat.as_ref().unwrap().cells[0].detail.contains("p50"), "{map:?}");
+    // Within the margin nothing is slower, and no chart says otherwise.
+    let document = with(&[], 0.5);
+    let all = answer(&document) + &readings(&document);
+    assert!(all.contains("no change beyond 50 % in 4 of 4 figures"), "{all}");
+    assert!(!all.contains(" is greater with ") && !all.contains("fastest"), "{all}");
+    let text = Text { is_unwrapped: true, ..Text::default() }.render(&document);
+    assert!(text.contains("8 pairs of runs"), "{text}");
+    // Of several folders each says which it is.
+    let both = [NamedResults { name: "old", manifest: &pairs }, NamedResults { name: "new", manifest: &pairs }];
+    let said = answer(&page(&both));
+    let expected = ["In old, b compared with a, over 8 pairs", "In new. b: tcp/nodelay · new compared with a: uds"];
+    assert!(expected.iter().all(|part| said.contains(part)), "{said}");
+}
+
+/// Six pairs decide nothing of two figures, so nothing on the page says that a side is fastest.
+#[test]
+fn too_few_pairs_have_one_answer() {
+    let mut pairs = rounds(&[("a", "uds/stream", &A[..6]), ("b", "tcp/nodelay", &SLOW[..6])]);
+    pairs.plan.source = "ab".to_owned();
+    pairs.plan.sub_experiments.iter_mut().for_each(|sub| sub.payloads = vec![1024]);
+    pairs.sub_experiments.iter_mut().for_each(|result| result.cells.truncate(1));
+    // The p99 of one round is the other way round.
+    fixture::put_within(&mut pairs.sub_experiments[0].cells[0].trials[0], Figure::RttHalf, &[]);
+    pairs.sub_experiments[0].cells[0].trials[0].put_statistic(
+        &Stream::all(),
+        Figure::RttHalf,
+        Statistic::P99,
+        1e6,
+        None,
+    );
+    let document = page_of_one(&pairs);
+    let all = answer(&document) + &readings(&document);
+    assert!(all.contains("it cannot be told which is faster in 2 of 2 figures"), "{all}");
+    assert!(all.contains("(no interval: 6 pairs, too few for 2 figures judged together): cannot be told"), "{all}");
+    assert!(!all.contains("fastest") && !all.contains("greater with"), "{all}");
+}
+
+/// The lines of one sub-experiment have one colour, and those of two folders another stroke.
+#[test]
+fn lines_of_several_folders_are_told_apart() {
+    let subs: [(&str, &str, &[f64]); 3] =
+        [("uds", "uds/stream", &A), ("mq", "mq/queue", &SLOW), ("shm", "shm/ring", &LIKE_A)];
+    let (old, new) = (rounds(&subs), rounds(&subs[1..]));
+    let document = page(&[NamedResults { name: "old", manifest: &old }, NamedResults { name: "new", manifest: &new }]);
+    let lines = &chart(&document, "rtt_half_by_payload").lines;
+    let look = |name: &str| lines.iter().find(|line| line.name == name).unwrap_or_else(|| panic!("{lines:?}")).look;
+    let (before, after) = (look("mq/queue · old"), look("mq/queue · new"));
+    assert_eq!(before.color, after.color);
+    assert!(before.stroke != after.stroke && before.marker != after.marker);
+    assert_ne!(look("uds/stream · old").color, before.color);
+    let floors = (look("shm/ring · old (floor)"), look("shm/ring · new (floor)"));
+    assert_ne!(floors.0.stroke, floors.1.stroke);
+    let all: BTreeSet<String> = lines.iter().map(|line| format!("{:?}", line.look)).collect();
+    assert_eq!(all.len(), lines.len());
+}
+
+/// Payload / bandwidth as a dashed line, where it was measured, and no lower than what is drawn.
+#[test]
+fn a_copy_of_memory_is_drawn_where_it_was_measured() {
+    use tripmeter_model::manifest::MemoryCopy;
+
+    let subs: [(&str, &str, &[f64]); 2] = [("uds", "uds/stream", &A), ("mq", "mq/queue", &SLOW)];
+    let plain = rounds(&subs);
+    let mut measured = plain.clone();
+    let size = |document: &Document| chart(document, "rtt_half_by_payload").clone();
+    assert!(!size(&page_of_one(&plain)).lines.iter().any(|line| line.name.contains("copy")));
+    measured.environment.memory_copy = vec![MemoryCopy { bytes: 65_536, copy_ns: 4096.0 }];
+    let drawn = size(&page_of_one(&measured));
+    let line = drawn.lines.last().unwrap();
+    assert_eq!((line.name.as_str(), line.look.stroke), ("memory copy", Stroke::Dashed));
+    // The least of the others is 1 µs: 16,000 bytes at 16 bytes a nanosecond.
+    assert_eq!(line.points, [(16_384.0, 1.024), (65_536.0, 4.096)]);
+    assert_eq!(
+        drawn.notes,
+        [
+            "Memory copy: the time of one copy of the payload, in one thread, 16.0 GB/s at 64k; what is faster does not copy it."
+        ]
+    );
+    assert_legible(&drawn, 600.0, 400.0);
+    let both = [NamedResults { name: "old", manifest: &plain }, NamedResults { name: "new", manifest: &measured }];
+    let copies: Vec<String> =
+        size(&page(&both)).lines.into_iter().map(|line| line.name).filter(|name| name.contains("copy")).collect();
+    assert_eq!(copies, ["memory copy · new"]);
+    // A file may hold what is no time, in any order.
+    let odd = [(0, 1.0), (65_536, 4096.0), (1024, f64::NAN), (65_536, 1.0), (2048, -1.0)];
+    measured.environment.memory_copy = odd.map(|(bytes, copy_ns)| MemoryCopy { bytes, copy_ns }).to_vec();
+    assert_eq!(size(&page_of_one(&measured)).lines, drawn.lines);
+    measured.environment.memory_copy.truncate(2);
+    measured.environment.memory_copy.remove(0);
+    // What is faster throughout has no use for it.
+    measured.environment.memory_copy[0].copy_ns = 1.0;
+    assert!(!size(&page_of_one(&measured)).lines.iter().any(|line| line.name.contains("copy")));
+}
+
+/// What was not asked for is not among the names.
+#[test]
+fn the_floor_that_was_added_is_named_apart() {
+    let mut manifest = rounds(&[("uds", "uds/stream", &A), ("floor", "shm/ring", &LIKE_A)]);
+    manifest.plan.sub_experiments[1].added_as_floor = true;
+    let said = answer(&page_of_one(&manifest));
+    assert!(said.starts_with("uds/stream, beside the floor (pingpong) at 2 payloads"), "{said}");
+    let twice = rounds(&[("poll", "uds/stream", &A), ("block", "uds/stream", &LIKE_A)]);
+    let said = answer(&page_of_one(&twice));
+    assert!(said.starts_with("2 sub-experiments (pingpong)"), "{said}");
+}
+
+/// Intervals are named where there are any, and the last point of several rounds is what it is.
+#[test]
+fn subtitles_say_what_is_drawn() {
+    let subs = |count: usize| rounds(&[("uds", "uds/stream", &A[..count]), ("mq", "mq/queue", &SLOW[..count])]);
+    let (one, few, many) = (page_of_one(&subs(1)), page_of_one(&subs(3)), page_of_one(&subs(8)));
+    let size = |document| chart(document, "rtt_half_by_payload");
+    for document in [&one, &few] {
+        let drawn = size(document);
+        assert!(!drawn.subtitle.contains("interval") && drawn.lines.iter().all(|line| line.intervals.is_empty()));
+        assert!(!drawn.reading.contains("interval"), "{}", drawn.reading);
+    }
+    assert!(size(&one).reading.ends_with("(in one round)."), "{}", size(&one).reading);
+    assert!(size(&few).reading.ends_with("(in 3 rounds)."), "{}", size(&few).reading);
+    assert!(size(&many).subtitle.ends_with("8 rounds · 95 % intervals over rounds"), "{}", size(&many).subtitle);
+    let tail = |document| chart(document, "rtt_half_percentiles_1024").subtitle.clone();
+    assert!(tail(&one).contains("the last point is the maximum"), "{}", tail(&one));
+    assert!(tail(&many).contains("the last point is the median of the maxima of rounds"), "{}", tail(&many));
+    // A run that was killed has fewer rounds than planned.
+    let mut killed = subs(8);
+    killed.sub_experiments.retain(|result| result.round <= 2);
+    killed.status = tripmeter_model::manifest::RunStatus::Running;
+    let killed = page_of_one(&killed);
+    let said = answer(&killed);
+    assert!(said.starts_with("uds/stream and mq/queue (pingpong) at 2 payloads"), "{said}");
+    assert!(said.contains("the run did not come to its end: 12 rounds of sub-experiments failed"), "{said}");
+    assert!(size(&killed).subtitle.contains(" · 2 rounds"), "{}", size(&killed).subtitle);
 }
 
 /// A channel at 1k at these rates, whose median response is so many nanoseconds.
@@ -119,7 +293,10 @@ fn every_pattern_has_the_parts_that_its_figures_allow() {
     }
     let document = page_of_one(&several);
     assert!(answer(&document).contains("; shm lost 1 % of its messages; "), "{}", answer(&document));
-    assert_eq!(chart(&document, "loss").reading, "shm lost most: 1 % at 1k.");
+    let loss = chart(&document, "loss");
+    assert_eq!(loss.reading, "shm lost most: 1 % at 1k.");
+    let has_intervals = loss.stacks[0].intervals.iter().any(Option::is_some);
+    assert_eq!(loss.subtitle.contains("interval"), has_intervals, "{loss:?}");
     // A stream as fast as it goes has a rate, and latencies of samples of it.
     let mut manifest = fixture::manifest();
     for (name, transport, rate) in [("uds", "uds/stream", 1e6), ("tcp", "tcp/nodelay", 5e5)] {

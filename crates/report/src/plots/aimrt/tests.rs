@@ -226,3 +226,25 @@ fn one_value_makes_no_plot() {
     assert_eq!(names(&of(&fixture::manifest())), Vec::<&str>::new());
     assert_eq!(names(&of(&crate::channel::tests::measured("uds/stream", &[1000.0]))), Vec::<&str>::new());
 }
+
+/// Lines of two folders in one plot differ by the stroke, those of one transport have one colour.
+#[test]
+fn folders_are_told_apart() {
+    let kept = |name: &str| {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results").join(name);
+        tripmeter_model::folder::read(&folder, |text| text.into()).unwrap()
+    };
+    let (rpc, log) = (kept("aimrt-rpc"), kept("aimrt-log"));
+    let named = |name, manifest| NamedResults { name, manifest };
+    let both = charts(&[named("old", &rpc), named("new", &rpc), named("log", &log)]);
+    let chart = both.charts().find(|chart| chart.name.starts_with("rpc_qps")).unwrap();
+    let of = |name: &str| chart.lines.iter().filter(|line| line.name.ends_with(name)).collect::<Vec<_>>();
+    let (old, new) = (of(" · old"), of(" · new"));
+    assert!(!old.is_empty() && old.len() == new.len());
+    for (old, new) in old.iter().zip(&new) {
+        assert!(old.look.color == new.look.color && old.look.stroke != new.look.stroke, "{old:?} {new:?}");
+    }
+    // A plot of one folder looks as it does alone.
+    let of_log = both.charts().find(|chart| chart.name.starts_with("log_")).unwrap();
+    assert!(of_log.lines.iter().all(|line| line.look == Look::default()), "{of_log:?}");
+}

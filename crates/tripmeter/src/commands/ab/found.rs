@@ -14,7 +14,7 @@ use tripmeter_model::exit;
 use tripmeter_model::file::write_whole;
 use tripmeter_model::manifest::{Manifest, RunStatus, SCHEMA_VERSION};
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_model::verdict::OverallResult;
+use tripmeter_model::verdict::{JudgedFolder, OverallResult};
 use tripmeter_report::Ab;
 use tripmeter_stats::runs::Question;
 
@@ -60,7 +60,7 @@ impl<'a> Found<'a> {
 
     pub fn text(&self, asked: &Asked<'_>, pace: &Pace) -> String {
         let plugins = asked.plugins.each_ref().map(|plugin| plugin.as_ref().and_then(|plugin| plugin.file.to_str()));
-        output::text(&tripmeter_report::ab(&Ab {
+        let mut document = tripmeter_report::ab(&Ab {
             manifest: self.manifest,
             plugins,
             pairs: &self.pairs,
@@ -70,7 +70,9 @@ impl<'a> Found<'a> {
             not_compared: &self.not_compared(),
             has_intervals: asked.args.intervals,
             stopped: pace.stopped,
-        }))
+        });
+        asked.args.sorting.apply_or_say([&mut document]);
+        output::text(&document)
     }
 
     pub fn exit_code(&self) -> u8 {
@@ -111,7 +113,8 @@ impl<'a> Found<'a> {
             *names.iter().fold(&mut made, |inside, name| &mut inside[*name]) = part;
         }
         let failures = self.pairs.failures.iter().map(failure_line).collect();
-        let mut verdict = verdicts::of_pairs(SIDES[1], &self.comparisons, &asked.question, failures, self.exit_code());
+        let mut verdict = verdicts::of_pairs(SIDES[1], &self.comparisons, &asked.question, failures, self.exit_code())
+            .with_judged(vec![JudgedFolder::new(None, manifest)]);
         if manifest.status == RunStatus::Running {
             verdict.result = OverallResult::Running;
         }

@@ -102,21 +102,27 @@ fn unfinished(folder: &Path) -> Result<Option<(Manifest, Option<Value>)>, CliErr
     if manifest.plan.source != SOURCE {
         return Ok(None);
     }
-    let file = folder.join(FILE);
-    let wrong = |why: String| CliError::new(exit::DATA, format!("'{}' {why}", file.display()));
-    let json: Option<Value> = match file.exists() {
-        true => {
-            let text = read(&file, MOST_BYTES)?;
-            let json: Value = serde_json::from_slice(&text).map_err(|error| wrong(format!("is not JSON: {error}")))?;
-            check_version(&json["schema_version"]).map_err(wrong)?;
-            Some(json)
-        }
-        false => None,
-    };
+    let json = read_json(folder)?;
     let is_over = matches!(manifest.status, RunStatus::Complete | RunStatus::Failed);
     let status = serde_json::to_value(manifest.status).ok();
     let is_judged = json.as_ref().is_some_and(|json| json.get("status") == status.as_ref());
     Ok((!(is_over && is_judged)).then_some((manifest, json)))
+}
+
+/// `ab.json` of a folder, if it is there.
+///
+/// # Errors
+/// If it cannot be read, is no JSON, or of another version.
+pub fn read_json(folder: &Path) -> Result<Option<Value>, CliError> {
+    let file = folder.join(FILE);
+    if !file.exists() {
+        return Ok(None);
+    }
+    let wrong = |why: String| CliError::new(exit::DATA, format!("'{}' {why}", file.display()));
+    let text = read(&file, MOST_BYTES)?;
+    let json: Value = serde_json::from_slice(&text).map_err(|error| wrong(format!("is not JSON: {error}")))?;
+    check_version(&json["schema_version"]).map_err(wrong)?;
+    Ok(Some(json))
 }
 
 /// As a file has it.

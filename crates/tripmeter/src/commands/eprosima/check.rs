@@ -5,6 +5,7 @@ use crate::args::EprosimaCheckArgs;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::{PictureJob, create_folder, draw_all};
+use std::collections::BTreeSet;
 use std::path::Path;
 use tripmeter_eprosima::bytes::Bytes;
 use tripmeter_eprosima::requirements::Requirements;
@@ -79,7 +80,8 @@ pub fn fits(requirements: &Requirements, file: &Path, plan: &Plan) -> Result<(),
     for row in &requirements.rows {
         let Some(plan) = planned.iter().find(|sub| sub.name == row.sub_experiment) else { continue };
         if !plan.payloads.iter().any(|bytes| Bytes::from(*bytes) == row.bytes) {
-            let payloads = plan.payloads.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+            let payloads: BTreeSet<u64> = plan.payloads.iter().copied().collect();
+            let payloads = payloads.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
             let text = format!(
                 "'{}' has limits of '{}' at {} bytes, which the experiment does not measure, only {payloads}; add the \
                  payload to it, or leave the limits out",

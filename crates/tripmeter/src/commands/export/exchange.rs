@@ -5,6 +5,7 @@ use crate::args::{ExportArgs, ExportFormat};
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::create_folder;
+use crate::results::listed;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use tripmeter_engine::parquet;
 use tripmeter_model::exit;
 use tripmeter_model::file::{self, write_named};
 use tripmeter_model::manifest::Manifest;
-use tripmeter_model::verdict::VerdictDocument;
+use tripmeter_model::verdict::{JudgedFolder, VerdictDocument, VerdictRow};
 use tripmeter_report::document::Block;
 use tripmeter_report::export::{self, ExportInput};
 use tripmeter_report::{NamedResults, render};
@@ -35,6 +36,12 @@ pub fn export(args: &ExportArgs) -> Result<u8, CliError> {
     }
     let verdict = args.verdict.as_deref().map(read_verdict).transpose()?;
     let manifests = args.folders.iter().map(|folder| show::read(folder)).collect::<Result<Vec<_>, _>>()?;
+    if let (Some(verdict), Some(file)) = (&verdict, &args.verdict) {
+        args.folders
+            .iter()
+            .zip(&manifests)
+            .try_for_each(|(folder, manifest)| is_of(verdict, file, folder, manifest))?;
+    }
     let names = names(&args.folders);
     let results: Vec<_> =
         names.iter().zip(&manifests).map(|(name, manifest)| NamedResults { name, manifest }).collect();
@@ -55,6 +62,41 @@ fn read_verdict(file: &Path) -> Result<VerdictDocument, CliError> {
             format!("'{}' is no verdict that `check`, `compare`, `history` or `ab` printed: {why}", file.display());
         CliError::new(exit::DATA, text)
     })
+}
+
+/// A verdict is exported with the results that it is of.
+///
+/// # Errors
+/// If it is of others, with which, and what to do.
+fn is_of(verdict: &VerdictDocument, file: &Path, folder: &Path, manifest: &Manifest) -> Result<(), CliError> {
+    let judged = &verdict.judged;
+    if judged.iter().any(|one| one.is_of(manifest)) {
+        return Ok(());
+    }
+    let has_row = |row: &VerdictRow| {
+        let mut planned = manifest.plan.sub_experiments.iter();
+        planned.any(|plan| plan.name == row.sub_experiment && plan.payloads.contains(&row.payload_bytes))
+    };
+    // Documents before 1.1 do not say what they are of.
+    if judged.is_empty() && (verdict.figures.is_empty() || verdict.figures.iter().any(has_row)) {
+        return Ok(());
+    }
+    let name = |one: &JudgedFolder| match &one.folder {
+        Some(folder) => format!("'{folder}' (begun {})", one.started),
+        None => format!("results begun {}", one.started),
+    };
+    let others = if judged.is_empty() {
+        "other results".to_owned()
+    } else {
+        listed(&judged.iter().map(name).collect::<Vec<_>>())
+    };
+    let (file, place, command) = (file.display(), folder.display(), verdict.command.name());
+    let text = format!(
+        "'{file}' is the verdict of {others}, not of '{place}' (begun {}); export those, or judge '{place}' first \
+         (`tripmeter {command} … --json`)",
+        manifest.started
+    );
+    Err(CliError::new(exit::DATA, text))
 }
 
 fn written(args: &ExportArgs, text: &str) -> Result<u8, CliError> {

@@ -7,7 +7,7 @@ mod outcome;
 mod phase;
 
 use super::{Bench, cannot_create};
-use crate::args::{AbArgs, AbWorkloadArgs, ExperimentArgs, FiguresArgs, MeasuringArgs, PluginArgs, Share};
+use crate::args::{AbArgs, AbWorkloadArgs, ExperimentArgs, FiguresArgs, MeasuringArgs, PluginArgs, Share, SortArgs};
 use crate::commands::ab::{judge, this_build};
 use crate::commands::run::Prepared;
 use crate::error::CliError;
@@ -308,6 +308,7 @@ fn arguments(phase: &Phase, seed: u64, folder: &Path, budget_s: f64) -> AbArgs {
         budget: budget_s,
         output: Some(PathBuf::from(folder)),
         json: false,
+        sorting: SortArgs::default(),
         intervals: false,
         quiet: true,
         live: false,

@@ -38,6 +38,29 @@ fn a_step_in_the_history_fails_until_it_is_known() {
 }
 
 #[test]
+fn too_few_experiments_for_a_change_are_told_with_how_many_are_needed() {
+    let place = folder();
+    let database = database(place.path(), 3, |_| 10.0);
+    write(&database.join(day_name(3)), &named(&trips_with(10.0), "y"));
+    let done = history(&["--fail-on-change"], &database).with(0);
+    for part in [
+        "No step or slow drift can be seen: a step needs 6",
+        "a slow drift 10, and there are 3.",
+        "'y' has no figures in 3 of 4",
+    ] {
+        assert!(done.stdout.contains(part), "{part}: {}", done.stdout);
+    }
+    assert!(!done.stdout.contains("0 steps"), "{}", done.stdout);
+    let page = place.path().join("history.html");
+    let json = tripmeter(&["history", "--json"], &[("", &database), ("--html", &page)]).with(0);
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(json["experiments_needed"], json!({ "step": 6, "drift": 10 }));
+    assert_eq!((&json["figures_too_short"]["step"], json["missing"].as_array().unwrap().len()), (&json!(12), 2));
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("are too few to see a change.") && !page.contains("No new step"), "{}", &page[..2000]);
+}
+
+#[test]
 fn a_folder_that_cannot_be_read_is_left_out_of_its_database_and_refused_by_name() {
     let place = folder();
     let database = database(place.path(), 8, |_| 10.0);

@@ -13,6 +13,9 @@ fn limits_are_made_and_checked() {
     let file = place.path().join("limits.csv");
     let made = tripmeter(&["limits", "--percentile", "100"], &[("", &runs), ("-o", &file)]).with(0);
     has(&made.stdout, "x 512 1000hz response_ns.p50 at most 58.500");
+    let sorted = |flags: &[&str]| tripmeter(&[&["limits"], flags].concat(), &[("", &runs), ("-o", &file)]).with(0);
+    let text = sorted(&["--percentile", "100", "--sort", "figure:desc"]).stdout;
+    assert!(text.find("service_ns.p99").unwrap() < text.find("response_ns.p50").unwrap(), "{text}");
     let golden = |bytes: u64| {
         let row = |rest: &str| format!("x,{bytes},1000hz,all,{rest}\n");
         [
@@ -33,6 +36,9 @@ fn limits_are_made_and_checked() {
     let done = check(&["--all"], &file, &bad).with(1);
     has(&done.stdout, "512 1000hz loss_share 0.000 % 5.000 % +inf % FAILED");
     has(&done.stdout, "512 1000hz achieved_rate_hz 995.000 /s 900.000 /s +9.5 % FAILED");
+    let sorted = check(&["--all", "--sort", "figure:desc"], &file, &bad).with(1).stdout;
+    assert!(sorted.find("service_ns.p99").unwrap() < sorted.find("response_ns.p50").unwrap(), "{sorted}");
+    check(&["--sort", "nope"], &file, &bad).with(64).one_line(&["'nope'", "sub_experiment ('sub-experiment')"]);
     has(&done.stdout, "8 of 12 limits met; 1 of 1 sub-experiment failed");
     let value: Value = serde_json::from_str(&check(&["--json"], &file, &bad).with(1).stdout).unwrap();
     let rows = value["sub_experiments"][0]["limits"].as_array().unwrap();

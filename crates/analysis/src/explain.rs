@@ -1,0 +1,259 @@
+//! Where the time of a message goes: the passes of `tripmeter explain` put together.
+
+use std::collections::BTreeMap;
+use tripmeter_model::explain::{
+    CallCount, ExplainedTransport, ExplainedWait, Explanation, MessageCost, Parts, SCHEMA_VERSION, SystemCall,
+};
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult};
+use tripmeter_model::metric::{Process, Stream};
+use tripmeter_model::plan::{Instrument, SubExperiment};
+use tripmeter_model::trial::Trial;
+use tripmeter_model::{Touch, Wait};
+
+/// Calls that are rarer per message are those of a worker beside its messages, whose number differs from run to run.
+const RARE: f64 = 0.05;
+
+/// System calls by name, of both sides of a sub-experiment together.
+pub type TracedCalls = BTreeMap<String, CallCount>;
+
+/// Puts the passes of a run together. `traced` has the system calls of the sub-experiments that were traced, or why there
+/// are none.
+pub fn explain(manifest: &Manifest, traced: &BTreeMap<String, Result<TracedCalls, String>>) -> Explanation {
+    let mut transports: Vec<Group<'_>> = Vec::new();
+    for pass in &manifest.plan.sub_experiments {
+        let name = pass.transport.to_string();
+        let is_same =
+            |group: &&mut Group<'_>| group.found.transport == name && group.found.is_floor == pass.added_as_floor;
+        let group = match transports.iter_mut().find(is_same) {
+            Some(group) => group,
+            None => {
+                let found = ExplainedTransport {
+                    transport: name,
+                    is_floor: pass.added_as_floor,
+                    ..ExplainedTransport::default()
+                };
+                transports.push(Group { found, touched: None, traces: Vec::new() });
+                transports.last_mut().expect("it has just been pushed")
+            }
+        };
+        let result = manifest.sub_experiments.iter().find(|result| result.name == pass.name);
+        group.add(pass, result, traced.get(&pass.name));
+    }
+    Explanation {
+        schema_version: SCHEMA_VERSION.to_owned(),
+        payload_bytes: manifest
+            .plan
+            .sub_experiments
+            .iter()
+            .find_map(|pass| pass.payloads.first().copied())
+            .unwrap_or(0),
+        clock_read_ns: manifest.environment.clock.read_cost_ns,
+        transports: transports.into_iter().map(Group::finish).collect(),
+        no_system_calls: None,
+        no_counters: None,
+        are_counters_without_kernel: false,
+    }
+}
+
+/// The passes of one transport so far.
+struct Group<'a> {
+    found: ExplainedTransport,
+    /// Median with every byte touched, and the way to wait.
+    touched: Option<(Wait, f64)>,
+    /// Messages and system calls.
+    traces: Vec<(f64, &'a TracedCalls)>,
+}
+
+impl<'a> Group<'a> {
+    fn add(
+        &mut self,
+        pass: &SubExperiment,
+        result: Option<&SubExperimentResult>,
+        traced: Option<&'a Result<TracedCalls, String>>,
+    ) {
+        let trial = result.and_then(|result| result.cells.last()).and_then(|cell| cell.trials.first());
+        let is_whole = result.is_some_and(|result| result.status == RunStatus::Complete);
+        let Some(trial) = trial.filter(|_| is_whole) else {
+            let why = result.and_then(|result| result.error.as_deref()).unwrap_or("it was not run to its end");
+            self.found.missing.push(format!("{}: {why}", pass.title));
+            return;
+        };
+        let median = trial.of_all(Figure::RttHalf, Statistic::P50);
+        match pass.instrument {
+            None if pass.touch == Touch::Full => self.touched = median.map(|median| (pass.wait, median)),
+            None => self.wait(pass.wait).undisturbed_ns = median,
+            Some(Instrument::Stamps) => self.stamped(pass, trial),
+            Some(Instrument::Counters) => {
+                self.found.cost = cost(trial, result.is_some_and(|result| result.same_process));
+            }
+            Some(Instrument::SystemCalls) => match traced {
+                Some(Ok(calls)) => self.traces.push((messages(trial), calls)),
+                Some(Err(why)) => self.found.missing.push(format!("{}: {why}", pass.title)),
+                None => {}
+            },
+        }
+    }
+
+    fn wait(&mut self, wait: Wait) -> &mut ExplainedWait {
+        let waits = &mut self.found.waits;
+        let at = waits.iter().position(|other| other.wait == wait).unwrap_or_else(|| {
+            waits.push(ExplainedWait {
+                wait,
+                undisturbed_ns: None,
+                parts: None,
+                send_call_ns: None,
+                sent_to_received_ns: None,
+                receive_call_ns: None,
+            });
+            waits.len() - 1
+        });
+        &mut waits[at]
+    }
+
+    fn stamped(&mut self, pass: &SubExperiment, trial: &Trial) {
+        let value = |figure| trial.value(&Stream::all(), figure);
+        let Some(parts) = parts(value) else {
+            self.found.missing.push(format!("{}: no round trip was stamped whole", pass.title));
+            return;
+        };
+        let wait = self.wait(pass.wait);
+        wait.parts = Some(parts);
+        wait.send_call_ns = value(Figure::SendCall);
+        wait.sent_to_received_ns = value(Figure::SentToReceived);
+        wait.receive_call_ns = value(Figure::ReceiveCall);
+    }
+
+    fn finish(self) -> ExplainedTransport {
+        let Self { mut found, touched, traces } = self;
+        let of = |wait| found.waits.iter().find(|other| other.wait == wait);
+        let undisturbed = |wait| of(wait).and_then(|wait| wait.undisturbed_ns);
+        let touch_ns = touched.and_then(|(wait, touched)| Some(touched - undisturbed(wait)?));
+        let wakeup_ns = undisturbed(Wait::Block).zip(undisturbed(Wait::Poll)).map(|(block, poll)| block - poll);
+        let polled = of(Wait::Poll).and_then(|wait| wait.parts);
+        (found.touch_ns, found.wakeup_ns) = (touch_ns, wakeup_ns);
+        let blocked = found.waits.iter_mut().find(|wait| wait.wait == Wait::Block);
+        if let (Some(polled), Some(parts)) = (polled, blocked.and_then(|wait| wait.parts.as_mut())) {
+            split_wakeup(parts, &polled);
+        }
+        found.system_calls = per_message(&traces);
+        found
+    }
+}
+
+fn parts(value: impl Fn(Figure) -> Option<f64>) -> Option<Parts> {
+    let [prepare_ns, send_ns, way_ns, receive_ns, own_ns] = [
+        value(Figure::PartPrepare)?,
+        value(Figure::PartSend)?,
+        value(Figure::PartWay)?,
+        value(Figure::PartReceive)?,
+        value(Figure::PartOwn)?,
+    ];
+    let total_ns = prepare_ns + send_ns + way_ns + receive_ns + own_ns;
+    Some(Parts { prepare_ns, send_ns, way_ns, receive_ns, wakeup_ns: 0.0, own_ns, total_ns })
+}
+
+/// Way and receive call are as long as under `poll`; what they take longer is the wake-up.
+fn split_wakeup(parts: &mut Parts, polled: &Parts) {
+    let longer = parts.way_ns + parts.receive_ns - (polled.way_ns + polled.receive_ns);
+    if longer > 0.0 {
+        (parts.way_ns, parts.receive_ns, parts.wakeup_ns) = (polled.way_ns, polled.receive_ns, longer);
+    }
+}
+
+/// Messages of both directions.
+fn messages(trial: &Trial) -> f64 {
+    2.0 * trial.value(&Stream::all(), Figure::Sent).unwrap_or(0.0)
+}
+
+/// Of both sides; where they are threads of one process, each has counted both.
+fn cost(trial: &Trial, is_same_process: bool) -> Option<MessageCost> {
+    let messages = messages(trial);
+    let of = |figure| {
+        let side = |process| trial.value(&Stream::process(process), figure);
+        let (leader, follower) = (side(Process::Leader)?, side(Process::Follower)?);
+        let sum = if is_same_process { leader } else { leader + follower };
+        (messages > 0.0).then_some(sum / messages)
+    };
+    Some(MessageCost {
+        cpu_ns: of(Figure::CpuTime)?,
+        kernel_ns: of(Figure::KernelTime)?,
+        voluntary_switches: of(Figure::VoluntarySwitches)?,
+        involuntary_switches: of(Figure::InvoluntarySwitches)?,
+        page_faults: of(Figure::PageFaults)?,
+        cycles: of(Figure::Cycles),
+        instructions: of(Figure::Instructions),
+    })
+}
+
+/// What more messages took more: what a worker does beside them cancels.
+fn per_message(traces: &[(f64, &TracedCalls)]) -> Option<Vec<SystemCall>> {
+    let (few, many) = match traces {
+        [one, other] if one.0 < other.0 => (one, other),
+        [one, other] if one.0 > other.0 => (other, one),
+        _ => return None,
+    };
+    let messages = many.0 - few.0;
+    let call = |(name, many): (&String, &CallCount)| {
+        let few = few.1.get(name).copied().unwrap_or_default();
+        let each = |many: u64, few: u64| (many as f64 - few as f64).max(0.0) / messages;
+        SystemCall {
+            name: name.clone(),
+            calls: each(many.calls, few.calls),
+            failed: each(many.failed, few.failed),
+            bytes: each(many.bytes, few.bytes),
+        }
+    };
+    let mut calls: Vec<SystemCall> = many.1.iter().map(call).collect();
+    calls.retain(|call| call.calls >= RARE || call.failed >= RARE);
+    calls.sort_by(|one, other| other.calls.total_cmp(&one.calls).then(other.failed.total_cmp(&one.failed)));
+    Some(calls)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traced(calls: &[(&str, u64, u64, u64)]) -> TracedCalls {
+        let count = |&(name, calls, failed, bytes): &(&str, u64, u64, u64)| {
+            (name.to_owned(), CallCount { calls, failed, bytes })
+        };
+        calls.iter().map(count).collect()
+    }
+
+    #[test]
+    fn what_a_worker_does_beside_messages_cancels() {
+        let few = traced(&[("sendto", 1100, 0, 1_100_000), ("mmap", 300, 2, 0), ("recvfrom", 1050, 400, 1_050_000)]);
+        let many = traced(&[("sendto", 3101, 0, 3_100_000), ("mmap", 300, 2, 0), ("recvfrom", 3050, 6400, 3_050_000)]);
+        for traces in [[(1000.0, &few), (3000.0, &many)], [(3000.0, &many), (1000.0, &few)]] {
+            let calls = per_message(&traces).unwrap();
+            let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
+            assert_eq!(names, ["sendto", "recvfrom"]);
+            assert_eq!((calls[1].calls, calls[1].failed, calls[1].bytes), (1.0, 3.0, 1000.0));
+        }
+        assert_eq!(per_message(&[(1000.0, &few)]), None);
+        assert_eq!(per_message(&[(1000.0, &few), (1000.0, &many)]), None);
+    }
+
+    #[test]
+    fn waking_up_is_what_block_takes_longer_than_poll() {
+        let parts = |way_ns, receive_ns| Parts {
+            prepare_ns: 1.0,
+            send_ns: 2.0,
+            way_ns,
+            receive_ns,
+            wakeup_ns: 0.0,
+            own_ns: 3.0,
+            total_ns: 6.0 + way_ns + receive_ns,
+        };
+        let (polled, mut blocked) = (parts(10.0, 20.0), parts(0.0, 100.0));
+        split_wakeup(&mut blocked, &polled);
+        assert_eq!(
+            (blocked.way_ns, blocked.receive_ns, blocked.wakeup_ns, blocked.total_ns),
+            (10.0, 20.0, 70.0, 106.0)
+        );
+        let mut faster = parts(0.0, 25.0);
+        split_wakeup(&mut faster, &polled);
+        assert_eq!(faster, parts(0.0, 25.0));
+    }
+}

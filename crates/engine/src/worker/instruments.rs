@@ -1,0 +1,92 @@
+//! What `tripmeter explain` looks at beside the round trips of a payload.
+
+use super::outcome::put_process;
+use super::pool::Window;
+use crate::clock::Timebase;
+use crate::measure::notes::ArrivalMemory;
+use crate::measure::stamped::{STAMPS, StampLog};
+use crate::memory::OutOfMemory;
+use crate::os::MemoryFile;
+use crate::parts;
+use std::ops::Range;
+use tripmeter_model::metric::{Process, Stream};
+use tripmeter_model::plan::Instrument;
+use tripmeter_model::trial::Trial;
+use tripmeter_model::used::Used;
+
+/// What the leader looks at while a payload is measured.
+#[derive(Default)]
+pub(super) struct Instruments {
+    stamps: Option<StampMemory>,
+    window: Option<Window>,
+    /// What the leader and the follower used.
+    used: Vec<(Process, Used)>,
+}
+
+/// The stamps of both sides.
+struct StampMemory {
+    first: u64,
+    leader: ArrivalMemory,
+    follower: ArrivalMemory,
+}
+
+/// Messages that each stamp has room for.
+fn room(most: u64) -> Vec<u64> {
+    vec![most; STAMPS]
+}
+
+impl Instruments {
+    /// Begins to look at up to `most` messages from number `first` on.
+    ///
+    /// # Errors
+    /// If there is too little memory for stamps.
+    pub(super) fn new(instrument: Option<Instrument>, first: u64, most: u64) -> Result<Self, OutOfMemory> {
+        let create = || ArrivalMemory::create(room(most), 1);
+        let stamps = match instrument {
+            Some(Instrument::Stamps) => Some(StampMemory { first, leader: create()?, follower: create()? }),
+            _ => None,
+        };
+        Ok(Self { stamps, window: None, used: Vec::new() })
+    }
+
+    /// Where the follower keeps its stamps, and the room of each.
+    pub(super) fn place(&self) -> Option<(MemoryFile, Vec<u64>)> {
+        self.stamps.as_ref().map(|stamps| (stamps.follower.place(), stamps.follower.counts().to_vec()))
+    }
+
+    /// The leader's stamps, if calls are stamped.
+    pub(super) fn log(&mut self) -> Option<StampLog<'_>> {
+        let StampMemory { first, leader, .. } = self.stamps.as_mut()?;
+        StampLog::new(*first, leader.logs(0))
+    }
+
+    /// Counts what this process uses from now on, if that is asked for.
+    pub(super) fn open_window(&mut self, instrument: Option<Instrument>) {
+        self.window = (instrument == Some(Instrument::Counters)).then(Window::counted);
+    }
+
+    /// Ends that.
+    pub(super) fn close_window(&mut self) {
+        self.used.extend(self.window.take().map(|window| (Process::Leader, window.close())));
+    }
+
+    /// The follower used that.
+    pub(super) fn follower_used(&mut self, used: Used) {
+        if !self.used.is_empty() {
+            self.used.push((Process::Follower, used));
+        }
+    }
+
+    /// Puts what was seen of these messages.
+    pub(super) fn put(&mut self, trial: &mut Trial, timebase: Timebase, messages: Range<u64>) {
+        for (process, used) in &self.used {
+            put_process(trial, *process, used);
+        }
+        let Some(StampMemory { first, leader, follower }) = &mut self.stamps else { return };
+        let logs = StampLog::new(*first, leader.logs(0)).zip(StampLog::new(*first, follower.logs(0)));
+        let Some((leader, follower)) = logs else { return };
+        for (figure, ticks) in parts::figures(&leader, &follower, messages) {
+            trial.put(&Stream::all(), figure, ticks / timebase.ticks_per_ns());
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Where the time of a message goes, as `tripmeter explain` found: the file `explain.json` of a results folder.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The file in the results folder.
+pub const FILE: &str = "explain.json";
+/// Version of the file.
+pub const SCHEMA_VERSION: &str = "1.0";
+
+/// System calls of one name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallCount {
+    /// Those that succeeded.
+    pub calls: u64,
+    /// Those that failed, mostly as there was nothing to receive, or were interrupted.
+    pub failed: u64,
+    /// Bytes that the successful ones copied into the kernel or out of it, where the call tells.
+    pub bytes: u64,
+}
+
+impl CallCount {
+    /// Adds what another counted.
+    pub fn add(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.failed += other.failed;
+        self.bytes += other.bytes;
+    }
+}
+
+/// What `tripmeter explain` found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Explanation {
+    /// See [`SCHEMA_VERSION`].
+    pub schema_version: String,
+    /// Bytes of each message.
+    pub payload_bytes: u64,
+    /// What one reading of the clock costs, in nanoseconds.
+    pub clock_read_ns: f64,
+    /// Each transport; the floor is the last.
+    pub transports: Vec<ExplainedTransport>,
+    /// Why no system calls were counted anywhere, and what to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_system_calls: Option<String>,
+    /// Why no cycles and instructions were counted anywhere, and what to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_counters: Option<String>,
+    /// Cycles and instructions are those outside of the kernel, as it does not let its own be counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub are_counters_without_kernel: bool,
+}
+
+/// Where the time of one transport's messages goes. All times are per message, which is half of a round trip, in
+/// nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainedTransport {
+    /// The transport, as it is named in commands.
+    pub transport: String,
+    /// It is the floor that the others are compared with.
+    pub is_floor: bool,
+    /// Each way to wait that it has.
+    pub waits: Vec<ExplainedWait>,
+    /// What touching each byte adds: median of half a round trip with touch `full`, less that with `none`, with the first
+    /// of the waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub touch_ns: Option<f64>,
+    /// What waking up adds: median of half a round trip under `block`, less that under `poll`. Below 0 where polling is
+    /// slower.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wakeup_ns: Option<f64>,
+    /// What both sides together used, with the first of the waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<MessageCost>,
+    /// System calls of both sides together, the most frequent first, with the first of the waits; absent if they were not
+    /// counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_calls: Option<Vec<SystemCall>>,
+    /// What is missing, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+/// Times under one way to wait.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainedWait {
+    /// The way.
+    pub wait: crate::Wait,
+    /// Median of half a round trip, undisturbed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undisturbed_ns: Option<f64>,
+    /// The parts; absent if they could not be measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Parts>,
+    /// Median of a send call, from its begin to its return.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_call_ns: Option<f64>,
+    /// Median from the return of the send call to that of the receive call; below 0 if the message is there before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_to_received_ns: Option<f64>,
+    /// Median of the receive call that returned the message, since that was sent; absent under `callback`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_call_ns: Option<f64>,
+}
+
+/// Parts of the time of a message, which add up to `total_ns`. Each moment is in one part.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Parts {
+    /// A buffer is got and the header is written.
+    pub prepare_ns: f64,
+    /// In a send call.
+    pub send_ns: f64,
+    /// In no call: from the return of the send call to the begin of the receive call that returns the message.
+    pub way_ns: f64,
+    /// In that receive call; under `block` with the wake-up, as far as that is not in `wakeup_ns`.
+    pub receive_ns: f64,
+    /// Under `block`, what way and receive call take longer than under `poll`.
+    pub wakeup_ns: f64,
+    /// In Tripmeter's own code, which checks messages and turns around.
+    pub own_ns: f64,
+    /// The sum: mean over the fifth of the stamped round trips around their median.
+    pub total_ns: f64,
+}
+
+/// What both sides together used per message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MessageCost {
+    /// CPU time, in nanoseconds.
+    pub cpu_ns: f64,
+    /// CPU time in the kernel, in nanoseconds.
+    pub kernel_ns: f64,
+    /// Times that a thread gave up its CPU.
+    pub voluntary_switches: f64,
+    /// Times that a thread lost its CPU.
+    pub involuntary_switches: f64,
+    /// Page faults.
+    pub page_faults: f64,
+    /// CPU cycles, where they were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<f64>,
+    /// CPU instructions, where they were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<f64>,
+}
+
+/// System calls of one name, per message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SystemCall {
+    /// The call.
+    pub name: String,
+    /// Those that succeeded.
+    pub calls: f64,
+    /// Those that failed: mostly looks for a message that was not there.
+    pub failed: f64,
+    /// Bytes copied into the kernel or out of it, where the call tells.
+    pub bytes: f64,
+}

@@ -1,0 +1,159 @@
+//! Which rows of results answer a question: messages published at an even rate on one topic.
+
+use super::Wish;
+use crate::document::{Note, Severity};
+use crate::labels::load_text;
+use crate::number::counted;
+use crate::page::measured::MeasuredSide;
+use std::collections::BTreeSet;
+use tripmeter_analysis::Row;
+use tripmeter_model::Pattern;
+use tripmeter_model::figure::Figure;
+use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::payload::display_size;
+use tripmeter_model::plan::SubExperiment;
+
+/// The latency that is ranked: since messages were due.
+pub const LATENCY: Figure = Figure::Response;
+/// Rate of a proposed command where neither the question nor the results have one.
+const USUAL_RATE_HZ: f64 = 1000.0;
+/// Most transports that a proposed command names; without names it takes all.
+const MOST_NAMED: usize = 6;
+
+/// The rows that answer the question: one payload, one rate, one number of subscribers. Empty if nothing was measured.
+///
+/// # Errors
+/// If there are none, with what there is and the command that measures them; or if there are several workloads.
+pub fn rows(side: &MeasuredSide<'_>, wish: &Wish) -> Result<Vec<Row>, String> {
+    let is_publishing = |sub: &SubExperiment| sub.workload.is_publication() && !sub.workload.is_recorded();
+    if side.metrics.all_rows().next().is_none() && side.subs.iter().any(|sub| is_publishing(sub.planned)) {
+        // All of it failed; notes say why.
+        return Ok(Vec::new());
+    }
+    let published: Vec<Row> = side.metrics.all_rows().filter(|row| other_workload(side, *row).is_none()).collect();
+    let is_meant = |row: &Row| {
+        wish.payload_bytes.is_none_or(|bytes| bytes == row.payload_bytes)
+            && wish.rate_hz.is_none_or(|rate| side.metrics.load(*row).hz() == Some(rate))
+            && wish.followers.is_none_or(|number| number == followers(side, *row))
+    };
+    let rows: Vec<Row> = published.iter().copied().filter(is_meant).collect();
+    if rows.is_empty() {
+        return Err(nothing(side, wish, &published));
+    }
+    let several = |what: &str, flag: &str, mut all: Vec<String>| {
+        all.sort();
+        all.dedup();
+        if all.len() > 1 {
+            Err(format!("there are several {what}: {}; choose one ({flag})", all.join(", ")))
+        } else {
+            Ok(())
+        }
+    };
+    several("payloads", "--payload", rows.iter().map(|row| display_size(row.payload_bytes)).collect())?;
+    several("rates", "--rate", rows.iter().map(|row| load_text(side.metrics.load(*row))).collect())?;
+    let numbers = rows.iter().map(|row| followers(side, *row).to_string()).collect();
+    several("numbers of subscribers", "--subscribers", numbers)?;
+    Ok(rows)
+}
+
+/// A note for each kind of workload that answers another question, and on what is among the rows as the floor only.
+pub fn notes(side: &MeasuredSide<'_>, rows: &[Row]) -> Vec<Note> {
+    let note = |names: Vec<String>, why: &str| {
+        let text = format!("not ranked: {}: {why}", names.join(", "));
+        Note::new(Severity::Info, "not ranked", None, text)
+    };
+    let others = others(side).into_iter();
+    let mut notes: Vec<Note> =
+        others.map(|(what, names)| note(names, &format!("{what}, not messages published at a rate"))).collect();
+    let planned = rows.iter().map(|row| planned(side, *row));
+    let floors: Vec<String> = planned.filter(|sub| sub.added_as_floor).map(|sub| sub.name.clone()).collect();
+    notes.extend(
+        (!floors.is_empty()).then(|| note(floors, "measured as the floor only; name its transport to rank it")),
+    );
+    notes
+}
+
+fn followers(side: &MeasuredSide<'_>, row: Row) -> u32 {
+    planned(side, row).workload.followers()
+}
+
+fn planned<'a>(side: &'a MeasuredSide<'_>, row: Row) -> &'a SubExperiment {
+    side.subs[row.sub as usize].planned
+}
+
+/// What was measured in the place of messages published at a rate on one topic; `None` if it is just that.
+fn other_workload(side: &MeasuredSide<'_>, row: Row) -> Option<String> {
+    let planned = planned(side, row);
+    let topology = planned.workload.topology;
+    Some(match (planned.pattern, side.metrics.load(row)) {
+        (Pattern::PingPong, _) => "round trips (`ping`)".to_owned(),
+        (Pattern::Rpc, _) => "calls (`call`)".to_owned(),
+        (Pattern::Throughput, _) => "throughput".to_owned(),
+        (Pattern::Log, _) => "calls of a logger (`logger`)".to_owned(),
+        (Pattern::Channel, OfferedLoad::Recorded) => "a recording (`replay`)".to_owned(),
+        (Pattern::Channel, OfferedLoad::Burst(_)) => "bursts (--demand)".to_owned(),
+        (Pattern::Channel, _) if topology.topics > 1 => format!("{} topics", topology.topics),
+        (Pattern::Channel, _) if topology.publishers > 1 => format!("{} publishers", topology.publishers),
+        (Pattern::Channel, _) => return None,
+    })
+}
+
+/// Other workloads, with the sub-experiments of each; without those that are there as the floor only.
+fn others(side: &MeasuredSide<'_>) -> Vec<(String, Vec<String>)> {
+    let mut kinds: Vec<(String, Vec<String>)> = Vec::new();
+    for row in side.metrics.all_rows().filter(|row| !planned(side, *row).added_as_floor) {
+        let (Some(what), name) = (other_workload(side, row), planned(side, row).name.clone()) else { continue };
+        match kinds.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => kinds.push((what, vec![name])),
+        }
+    }
+    kinds
+}
+
+/// That nothing answers, what there is, and the command that measures what is missing.
+fn nothing(side: &MeasuredSide<'_>, wish: &Wish, published: &[Row]) -> String {
+    let command = command(side, wish, published);
+    if published.is_empty() {
+        let kind =
+            |(what, names): &(String, Vec<String>)| format!("{what} of {}", counted(names.len(), "sub-experiment"));
+        let kinds: Vec<String> = others(side).iter().map(kind).collect();
+        let there = if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") };
+        return format!(
+            "messages published at a rate are ranked, and the results have {there}; {command} measures what is missing"
+        );
+    }
+    let place = |row: &Row| {
+        let to = counted(followers(side, *row) as usize, "subscriber");
+        (
+            row.payload_bytes,
+            format!("{} at {} to {to}", display_size(row.payload_bytes), load_text(side.metrics.load(*row))),
+        )
+    };
+    let there: BTreeSet<(u64, String)> = published.iter().map(place).collect();
+    let there: Vec<String> = there.into_iter().map(|(_, text)| text).collect();
+    let asked = [
+        wish.payload_bytes.map(|bytes| format!("--payload {}", display_size(bytes))),
+        wish.rate_hz.map(|hz| format!("--rate {hz}")),
+        wish.followers.map(|number| format!("--subscribers {number}")),
+    ];
+    let asked: Vec<String> = asked.into_iter().flatten().collect();
+    format!("{} was not measured; the results have {}; {command} measures it", asked.join(" "), there.join(", "))
+}
+
+/// What is asked, else what was measured, of the same transports.
+fn command(side: &MeasuredSide<'_>, wish: &Wish, published: &[Row]) -> String {
+    let first = published.first().copied().or_else(|| side.metrics.all_rows().next());
+    let payload = wish.payload_bytes.or(first.map(|row| row.payload_bytes)).unwrap_or(1024);
+    let measured_hz = first.filter(|_| !published.is_empty()).and_then(|row| side.metrics.load(row).hz());
+    let rate = wish.rate_hz.or(measured_hz).unwrap_or(USUAL_RATE_HZ);
+    let number = wish.followers.or(first.map(|row| followers(side, row))).unwrap_or(1);
+    let subscribers = if number > 1 { format!(" --subscribers {number}") } else { String::new() };
+    let is_meant = |sub: &&SubExperiment| !sub.added_as_floor && sub.pattern != Pattern::Log;
+    let meant = side.subs.iter().map(|sub| sub.planned).filter(is_meant);
+    let transports: BTreeSet<String> = meant.map(|sub| sub.transport.to_string()).collect();
+    let word = |name: &String| if name.contains(['?', '&', '*']) { format!(" '{name}'") } else { format!(" {name}") };
+    let names = if transports.len() > MOST_NAMED { String::new() } else { transports.iter().map(word).collect() };
+    format!("`tripmeter choose --payload {} --rate {rate}{subscribers}{names}`", display_size(payload))
+}

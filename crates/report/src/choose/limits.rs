@@ -1,0 +1,200 @@
+//! A transport against the limits: met, failed, or not to be told.
+
+use super::Wish;
+use crate::document::Digits;
+use crate::labels::load_text;
+use crate::notes::failed_proof;
+use crate::number::percent;
+use crate::page::curves::Curve;
+use crate::page::measured::MeasuredSide;
+use crate::page::values::Value;
+use tripmeter_analysis::derived::{self, cpu_share};
+use tripmeter_analysis::{MetricTable, Row};
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::metric::{Interval, Process, Stream};
+use tripmeter_stats::proportion::{self, Proportion};
+
+/// A transport under the workload.
+pub struct JudgedTransport<'a> {
+    /// Its line.
+    pub curve: &'a Curve<'a>,
+    /// Its figures.
+    pub row: Row,
+    /// The latency that is ranked.
+    pub value: Value,
+    /// What was lost in each round.
+    pub lost: Option<Vec<Proportion>>,
+    /// Publisher and subscribers.
+    pub cpu: [Vec<f64>; 2],
+    /// Why it fails: value against limit.
+    pub fails: Vec<String>,
+    /// Limits within the interval of their figure.
+    pub doubts: Vec<String>,
+}
+
+/// Whether a transport meets the limits; in the order of the ranking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// It meets all.
+    Met,
+    /// A limit is within the interval of its figure.
+    Unclear,
+    /// It fails one.
+    Failed,
+}
+
+impl Standing {
+    /// In the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Standing::Met => "met",
+            Standing::Unclear => "unclear",
+            Standing::Failed => "FAILED",
+        }
+    }
+}
+
+/// A figure against its most: without an interval the value decides.
+fn standing(value: f64, interval: Option<Interval>, most: f64) -> Standing {
+    match interval {
+        Some(Interval { high, .. }) if high <= most => Standing::Met,
+        Some(Interval { low, .. }) if low <= most => Standing::Unclear,
+        None if value <= most => Standing::Met,
+        _ => Standing::Failed,
+    }
+}
+
+impl<'a> JudgedTransport<'a> {
+    /// The transport of a line, judged; `None` if it is the floor only or nothing arrived.
+    pub fn new(side: &MeasuredSide<'_>, curve: &'a Curve<'a>, payload: u64, wish: &Wish) -> Option<Self> {
+        if curve.merged().planned.added_as_floor {
+            return None;
+        }
+        let (metrics, row) = (&side.metrics, curve.row(payload));
+        let value = curve.value(payload, wish.by)?;
+        let lost = loss_of(metrics, row);
+        let cpu = [Process::Leader, Process::Follower].map(|process| cpu_share(metrics, row, process));
+        let mut one = Self { curve, row, value, lost, cpu, fails: Vec::new(), doubts: Vec::new() };
+        one.judge_latency(payload, wish);
+        one.judge_cpu(wish);
+        one.judge_loss(wish);
+        one.judge_trials(side);
+        Some(one)
+    }
+
+    /// Whether it meets the limits.
+    pub fn standing(&self) -> Standing {
+        match (self.fails.is_empty(), self.doubts.is_empty()) {
+            (false, _) => Standing::Failed,
+            (true, false) => Standing::Unclear,
+            (true, true) => Standing::Met,
+        }
+    }
+
+    /// The CPU time of all processes, over rounds.
+    fn cpu_of_all(&self) -> Option<Value> {
+        let [publisher, subscribers] = &self.cpu;
+        let both: Vec<f64> = publisher.iter().zip(subscribers).map(|(one, other)| one + other).collect();
+        Value::over(&both, None)
+    }
+
+    fn note(&mut self, standing: Standing, text: impl FnOnce() -> String) {
+        match standing {
+            Standing::Met => {}
+            Standing::Unclear => self.doubts.push(text()),
+            Standing::Failed => self.fails.push(text()),
+        }
+    }
+
+    fn judge_latency(&mut self, payload: u64, wish: &Wish) {
+        let Some(limit) = wish.max_latency_ns else { return };
+        let statistic = wish.by;
+        // The largest of all rounds is what was seen, whatever their median is.
+        let seen = match statistic {
+            Statistic::Max => self
+                .curve
+                .rounds(payload, statistic)
+                .map_or(f64::NAN, |rounds| rounds.values.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
+            _ => self.value.value,
+        };
+        let interval = self.value.interval.filter(|_| statistic != Statistic::Max);
+        let ends = written(interval, time);
+        let text = || format!("{statistic} {}{ends}, limit {} (--max-latency)", time(seen), time(limit));
+        self.note(standing(seen, interval, limit), text);
+    }
+
+    fn judge_cpu(&mut self, wish: &Wish) {
+        match (wish.max_cpu, self.cpu_of_all()) {
+            (Some(limit), Some(cpu)) => {
+                let share = |share: f64| format!("{} %", percent(share));
+                let ends = written(cpu.interval, share);
+                let text = || format!("CPU {}{ends}, limit {} (--max-cpu)", share(cpu.value), share(limit));
+                self.note(standing(cpu.value, cpu.interval, limit), text);
+            }
+            (Some(_), None) => self.fails.push("its CPU time was not measured (--max-cpu)".to_owned()),
+            _ => {}
+        }
+    }
+
+    fn judge_loss(&mut self, wish: &Wish) {
+        let Some(rounds) = &self.lost else {
+            return self.fails.push("its loss was not counted".to_owned());
+        };
+        let (lost, most) = (proportion::sum(rounds), wish.max_loss);
+        // That nothing may be lost is met where nothing was.
+        let interval = proportion::interval(rounds).filter(|_| most > 0.0);
+        let interval = interval.filter(|interval| interval.low.is_finite() && interval.high.is_finite());
+        let share = |share: f64| format!("{} %", percent(share));
+        let ends = written(interval, share);
+        let Proportion { events, of } = lost;
+        let text =
+            || format!("loss {}{ends} ({events} of {of}), limit {} (--max-loss)", share(lost.share()), share(most));
+        self.note(standing(lost.share(), interval, most), text);
+    }
+
+    /// Rates that were missed, failed proofs and missing rounds.
+    fn judge_trials(&mut self, side: &MeasuredSide<'_>) {
+        if side.metrics.is_rate_missed(self.row) {
+            let of = |figure| side.metrics.get(self.row, &Stream::all(), figure, Statistic::Value);
+            let total = |figure| of(figure).map_or(0.0, |rounds| rounds.folded());
+            let achieved = Digits::Rate.write(total(Figure::AchievedRate));
+            let (behind, sent) = (total(Figure::Behind), total(Figure::Sent));
+            let load = load_text(side.metrics.load(self.row));
+            self.fails.push(format!(
+                "it missed the rate of {load}: {achieved} /s, {behind} of {sent} messages were sent more than a period late"
+            ));
+        }
+        let sub = self.curve.merged();
+        self.fails.extend(failed_proof(sub).map(|_| "its path proof failed".to_owned()));
+        let (measured, planned) = (self.value.rounds, sub.rounds as usize);
+        if measured < planned {
+            self.fails.push(format!("it was measured in {measured} of {planned} rounds"));
+        }
+    }
+}
+
+/// ` (1.00 ms to 2.00 ms)`, empty without an interval.
+pub fn written(interval: Option<Interval>, write: impl Fn(f64) -> String) -> String {
+    interval.map_or(String::new(), |interval| format!(" ({} to {})", write(interval.low), write(interval.high)))
+}
+
+/// Nanoseconds as `5 ms`, `12.3 µs`.
+pub fn time(ns: f64) -> String {
+    let (value, unit) = if ns >= 1e6 { (ns / 1e6, "ms") } else { (ns / 1e3, "µs") };
+    format!("{} {unit}", Digits::Significant(3).write(value))
+}
+
+/// What was lost in each round, of the stream that has a loss: all messages, or of the last of several followers; else the
+/// worst follower.
+fn loss_of(metrics: &MetricTable, row: Row) -> Option<Vec<Proportion>> {
+    let streams = derived::streams(metrics, row, Figure::LossShare);
+    let preferred = [Stream::all(), Stream::last()].into_iter().find(|one| streams.contains(&one));
+    let of = |stream: &Stream| derived::loss(metrics, row, stream);
+    let all = match &preferred {
+        Some(stream) => vec![of(stream)],
+        None => streams.into_iter().map(of).collect(),
+    };
+    let share = |rounds: &Vec<Proportion>| proportion::sum(rounds).share();
+    let counted = all.into_iter().filter(|rounds| proportion::sum(rounds).of > 0);
+    counted.max_by(|a, b| share(a).total_cmp(&share(b)))
+}

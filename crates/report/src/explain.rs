@@ -1,0 +1,393 @@
+//! Where the time of a message goes: parts as stacked bars, what they are made of, and what could not be seen.
+
+use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
+use crate::number::{signed, significant};
+use crate::plots::Chart;
+use crate::plots::chart::{Stack, X, Y};
+use tripmeter_model::Wait;
+use tripmeter_model::explain::{ExplainedTransport, ExplainedWait, Explanation, MessageCost, Parts, SystemCall};
+use tripmeter_model::payload::display_size;
+
+/// Columns of the longest bar.
+const BAR: f64 = 48.0;
+/// Text of a row is broken where it is longer.
+const NAME: usize = 24;
+/// Readings of the clock around the calls of a message.
+const STAMPS: f64 = 5.0;
+/// The sum of the parts may differ from the undisturbed median by so much, as a share; more is a warning.
+const DISTURBED: f64 = 0.25;
+
+/// A part: its column, its name, its letter in bars, its value, and what it means.
+type PartKind = (&'static str, &'static str, char, fn(&Parts) -> f64, &'static str);
+
+const PARTS: [PartKind; 6] = [
+    ("prepare_ns", "prepare", 'p', |parts| parts.prepare_ns, "a buffer is got and the header written"),
+    ("send_ns", "send", 'S', |parts| parts.send_ns, "a side is in the send call"),
+    ("way_ns", "way", '.', |parts| parts.way_ns, "no side is in such a call: the message is under way"),
+    ("receive_ns", "receive", 'R', |parts| parts.receive_ns, "in the receive call that returns the message"),
+    (
+        "wakeup_ns",
+        "wake-up",
+        'w',
+        |parts| parts.wakeup_ns,
+        "what way and receive call take longer under block than poll",
+    ),
+    ("own_ns", "own", 'o', |parts| parts.own_ns, "Tripmeter checks the message and turns around"),
+];
+
+/// Where the time goes, as a page.
+pub fn explain(explanation: &Explanation) -> Document {
+    let size = display_size(explanation.payload_bytes);
+    let mut blocks =
+        vec![Block::Text(format!("Where the time of a message of {size} goes: half of a round trip, in µs."))];
+    let rows: Vec<BarRow<'_>> = rows(explanation);
+    if !rows.is_empty() {
+        blocks.push(Block::Lines(bars(&rows)));
+        blocks.push(Block::Text(answers(&rows)));
+        blocks.push(Block::Chart(chart(&rows, &size)));
+        blocks.push(Block::Table(parts_table(&rows)));
+    }
+    blocks.push(Block::Table(calls_table(explanation)));
+    blocks.push(Block::Table(cost_table(explanation)));
+    let system_calls = system_calls_table(explanation);
+    if !system_calls.rows.is_empty() {
+        blocks.push(Block::Table(system_calls));
+    }
+    blocks.push(Block::Notes(notes(explanation, &rows)));
+    Document { blocks }
+}
+
+/// A bar: a transport under one way to wait.
+struct BarRow<'a> {
+    transport: &'a ExplainedTransport,
+    wait: &'a ExplainedWait,
+    parts: &'a Parts,
+}
+
+impl BarRow<'_> {
+    fn name(&self) -> String {
+        name(self.transport, self.wait.wait)
+    }
+}
+
+fn name(transport: &ExplainedTransport, wait: Wait) -> String {
+    let floor = if transport.is_floor { "floor: " } else { "" };
+    format!("{floor}{} {wait}", transport.transport)
+}
+
+fn rows(explanation: &Explanation) -> Vec<BarRow<'_>> {
+    let mut rows = Vec::new();
+    for transport in &explanation.transports {
+        let with_parts = transport.waits.iter().filter_map(|wait| Some((wait, wait.parts.as_ref()?)));
+        rows.extend(with_parts.map(|(wait, parts)| BarRow { transport, wait, parts }));
+    }
+    rows
+}
+
+/// Microseconds with three digits.
+fn us(ns: f64) -> String {
+    significant(ns / 1000.0, 3, 3)
+}
+
+/// Stacked bars of letters.
+fn bars(rows: &[BarRow<'_>]) -> String {
+    let most = rows.iter().map(|row| row.parts.total_ns).fold(0.0, f64::max);
+    let mut lines = String::new();
+    for row in rows {
+        // Each part ends where the sum so far does, so that rounding does not add up.
+        let (mut bar, mut sum) = (String::new(), 0.0);
+        for (.., letter, value, _) in PARTS {
+            sum += value(row.parts);
+            let end = if most > 0.0 { (sum / most * BAR).round() as usize } else { 0 };
+            bar.extend(std::iter::repeat_n(letter, end.saturating_sub(bar.len())));
+        }
+        let mut name = row.name();
+        if name.chars().count() > NAME - 2 {
+            lines += &format!("{name}\n");
+            name.clear();
+        }
+        lines += &format!("{name:<22}  {bar:<48} {:>6}\n", us(row.parts.total_ns));
+    }
+    let legend: Vec<String> = PARTS.iter().map(|(_, name, letter, ..)| format!("{letter} {name}")).collect();
+    format!("{lines}{:24}{}\n", "", legend.join("  "))
+}
+
+/// A sentence for each bar: where most of the time goes.
+fn answers(rows: &[BarRow<'_>]) -> String {
+    let sentence = |row: &BarRow<'_>| {
+        let (_, name, _, value, _) =
+            PARTS.into_iter().max_by(|one, other| one.3(row.parts).total_cmp(&other.3(row.parts)))?;
+        let share = value(row.parts) / row.parts.total_ns * 100.0;
+        Some(format!("{}: most is in '{name}', {share:.0} % of {} µs.", row.name(), us(row.parts.total_ns)))
+    };
+    rows.iter().filter_map(sentence).collect::<Vec<_>>().join("\n")
+}
+
+fn chart(rows: &[BarRow<'_>], size: &str) -> Chart {
+    let stack = |(_, name, _, value, _): PartKind| Stack {
+        name: name.to_owned(),
+        values: rows.iter().map(|row| value(row.parts) / 1000.0).collect(),
+        ..Stack::default()
+    };
+    Chart {
+        name: "explain".to_owned(),
+        title: "Where does the time of a message go?".to_owned(),
+        subtitle: format!("{size}, half of a round trip, mean over the fifth of the stamped ones around their median"),
+        reading: answers(&rows[..1]),
+        x: X::Categories { label: String::new(), names: rows.iter().map(BarRow::name).collect() },
+        y: Y { label: "time per message [µs]".to_owned(), from_zero: true, ..Y::default() },
+        stacks: PARTS.into_iter().map(stack).collect(),
+        ..Chart::default()
+    }
+}
+
+fn times(id: &str, title: &str, help: &'static str) -> Column {
+    Column { divisor: 1000.0, ..Column::numbers(id, title, "", Digits::Significant(3), help) }
+}
+
+fn parts_table(rows: &[BarRow<'_>]) -> Table {
+    let mut columns = vec![Column::words("transport", "µs per message", "").at_most(NAME)];
+    columns.extend(PARTS.into_iter().map(|(id, title, _, _, help)| times(id, title, help)));
+    columns.push(times("total_ns", "sum", "mean over the fifth of the stamped round trips around their median"));
+    let row = |row: &BarRow<'_>| {
+        let values = PARTS.iter().map(|(.., value, _)| Cell::number(value(row.parts)));
+        let cells = [Cell::text(row.name())].into_iter().chain(values).chain([Cell::number(row.parts.total_ns)]);
+        (None, cells.collect())
+    };
+    Table::new(String::new(), columns, rows.iter().map(row).collect()).within(80)
+}
+
+fn calls_table(explanation: &Explanation) -> Table {
+    let columns = vec![
+        Column::words("transport", "µs per message", "").at_most(NAME),
+        times("undisturbed_ns", "median", "median of half a round trip in a pass without any stamps"),
+        times(
+            "difference_ns",
+            "sum-median",
+            "what the sum of the parts differs from that: the cost of looking, and noise",
+        ),
+        times("send_call_ns", "send call", "median of a send call, from its begin to its return"),
+        times(
+            "sent_to_received_ns",
+            "to receipt",
+            "median from its return to the receiver's; below 0 if it was there before",
+        ),
+        times(
+            "receive_call_ns",
+            "receive call",
+            "median of the receive call that returned the message, since that was sent",
+        ),
+    ];
+    let row = |transport: &ExplainedTransport, wait: &ExplainedWait| {
+        let difference = wait.parts.zip(wait.undisturbed_ns).map(|(parts, median)| parts.total_ns - median);
+        let values =
+            [wait.undisturbed_ns, difference, wait.send_call_ns, wait.sent_to_received_ns, wait.receive_call_ns];
+        let cells = [Cell::text(name(transport, wait.wait))].into_iter().chain(values.map(Cell::maybe));
+        (None, cells.collect())
+    };
+    let all = explanation.transports.iter().flat_map(|one| one.waits.iter().map(move |wait| row(one, wait)));
+    Table::new(String::new(), columns, all.collect()).within(80)
+}
+
+fn cost_table(explanation: &Explanation) -> Table {
+    let count = |id, title, help| Column::numbers(id, title, "", Digits::Significant(3), help);
+    let columns = vec![
+        Column::words("transport", "per message", "").at_most(NAME),
+        times("touch_ns", "touching", "µs more if every byte is written and verified"),
+        times("wakeup_ns", "wake-up", "µs more under block than under poll, by the undisturbed medians"),
+        times("cpu_ns", "CPU", "µs of CPU time of both sides"),
+        times("kernel_ns", "kernel", "µs of that in the kernel"),
+        count("switches", "switches", "context switches of both sides"),
+        count("page_faults", "faults", "page faults of both sides"),
+        count("copies", "copies", "times that the payload went into the kernel or out of it, by its system calls"),
+        Column { divisor: 1000.0, ..count("cycles", "kcycles", "thousand CPU cycles of both sides") }.if_any(),
+        Column { divisor: 1000.0, ..count("instructions", "kinstr", "thousand CPU instructions of both sides") }
+            .if_any(),
+    ];
+    let row = |one: &ExplainedTransport| {
+        let cost = one.cost;
+        let of = |value: fn(&MessageCost) -> f64| cost.as_ref().map(value);
+        let values = [
+            one.touch_ns,
+            one.wakeup_ns,
+            of(|cost| cost.cpu_ns),
+            of(|cost| cost.kernel_ns),
+            of(|cost| cost.voluntary_switches + cost.involuntary_switches),
+            of(|cost| cost.page_faults),
+            one.system_calls.as_ref().map(|calls| copies(calls, explanation.payload_bytes)),
+            cost.and_then(|cost| cost.cycles),
+            cost.and_then(|cost| cost.instructions),
+        ];
+        let cells = [Cell::text(&one.transport)].into_iter().chain(values.map(Cell::maybe));
+        (None, cells.collect())
+    };
+    let measured = explanation.transports.iter().filter(|one| !one.is_floor);
+    Table::new(String::new(), columns, measured.map(row).collect()).within(80)
+}
+
+fn copies(calls: &[SystemCall], payload_bytes: u64) -> f64 {
+    calls.iter().map(|call| call.bytes).fold(0.0, |sum, bytes| sum + bytes) / payload_bytes.max(1) as f64
+}
+
+fn system_calls_table(explanation: &Explanation) -> Table {
+    let columns = vec![
+        Column::words("transport", "system calls per message", "").at_most(NAME),
+        Column::words("name", "call", ""),
+        Column::numbers("calls", "calls", "", Digits::Fixed(2), "calls of both sides that succeeded"),
+        Column::numbers(
+            "failed",
+            "failed",
+            "",
+            Digits::Fixed(2),
+            "calls that failed: mostly nothing was there to receive",
+        ),
+        Column::numbers(
+            "bytes",
+            "bytes",
+            "",
+            Digits::Significant(3),
+            "bytes that they copied into the kernel or out of it",
+        ),
+    ];
+    let mut rows = Vec::new();
+    for one in &explanation.transports {
+        let Some(calls) = &one.system_calls else { continue };
+        let row = |name: &str, calls: f64, failed: f64, bytes: f64| {
+            let numbers = [calls, failed, bytes].map(Cell::number);
+            let cells = [Cell::Missing(Missing::NotOfThisRow), Cell::text(name)].into_iter().chain(numbers);
+            (None, cells.collect::<Vec<_>>())
+        };
+        let begin = rows.len();
+        rows.extend(calls.iter().map(|call| row(&call.name, call.calls, call.failed, call.bytes)));
+        if calls.len() != 1 {
+            let sum = |of: fn(&SystemCall) -> f64| calls.iter().map(of).fold(0.0, |sum, one| sum + one);
+            let name = if calls.is_empty() { "none" } else { "all" };
+            rows.push(row(name, sum(|call| call.calls), sum(|call| call.failed), sum(|call| call.bytes)));
+        }
+        rows[begin].1[0] = Cell::text(&one.transport);
+    }
+    Table::new(String::new(), columns, rows).within(80)
+}
+
+fn notes(explanation: &Explanation, rows: &[BarRow<'_>]) -> Vec<Note> {
+    let note = |severity, kind, text| Note::new(severity, kind, None, text);
+    let mut notes = Vec::new();
+    for one in &explanation.transports {
+        notes.extend(one.missing.iter().map(|why| note(Severity::Error, "missing", format!("not measured: {why}"))));
+    }
+    for row in rows {
+        let Some(median) = row.wait.undisturbed_ns else { continue };
+        let difference = row.parts.total_ns - median;
+        let share = difference / median;
+        if share.abs() > DISTURBED {
+            let text = format!(
+                "{}: its parts add up to {} µs, the undisturbed median is {} µs ({} %): read its parts as shares",
+                row.name(),
+                us(row.parts.total_ns),
+                us(median),
+                signed(share * 100.0, 0)
+            );
+            notes.push(note(Severity::Warning, "disturbed", text));
+        }
+    }
+    if let Some(why) = &explanation.no_system_calls {
+        notes.push(note(Severity::Warning, "system calls", format!("no system calls: {why}")));
+    }
+    if let Some(why) = &explanation.no_counters {
+        notes.push(note(Severity::Warning, "counters", format!("no cycles and instructions: {why}")));
+    }
+    if explanation.are_counters_without_kernel {
+        let text = "cycles and instructions are without those of the kernel; `sudo sysctl kernel.perf_event_paranoid=1` \
+                    allows them";
+        notes.push(note(Severity::Warning, "counters", text.to_owned()));
+    }
+    let clock = explanation.clock_read_ns;
+    let text = format!(
+        "a reading of the clock takes {} ns: its {STAMPS} stamps make a message {} µs longer, and looks in vain add more",
+        significant(clock, 2, 1),
+        us(clock * STAMPS)
+    );
+    notes.push(note(Severity::Info, "clock", text));
+    let text = format!(
+        "touching writes each byte once and reads it once: {} of memory traffic per message",
+        display_size(2 * explanation.payload_bytes)
+    );
+    notes.push(note(Severity::Info, "touching", text));
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::Text;
+
+    fn waiting(wait: Wait, scale: f64) -> ExplainedWait {
+        let parts = Parts {
+            prepare_ns: 100.0,
+            send_ns: 500.0 * scale,
+            way_ns: 0.0,
+            receive_ns: 300.0,
+            wakeup_ns: if wait == Wait::Block { 2000.0 } else { 0.0 },
+            own_ns: 100.0,
+            total_ns: 500.0 + 500.0 * scale + if wait == Wait::Block { 2000.0 } else { 0.0 },
+        };
+        ExplainedWait {
+            wait,
+            undisturbed_ns: Some(900.0),
+            parts: Some(parts),
+            send_call_ns: Some(510.0),
+            sent_to_received_ns: Some(-20.0),
+            receive_call_ns: None,
+        }
+    }
+
+    fn explanation() -> Explanation {
+        let call = |name: &str, calls, failed| SystemCall { name: name.to_owned(), calls, failed, bytes: 1024.0 };
+        let uds = ExplainedTransport {
+            transport: "uds/datagram?a=1234567890&b=1234567890".to_owned(),
+            waits: vec![waiting(Wait::Poll, 1.0), waiting(Wait::Block, 1.0)],
+            touch_ns: Some(50.0),
+            system_calls: Some(vec![call("sendto", 1.0, 0.0), call("recvfrom", 1.0, 3.25)]),
+            missing: vec!["uds counted: it has gone".to_owned()],
+            ..ExplainedTransport::default()
+        };
+        let floor = ExplainedTransport {
+            transport: "shm/ring".to_owned(),
+            is_floor: true,
+            waits: vec![waiting(Wait::Poll, 0.1)],
+            ..ExplainedTransport::default()
+        };
+        Explanation {
+            schema_version: "1.0".to_owned(),
+            payload_bytes: 1024,
+            clock_read_ns: 24.0,
+            transports: vec![uds, floor],
+            no_system_calls: None,
+            no_counters: Some("there are none".to_owned()),
+            are_counters_without_kernel: true,
+        }
+    }
+
+    #[test]
+    fn bars_stand_beside_the_floor_and_all_fits_a_screen() {
+        let document = explain(&explanation());
+        let text = Text { has_help: true, ..Text::default() }.render(&document);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        for part in ["floor: shm/ring poll", "most is in 'wake-up', 67 %", "not measured: uds counted", "-0.020"] {
+            assert!(text.contains(part), "{part}:\n{text}");
+        }
+        let bar = |letter: char| text.lines().filter(|line| line.contains(&letter.to_string().repeat(4))).count();
+        assert!(bar('w') == 1 && bar('S') >= 2, "{text}");
+        let chart = document.charts().next().unwrap();
+        assert_eq!((chart.stacks.len(), chart.stacks[1].values.len()), (6, 3));
+        assert!(text.contains("2.00"), "copies:\n{text}");
+    }
+
+    #[test]
+    fn without_any_pass_that_worked_the_reasons_are_left() {
+        let nothing = ExplainedTransport { missing: vec!["uds: no".to_owned()], ..ExplainedTransport::default() };
+        let document = explain(&Explanation { transports: vec![nothing], ..explanation() });
+        assert!(document.charts().next().is_none());
+        assert!(Text::default().render(&document).contains("not measured: uds: no"));
+    }
+}

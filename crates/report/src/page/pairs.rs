@@ -1,0 +1,171 @@
+//! Both sides of an `ab`, judged as its `ab.json` is: the same figures, rounds and question, all together.
+
+use super::curves::Panel;
+use super::measured::MeasuredSide;
+use super::values::unit;
+use crate::document::Digits;
+use crate::number::counted;
+use crate::verdicts::percent;
+use tripmeter_analysis::Selection;
+use tripmeter_analysis::comparison::JudgedFigure;
+use tripmeter_analysis::pairs::{Pairs, judged};
+use tripmeter_model::figure::{Figure, Statistic, Unit};
+use tripmeter_model::manifest::Manifest;
+use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::payload::display_size;
+use tripmeter_stats::change::{ChangeVerdict, Control};
+use tripmeter_stats::power::Layout;
+use tripmeter_stats::runs::Question;
+
+/// Names of the sub-experiments of an `ab`.
+pub const SIDES: [&str; 2] = ["a", "b"];
+
+/// What `tripmeter ab` was asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AskedPairs {
+    /// The figures that are judged; the headline's if none is named.
+    pub selection: Selection,
+    /// Margin, error rate and power.
+    pub question: Question,
+    /// The change that was to be seen, as a share.
+    pub effect: f64,
+}
+
+impl Default for AskedPairs {
+    /// As `tripmeter ab` asks without flags.
+    fn default() -> Self {
+        let control = Control::Fdr(super::verdicts::RATE);
+        let question = Question { layout: Layout::Paired, margin: super::verdicts::MARGIN, control, power: 0.95 };
+        Self { selection: Selection::default(), question, effect: 0.1 }
+    }
+}
+
+/// The verdicts on the pairs of a manifest.
+pub struct JudgedPairs {
+    /// What was asked.
+    pub asked: AskedPairs,
+    /// One for each figure that has ratios, under the name of the first side.
+    pub figures: Vec<JudgedFigure>,
+}
+
+impl JudgedPairs {
+    /// All figures that were asked for, judged together.
+    pub fn of(manifest: &Manifest, asked: &AskedPairs) -> Self {
+        let pairs = Pairs::of(manifest, SIDES);
+        let figures = judged(&pairs.figures(&asked.selection), &asked.question).unwrap_or_default();
+        Self { asked: asked.clone(), figures }
+    }
+
+    /// The verdict on a statistic of a panel's figure, if it was judged.
+    pub fn verdict(
+        &self,
+        figure: Figure,
+        statistic: Statistic,
+        payload: u64,
+        load: OfferedLoad,
+    ) -> Option<ChangeVerdict> {
+        let is_it = |one: &&JudgedFigure| {
+            let address = &one.address;
+            (address.figure, address.statistic, address.payload_bytes) == (figure, statistic, payload)
+                && address.load == load
+        };
+        self.figures.iter().find(is_it).map(|one| one.comparison.judged.verdict)
+    }
+
+    /// Pairs of the figure that has the fewest, and of the one that has the most.
+    pub fn counts(&self) -> String {
+        let counts = || self.figures.iter().map(|one| one.comparison.runs[0]);
+        match (counts().min(), counts().max()) {
+            (Some(least), Some(most)) if least < most => format!("{least} to {most} pairs of rounds"),
+            (_, most) => format!("{} of rounds", counted(most.unwrap_or(0), "pair")),
+        }
+    }
+
+    /// `slower` and `faster`, or of other figures than latencies `worse` and `better`.
+    fn words(&self) -> [&'static str; 2] {
+        let is_latency = |one: &JudgedFigure| one.address.unit() == Unit::Ns;
+        if self.figures.iter().all(is_latency) { ["slower", "faster"] } else { ["worse", "better"] }
+    }
+
+    /// How many figures have which verdict.
+    pub fn answer(&self, [a, b]: [&str; 2]) -> String {
+        let all = self.figures.len();
+        if all == 0 {
+            return "No pair of rounds was measured, so neither side can be called slower.".to_owned();
+        }
+        let [worse, better] = self.words();
+        let margin = percent(self.asked.question.margin);
+        let kinds = [
+            (ChangeVerdict::Regressed, worse.to_owned()),
+            (ChangeVerdict::Improved, better.to_owned()),
+            (ChangeVerdict::Equivalent, format!("no change beyond {margin}")),
+            (ChangeVerdict::Inconclusive, format!("it cannot be told which is {better}")),
+        ];
+        let count = |kind| self.figures.iter().filter(|one| one.comparison.judged.verdict == kind).count();
+        let told = |(kind, text): (ChangeVerdict, String)| match count(kind) {
+            0 => None,
+            _ if all == 1 => Some(format!("{text} in the only figure judged")),
+            count => Some(format!("{text} in {count} of {all} figures")),
+        };
+        let parts: Vec<String> = kinds.into_iter().filter_map(told).collect();
+        format!("{b} compared with {a}, over {}: {}.", self.counts(), parts.join(", "))
+    }
+
+    /// What was found of a panel's figure at a payload; `None` if nothing of it was judged there.
+    pub fn sentence(&self, figure: Figure, payload: u64) -> Option<String> {
+        self.some(figure, payload, usize::MAX)
+    }
+
+    /// The same of its first statistic, which is its median unless others were asked for.
+    pub fn first(&self, figure: Figure, payload: u64) -> Option<String> {
+        self.some(figure, payload, 1)
+    }
+
+    fn some(&self, figure: Figure, payload: u64, most: usize) -> Option<String> {
+        let is_here = |one: &&JudgedFigure| (one.address.figure, one.address.payload_bytes) == (figure, payload);
+        let here: Vec<String> = self.figures.iter().filter(is_here).take(most).map(|one| self.part(one)).collect();
+        (!here.is_empty()).then(|| format!("At {}, {}.", display_size(payload), here.join("; ")))
+    }
+
+    /// `p50 of rtt_half is 2.73 µs with a and 5.74 µs with b, ×1.84 (1.73 to 2.36): slower`.
+    fn part(&self, one: &JudgedFigure) -> String {
+        let address = &one.address;
+        let name = super::values::name(address.figure);
+        let name = if address.statistic == Statistic::Value {
+            name.to_owned()
+        } else {
+            format!("{} of {name}", address.statistic)
+        };
+        let load = if address.load == OfferedLoad::Closed { String::new() } else { format!(" at {}", address.load) };
+        let (factor, unit) = unit(address.figure);
+        let digits = |value: f64| Digits::Significant(3).write(value);
+        let [a, b] = one.comparison.sides.map(|value| format!("{} {unit}", digits(factor * value)));
+        let judged = &one.comparison.judged;
+        let interval = match judged.interval.filter(|one| one.low.is_finite() && one.high.is_finite()) {
+            Some(interval) => format!("{} to {}", digits(interval.low), digits(interval.high)),
+            None => {
+                let (pairs, all) = (counted(one.comparison.runs[0], "pair"), self.figures.len());
+                format!("no interval: {pairs}, too few for {} judged together", counted(all, "figure"))
+            }
+        };
+        let [worse, better] = self.words();
+        let verdict = match judged.verdict {
+            ChangeVerdict::Regressed => worse.to_owned(),
+            ChangeVerdict::Improved => better.to_owned(),
+            ChangeVerdict::Equivalent => format!("no change beyond {}", percent(self.asked.question.margin)),
+            ChangeVerdict::Inconclusive => "cannot be told".to_owned(),
+        };
+        format!("{name}{load} is {a} with a and {b} with b, ×{} ({interval}): {verdict}", digits(judged.ratio))
+    }
+}
+
+/// What both sides of the results that are ranked are called.
+pub fn labels<'a>(side: &MeasuredSide<'_>, panels: &'a [Panel<'_>]) -> [&'a str; 2] {
+    let label = |name: &'static str| {
+        let curves = panels.iter().flat_map(|panel| &panel.curves);
+        let of_side =
+            |curve: &&super::curves::Curve<'_>| curve.side.name == side.name && curve.merged().planned.name == name;
+        curves.into_iter().find(of_side).map_or(name, |curve| curve.label.as_str())
+    };
+    SIDES.map(label)
+}

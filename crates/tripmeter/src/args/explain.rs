@@ -1,0 +1,104 @@
+//! Arguments of `tripmeter explain`.
+
+use super::measure::hidden;
+use super::{ExperimentArgs, MeasuringArgs, PluginArgs};
+use clap::{Arg, Args};
+use std::path::PathBuf;
+use tripmeter_model::Pattern;
+use tripmeter_model::experiment::Common;
+use tripmeter_model::payload;
+
+/// Show where the time of a message goes: calls, way, wake-up, kernel
+#[derive(Args)]
+#[command(mut_args = meant)]
+#[command(after_help = "Examples:
+  tripmeter explain uds shm
+  tripmeter explain zenoh ecal --payload 64k
+  tripmeter explain tcp --wait block -n 20000")]
+#[command(after_long_help = "Examples:
+  tripmeter explain uds shm
+  tripmeter explain zenoh ecal --payload 64k
+  tripmeter explain tcp --wait block -n 20000
+  tripmeter explain --from results/2026-01-31_12-00-00
+
+Each transport is measured in passes of its own, with fresh processes: without
+looking, with each byte touched, with a clock reading around each call, with
+counters, and twice under strace. Only the first gives a latency; the others
+say what it is made of. docs/explain.md has what each part is.
+
+Exit codes: 0 good, 64 wrong usage, 65 wrong data, 66 no such folder, 69
+something is missing, 70 our fault, 73 cannot create, 75 a pass failed or
+messages were damaged, 130 interrupted.")]
+pub struct ExplainArgs {
+    /// `SYSTEM[/VARIANT][?KEY=VALUE&...]`; `uds/*`: each variant
+    ///
+    /// `tripmeter list` lists them.
+    #[arg(value_name = "TRANSPORT", required_unless_present = "from")]
+    pub names: Vec<String>,
+    /// Size of the messages: 64k, 2M [default: 1k]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub payload: Option<u64>,
+    #[command(flatten)]
+    pub measuring: MeasuringArgs,
+    /// Without the floor, our own shared memory
+    #[arg(long)]
+    pub no_floor: bool,
+    /// Show these results, measure nothing
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "output", "payload"])]
+    pub from: Option<PathBuf>,
+    /// Results folder [default: results/DATE_TIME]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print explain.json instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Do not write report.html into the results folder
+    #[arg(long, hide_short_help = true)]
+    pub no_report: bool,
+    #[command(flatten)]
+    pub plugins: PluginArgs,
+}
+
+/// Measuring flags as they are meant here.
+fn meant(argument: Arg) -> Arg {
+    match argument.get_id().as_str() {
+        "samples" => argument.help("Round trips of each pass [default: 10000]").long_help(None::<&str>),
+        "wait" => argument.help("Wait of the cost and of system calls: poll, block"),
+        "time_cap" => argument.help("Longest time of one pass [default: 10]"),
+        _ => hidden(argument, &["payloads", "touch", "attempts", "raw", "streams", "seed"]),
+    }
+}
+
+/// Bytes of a message, if no size is asked for.
+const PAYLOAD: u64 = 1024;
+/// Round trips of a pass, if no number is asked for.
+const SAMPLES: u64 = 10_000;
+/// Longest time of a pass in seconds, if none is asked for.
+const TIME_CAP_S: f64 = 10.0;
+
+impl ExplainArgs {
+    /// Round trips of each transport, of which passes are made.
+    pub fn experiment(&self) -> ExperimentArgs {
+        let measuring = MeasuringArgs {
+            payloads: Some(self.payload.unwrap_or(PAYLOAD).to_string()),
+            samples: Some(self.measuring.samples.unwrap_or(SAMPLES)),
+            time_cap: Some(self.measuring.time_cap.unwrap_or(TIME_CAP_S)),
+            attempts: Some(1),
+            ..self.measuring.clone()
+        };
+        ExperimentArgs {
+            transports: self.names.clone(),
+            common: Common { pattern: Some(Pattern::PingPong), ..Common::default() },
+            measuring,
+            no_floor: self.no_floor,
+            ..ExperimentArgs::default()
+        }
+    }
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    payload::parse_size(text).map_err(|error| error.to_string())
+}

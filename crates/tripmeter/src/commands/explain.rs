@@ -1,0 +1,176 @@
+//! `tripmeter explain`: where the time of a message goes.
+
+use super::run::{Prepared, exit_code};
+use super::show;
+use crate::args::ExplainArgs;
+use crate::error::CliError;
+use crate::output;
+use crate::progress::ProgressView;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use tripmeter_analysis::explain::{TracedCalls, explain as put_together};
+use tripmeter_engine::os::CpuCounters;
+use tripmeter_engine::{Followers, system_calls};
+use tripmeter_model::explain::{Explanation, FILE, SCHEMA_VERSION};
+use tripmeter_model::file::write_whole;
+use tripmeter_model::folder::REPORT;
+use tripmeter_model::plan::{Instrument, Plan, SubExperiment};
+use tripmeter_model::{Touch, Wait, exit, printable};
+use tripmeter_report::render;
+
+/// Most round trips of the shorter of the two traced passes; the other has three times as many.
+const TRACED: u64 = 500;
+
+/// `tripmeter explain`
+pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
+    if let Some(folder) = &args.from {
+        print(&read(folder)?, args.json)?;
+        return Ok(exit::GOOD);
+    }
+    refuse(args)?;
+    if !args.measuring.hosts.to.is_empty() {
+        let text = "explain looks at both sides of a message on one host; leave --to out";
+        return Err(CliError::new(exit::USAGE, text));
+    }
+    if !args.measuring.hosts.to.is_empty() {
+        let text = "explain looks at both sides of a message on one host; leave --to out";
+        return Err(CliError::new(exit::USAGE, text));
+    }
+    let mut prepared = Prepared::new(&args.experiment(), &args.plugins, args.quiet)?;
+    let no_system_calls = system_calls::check().err();
+    let passes: Vec<SubExperiment> = prepared
+        .plan
+        .sub_experiments
+        .iter()
+        .flat_map(|sub| passes(sub, &waits(&prepared, sub), no_system_calls.is_none()))
+        .collect();
+    prepared.plan.sub_experiments = passes;
+    let (manifest, folder) =
+        prepared.run_into(args.output.as_deref(), Followers::Local, ProgressView::of(args.quiet, false))?;
+    let traced = traced(&prepared.plan, &folder.join("logs"));
+    let counters = CpuCounters::check();
+    let explanation = Explanation {
+        no_system_calls,
+        are_counters_without_kernel: counters == Ok(false),
+        no_counters: counters.err(),
+        ..put_together(&show::printable(&manifest), &traced)
+    };
+    let text = serde_json::to_string_pretty(&explanation).expect("it has no maps but of text");
+    write_whole(&folder.join(FILE), format!("{text}\n").as_bytes())?;
+    print(&explanation, args.json)?;
+    if !args.no_report {
+        write_page(&explanation, &folder, args.quiet);
+    }
+    if args.quiet && args.output.is_none() && !args.json {
+        output::print_path(&folder)?;
+    }
+    Ok(exit_code(&manifest, prepared.allowed))
+}
+
+/// Flags of other commands that have no meaning here.
+fn refuse(args: &ExplainArgs) -> Result<(), CliError> {
+    let refused = |what: &str| Err(CliError::new(exit::USAGE, format!("{what} has no meaning here")));
+    match &args.measuring {
+        measuring if measuring.payloads.is_some() => {
+            Err(CliError::new(exit::USAGE, "--payloads has no meaning here; name one size (--payload)"))
+        }
+        measuring if measuring.touch.is_some() => refused("--touch"),
+        measuring if measuring.raw.is_some() => refused("--raw"),
+        measuring if measuring.attempts.is_some() => refused("--attempts"),
+        _ => Ok(()),
+    }
+}
+
+/// The same as a page, in the results folder. Without it the results are as good.
+fn write_page(explanation: &Explanation, folder: &Path, is_quiet: bool) {
+    let title = format!("explain · {}", crate::database::last_part(folder));
+    let (file, page) = (folder.join(REPORT), render::html(&tripmeter_report::explain(explanation), &title));
+    match write_whole(&file, page.as_bytes()) {
+        Ok(()) if !is_quiet => output::say(&format!("report: {}", file.display())),
+        Ok(()) => {}
+        Err(error) => output::say(&format!("note: no report: {error}")),
+    }
+}
+
+/// Ways to wait that are looked at: that of the sub-experiment first, and `poll` and `block` if the transport has them.
+fn waits(prepared: &Prepared, sub: &SubExperiment) -> Vec<Wait> {
+    let mut waits = vec![sub.wait];
+    let entry = prepared.registry.get(&sub.transport.system).ok();
+    let description = entry.and_then(|entry| entry.describe().ok());
+    let variant = description.and_then(|description| description.variant(&sub.transport.variant));
+    let others = variant.map(|variant| variant.waits.clone()).unwrap_or_default();
+    waits.extend(others.into_iter().filter(|wait| *wait != sub.wait && [Wait::Poll, Wait::Block].contains(wait)));
+    waits
+}
+
+/// The passes of a transport. Those under strace come first, so that their files are whole at the end.
+fn passes(sub: &SubExperiment, waits: &[Wait], is_traced: bool) -> Vec<SubExperiment> {
+    let own_wait = format!("_{}", sub.wait);
+    let stem = sub.name.strip_suffix(&own_wait).unwrap_or(&sub.name);
+    let pass = |suffix: &str, instrument| SubExperiment {
+        name: format!("{stem}_{suffix}"),
+        title: format!("{} {}", sub.transport, suffix.replace('_', " ")),
+        touch: Touch::None,
+        instrument,
+        ..sub.clone()
+    };
+    let mut passes = Vec::new();
+    if !sub.added_as_floor {
+        let few = sub.samples.min(TRACED);
+        for (suffix, samples) in [("few_calls", few), ("many_calls", 3 * few)] {
+            let traced = pass(suffix, Some(Instrument::SystemCalls));
+            passes.extend(is_traced.then_some(SubExperiment { samples, warmup: few / 10, ..traced }));
+        }
+        passes.push(pass("counted", Some(Instrument::Counters)));
+        passes.push(SubExperiment { touch: Touch::Full, ..pass("touched", None) });
+    }
+    for wait in waits {
+        passes.push(SubExperiment { wait: *wait, ..pass(wait.as_str(), None) });
+        passes.push(SubExperiment { wait: *wait, ..pass(&format!("{wait}_stamped"), Some(Instrument::Stamps)) });
+    }
+    passes
+}
+
+/// System calls of the passes that were traced; their traces, which can be large, are removed.
+fn traced(plan: &Plan, logs: &Path) -> BTreeMap<String, Result<TracedCalls, String>> {
+    let is_traced = |sub: &&SubExperiment| sub.instrument == Some(Instrument::SystemCalls);
+    let of = |sub: &SubExperiment| {
+        let mut sum: Option<TracedCalls> = None;
+        for worker in ["leader", "follower"] {
+            let file = system_calls::trace_file(logs, &sub.name, worker);
+            // Where both sides are one process, there is one trace.
+            let Ok(counts) = system_calls::read(&file) else { continue };
+            let _ = fs::remove_file(&file);
+            let all = sum.get_or_insert_default();
+            counts.into_iter().for_each(|(name, count)| all.entry(name).or_default().add(count));
+        }
+        (sub.name.clone(), sum.ok_or("strace wrote no trace".to_owned()))
+    };
+    plan.sub_experiments.iter().filter(is_traced).map(of).collect()
+}
+
+fn print(explanation: &Explanation, is_json: bool) -> Result<(), CliError> {
+    if is_json {
+        let text = serde_json::to_string_pretty(explanation).expect("it has no maps but of text");
+        return output::print(&format!("{text}\n"));
+    }
+    output::print_document(&tripmeter_report::explain(explanation))
+}
+
+/// What was found before.
+fn read(folder: &Path) -> Result<Explanation, CliError> {
+    let file = folder.join(FILE);
+    let text = fs::read_to_string(&file).map_err(|error| {
+        let text = format!("'{}' cannot be read: {error}; `tripmeter explain -o DIR` makes one", file.display());
+        CliError::new(exit::NO_INPUT, text)
+    })?;
+    let explanation: Explanation = serde_json::from_str(&printable::json(&text))
+        .map_err(|error| CliError::new(exit::DATA, format!("'{}' is no explanation: {error}", file.display())))?;
+    let version = &explanation.schema_version;
+    if version.split('.').next() != SCHEMA_VERSION.split('.').next() {
+        let text = format!("'{}' has schema version {version}, this program reads {SCHEMA_VERSION}", file.display());
+        return Err(CliError::new(exit::DATA, text));
+    }
+    Ok(explanation)
+}

@@ -1,0 +1,47 @@
+//! Documents in the order that was asked for.
+
+use crate::args::SortArgs;
+use crate::error::CliError;
+use crate::output;
+use tripmeter_model::exit;
+use tripmeter_report::document::Document;
+
+impl SortArgs {
+    /// Sorts the tables that have the column.
+    ///
+    /// # Errors
+    /// If there are tables and none has it, with those that there are.
+    pub fn apply<'a>(&self, documents: impl IntoIterator<Item = &'a mut Document>) -> Result<(), CliError> {
+        let Some(sort) = &self.sort else { return Ok(()) };
+        let mut documents: Vec<&mut Document> = documents.into_iter().collect();
+        let has_column = documents.iter_mut().filter_map(|one| sort.apply(one).then_some(())).count() > 0;
+        if has_column {
+            return Ok(());
+        }
+        let columns = tripmeter_report::sortable(documents.iter().map(|one| &**one));
+        if columns.is_empty() {
+            // Without a table there is nothing to sort.
+            return Ok(());
+        }
+        let (column, there) = (&sort.column, columns.join(", "));
+        Err(CliError::new(exit::USAGE, format!("no table has a column '{column}'; there are {there} (--sort)")))
+    }
+
+    /// The same of what was just measured: a wrong name leaves it in its usual order, and is no failure.
+    pub fn apply_or_say<'a>(&self, documents: impl IntoIterator<Item = &'a mut Document>) {
+        if let Err(error) = self.apply(documents) {
+            output::say(&format!("note: not sorted: {error}"));
+        }
+    }
+
+    /// Refuses it where no table is printed.
+    ///
+    /// # Errors
+    /// If an order is asked for.
+    pub fn refuse_with_json(&self, is_json: bool) -> Result<(), CliError> {
+        match is_json && self.sort.is_some() {
+            true => Err(CliError::new(exit::USAGE, "--sort is of tables, which --json does not print; leave one out")),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Where the time of a message goes, on transports whose answer is known.
+
+use crate::common::{Tripmeter, alone, folder, say};
+use serde_json::Value;
+
+fn explained(words: &[&str], code: u8) -> (Value, tempfile::TempDir) {
+    let place = folder();
+    let usual = ["explain", "-q", "--json", "--no-report", "-o", "r"];
+    let done = Tripmeter::new([&usual[..], words].concat()).at(place.path()).run().with(code);
+    let found = serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
+    (found, place)
+}
+
+fn of<'a>(found: &'a Value, transport: &str) -> &'a Value {
+    let all = found["transports"].as_array().unwrap();
+    all.iter().find(|one| one["transport"] == transport).unwrap_or_else(|| panic!("{transport}: {found:#}"))
+}
+
+/// The share of a part in the time of a message.
+fn share(found: &Value, wait: &str, part: &str) -> f64 {
+    let waits = found["waits"].as_array().unwrap();
+    let parts = &waits.iter().find(|one| one["wait"] == wait).unwrap_or_else(|| panic!("{wait}: {found:#}"))["parts"];
+    parts[part].as_f64().unwrap() / parts["total_ns"].as_f64().unwrap()
+}
+
+/// System calls per message that succeeded.
+fn calls(found: &Value) -> f64 {
+    let calls = found["system_calls"].as_array().unwrap_or_else(|| panic!("{found:#}"));
+    calls.iter().map(|call| call["calls"].as_f64().unwrap()).sum()
+}
+
+#[test]
+fn system_calls_are_those_that_a_transport_makes() {
+    let _alone = alone();
+    let (found, place) = explained(&["uds", "shm", "-n", "500", "--loss-timeout", "15"], 0);
+    let [uds, shm] = ["uds/datagram", "shm/ring"].map(|name| of(&found, name));
+    for one in [uds, shm] {
+        assert!(one["cost"]["cpu_ns"].as_f64().unwrap() > 0.0 && one["touch_ns"].is_number(), "{one:#}");
+        for wait in one["waits"].as_array().unwrap() {
+            let parts = wait["parts"].as_object().unwrap();
+            let sum: f64 =
+                parts.iter().filter(|(name, _)| *name != "total_ns").map(|(_, ns)| ns.as_f64().unwrap()).sum();
+            assert!((sum / parts["total_ns"].as_f64().unwrap() - 1.0).abs() < 1e-6, "{one:#}");
+        }
+    }
+    assert_eq!(uds["waits"].as_array().unwrap().len(), 2, "{uds:#}");
+    match found["no_system_calls"].as_str() {
+        None => {
+            // One send and one receive.
+            assert!((calls(uds) - 2.0).abs() < 0.2, "{uds:#}");
+            let bytes: f64 =
+                uds["system_calls"].as_array().unwrap().iter().map(|call| call["bytes"].as_f64().unwrap()).sum();
+            assert!((bytes / 2048.0 - 1.0).abs() < 0.05, "{uds:#}");
+            assert!(calls(shm) < 0.2, "{shm:#}");
+        }
+        Some(why) => say(&format!("skipped: system calls: {why}")),
+    }
+    let again = Tripmeter::new(["explain", "--from", "r"]).at(place.path()).run().with(0);
+    for part in ["uds/datagram poll", "shm/ring block", "wake-up", "touching"] {
+        assert!(again.stdout.contains(part), "{part}: {again:?}");
+    }
+    assert!(again.stdout.lines().all(|line| line.chars().count() <= 80), "{again:?}");
+    let shown = Tripmeter::new(["show", "r"]).at(place.path()).run().with(0);
+    assert!(shown.unwrapped().contains("their latencies are disturbed"), "{shown:?}");
+}
+
+#[test]
+fn an_injected_delay_shows_in_the_call_that_has_it() {
+    let _alone = alone();
+    // Longer than a thread waits for its turn on a busy machine; a path proof of large messages has few.
+    let names = ["inmem/queue?stall_sender=every:1:20ms", "inmem/queue?delay=20ms"];
+    let (found, _place) = explained(&[names[0], names[1], "-n", "12", "--payload", "64k", "--no-floor"], 0);
+    let [sending, receiving] = names.map(|name| of(&found, name));
+    for wait in ["poll", "block"] {
+        assert!(share(sending, wait, "send_ns") > 0.5, "{sending:#}");
+        assert!(share(receiving, wait, "receive_ns") > 0.5, "{receiving:#}");
+    }
+}
+
+#[test]
+fn a_transport_that_fails_ends_its_own_part_only() {
+    let _alone = alone();
+    let words = ["inmem?lose=every:1", "inmem", "-n", "50", "--no-floor", "--loss-timeout", "0.01"];
+    let (found, _place) = explained(&words, 75);
+    assert!(!of(&found, "inmem/queue?lose=every:1")["missing"].as_array().unwrap().is_empty(), "{found:#}");
+    assert!(share(of(&found, "inmem/queue"), "poll", "own_ns") > 0.0);
+}
+
+#[test]
+fn without_strace_all_else_is_shown() {
+    let _alone = alone();
+    let words = ["explain", "shm", "-n", "50", "--no-floor", "--no-report", "-o", "r"];
+    let place = folder();
+    let done = Tripmeter::under(&["env", "PATH=/nowhere"], words).at(place.path()).run().with(0);
+    let text = done.unwrapped();
+    assert!(text.contains("strace is not installed; `sudo apt-get install strace`"), "{done:?}");
+    assert!(text.contains("shm/ring block") && !text.contains("system calls per message"), "{done:?}");
+}
+
+#[test]
+fn what_has_no_meaning_is_refused() {
+    let refused = |words: &[&str], part: &str| {
+        Tripmeter::new([&["explain"][..], words].concat()).run().with(64).one_line(&[part]);
+    };
+    refused(&[], "TRANSPORT");
+    refused(&["uds", "--payloads", "1k"], "--payload");
+    refused(&["uds", "--touch", "full"], "--touch");
+    Tripmeter::new(["explain", "--from", "/nowhere"]).run().with(66).one_line(&["explain.json"]);
+}
