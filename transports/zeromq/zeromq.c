@@ -20,11 +20,11 @@
 static const tm_variant variants[] = {
     TM_VARIANT("ipc", "PAIR sockets over a Unix socket", TM_PATH_UNIX_STREAM,
                TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT, TM_POLL | TM_BLOCK, TM_OWN_THREADS),
-    TM_VARIANT("tcp", "PAIR sockets over 127.0.0.1", TM_PATH_TCP, TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT,
+    TM_VARIANT("tcp", "PAIR sockets over TCP", TM_PATH_TCP, TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT,
                TM_POLL | TM_BLOCK, TM_OWN_THREADS | TM_REMOTE),
     TM_VARIANT("ipc-reqrep", "REQ and REP sockets over a Unix socket", TM_PATH_UNIX_STREAM, TM_PINGPONG | TM_RPC,
                TM_POLL | TM_BLOCK, TM_OWN_THREADS),
-    TM_VARIANT("tcp-reqrep", "REQ and REP sockets over 127.0.0.1", TM_PATH_TCP, TM_PINGPONG | TM_RPC,
+    TM_VARIANT("tcp-reqrep", "REQ and REP sockets over TCP", TM_PATH_TCP, TM_PINGPONG | TM_RPC,
                TM_POLL | TM_BLOCK, TM_OWN_THREADS | TM_REMOTE),
 };
 
@@ -45,6 +45,7 @@ typedef struct config {
 struct tm_node {
     void *context;
     char folder[ENDPOINT_BYTES];
+    char address[64];
     uint64_t max_payload_bytes;
     config config;
     bool leads;
@@ -146,6 +147,10 @@ static int32_t node_open(const tm_node_options *options, tm_node **node, tm_erro
         return tm_fail(error, TM_FAILED,
                        opened == NULL ? "out of memory" : "the path of the scratch folder is too long");
     }
+    if (!tm_address(options, opened->address, sizeof opened->address)) {
+        free(opened);
+        return tm_fail(error, TM_FAILED, "the address of the interface is too long");
+    }
     opened->max_payload_bytes = options->max_payload_bytes;
     opened->config = found;
     opened->leads = options->role == TM_LEADER;
@@ -169,7 +174,8 @@ static bool configure(tm_link *link)
     const tm_node *node = link->node;
     /* A REQ socket whose answer is late may then send again, and the late answer is dropped. */
     const bool relaxed = !node->config.requests || !node->leads || set(link->socket, ZMQ_REQ_RELAXED, 1);
-    return relaxed && set(link->socket, ZMQ_LINGER, 0) && set(link->socket, ZMQ_SNDHWM, (int)node->config.hwm)
+    const bool is_v6 = strchr(node->address, ':') != NULL;
+    return relaxed && set(link->socket, ZMQ_IPV6, is_v6) && set(link->socket, ZMQ_LINGER, 0) && set(link->socket, ZMQ_SNDHWM, (int)node->config.hwm)
            && set(link->socket, ZMQ_RCVHWM, (int)node->config.hwm)
            && set(link->socket, ZMQ_SNDTIMEO, link->send_wait_ms)
            && set(link->socket, ZMQ_RCVTIMEO, link->receive_wait_ms);
@@ -190,8 +196,12 @@ static bool watch(tm_link *link, uint32_t index)
 /* Binds the follower's socket. */
 static int32_t bind_socket(tm_link *link, uint32_t index, tm_error *error)
 {
-    char endpoint[ENDPOINT_BYTES + 32] = "tcp://127.0.0.1:*";
-    if (!link->node->config.over_tcp) {
+    char endpoint[ENDPOINT_BYTES + 32];
+    if (link->node->config.over_tcp) {
+        const char *const address = link->node->address;
+        const bool is_v6 = strchr(address, ':') != NULL;
+        snprintf(endpoint, sizeof endpoint, "tcp://%s%s%s:*", is_v6 ? "[" : "", address, is_v6 ? "]" : "");
+    } else {
         const int length = snprintf(endpoint, sizeof endpoint, "ipc://%s/zeromq-%" PRIu32, link->node->folder, index);
         const size_t path = (size_t)length - strlen("ipc://");
         const size_t most = sizeof((struct sockaddr_un *)NULL)->sun_path - 1;

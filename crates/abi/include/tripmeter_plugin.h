@@ -99,6 +99,18 @@ static inline bool tm_copy(tm_str text, char *buffer, size_t capacity)
     return true;
 }
 
+/* Numeric address that all which listens is bound to: of the interface asked for, or the loopback. False if the buffer is too
+ * small. A host that is older than local_address gives none. */
+static inline bool tm_address(const tm_node_options *options, char *buffer, size_t capacity)
+{
+    const size_t end = offsetof(tm_node_options, local_address) + sizeof(tm_str);
+    if (options->struct_size >= end && options->local_address.length > 0) {
+        return tm_copy(options->local_address, buffer, capacity);
+    }
+    const tm_str loopback = TM_STR("127.0.0.1");
+    return tm_copy(loopback, buffer, capacity);
+}
+
 /* The variant of that name; NULL if the list has none. */
 static inline const tm_variant *tm_find_variant(const tm_variant *variants, size_t count, tm_str name)
 {
