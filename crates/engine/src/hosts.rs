@@ -12,6 +12,7 @@
 
 mod clocks;
 mod meet;
+mod network;
 mod push;
 mod relay;
 mod serve;
@@ -20,7 +21,7 @@ mod words;
 
 pub(crate) use clocks::{ClockAddress, ClockLine, ClockReading, ClockServer};
 pub use meet::{HostError, HostProblem};
-pub(crate) use meet::{Met, meet};
+pub(crate) use meet::{Met, look_again, meet};
 pub(crate) use push::Pushed;
 pub(crate) use relay::{Relay, relay};
 pub use serve::serve;

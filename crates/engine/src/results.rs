@@ -102,8 +102,7 @@ impl Results {
     /// # Errors
     /// If they cannot be written.
     pub fn write_audits(&self, manifest: &Manifest) -> Result<(), ResultsError> {
-        let (before, after) = (&manifest.environment.audit_before, &manifest.environment.audit_after);
-        self.replace(AUDIT, &pretty(&Audits { before: before.clone(), after: after.clone() }))
+        self.replace(AUDIT, &pretty(&Audits::of(&manifest.environment)))
     }
 
     fn replace(&self, name: &str, text: &[u8]) -> Result<(), ResultsError> {

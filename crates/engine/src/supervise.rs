@@ -527,6 +527,8 @@ impl<'a> Run<'a> {
         };
         self.manifest.ended = Some(now());
         self.manifest.results = self.manifest.sub_experiments.len() as u32;
+        let unreached = hosts::look_again(&self.met, &mut self.manifest.environment.hosts);
+        unreached.into_iter().for_each(|note| (self.watch)(&Event::Note(note)));
         self.manifest.environment.after = Some(environment::load());
         self.manifest.environment.clock.drift_ppm = self.calibration.drift_ppm();
         self.manifest.environment.audit_after = Some(self.audit());

@@ -4,6 +4,7 @@
 use crate::audit::Audit;
 use crate::file::{self, FileError};
 use crate::json::{JsonError, from_json, is_object};
+use crate::manifest::Environment;
 use crate::manifest::{
     MOST_BYTES, MOST_ELEMENTS, MOST_MEMBERS, MOST_TEXT_BYTES, Manifest, PayloadResult, RunStatus, SCHEMA_VERSION,
     SubExperimentResult,
@@ -134,6 +135,24 @@ pub struct Audits {
     /// After the last, with what happened in between.
     #[serde(default)]
     pub after: Option<Audit>,
+    /// Of other hosts, in the order of the manifest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<Audits>,
+}
+
+impl Audits {
+    /// Those of an experiment.
+    pub fn of(environment: &Environment) -> Self {
+        let Environment { audit_before, audit_after, hosts, .. } = environment;
+        let hosts = hosts.iter().map(|host| Self::of(&host.environment)).collect();
+        Self { before: audit_before.clone(), after: audit_after.clone(), hosts }
+    }
+
+    /// Puts them where they are read from.
+    fn put(self, environment: &mut Environment) {
+        (environment.audit_before, environment.audit_after) = (self.before, self.after);
+        environment.hosts.iter_mut().zip(self.hosts).for_each(|(host, audits)| audits.put(&mut host.environment));
+    }
 }
 
 /// Why results cannot be read.
@@ -198,7 +217,7 @@ pub fn read(folder: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<Mani
             |error: JsonError| format!("cannot be read: {error}; figures do not need this file: remove it to see them");
         let wrong = |error| FolderError::Wrong { file: folder.join(AUDIT), what: what(error) };
         let audits: Audits = from_json(&text(AUDIT)?).map_err(wrong)?;
-        (manifest.environment.audit_before, manifest.environment.audit_after) = (audits.before, audits.after);
+        audits.put(&mut manifest.environment);
     }
     Ok(manifest)
 }

@@ -9,6 +9,7 @@ use crate::plan::{MOST_ROUNDS, Plan};
 use crate::trial::Trial;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 pub use tripmeter_abi::UnauthorizedPeer;
 
@@ -184,6 +185,40 @@ pub struct HostEnvironment {
     pub leader_address: String,
     /// What the machine says of itself.
     pub environment: Box<Environment>,
+    /// The interface here that data went over.
+    pub here: Network,
+    /// The interface there.
+    pub there: Network,
+}
+
+/// An interface, and what was counted at it and in the protocols above.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Network {
+    /// Its name.
+    pub interface: String,
+    /// Its address that data went to.
+    pub address: String,
+    /// Kind, MTU, state, speed, offloads, coalescing, as the tools of the system name them.
+    pub facts: BTreeMap<String, String>,
+    /// What is not visible, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<String>,
+    /// Packets dropped and wrong, segments sent again, datagrams without room: before the first sub-experiment.
+    pub before: BTreeMap<String, u64>,
+    /// The same after the last.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub after: BTreeMap<String, u64>,
+}
+
+impl Network {
+    /// What was counted in between, if it was anything.
+    pub fn counted(&self) -> Vec<(&str, u64)> {
+        let added = self.after.iter().map(|(name, after)| {
+            let before = self.before.get(name).copied().unwrap_or(0);
+            (name.as_str(), after.saturating_sub(before))
+        });
+        added.filter(|(_, count)| *count > 0).collect()
+    }
 }
 
 /// A clock, as measured at the start.

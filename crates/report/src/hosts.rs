@@ -35,6 +35,16 @@ pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
         );
         all.push(Note::new(Severity::Warning, "clocks too far apart", Some(row), text));
     }
+    for (host, network, where_) in
+        hosts.iter().flat_map(|host| [(host, &host.here, "here"), (host, &host.there, "there")])
+    {
+        let counted: Vec<String> = network.counted().iter().map(|(name, count)| format!("{name} {count}")).collect();
+        if !counted.is_empty() {
+            let (to, name, counted) = (&host.to, &network.interface, counted.join(", "));
+            let text = format!("'{to}', {name} {where_}: {counted} while it was measured, of all programs");
+            all.push(Note::new(Severity::Info, "network", None, text));
+        }
+    }
     if largest_ns > 0.0 {
         let apart = micros(largest_ns);
         let text = format!("latencies one way are by two clocks, at most {apart} apart: their intervals hold that");
@@ -48,7 +58,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use tripmeter_analysis::MetricTable;
-    use tripmeter_model::manifest::HostEnvironment;
+    use tripmeter_model::manifest::{HostEnvironment, Network};
 
     #[test]
     fn hosts_and_the_error_of_their_clocks_are_named_and_too_large_a_one_is_a_warning() {
@@ -56,7 +66,11 @@ mod tests {
         assert!(notes(&manifest, &MetricTable::of(&manifest)).is_empty());
         let [to, name, address, leader_address] = ["lab", "h1", "10.0.0.1", "10.0.0.2"].map(str::to_owned);
         let environment = Box::new(manifest.environment.clone());
-        manifest.environment.hosts = vec![HostEnvironment { to, name, address, leader_address, environment }];
+        let here = Network { interface: "eth0".to_owned(), ..Network::default() };
+        let mut there = here.clone();
+        there.after.insert("rx_dropped".to_owned(), 3);
+        manifest.environment.hosts =
+            vec![HostEnvironment { to, name, address, leader_address, environment, here, there }];
         manifest.plan.max_clock_error_ns = 5000;
         fixture::add(&mut manifest, "tcp", "tcp/loopback", &[64]);
         fixture::result(&mut manifest, "tcp", 1, &[(64, 10_000.0)]);
@@ -68,6 +82,7 @@ mod tests {
             texts(&manifest),
             [
                 "between this host (10.0.0.2) and 'lab' (h1, 10.0.0.1)",
+                "'lab', eth0 there: rx_dropped 3 while it was measured, of all programs",
                 "latencies one way are by two clocks, at most 4.76 µs apart: their intervals hold that"
             ]
         );

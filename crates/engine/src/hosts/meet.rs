@@ -1,5 +1,6 @@
 //! Before anything is measured: every host is reached, has the same program and plugins, and can do what is planned.
 
+use super::network::network_of;
 use super::relay::Relay;
 use super::ssh::Ssh;
 use super::words::{Connection, FromHost, Hello, Prepared, ToHost};
@@ -10,7 +11,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::HostEnvironment;
-use tripmeter_model::plan::{Host, Plan};
+use tripmeter_model::plan::{Host, Plan, SubExperiment};
 
 /// How long a host may take to look at itself.
 const PREPARING_TIME: Duration = Duration::from_secs(120);
@@ -127,22 +128,49 @@ fn meet_one(
 ) -> Result<Met, HostProblem> {
     let (mut ssh, hello) = Ssh::open(&host.to, pushed).map_err(HostProblem::Unreached)?;
     let connection = ends(plan.interface.as_deref(), host.interface.as_deref(), &hello)?;
-    ssh.send(&ToHost::Prepare(plan.sub_experiments.clone())).map_err(|e| HostProblem::Unreached(e.to_string()))?;
-    let prepared = match ssh.wait(PREPARING_TIME).map_err(HostProblem::Unreached)? {
-        FromHost::Prepared(prepared) => *prepared,
-        FromHost::Failed(why) => return Err(HostProblem::Unreached(why)),
-        _ => return Err(HostProblem::Unreached("its messages are out of order".to_owned())),
-    };
+    let prepared = prepared(&mut ssh, plan.sub_experiments.clone(), connection.follower);
+    let prepared = prepared.map_err(HostProblem::Unreached)?;
     compare(plan, &prepared, versions, watch)?;
-    let Prepared { environment, cpu, .. } = prepared;
+    let Prepared { environment, network, cpu, .. } = prepared;
     let environment = HostEnvironment {
         to: host.to.clone(),
         name: hello.name,
         address: connection.follower.to_string(),
         leader_address: connection.leader.to_string(),
         environment: Box::new(environment),
+        here: network_of(connection.leader),
+        there: network,
     };
     Ok(Met { to: host.to.clone(), connection, cpu, pushed: pushed.to_owned(), environment })
+}
+
+fn prepared(ssh: &mut Ssh, plans: Vec<SubExperiment>, address: IpAddr) -> Result<Prepared, String> {
+    ssh.send(&ToHost::Prepare { plans, address }).map_err(|error| error.to_string())?;
+    match ssh.wait(PREPARING_TIME)? {
+        FromHost::Prepared(prepared) => Ok(*prepared),
+        FromHost::Failed(why) => Err(why),
+        _ => Err("its messages are out of order".to_owned()),
+    }
+}
+
+/// Looks at every host again, once all was measured: its audit, and what both interfaces have counted. Returns a line for
+/// each that could not be reached.
+pub(crate) fn look_again(met: &[Met], hosts: &mut [HostEnvironment]) -> Vec<String> {
+    let mut unreached = Vec::new();
+    for (met, host) in met.iter().zip(hosts) {
+        host.here.after = network_of(met.connection.leader).before;
+        let found = Ssh::open(&met.to, &met.pushed)
+            .and_then(|(mut ssh, _)| prepared(&mut ssh, Vec::new(), met.connection.follower));
+        match found {
+            Ok(found) => {
+                host.there.after = found.network.before;
+                host.environment.audit_after = found.environment.audit_before;
+                host.environment.after = Some(found.environment.before);
+            }
+            Err(why) => unreached.push(format!("host '{}' was not audited afterwards: {why}", met.to)),
+        }
+    }
+    unreached
 }
 
 /// Whether both sides have the same transports, and can do the same with them.

@@ -1,5 +1,6 @@
 //! The program on the host of a follower, started by ssh: it says what it is, prepares, and starts one follower.
 
+use super::network::network_of;
 use super::words::{FromHost, Hello, Place, Prepared, ToHost};
 use super::{LONGEST_SILENCE, SIGN_OF_LIFE};
 use crate::audit::{self, Root};
@@ -81,8 +82,8 @@ fn converse(registry: &Registry, program: &Path, out: &Output) -> Result<(), Str
     loop {
         match next(&heard)? {
             None => return Ok(()),
-            Some(ToHost::Prepare(plans)) => {
-                let prepared = FromHost::Prepared(Box::new(prepare(registry, &plans)));
+            Some(ToHost::Prepare { plans, address }) => {
+                let prepared = FromHost::Prepared(Box::new(prepare(registry, &plans, address)));
                 out.send(&prepared).map_err(|error| error.to_string())?;
             }
             Some(ToHost::Start { address, cpu }) => {
@@ -104,7 +105,7 @@ fn next(heard: &Receiver<Vec<u8>>) -> Result<Option<ToHost>, String> {
 }
 
 /// Whether all can be measured here, and what disturbs it.
-fn prepare(registry: &Registry, plans: &[SubExperiment]) -> Prepared {
+fn prepare(registry: &Registry, plans: &[SubExperiment], address: IpAddr) -> Prepared {
     let calibration = Calibration::new();
     let cpus = resolve::usual_cpus();
     let audit = audit::before(&Root::machine(), &cpus, &calibration, Some(HICCUP_SPIN));
@@ -124,7 +125,8 @@ fn prepare(registry: &Registry, plans: &[SubExperiment]) -> Prepared {
         systems.insert(plan.transport.system.clone(), described.map(|(_, versions)| versions));
         can.err().map(|why| problems.insert(plan.name.clone(), why));
     }
-    Prepared { environment, cpu: cpus.last().copied(), systems, problems }
+    let network = network_of(address);
+    Prepared { environment, network, cpu: cpus.last().copied(), systems, problems }
 }
 
 fn options(plan: &SubExperiment, scratch: &Path) -> NodeOptions {

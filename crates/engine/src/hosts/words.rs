@@ -6,7 +6,7 @@ use crate::wire::FromFollower;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use tripmeter_model::manifest::Environment;
+use tripmeter_model::manifest::{Environment, Network};
 use tripmeter_model::plan::SubExperiment;
 
 /// First words of the program that ssh has started. The shell there may have said something before.
@@ -64,7 +64,12 @@ pub(crate) struct Place {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum ToHost {
     /// What is going to be measured; answered with [`FromHost::Prepared`].
-    Prepare(Vec<SubExperiment>),
+    Prepare {
+        /// All of it.
+        plans: Vec<SubExperiment>,
+        /// The address that data will go to.
+        address: IpAddr,
+    },
     /// Start a follower, once.
     Start {
         /// The address that it listens at.
@@ -98,6 +103,8 @@ pub(super) enum FromHost {
 pub(super) struct Prepared {
     /// With its audit.
     pub environment: Environment,
+    /// The interface that has the address.
+    pub network: Network,
     /// The CPU of a follower, if the plan names none.
     pub cpu: Option<usize>,
     /// Of each system: versions of transport and of what it drives, or why it cannot be used there.

@@ -91,6 +91,13 @@ fn round_trips_calls_streams_and_publications_reach_another_host() {
         let manifest = whole(&lab.results(name));
         let host = &manifest.environment.hosts[0];
         assert_eq!((host.to.as_str(), host.name.as_str(), host.address.as_str()), ("h1", "h1", "10.77.0.1"));
+        for (network, interface) in [(&host.here, "lab"), (&host.there, "eth0")] {
+            let mtu = network.facts.get("mtu").map(String::as_str);
+            assert_eq!((network.interface.as_str(), mtu), (interface, Some("1500")), "{network:?}");
+            assert!(network.before.len() == network.after.len() && !network.before.is_empty(), "{network:?}");
+        }
+        let audits = (&host.environment.audit_before, &host.environment.audit_after);
+        assert!(matches!(audits, (Some(before), Some(_)) if !before.findings.is_empty()), "{name}");
         for one in &manifest.sub_experiments {
             let trial = &one.cells[0].trials[0];
             let error_ns = trial.value(&Stream::all(), Figure::ClockError).unwrap();
