@@ -4,10 +4,9 @@
 use crate::audit::Audit;
 use crate::file::{self, FileError};
 use crate::json::{JsonError, from_json, is_object};
-use crate::manifest::Environment;
 use crate::manifest::{
-    MOST_BYTES, MOST_ELEMENTS, MOST_MEMBERS, MOST_TEXT_BYTES, Manifest, PayloadResult, RunStatus, SCHEMA_VERSION,
-    SubExperimentResult,
+    Environment, HostEnvironment, MOST_BYTES, MOST_ELEMENTS, MOST_MEMBERS, MOST_TEXT_BYTES, Manifest, Network,
+    PayloadResult, RunStatus, SCHEMA_VERSION, SubExperimentResult,
 };
 use crate::plain_words::shortened;
 use crate::trial::Trial;
@@ -137,21 +136,45 @@ pub struct Audits {
     pub after: Option<Audit>,
     /// Of other hosts, in the order of the manifest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hosts: Vec<Audits>,
+    pub hosts: Vec<HostAudits>,
+}
+
+/// The audits of another host, and the interfaces of both.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct HostAudits {
+    /// Before the first sub-experiment.
+    pub before: Option<Audit>,
+    /// After the last.
+    pub after: Option<Audit>,
+    /// The interface of the leader's host that data went over.
+    #[serde(default)]
+    pub here: Network,
+    /// The interface there.
+    #[serde(default)]
+    pub there: Network,
 }
 
 impl Audits {
     /// Those of an experiment.
     pub fn of(environment: &Environment) -> Self {
         let Environment { audit_before, audit_after, hosts, .. } = environment;
-        let hosts = hosts.iter().map(|host| Self::of(&host.environment)).collect();
+        let of = |host: &HostEnvironment| HostAudits {
+            before: host.environment.audit_before.clone(),
+            after: host.environment.audit_after.clone(),
+            here: host.here.clone(),
+            there: host.there.clone(),
+        };
+        let hosts = hosts.iter().map(of).collect();
         Self { before: audit_before.clone(), after: audit_after.clone(), hosts }
     }
 
     /// Puts them where they are read from.
     fn put(self, environment: &mut Environment) {
         (environment.audit_before, environment.audit_after) = (self.before, self.after);
-        environment.hosts.iter_mut().zip(self.hosts).for_each(|(host, audits)| audits.put(&mut host.environment));
+        for (host, audits) in environment.hosts.iter_mut().zip(self.hosts) {
+            (host.environment.audit_before, host.environment.audit_after) = (audits.before, audits.after);
+            (host.here, host.there) = (audits.here, audits.there);
+        }
     }
 }
 

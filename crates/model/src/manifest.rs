@@ -185,9 +185,13 @@ pub struct HostEnvironment {
     pub leader_address: String,
     /// What the machine says of itself.
     pub environment: Box<Environment>,
-    /// The interface here that data went over.
+    /// The interface here that data went over; in the file of the audits.
+    #[serde(default, skip_serializing)]
+    #[schemars(skip)]
     pub here: Network,
     /// The interface there.
+    #[serde(default, skip_serializing)]
+    #[schemars(skip)]
     pub there: Network,
 }
 
