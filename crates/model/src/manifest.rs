@@ -179,10 +179,6 @@ pub struct HostEnvironment {
     pub to: String,
     /// What the machine calls itself.
     pub name: String,
-    /// Its address that data went to.
-    pub address: String,
-    /// The leader's address that data went to.
-    pub leader_address: String,
     /// What the machine says of itself.
     pub environment: Box<Environment>,
     /// The interface here that data went over; in the file of the audits.

@@ -13,8 +13,8 @@ pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
     let hosts = &manifest.environment.hosts;
     let Some(first) = hosts.first() else { return Vec::new() };
     let micros = |ns: f64| format!("{} µs", significant(ns / 1e3, 3, 3));
-    let names = hosts.iter().map(|host| format!("'{}' ({}, {})", host.to, host.name, host.address));
-    let text = format!("between this host ({}) and {}", first.leader_address, names.collect::<Vec<_>>().join(", "));
+    let names = hosts.iter().map(|host| format!("'{}' ({}, {})", host.to, host.name, host.there.address));
+    let text = format!("between this host ({}) and {}", first.here.address, names.collect::<Vec<_>>().join(", "));
     let mut all = vec![Note::new(Severity::Info, "hosts", None, text)];
     let (most_ns, mut largest_ns) = (manifest.plan.max_clock_error_ns as f64, 0.0_f64);
     for error in metrics.select(|key| key.figure == Figure::ClockError) {
@@ -64,13 +64,13 @@ mod tests {
     fn hosts_and_the_error_of_their_clocks_are_named_and_too_large_a_one_is_a_warning() {
         let mut manifest = fixture::manifest();
         assert!(notes(&manifest, &MetricTable::of(&manifest)).is_empty());
-        let [to, name, address, leader_address] = ["lab", "h1", "10.0.0.1", "10.0.0.2"].map(str::to_owned);
+        let [to, name] = ["lab", "h1"].map(str::to_owned);
         let environment = Box::new(manifest.environment.clone());
-        let here = Network { interface: "eth0".to_owned(), ..Network::default() };
-        let mut there = here.clone();
+        let at =
+            |address: &str| Network { interface: "eth0".to_owned(), address: address.to_owned(), ..Network::default() };
+        let (here, mut there) = (at("10.0.0.2"), at("10.0.0.1"));
         there.after.insert("rx_dropped".to_owned(), 3);
-        manifest.environment.hosts =
-            vec![HostEnvironment { to, name, address, leader_address, environment, here, there }];
+        manifest.environment.hosts = vec![HostEnvironment { to, name, environment, here, there }];
         manifest.plan.max_clock_error_ns = 5000;
         fixture::add(&mut manifest, "tcp", "tcp/loopback", &[64]);
         fixture::result(&mut manifest, "tcp", 1, &[(64, 10_000.0)]);

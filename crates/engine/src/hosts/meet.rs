@@ -135,8 +135,6 @@ fn meet_one(
     let environment = HostEnvironment {
         to: host.to.clone(),
         name: hello.name,
-        address: connection.follower.to_string(),
-        leader_address: connection.leader.to_string(),
         environment: Box::new(environment),
         here: network_of(connection.leader),
         there: network,

@@ -90,7 +90,7 @@ fn round_trips_calls_streams_and_publications_reach_another_host() {
     ] {
         let manifest = whole(&lab.results(name));
         let host = &manifest.environment.hosts[0];
-        assert_eq!((host.to.as_str(), host.name.as_str(), host.address.as_str()), ("h1", "h1", "10.77.0.1"));
+        assert_eq!((host.to.as_str(), host.name.as_str(), host.there.address.as_str()), ("h1", "h1", "10.77.0.1"));
         for (network, interface) in [(&host.here, "lab"), (&host.there, "eth0")] {
             let mtu = network.facts.get("mtu").map(String::as_str);
             assert_eq!((network.interface.as_str(), mtu), (interface, Some("1500")), "{network:?}");
@@ -174,7 +174,7 @@ fn small_and_large_packets_and_the_other_family_of_addresses() {
     };
     good(&output);
     for (name, address) in [("v6", "fd77::1"), ("1280", "10.77.0.1"), ("9000", "10.77.0.1")] {
-        assert_eq!(whole(&lab.results(name)).environment.hosts[0].address, address);
+        assert_eq!(whole(&lab.results(name)).environment.hosts[0].there.address, address);
     }
 }
 
