@@ -21,6 +21,8 @@ pub fn trace_file(logs: &Path, sub_experiment: &str, worker: &str) -> PathBuf {
 /// A command that runs `program` as its own process, with all threads traced into `file`.
 pub(crate) fn traced(program: &Path, file: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
+    // strace takes a file that begins with `|` or `!` for a command.
+    let file = std::path::absolute(file).unwrap_or_else(|_| Path::new(".").join(file));
     // -D: the process is our own child, and not strace's. Raw arguments need no look into its memory.
     command.args(["-D", "-f", "-qq", "-e", "raw=all", "-e", "signal=none", "-o"]).arg(file).arg("--").arg(program);
     command
