@@ -200,13 +200,13 @@ fn per_message(traces: &[(f64, &TracedCalls)]) -> Option<Vec<SystemCall>> {
         SystemCall {
             name: name.clone(),
             calls: each(many.calls, few.calls),
-            failed: each(many.failed, few.failed),
+            in_vain: each(many.in_vain, few.in_vain),
             bytes: each(many.bytes, few.bytes),
         }
     };
     let mut calls: Vec<SystemCall> = many.1.iter().map(call).collect();
-    calls.retain(|call| call.calls >= RARE || call.failed >= RARE);
-    calls.sort_by(|one, other| other.calls.total_cmp(&one.calls).then(other.failed.total_cmp(&one.failed)));
+    calls.retain(|call| call.calls >= RARE || call.in_vain >= RARE);
+    calls.sort_by(|one, other| other.calls.total_cmp(&one.calls).then(other.in_vain.total_cmp(&one.in_vain)));
     Some(calls)
 }
 
@@ -215,8 +215,8 @@ mod tests {
     use super::*;
 
     fn traced(calls: &[(&str, u64, u64, u64)]) -> TracedCalls {
-        let count = |&(name, calls, failed, bytes): &(&str, u64, u64, u64)| {
-            (name.to_owned(), CallCount { calls, failed, bytes })
+        let count = |&(name, calls, in_vain, bytes): &(&str, u64, u64, u64)| {
+            (name.to_owned(), CallCount { calls, in_vain, bytes })
         };
         calls.iter().map(count).collect()
     }
@@ -229,7 +229,7 @@ mod tests {
             let calls = per_message(&traces).unwrap();
             let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
             assert_eq!(names, ["sendto", "recvfrom"]);
-            assert_eq!((calls[1].calls, calls[1].failed, calls[1].bytes), (1.0, 3.0, 1000.0));
+            assert_eq!((calls[1].calls, calls[1].in_vain, calls[1].bytes), (1.0, 3.0, 1000.0));
         }
         assert_eq!(per_message(&[(1000.0, &few)]), None);
         assert_eq!(per_message(&[(1000.0, &few), (1000.0, &many)]), None);

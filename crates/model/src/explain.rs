@@ -13,8 +13,8 @@ pub const SCHEMA_VERSION: &str = "1.0";
 pub struct CallCount {
     /// Those that succeeded.
     pub calls: u64,
-    /// Those that failed, mostly as there was nothing to receive, or were interrupted.
-    pub failed: u64,
+    /// Those that failed or found nothing: mostly there was nothing to receive yet.
+    pub in_vain: u64,
     /// Bytes that the successful ones copied into the kernel or out of it, where the call tells.
     pub bytes: u64,
 }
@@ -23,7 +23,7 @@ impl CallCount {
     /// Adds what another counted.
     pub fn add(&mut self, other: Self) {
         self.calls += other.calls;
-        self.failed += other.failed;
+        self.in_vain += other.in_vain;
         self.bytes += other.bytes;
     }
 }
@@ -149,8 +149,8 @@ pub struct SystemCall {
     pub name: String,
     /// Those that succeeded.
     pub calls: f64,
-    /// Those that failed: mostly looks for a message that was not there.
-    pub failed: f64,
+    /// Those that failed or found nothing: mostly looks for a message that was not there yet.
+    pub in_vain: f64,
     /// Bytes copied into the kernel or out of it, where the call tells.
     pub bytes: f64,
 }

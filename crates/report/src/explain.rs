@@ -235,11 +235,11 @@ fn system_calls_table(explanation: &Explanation) -> Table {
         Column::words("name", "call", ""),
         Column::numbers("calls", "calls", "", Digits::Fixed(2), "calls of both sides that succeeded"),
         Column::numbers(
-            "failed",
-            "failed",
+            "in_vain",
+            "in vain",
             "",
             Digits::Fixed(2),
-            "calls that failed: mostly nothing was there to receive",
+            "calls that failed or found nothing: mostly no message was there",
         ),
         Column::numbers(
             "bytes",
@@ -252,17 +252,17 @@ fn system_calls_table(explanation: &Explanation) -> Table {
     let mut rows = Vec::new();
     for one in &explanation.transports {
         let Some(calls) = &one.system_calls else { continue };
-        let row = |name: &str, calls: f64, failed: f64, bytes: f64| {
-            let numbers = [calls, failed, bytes].map(Cell::number);
+        let row = |name: &str, calls: f64, in_vain: f64, bytes: f64| {
+            let numbers = [calls, in_vain, bytes].map(Cell::number);
             let cells = [Cell::Missing(Missing::NotOfThisRow), Cell::text(name)].into_iter().chain(numbers);
             (None, cells.collect::<Vec<_>>())
         };
         let begin = rows.len();
-        rows.extend(calls.iter().map(|call| row(&call.name, call.calls, call.failed, call.bytes)));
+        rows.extend(calls.iter().map(|call| row(&call.name, call.calls, call.in_vain, call.bytes)));
         if calls.len() != 1 {
             let sum = |of: fn(&SystemCall) -> f64| calls.iter().map(of).fold(0.0, |sum, one| sum + one);
             let name = if calls.is_empty() { "none" } else { "all" };
-            rows.push(row(name, sum(|call| call.calls), sum(|call| call.failed), sum(|call| call.bytes)));
+            rows.push(row(name, sum(|call| call.calls), sum(|call| call.in_vain), sum(|call| call.bytes)));
         }
         rows[begin].1[0] = Cell::text(&one.transport);
     }
@@ -342,7 +342,7 @@ mod tests {
     }
 
     fn explanation() -> Explanation {
-        let call = |name: &str, calls, failed| SystemCall { name: name.to_owned(), calls, failed, bytes: 1024.0 };
+        let call = |name: &str, calls, in_vain| SystemCall { name: name.to_owned(), calls, in_vain, bytes: 1024.0 };
         let uds = ExplainedTransport {
             transport: "uds/datagram?a=1234567890&b=1234567890".to_owned(),
             waits: vec![waiting(Wait::Poll, 1.0), waiting(Wait::Block, 1.0)],
