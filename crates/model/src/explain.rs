@@ -67,7 +67,7 @@ pub struct ExplainedTransport {
     /// What waking up adds: median of half a round trip under `block`, less that under `poll`. Below 0 where polling is
     /// slower.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wakeup_ns: Option<f64>,
+    pub block_over_poll_ns: Option<f64>,
     /// What both sides together used, with the first of the waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<MessageCost>,
