@@ -32,7 +32,13 @@ const PARTS: [PartKind; 6] = [
         |parts| parts.wakeup_ns,
         "what way and receive call take longer under block than poll",
     ),
-    ("own_ns", "own", 'o', |parts| parts.own_ns, "Tripmeter checks the message and turns around"),
+    (
+        "own_ns",
+        "own",
+        'o',
+        |parts| parts.own_ns,
+        "Tripmeter checks the message, the transport takes it back, and Tripmeter turns around",
+    ),
 ];
 
 /// Where the time goes, as a page.
@@ -312,6 +318,10 @@ fn notes(explanation: &Explanation, rows: &[BarRow<'_>]) -> Vec<Note> {
         us(clock * STAMPS)
     );
     notes.push(note(Severity::Info, "clock", text));
+    if explanation.transports.iter().any(|one| one.touch_ns.is_some() || one.block_over_poll_ns.is_some()) {
+        let text = "touching and block-poll are differences of two passes each, without intervals: passes differ by noise, too";
+        notes.push(note(Severity::Info, "differences", text.to_owned()));
+    }
     let text = format!(
         "touching writes each byte once and reads it once: {} of memory traffic per message",
         display_size(explanation.payload_bytes.saturating_mul(2))
