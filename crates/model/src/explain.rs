@@ -67,7 +67,7 @@ pub struct ExplainedTransport {
     /// What waking up adds: median of half a round trip under `block`, less that under `poll`. Below 0 where polling is
     /// slower.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wakeup_ns: Option<f64>,
+    pub block_over_poll_ns: Option<f64>,
     /// What both sides together used, with the first of the waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<MessageCost>,
@@ -115,7 +115,7 @@ pub struct Parts {
     pub receive_ns: f64,
     /// Under `block`, what way and receive call take longer than under `poll`.
     pub wakeup_ns: f64,
-    /// In Tripmeter's own code, which checks messages and turns around.
+    /// In Tripmeter's own code, which checks messages and turns around, and in the transport's release of a message.
     pub own_ns: f64,
     /// The sum: mean over the fifth of the stamped round trips around their median.
     pub total_ns: f64,
