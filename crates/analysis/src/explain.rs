@@ -14,6 +14,10 @@ use tripmeter_model::{Touch, Wait};
 /// Calls that are rarer per message are those of a worker beside its messages, whose number differs from run to run.
 const RARE: f64 = 0.05;
 
+/// Fewer messages between the two traced passes than that say nothing: the calls of a worker beside them would be shared out
+/// among them.
+const FEWEST_TRACED: f64 = 40.0;
+
 /// System calls by name, of both sides of a sub-experiment together.
 pub type TracedCalls = BTreeMap<String, CallCount>;
 
@@ -129,14 +133,20 @@ impl<'a> Group<'a> {
         let of = |wait| found.waits.iter().find(|other| other.wait == wait);
         let undisturbed = |wait| of(wait).and_then(|wait| wait.undisturbed_ns);
         let touch_ns = touched.and_then(|(wait, touched)| Some(touched - undisturbed(wait)?));
-        let wakeup_ns = undisturbed(Wait::Block).zip(undisturbed(Wait::Poll)).map(|(block, poll)| block - poll);
+        let block_over_poll_ns =
+            undisturbed(Wait::Block).zip(undisturbed(Wait::Poll)).map(|(block, poll)| block - poll);
         let polled = of(Wait::Poll).and_then(|wait| wait.parts);
-        (found.touch_ns, found.wakeup_ns) = (touch_ns, wakeup_ns);
+        (found.touch_ns, found.block_over_poll_ns) = (touch_ns, block_over_poll_ns);
         let blocked = found.waits.iter_mut().find(|wait| wait.wait == Wait::Block);
         if let (Some(polled), Some(parts)) = (polled, blocked.and_then(|wait| wait.parts.as_mut())) {
             split_wakeup(parts, &polled);
         }
         found.system_calls = per_message(&traces);
+        if let (None, [one, other]) = (&found.system_calls, &traces[..]) {
+            let (few, many) = (one.0.min(other.0), one.0.max(other.0));
+            let why = format!("system calls: the traced passes had {few} and {many} messages, too few: see --time-cap");
+            found.missing.push(why);
+        }
         found
     }
 }
@@ -186,7 +196,8 @@ fn cost(trial: &Trial, is_same_process: bool) -> Option<MessageCost> {
     })
 }
 
-/// What more messages took more: what a worker does beside them cancels.
+/// What more messages took more: what a worker does beside them cancels. `None` if there were not many more, as where the
+/// time of a pass was over.
 fn per_message(traces: &[(f64, &TracedCalls)]) -> Option<Vec<SystemCall>> {
     let (few, many) = match traces {
         [one, other] if one.0 < other.0 => (one, other),
@@ -194,19 +205,22 @@ fn per_message(traces: &[(f64, &TracedCalls)]) -> Option<Vec<SystemCall>> {
         _ => return None,
     };
     let messages = many.0 - few.0;
+    if messages < FEWEST_TRACED || many.0 < 2.0 * few.0 {
+        return None;
+    }
     let call = |(name, many): (&String, &CallCount)| {
         let few = few.1.get(name).copied().unwrap_or_default();
         let each = |many: u64, few: u64| (many as f64 - few as f64).max(0.0) / messages;
         SystemCall {
             name: name.clone(),
             calls: each(many.calls, few.calls),
-            failed: each(many.failed, few.failed),
+            in_vain: each(many.in_vain, few.in_vain),
             bytes: each(many.bytes, few.bytes),
         }
     };
     let mut calls: Vec<SystemCall> = many.1.iter().map(call).collect();
-    calls.retain(|call| call.calls >= RARE || call.failed >= RARE);
-    calls.sort_by(|one, other| other.calls.total_cmp(&one.calls).then(other.failed.total_cmp(&one.failed)));
+    calls.retain(|call| call.calls >= RARE || call.in_vain >= RARE);
+    calls.sort_by(|one, other| other.calls.total_cmp(&one.calls).then(other.in_vain.total_cmp(&one.in_vain)));
     Some(calls)
 }
 
@@ -215,8 +229,8 @@ mod tests {
     use super::*;
 
     fn traced(calls: &[(&str, u64, u64, u64)]) -> TracedCalls {
-        let count = |&(name, calls, failed, bytes): &(&str, u64, u64, u64)| {
-            (name.to_owned(), CallCount { calls, failed, bytes })
+        let count = |&(name, calls, in_vain, bytes): &(&str, u64, u64, u64)| {
+            (name.to_owned(), CallCount { calls, in_vain, bytes })
         };
         calls.iter().map(count).collect()
     }
@@ -229,10 +243,12 @@ mod tests {
             let calls = per_message(&traces).unwrap();
             let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
             assert_eq!(names, ["sendto", "recvfrom"]);
-            assert_eq!((calls[1].calls, calls[1].failed, calls[1].bytes), (1.0, 3.0, 1000.0));
+            assert_eq!((calls[1].calls, calls[1].in_vain, calls[1].bytes), (1.0, 3.0, 1000.0));
         }
         assert_eq!(per_message(&[(1000.0, &few)]), None);
         assert_eq!(per_message(&[(1000.0, &few), (1000.0, &many)]), None);
+        assert_eq!(per_message(&[(1000.0, &few), (1900.0, &many)]), None, "the time of the long pass was over");
+        assert_eq!(per_message(&[(6.0, &few), (20.0, &many)]), None, "too few to tell calls of messages from others");
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub fn trace_file(logs: &Path, sub_experiment: &str, worker: &str) -> PathBuf {
 /// A command that runs `program` as its own process, with all threads traced into `file`.
 pub(crate) fn traced(program: &Path, file: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
+    // strace takes a file that begins with `|` or `!` for a command.
+    let file = std::path::absolute(file).unwrap_or_else(|_| Path::new(".").join(file));
     // -D: the process is our own child, and not strace's. Raw arguments need no look into its memory.
     command.args(["-D", "-f", "-qq", "-e", "raw=all", "-e", "signal=none", "-o"]).arg(file).arg("--").arg(program);
     command
@@ -74,9 +76,10 @@ fn parse(line: &str) -> Option<(&str, CallCount)> {
             (name, Some(arguments))
         }
     };
-    let failed = result.starts_with('-') || result.starts_with('?');
-    let count = CallCount { calls: u64::from(!failed), failed: u64::from(failed), bytes: 0 };
-    if failed {
+    let found_nothing = LOOKS.contains(&name) && number(result) == Some(0);
+    let in_vain = result.starts_with('-') || result.starts_with('?') || found_nothing;
+    let count = CallCount { calls: u64::from(!in_vain), in_vain: u64::from(in_vain), bytes: 0 };
+    if in_vain {
         return Some((name, count));
     }
     let bytes = match bytes_of(name) {
@@ -86,6 +89,9 @@ fn parse(line: &str) -> Option<(&str, CallCount)> {
     };
     Some((name, CallCount { bytes: bytes.unwrap_or(0), ..count }))
 }
+
+/// Calls that wait for something, and return 0 if nothing was there in time.
+const LOOKS: [&str; 7] = ["poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"];
 
 /// How a call tells how many bytes it copied.
 enum CopiedBytes {
@@ -118,7 +124,7 @@ mod tests {
 
     #[test]
     fn calls_are_counted_with_their_outcome_and_bytes() {
-        let call = |calls, failed, bytes| CallCount { calls, failed, bytes };
+        let call = |calls, in_vain, bytes| CallCount { calls, in_vain, bytes };
         for (line, expected) in [
             ("12 sendto(0x3, 0x7f, 0x400, 0, 0, 0) = 0x400", Some(("sendto", call(1, 0, 1024)))),
             ("12    recvfrom(0x3, 0x7f, 0x400, 0, 0, 0) = -1 EAGAIN (Resource)", Some(("recvfrom", call(0, 1, 0)))),
@@ -128,6 +134,9 @@ mod tests {
             ("12 msgsnd(0, 0x7f, 0x10, 0) = 0", Some(("msgsnd", call(1, 0, 16)))),
             ("12 futex(0x7f, 0x80, 0, 0, 0, 0) = 0x1", Some(("futex", call(1, 0, 0)))),
             ("12 poll(0x7f, 0x1, 0x32) = ? ERESTART_RESTARTBLOCK (Interrupted)", Some(("poll", call(0, 1, 0)))),
+            ("12 epoll_wait(0x7, 0x7f, 0x400, 0) = 0", Some(("epoll_wait", call(0, 1, 0)))),
+            ("12 <... poll resumed>) = 0 (Timeout)", Some(("poll", call(0, 1, 0)))),
+            ("12 poll(0x7f, 0x1, 0x32) = 0x1", Some(("poll", call(1, 0, 0)))),
             ("12 exit_group(0) = ?", Some(("exit_group", call(0, 1, 0)))),
             ("12 +++ exited with 0 +++", None),
             ("", None),
@@ -142,7 +151,7 @@ mod tests {
         std::fs::write(file.path(), b"1 write(0x1, 0x2, 0x3) = 0x3\n2 write(0x1, 0x2, 0x5) = 0x5\n\xff junk\n1 wri")
             .unwrap();
         let counts = read(file.path()).unwrap();
-        assert_eq!(counts["write"], CallCount { calls: 2, failed: 0, bytes: 8 });
+        assert_eq!(counts["write"], CallCount { calls: 2, in_vain: 0, bytes: 8 });
         assert_eq!(counts.len(), 1);
     }
 }

@@ -13,8 +13,8 @@ pub const SCHEMA_VERSION: &str = "1.0";
 pub struct CallCount {
     /// Those that succeeded.
     pub calls: u64,
-    /// Those that failed, mostly as there was nothing to receive, or were interrupted.
-    pub failed: u64,
+    /// Those that failed or found nothing: mostly there was nothing to receive yet.
+    pub in_vain: u64,
     /// Bytes that the successful ones copied into the kernel or out of it, where the call tells.
     pub bytes: u64,
 }
@@ -23,7 +23,7 @@ impl CallCount {
     /// Adds what another counted.
     pub fn add(&mut self, other: Self) {
         self.calls += other.calls;
-        self.failed += other.failed;
+        self.in_vain += other.in_vain;
         self.bytes += other.bytes;
     }
 }
@@ -67,7 +67,7 @@ pub struct ExplainedTransport {
     /// What waking up adds: median of half a round trip under `block`, less that under `poll`. Below 0 where polling is
     /// slower.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wakeup_ns: Option<f64>,
+    pub block_over_poll_ns: Option<f64>,
     /// What both sides together used, with the first of the waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<MessageCost>,
@@ -115,7 +115,7 @@ pub struct Parts {
     pub receive_ns: f64,
     /// Under `block`, what way and receive call take longer than under `poll`.
     pub wakeup_ns: f64,
-    /// In Tripmeter's own code, which checks messages and turns around.
+    /// In Tripmeter's own code, which checks messages and turns around, and in the transport's release of a message.
     pub own_ns: f64,
     /// The sum: mean over the fifth of the stamped round trips around their median.
     pub total_ns: f64,
@@ -149,8 +149,8 @@ pub struct SystemCall {
     pub name: String,
     /// Those that succeeded.
     pub calls: f64,
-    /// Those that failed: mostly looks for a message that was not there.
-    pub failed: f64,
+    /// Those that failed or found nothing: mostly looks for a message that was not there yet.
+    pub in_vain: f64,
     /// Bytes copied into the kernel or out of it, where the call tells.
     pub bytes: f64,
 }

@@ -26,13 +26,19 @@ const PARTS: [PartKind; 6] = [
     ("way_ns", "way", '.', |parts| parts.way_ns, "no side is in such a call: the message is under way"),
     ("receive_ns", "receive", 'R', |parts| parts.receive_ns, "in the receive call that returns the message"),
     (
-        "wakeup_ns",
+        "wakeup_rest_ns",
         "wake-up",
         'w',
         |parts| parts.wakeup_ns,
         "what way and receive call take longer under block than poll",
     ),
-    ("own_ns", "own", 'o', |parts| parts.own_ns, "Tripmeter checks the message and turns around"),
+    (
+        "own_ns",
+        "own",
+        'o',
+        |parts| parts.own_ns,
+        "Tripmeter checks the message, the transport takes it back, and Tripmeter turns around",
+    ),
 ];
 
 /// Where the time goes, as a page.
@@ -98,7 +104,7 @@ fn bars(rows: &[BarRow<'_>]) -> String {
         let (mut bar, mut sum) = (String::new(), 0.0);
         for (.., letter, value, _) in PARTS {
             sum += value(row.parts);
-            let end = if most > 0.0 { (sum / most * BAR).round() as usize } else { 0 };
+            let end = if most > 0.0 { (sum / most * BAR).round().clamp(0.0, BAR) as usize } else { 0 };
             bar.extend(std::iter::repeat_n(letter, end.saturating_sub(bar.len())));
         }
         let mut name = row.name();
@@ -169,7 +175,7 @@ fn calls_table(explanation: &Explanation) -> Table {
         times("send_call_ns", "send call", "median of a send call, from its begin to its return"),
         times(
             "sent_to_received_ns",
-            "to receipt",
+            "to arrival",
             "median from its return to the receiver's; below 0 if it was there before",
         ),
         times(
@@ -194,7 +200,11 @@ fn cost_table(explanation: &Explanation) -> Table {
     let columns = vec![
         Column::words("transport", "per message", "").at_most(NAME),
         times("touch_ns", "touching", "µs more if every byte is written and verified"),
-        times("wakeup_ns", "wake-up", "µs more under block than under poll, by the undisturbed medians"),
+        times(
+            "block_over_poll_ns",
+            "block-poll",
+            "µs more under block than under poll, by the undisturbed medians: the whole of a wake-up",
+        ),
         times("cpu_ns", "CPU", "µs of CPU time of both sides"),
         times("kernel_ns", "kernel", "µs of that in the kernel"),
         count("switches", "switches", "context switches of both sides"),
@@ -209,7 +219,7 @@ fn cost_table(explanation: &Explanation) -> Table {
         let of = |value: fn(&MessageCost) -> f64| cost.as_ref().map(value);
         let values = [
             one.touch_ns,
-            one.wakeup_ns,
+            one.block_over_poll_ns,
             of(|cost| cost.cpu_ns),
             of(|cost| cost.kernel_ns),
             of(|cost| cost.voluntary_switches + cost.involuntary_switches),
@@ -235,11 +245,11 @@ fn system_calls_table(explanation: &Explanation) -> Table {
         Column::words("name", "call", ""),
         Column::numbers("calls", "calls", "", Digits::Fixed(2), "calls of both sides that succeeded"),
         Column::numbers(
-            "failed",
-            "failed",
+            "in_vain",
+            "empty",
             "",
             Digits::Fixed(2),
-            "calls that failed: mostly nothing was there to receive",
+            "calls that failed or found nothing: mostly no message was there",
         ),
         Column::numbers(
             "bytes",
@@ -252,17 +262,17 @@ fn system_calls_table(explanation: &Explanation) -> Table {
     let mut rows = Vec::new();
     for one in &explanation.transports {
         let Some(calls) = &one.system_calls else { continue };
-        let row = |name: &str, calls: f64, failed: f64, bytes: f64| {
-            let numbers = [calls, failed, bytes].map(Cell::number);
+        let row = |name: &str, calls: f64, in_vain: f64, bytes: f64| {
+            let numbers = [calls, in_vain, bytes].map(Cell::number);
             let cells = [Cell::Missing(Missing::NotOfThisRow), Cell::text(name)].into_iter().chain(numbers);
             (None, cells.collect::<Vec<_>>())
         };
         let begin = rows.len();
-        rows.extend(calls.iter().map(|call| row(&call.name, call.calls, call.failed, call.bytes)));
+        rows.extend(calls.iter().map(|call| row(&call.name, call.calls, call.in_vain, call.bytes)));
         if calls.len() != 1 {
             let sum = |of: fn(&SystemCall) -> f64| calls.iter().map(of).fold(0.0, |sum, one| sum + one);
             let name = if calls.is_empty() { "none" } else { "all" };
-            rows.push(row(name, sum(|call| call.calls), sum(|call| call.failed), sum(|call| call.bytes)));
+            rows.push(row(name, sum(|call| call.calls), sum(|call| call.in_vain), sum(|call| call.bytes)));
         }
         rows[begin].1[0] = Cell::text(&one.transport);
     }
@@ -303,14 +313,18 @@ fn notes(explanation: &Explanation, rows: &[BarRow<'_>]) -> Vec<Note> {
     }
     let clock = explanation.clock_read_ns;
     let text = format!(
-        "a reading of the clock takes {} ns: its {STAMPS} stamps make a message {} µs longer, and looks in vain add more",
+        "a reading of the clock takes {} ns: its {STAMPS} stamps make a message {} µs longer, and looks that find nothing add more",
         significant(clock, 2, 1),
         us(clock * STAMPS)
     );
     notes.push(note(Severity::Info, "clock", text));
+    if explanation.transports.iter().any(|one| one.touch_ns.is_some() || one.block_over_poll_ns.is_some()) {
+        let text = "touching and block-poll are differences of two passes each, without intervals: passes differ by noise, too";
+        notes.push(note(Severity::Info, "differences", text.to_owned()));
+    }
     let text = format!(
         "touching writes each byte once and reads it once: {} of memory traffic per message",
-        display_size(2 * explanation.payload_bytes)
+        display_size(explanation.payload_bytes.saturating_mul(2))
     );
     notes.push(note(Severity::Info, "touching", text));
     notes
@@ -342,7 +356,7 @@ mod tests {
     }
 
     fn explanation() -> Explanation {
-        let call = |name: &str, calls, failed| SystemCall { name: name.to_owned(), calls, failed, bytes: 1024.0 };
+        let call = |name: &str, calls, in_vain| SystemCall { name: name.to_owned(), calls, in_vain, bytes: 1024.0 };
         let uds = ExplainedTransport {
             transport: "uds/datagram?a=1234567890&b=1234567890".to_owned(),
             waits: vec![waiting(Wait::Poll, 1.0), waiting(Wait::Block, 1.0)],

@@ -86,7 +86,7 @@ pub(super) fn between_hosts(observed: &Observations<'_>, path: Path) -> Judgemen
     for (side, name) in [(here, "here"), (there, "there")] {
         // A broker may be on either host, and is reached there over the loopback.
         let is_other =
-            |other: &str, bytes: u64| !(observed.claim.broker && other == "lo") && !is_little(bytes, expected);
+            |other: &str, bytes: u64| (other != "lo" || !observed.claim.broker) && !is_little(bytes, expected);
         if let Some((other, elsewhere)) = side.others.iter().find(|(other, bytes)| is_other(other, **bytes)) {
             let elsewhere = amount(*elsewhere);
             return not_visible(format!("{bytes}, but {elsewhere} went over {other} {name} at the same time"));

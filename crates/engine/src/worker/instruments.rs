@@ -21,6 +21,7 @@ pub(super) struct Instruments {
     window: Option<Window>,
     /// What the leader and the follower used.
     used: Vec<(Process, Used)>,
+    have_ended: bool,
 }
 
 /// The stamps of both sides.
@@ -46,7 +47,7 @@ impl Instruments {
             Some(Instrument::Stamps) => Some(StampMemory { first, leader: create()?, follower: create()? }),
             _ => None,
         };
-        Ok(Self { stamps, window: None, used: Vec::new() })
+        Ok(Self { stamps, ..Self::default() })
     }
 
     /// Where the follower keeps its stamps, and the room of each.
@@ -65,16 +66,23 @@ impl Instruments {
         self.window = (instrument == Some(Instrument::Counters)).then(Window::counted);
     }
 
-    /// Ends that.
-    pub(super) fn close_window(&mut self) {
+    /// Ends that; whether anything was counted.
+    pub(super) fn close_window(&mut self) -> bool {
         self.used.extend(self.window.take().map(|window| (Process::Leader, window.close())));
+        !self.used.is_empty()
     }
 
-    /// The follower used that.
-    pub(super) fn follower_used(&mut self, used: Used) {
-        if !self.used.is_empty() {
-            self.used.push((Process::Follower, used));
+    /// The followers have ended, and used that.
+    pub(super) fn ended(&mut self, used: Vec<Used>) {
+        self.have_ended = true;
+        if let ([_], [follower]) = (&self.used[..], &used[..]) {
+            self.used.push((Process::Follower, *follower));
         }
+    }
+
+    /// Whether the followers have been told to end, and have.
+    pub(super) fn have_ended(&self) -> bool {
+        self.have_ended
     }
 
     /// Puts what was seen of these messages.

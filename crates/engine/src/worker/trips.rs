@@ -92,7 +92,6 @@ impl Leader {
     /// Warm-up and round trips of one payload.
     pub(super) fn trips(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<MeasuredPayload> {
         let clocks = self.read_clocks()?;
-        let (memory, mut instruments) = self.begin_trips(session, payload_bytes)?;
         let plan = &self.job.sub_experiment;
         let (warmup, cap_ns) = (plan.warmup, self.attempts.left_of(plan.time_cap_ns));
         let (base, shared) = (self.job.timebase, self.shared.clone());
@@ -105,9 +104,12 @@ impl Leader {
         }
         let (setting, first) = (self.setting(&session.inboxes[0], &shared), session.sequence);
         let mut trips = RoundTrips::new(self.controls.followers(), None, first, payload_bytes as usize);
+        let instrument = plan.instrument;
+        // From now on followers look for messages, which costs CPU time under `poll`.
+        let (memory, mut instruments) = self.begin_trips(session, payload_bytes)?;
         let lane = &mut *session.lanes[0];
         self.arm();
-        instruments.open_window(plan.instrument);
+        instruments.open_window(instrument);
         let mut stamps = instruments.log();
         // Until the recorder is full, the deadline has passed, or the user has asked to stop; with signs of life.
         let mut rows = Vec::new();
@@ -143,7 +145,12 @@ impl Leader {
             if end == LoopEnd::Stopped { Ok(end) } else { record(&mut trips, &mut recorder, end_of(1.0), true) }
         });
         let duration_ns = base.to_ns(base.now() - begin);
-        instruments.close_window();
+        // What followers do from now on, for nothing, is not to be counted.
+        let unended = if instruments.close_window() && result.is_ok() {
+            self.end_followers(&mut instruments).err()
+        } else {
+            None
+        };
         self.arm_briefly();
         let result = result.and_then(|found| lane.drain(setting, &mut trips).map(|()| found));
         self.disarm();
@@ -153,7 +160,7 @@ impl Leader {
         let at_followers = answers.at_followers().into_iter().map(|counts| Counts { sent, ..counts });
         let mut at_followers: Vec<Counts> = at_followers.collect();
         let (end, broken) = match result {
-            Ok(end) => (end, None),
+            Ok(end) => (end, unended),
             Err(failure) => (LoopEnd::Stopped, Some(self.controls.diagnose(failure))),
         };
         if recorder.count() > MANY_SAMPLES || broken.is_some() {
@@ -205,19 +212,20 @@ impl Leader {
         Ok((memory, instruments))
     }
 
+    /// Stops the followers.
+    fn end_followers(&mut self, instruments: &mut Instruments) -> Result<()> {
+        self.controls.send_all(&ToFollower::End { last: Vec::new() })?;
+        let reports = (0..self.controls.followers())
+            .map(|follower| self.controls.recv_report(follower, FollowerPatience::ANSWER).map(|report| report.used));
+        instruments.ended(reports.collect::<Result<_>>()?);
+        Ok(())
+    }
+
     /// Stops the followers, and puts together what was measured.
     fn end_trips(&mut self, payload_bytes: u64, mut outcome: TripsOutcome) -> Result<MeasuredPayload> {
-        if outcome.broken.is_none() {
-            self.controls.send_all(&ToFollower::End { last: Vec::new() })?;
-            let followers = 0..self.controls.followers();
-            let instruments = &mut outcome.instruments;
-            let ended = followers.map(|follower| {
-                let report = self.controls.recv_report(follower, FollowerPatience::ANSWER)?;
-                instruments.follower_used(report.used);
-                Ok(())
-            });
+        if outcome.broken.is_none() && !outcome.instruments.have_ended() {
             // What was answered is kept.
-            outcome.broken = ended.collect::<Result<()>>().err();
+            outcome.broken = self.end_followers(&mut outcome.instruments).err();
         }
         let cut_short = self.cut_short(&outcome);
         if outcome.recorded.count == 0 {

@@ -66,7 +66,7 @@ pub struct ExplainArgs {
 fn meant(argument: Arg) -> Arg {
     match argument.get_id().as_str() {
         "samples" => argument.help("Round trips of each pass [default: 10000]").long_help(None::<&str>),
-        "wait" => argument.help("Wait of the cost and of system calls: poll, block"),
+        "wait" => argument.help("How the counted and traced passes wait: poll, block, callback"),
         "time_cap" => argument.help("Longest time of one pass [default: 10]"),
         _ => hidden(argument, &["payloads", "touch", "attempts", "raw", "streams", "seed"]),
     }

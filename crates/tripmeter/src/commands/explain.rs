@@ -22,6 +22,9 @@ use tripmeter_report::render;
 /// Most round trips of the shorter of the two traced passes; the other has three times as many.
 const TRACED: u64 = 500;
 
+/// Most bytes of the file that are read.
+const MOST_BYTES: u64 = 16 << 20;
+
 /// `tripmeter explain`
 pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     if let Some(folder) = &args.from {
@@ -78,6 +81,8 @@ fn refuse(args: &ExplainArgs) -> Result<(), CliError> {
         measuring if measuring.touch.is_some() => refused("--touch"),
         measuring if measuring.raw.is_some() => refused("--raw"),
         measuring if measuring.attempts.is_some() => refused("--attempts"),
+        measuring if measuring.streams.is_some() => refused("--streams"),
+        measuring if measuring.seed.is_some() => refused("--seed"),
         _ => Ok(()),
     }
 }
@@ -161,12 +166,15 @@ fn print(explanation: &Explanation, is_json: bool) -> Result<(), CliError> {
 /// What was found before.
 fn read(folder: &Path) -> Result<Explanation, CliError> {
     let file = folder.join(FILE);
-    let text = fs::read_to_string(&file).map_err(|error| {
-        let text = format!("'{}' cannot be read: {error}; `tripmeter explain -o DIR` makes one", file.display());
-        CliError::new(exit::NO_INPUT, text)
+    let bytes = tripmeter_model::file::read(&file, MOST_BYTES).map_err(|error| {
+        let text = format!("{error}; `tripmeter explain -o DIR` makes one");
+        CliError::new(error.exit_code(), text)
     })?;
-    let explanation: Explanation = serde_json::from_str(&printable::json(&text))
-        .map_err(|error| CliError::new(exit::DATA, format!("'{}' is no explanation: {error}", file.display())))?;
+    let not_one = |error: &dyn std::fmt::Display| {
+        CliError::new(exit::DATA, format!("'{}' is not an explanation: {error}", file.display()))
+    };
+    let text = String::from_utf8(bytes).map_err(|error| not_one(&error))?;
+    let explanation: Explanation = serde_json::from_str(&printable::json(&text)).map_err(|error| not_one(&error))?;
     let version = &explanation.schema_version;
     if version.split('.').next() != SCHEMA_VERSION.split('.').next() {
         let text = format!("'{}' has schema version {version}, this program reads {SCHEMA_VERSION}", file.display());

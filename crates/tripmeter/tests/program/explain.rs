@@ -87,6 +87,17 @@ fn a_transport_that_fails_ends_its_own_part_only() {
 }
 
 #[test]
+fn under_callback_no_receive_call_is_stamped() {
+    let _alone = alone();
+    let (found, _place) = explained(&["inmem", "--wait", "callback", "-n", "50", "--no-floor"], 0);
+    let found = of(&found, "inmem/queue");
+    let waits: Vec<_> = found["waits"].as_array().unwrap().iter().map(|one| one["wait"].as_str().unwrap()).collect();
+    assert_eq!(waits, ["callback", "poll", "block"]);
+    assert!(share(found, "callback", "send_ns") > 0.0 && share(found, "callback", "receive_ns") == 0.0, "{found:#}");
+    assert!(found["waits"][0]["receive_call_ns"].is_null() && found["waits"][1]["receive_call_ns"].is_number());
+}
+
+#[test]
 fn without_strace_all_else_is_shown() {
     let _alone = alone();
     let words = ["explain", "shm", "-n", "50", "--no-floor", "--no-report", "-o", "r"];
