@@ -10,22 +10,19 @@
 //! ends of the ssh connection say every second that they are there: one that says nothing for [`LONGEST_SILENCE`] is given
 //! up, and what it started ends.
 
-mod clocks;
 mod meet;
 mod network;
 mod push;
-mod relay;
 mod serve;
 mod ssh;
 mod words;
 
-pub(crate) use clocks::{ClockAddress, ClockLine, ClockReading, ClockServer};
 pub use meet::{HostError, HostProblem};
 pub(crate) use meet::{Met, look_again, meet};
 pub(crate) use push::Pushed;
-pub(crate) use relay::{Relay, relay};
 pub use serve::serve;
-pub(crate) use words::Place;
+pub(crate) use ssh::Ssh;
+pub(crate) use words::{FromHost, ToHost};
 
 use std::time::Duration;
 
@@ -33,6 +30,6 @@ use std::time::Duration;
 pub const REMOTE_COMMAND: &str = "remote";
 
 /// After so long a silence the other end is given up.
-const LONGEST_SILENCE: Duration = Duration::from_secs(15);
+pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(15);
 /// Between two signs of life.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(1);

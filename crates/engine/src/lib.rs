@@ -36,6 +36,7 @@ mod spawn;
 pub mod suggest;
 mod supervise;
 pub mod system_calls;
+mod two_clocks;
 pub mod wire;
 pub mod worker;
 

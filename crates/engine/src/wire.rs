@@ -3,12 +3,11 @@
 //! None is sent while a cell is measured, but for one sign of life per second.
 
 use crate::clock::Timebase;
-use crate::hosts::{ClockAddress, Place, Relay};
 use crate::os::MemoryFile;
 use crate::proof::Evidence;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use tripmeter_abi::{NodeOptions, UnauthorizedPeer};
 use tripmeter_model::Touch;
@@ -95,7 +94,42 @@ pub(crate) struct Follow {
     pub plugins: BTreeMap<String, PathBuf>,
     /// What of the leader's settings does not hold here, if the leader is on another host.
     #[serde(default)]
-    pub place: Option<Place>,
+    pub place: Option<FollowerPlace>,
+}
+
+/// Where a follower is, which its leader does not know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct FollowerPlace {
+    /// For sockets and the like.
+    pub scratch_dir: PathBuf,
+    /// Of the interface that the leader reaches.
+    pub address: IpAddr,
+    /// The CPU, if the plan names none.
+    pub cpu: Option<usize>,
+}
+
+/// To a worker that stands for a follower on another host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Relay {
+    /// Where its leader listens.
+    pub control: PathBuf,
+    /// The host, as ssh takes it.
+    pub to: String,
+    /// Name of the folder that the program was pushed to.
+    pub pushed: String,
+    /// The address that the follower listens at.
+    pub address: IpAddr,
+    /// Its CPU, if the plan names none.
+    pub cpu: Option<usize>,
+}
+
+/// Where a clock is asked for, and the word by which its own are told from strangers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ClockAddress {
+    /// A UDP socket.
+    pub at: SocketAddr,
+    /// The word.
+    pub token: [u8; 16],
 }
 
 /// From the supervisor to a worker.

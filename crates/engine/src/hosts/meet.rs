@@ -1,10 +1,10 @@
 //! Before anything is measured: every host is reached, has the same program and plugins, and can do what is planned.
 
 use super::network::network_of;
-use super::relay::Relay;
 use super::ssh::Ssh;
-use super::words::{Connection, FromHost, Hello, Prepared, ToHost};
+use super::words::{Connection, FromHost, Hello, HostFindings, ToHost};
 use crate::os::interfaces;
+use crate::wire::Relay;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -66,7 +66,7 @@ pub(crate) struct Met {
     /// As ssh takes it.
     pub to: String,
     /// Addresses of both ends.
-    pub connection: Ends,
+    pub connection: DataAddresses,
     /// The CPU of its follower, if the plan names none.
     pub cpu: Option<usize>,
     /// Name of the folder that the program was pushed to.
@@ -85,7 +85,7 @@ impl Met {
 
 /// Addresses of data.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ends {
+pub(crate) struct DataAddresses {
     /// The leader's.
     pub leader: IpAddr,
     /// The follower's.
@@ -131,7 +131,7 @@ fn meet_one(
     let prepared = prepared(&mut ssh, plan.sub_experiments.clone(), connection.follower);
     let prepared = prepared.map_err(HostProblem::Unreached)?;
     compare(plan, &prepared, versions, watch)?;
-    let Prepared { environment, network, cpu, .. } = prepared;
+    let HostFindings { environment, network, cpu, .. } = prepared;
     let environment = HostEnvironment {
         to: host.to.clone(),
         name: hello.name,
@@ -142,7 +142,7 @@ fn meet_one(
     Ok(Met { to: host.to.clone(), connection, cpu, pushed: pushed.to_owned(), environment })
 }
 
-fn prepared(ssh: &mut Ssh, plans: Vec<SubExperiment>, address: IpAddr) -> Result<Prepared, String> {
+fn prepared(ssh: &mut Ssh, plans: Vec<SubExperiment>, address: IpAddr) -> Result<HostFindings, String> {
     ssh.send(&ToHost::Prepare { plans, address }).map_err(|error| error.to_string())?;
     match ssh.wait(PREPARING_TIME)? {
         FromHost::Prepared(prepared) => Ok(*prepared),
@@ -174,7 +174,7 @@ pub(crate) fn look_again(met: &[Met], hosts: &mut [HostEnvironment]) -> Vec<Stri
 /// Whether both sides have the same transports, and can do the same with them.
 fn compare(
     plan: &Plan,
-    prepared: &Prepared,
+    prepared: &HostFindings,
     versions: &dyn Fn(&str) -> Option<(String, String)>,
     watch: &mut dyn FnMut(String),
 ) -> Result<(), HostProblem> {
@@ -200,7 +200,7 @@ fn compare(
 }
 
 /// Addresses that data goes between: those asked for, as an address or the name of an interface, or those of ssh.
-fn ends(here: Option<&str>, there: Option<&str>, hello: &Hello) -> Result<Ends, HostProblem> {
+fn ends(here: Option<&str>, there: Option<&str>, hello: &Hello) -> Result<DataAddresses, HostProblem> {
     let own = interfaces();
     let ssh = hello.connection;
     let follower = address(there, &hello.interfaces, ssh.map(|Connection { to, .. }| to), None)
@@ -213,7 +213,7 @@ fn ends(here: Option<&str>, there: Option<&str>, hello: &Hello) -> Result<Ends, 
         );
         return Err(HostProblem::Address(text));
     }
-    Ok(Ends { leader, follower })
+    Ok(DataAddresses { leader, follower })
 }
 
 /// One end's: `asked`, or what ssh uses. Of several addresses of an interface the first, of the family of `other` if there

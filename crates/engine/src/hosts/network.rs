@@ -24,7 +24,7 @@ const PROTOCOL_COUNTERS: [(&str, &str); 4] =
     [("Tcp", "RetransSegs"), ("Tcp", "InErrs"), ("Udp", "RcvbufErrors"), ("Udp", "SndbufErrors")];
 
 #[derive(Deserialize)]
-struct Link {
+struct IpLink {
     mtu: Option<u64>,
     operstate: Option<String>,
     #[serde(default)]
@@ -96,8 +96,8 @@ fn ran(program: &str, arguments: &[&str]) -> Result<String, String> {
     Err(format!("`{program}`: {}", tripmeter_model::printable::line(&last)))
 }
 
-fn link(text: &str) -> Result<Link, String> {
-    let links: Result<Vec<Link>, _> = serde_json::from_str(text);
+fn link(text: &str) -> Result<IpLink, String> {
+    let links: Result<Vec<IpLink>, _> = serde_json::from_str(text);
     let first = links.map_err(|error| format!("`ip`: {error}"))?.into_iter().next();
     first.ok_or_else(|| "`ip`: it lists nothing".to_owned())
 }

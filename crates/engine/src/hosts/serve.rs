@@ -1,7 +1,7 @@
 //! The program on the host of a follower, started by ssh: it says what it is, prepares, and starts one follower.
 
 use super::network::network_of;
-use super::words::{FromHost, Hello, Place, Prepared, ToHost};
+use super::words::{FromHost, Hello, HostFindings, ToHost};
 use super::{LONGEST_SILENCE, SIGN_OF_LIFE};
 use crate::audit::{self, Root};
 use crate::channel::{Heard, Incoming, receive_line};
@@ -12,8 +12,7 @@ use crate::registry::Registry;
 use crate::resolve;
 use crate::scratch::{self, ScratchFolder};
 use crate::spawn::Worker;
-use crate::wire::{Follow, FromFollower, ToWorker};
-use crate::worker::ANSWER_TIMEOUT;
+use crate::wire::{Follow, FollowerPlace, FromFollower, ToWorker};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Write};
@@ -28,6 +27,8 @@ use tripmeter_model::exit;
 use tripmeter_model::manifest::Environment;
 use tripmeter_model::plan::SubExperiment;
 
+/// Longest that a follower that was started may take to come.
+const COMING_TIME: Duration = Duration::from_secs(10);
 /// Length of the hiccup spin of the audit.
 const HICCUP_SPIN: Duration = Duration::from_millis(200);
 /// How long a follower may take to end after its leader has gone.
@@ -105,7 +106,7 @@ fn next(heard: &Receiver<Vec<u8>>) -> Result<Option<ToHost>, String> {
 }
 
 /// Whether all can be measured here, and what disturbs it.
-fn prepare(registry: &Registry, plans: &[SubExperiment], address: IpAddr) -> Prepared {
+fn prepare(registry: &Registry, plans: &[SubExperiment], address: IpAddr) -> HostFindings {
     let calibration = Calibration::new();
     let cpus = resolve::usual_cpus();
     let audit = audit::before(&Root::machine(), &cpus, &calibration, Some(HICCUP_SPIN));
@@ -126,7 +127,7 @@ fn prepare(registry: &Registry, plans: &[SubExperiment], address: IpAddr) -> Pre
         can.err().map(|why| problems.insert(plan.name.clone(), why));
     }
     let network = network_of(address);
-    Prepared { environment, network, cpu: cpus.last().copied(), systems, problems }
+    HostFindings { environment, network, cpu: cpus.last().copied(), systems, problems }
 }
 
 fn options(plan: &SubExperiment, scratch: &Path) -> NodeOptions {
@@ -163,10 +164,10 @@ fn follow(
     let control = part.folder.join("control");
     let listener = UnixListener::bind(&control).map_err(started)?;
     let mut follower = Worker::spawn(program, &BTreeMap::new(), None, None).map_err(started)?;
-    let place = Place { scratch_dir: part.folder.clone(), address, cpu };
+    let place = FollowerPlace { scratch_dir: part.folder.clone(), address, cpu };
     let order = Follow { control, plugins: registry.plugins(), place: Some(place) };
     follower.send(&ToWorker::Follow(order)).map_err(started)?;
-    if !os::wait_readable(&[&listener], ANSWER_TIMEOUT).map_err(started)?[0] {
+    if !os::wait_readable(&[&listener], COMING_TIME).map_err(started)?[0] {
         return Err("the follower process did not come".to_owned());
     }
     let (mut stream, _) = listener.accept().map_err(started)?;

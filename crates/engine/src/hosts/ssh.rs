@@ -45,7 +45,7 @@ pub(super) fn command(to: &str) -> Command {
 }
 
 /// The program on another host, and both ways to it.
-pub(super) struct Ssh {
+pub(crate) struct Ssh {
     child: Child,
     stream: UnixStream,
     incoming: Incoming,
@@ -67,7 +67,7 @@ impl Ssh {
     ///
     /// # Errors
     /// Why it cannot be reached, in one line: what ssh says, or which version is there.
-    pub(super) fn open(to: &str, pushed: &str) -> Result<(Self, Hello), String> {
+    pub(crate) fn open(to: &str, pushed: &str) -> Result<(Self, Hello), String> {
         let pair =
             UnixStream::pair().and_then(|(stream, other)| Ok((stream.try_clone()?, stream, other.try_clone()?, other)));
         let (incoming, stream, input, output) = pair.map_err(|error| format!("control channel: {error}"))?;
@@ -109,7 +109,7 @@ impl Ssh {
     }
 
     /// What ssh has said last, or how it ended.
-    pub(super) fn why_it_ended(&mut self) -> String {
+    pub(crate) fn why_it_ended(&mut self) -> String {
         let end = Instant::now() + LAST_WORDS_TIME;
         let mut last = None;
         while let Ok(said) = self.said.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -126,12 +126,12 @@ impl Ssh {
     ///
     /// # Errors
     /// If it has gone.
-    pub(super) fn send(&mut self, message: &ToHost) -> std::io::Result<()> {
+    pub(crate) fn send(&mut self, message: &ToHost) -> std::io::Result<()> {
         send(&mut self.stream, message)
     }
 
     /// Another end of the same stream, for a thread that sends.
-    pub(super) fn stream(&self) -> std::io::Result<UnixStream> {
+    pub(crate) fn stream(&self) -> std::io::Result<UnixStream> {
         self.stream.try_clone()
     }
 
@@ -139,7 +139,7 @@ impl Ssh {
     ///
     /// # Errors
     /// Why there will be none any more: it ended, or said nothing for too long.
-    pub(super) fn next(&mut self, time: Duration) -> Result<Option<FromHost>, String> {
+    pub(crate) fn next(&mut self, time: Duration) -> Result<Option<FromHost>, String> {
         match self.incoming.next(time) {
             Ok(Heard::Message(message)) => Ok(Some(message)),
             Ok(Heard::Nothing) => Ok(None),
@@ -152,7 +152,7 @@ impl Ssh {
     ///
     /// # Errors
     /// As [`next`](Self::next), or after that time.
-    pub(super) fn wait(&mut self, time: Duration) -> Result<FromHost, String> {
+    pub(crate) fn wait(&mut self, time: Duration) -> Result<FromHost, String> {
         let (begin, mut heard) = (Instant::now(), Instant::now());
         loop {
             match self.next(Duration::from_millis(500))? {

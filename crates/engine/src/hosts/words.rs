@@ -11,7 +11,7 @@ use tripmeter_model::plan::SubExperiment;
 
 /// First words of the program that ssh has started. The shell there may have said something before.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Hello {
+pub(crate) struct Hello {
     pub versions: Versions,
     /// What the machine calls itself.
     pub name: String,
@@ -22,7 +22,7 @@ pub(super) struct Hello {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     pub from: IpAddr,
     pub to: IpAddr,
 }
@@ -49,20 +49,9 @@ impl Hello {
     }
 }
 
-/// Where a follower is, which its leader does not know.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Place {
-    /// For sockets and the like.
-    pub scratch_dir: std::path::PathBuf,
-    /// Of the interface that the leader reaches.
-    pub address: IpAddr,
-    /// The CPU, if the plan names none.
-    pub cpu: Option<usize>,
-}
-
 /// From the host that measures.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum ToHost {
+pub(crate) enum ToHost {
     /// What is going to be measured; answered with [`FromHost::Prepared`].
     Prepare {
         /// All of it.
@@ -85,9 +74,9 @@ pub(super) enum ToHost {
 
 /// From the host of a follower.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum FromHost {
+pub(crate) enum FromHost {
     /// What it has found.
-    Prepared(Box<Prepared>),
+    Prepared(Box<HostFindings>),
     /// A line of the control channel.
     Control(String),
     /// The follower's last word; it has ended.
@@ -100,7 +89,7 @@ pub(super) enum FromHost {
 
 /// What a host says of itself before anything is measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Prepared {
+pub(crate) struct HostFindings {
     /// With its audit.
     pub environment: Environment,
     /// The interface that has the address.

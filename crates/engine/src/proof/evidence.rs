@@ -1,6 +1,6 @@
 //! What one side saw of itself.
 
-use super::between_hosts::InterfaceBytes;
+use super::interface::InterfaceBytes;
 use super::peer::Ends;
 use super::sys::Object;
 use serde::{Deserialize, Serialize};

@@ -2,6 +2,7 @@
 
 use super::between_hosts::between_hosts;
 use super::evidence::{AddressPlace, Evidence};
+use super::finding::{Judgement, between, failed, not_visible, proven};
 use super::observations::{CommonObject, Observations, PassedBytes, amount, is_little, is_most};
 use super::{Claim, LEAST_BYTES};
 use tripmeter_abi::Path;
@@ -15,8 +16,6 @@ const BY_READ_WRITE: &[Path] = &[Path::UnixStream, Path::UnixDatagram, Path::Uni
 
 /// Kinds that can carry bytes which no counter of a process shows.
 const UNCOUNTED: &[Path] = &[Path::UnixStream, Path::UnixDatagram, Path::UnixSeqpacket, Path::MessageQueue, Path::Udp];
-
-pub(super) type Judgement = (Verdict, String);
 
 /// Judges a claim by what both sides saw.
 pub fn judge(claim: &Claim, leader: &Evidence, follower: &Evidence) -> PathProof {
@@ -39,18 +38,6 @@ pub fn judge(claim: &Claim, leader: &Evidence, follower: &Evidence) -> PathProof
 
 fn claimed(claim: &Claim) -> String {
     if claim.zero_copy { format!("{} without a copy", claim.path) } else { claim.path.to_string() }
-}
-
-pub(super) fn proven(finding: impl Into<String>) -> Judgement {
-    (Verdict::Proven, finding.into())
-}
-
-pub(super) fn failed(finding: impl Into<String>) -> Judgement {
-    (Verdict::Failed, finding.into())
-}
-
-pub(super) fn not_visible(finding: impl Into<String>) -> Judgement {
-    (Verdict::NotVisible, finding.into())
 }
 
 fn processes(observed: &Observations) -> Option<Judgement> {
@@ -267,32 +254,6 @@ fn tcp(observed: &Observations) -> Judgement {
     }
     let bytes = format!("{bytes} over the processes' own TCP connections");
     if observed.claim.broker { between(observed, &bytes) } else { proven(bytes) }
-}
-
-/// Whether both sides are connected with one third process: each by the connection that carried the most.
-pub(super) fn between(observed: &Observations, bytes: &str) -> Judgement {
-    let (Some(leader), Some(follower)) = (observed.leader.busiest_tcp(), observed.follower.busiest_tcp()) else {
-        return not_visible(format!("{bytes}, but the addresses of a TCP connection could not be read"));
-    };
-    let at = leader.other;
-    if at != follower.other {
-        return failed(format!(
-            "no broker is between: the leader is connected with {at}, the follower with {}",
-            follower.other
-        ));
-    }
-    // Hosts number their processes each by itself.
-    let followers = Some(observed.follower.process_id).filter(|_| !observed.claim.between_hosts);
-    let processes = [Some(observed.leader.process_id), followers];
-    let holder = leader.holder.as_ref().or(follower.holder.as_ref());
-    if [leader.own, follower.own].contains(&at)
-        || holder.is_some_and(|holder| processes.contains(&Some(holder.process_id)))
-    {
-        return failed(format!("no broker is between: {at} is the leader or the follower itself"));
-    }
-    // This user's own processes are visible.
-    let who = holder.map_or("a process that is not visible here".to_owned(), ToString::to_string);
-    proven(format!("{bytes}, through {who} at {at}"))
 }
 
 /// Unix sockets and pipes: bytes counted by `read` and `write`, and only this kind to carry them.

@@ -46,7 +46,9 @@
 
 mod between_hosts;
 mod evidence;
+mod finding;
 mod followers;
+mod interface;
 mod judge;
 pub mod log;
 mod maps;

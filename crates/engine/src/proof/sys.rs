@@ -1,6 +1,6 @@
 //! Counters and descriptors of this process, as Linux shows them.
 
-use super::between_hosts::InterfaceBytes;
+use super::interface::InterfaceBytes;
 use crate::os::{self, descriptors};
 use procfs::FromRead;
 use procfs::net::InterfaceDeviceStatus;

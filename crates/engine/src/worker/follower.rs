@@ -3,14 +3,14 @@
 use super::{ANSWER_TIMEOUT, Error, Result, confine};
 use crate::channel::{Channel, NoMessage, Versions};
 use crate::clock::Calibration;
-use crate::hosts::{ClockServer, Place};
 use crate::lanes::{Answering, AnyNode, Lane, LoopSetting};
 use crate::measure::callback::Inbox;
 use crate::measure::notes::{ArrivalLog, ArrivalMemory};
 use crate::measure::{Failure, Shared};
 use crate::os::{self, Target};
 use crate::proof::Observer;
-use crate::wire::{ArrivalPlace, Arrived, FromFollower, PROTOCOL, Report, Setup, ToFollower};
+use crate::two_clocks::ClockServer;
+use crate::wire::{ArrivalPlace, Arrived, FollowerPlace, FromFollower, PROTOCOL, Report, Setup, ToFollower};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use std::os::unix::net::UnixStream;
@@ -38,7 +38,7 @@ impl Follower {
     ///
     /// # Errors
     /// If the leader goes away, or speaks another protocol.
-    pub(crate) fn start(stream: UnixStream, place: Option<&Place>) -> Result<Self> {
+    pub(crate) fn start(stream: UnixStream, place: Option<&FollowerPlace>) -> Result<Self> {
         let shared = Arc::new(Shared::default());
         let stops = |message: &ToFollower, shared: &Shared| match message {
             ToFollower::End { last } if shared.is_alone.load(Relaxed) => Some(last.first().copied().unwrap_or(0)),

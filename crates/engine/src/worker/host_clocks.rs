@@ -3,9 +3,9 @@
 use super::leader::Leader;
 use super::patience::FollowerPatience;
 use super::{Error, Result};
-use crate::hosts::{ClockLine, ClockReading};
 use crate::measure::notes::{ArrivalMemory, NEVER};
 use crate::record::{ClockError, Distribution};
+use crate::two_clocks::{ClockLine, ClockReading};
 use crate::wire::{ArrivalPlace, Arrived, FromFollower, ToFollower};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;

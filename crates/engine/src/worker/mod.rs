@@ -17,6 +17,7 @@ mod pool;
 mod probe;
 mod read_log;
 mod receive;
+mod relay;
 mod replay;
 mod rpc;
 mod saturate;
@@ -28,7 +29,6 @@ mod workload;
 
 use crate::audit;
 use crate::channel::{NoMessage, receive, send};
-use crate::hosts;
 use crate::lanes::AnySystem;
 use crate::memory::OutOfMemory;
 use crate::os::{self, Whose};
@@ -100,7 +100,7 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
     let ended = match part {
         Ok(Some(ToWorker::Lead(job))) => lead::lead(*job, stream, built_in),
         Ok(Some(ToWorker::Follow(part))) => follow(&part, stream, built_in),
-        Ok(Some(ToWorker::Relay(part))) => hosts::relay(&part, stream),
+        Ok(Some(ToWorker::Relay(part))) => relay::relay(&part, stream),
         Ok(Some(ToWorker::AttemptAccess(attempt))) => access::attempt_access(&attempt, stream, built_in),
         Ok(Some(ToWorker::Stop | ToWorker::Continue | ToWorker::AccessAttempted(_)) | None) => Ok(()),
         Err(error) => Err(Error::of("no part was given", error)),
@@ -131,7 +131,7 @@ fn follow(part: &Follow, mut supervisor: UnixStream, built_in: BuiltIn<'_>) -> R
 }
 
 /// Connects to a socket that may not be there yet.
-pub(crate) fn connect(path: &Path, time: Duration) -> io::Result<UnixStream> {
+fn connect(path: &Path, time: Duration) -> io::Result<UnixStream> {
     let start = Instant::now();
     loop {
         match UnixStream::connect(path) {

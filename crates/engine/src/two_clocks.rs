@@ -2,9 +2,9 @@
 //! the ways there and back take, the answer was read within that time.
 
 use crate::clock::Timebase;
-use serde::{Deserialize, Serialize};
+use crate::wire::ClockAddress;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// Questions of one reading, at least: the one that was answered soonest counts.
@@ -27,13 +27,6 @@ const TOKEN_BYTES: usize = 16;
 const QUESTION_BYTES: usize = TOKEN_BYTES + 8;
 /// The same and the clock.
 const ANSWER_BYTES: usize = QUESTION_BYTES + 8;
-
-/// Where a clock is asked for, and the word by which its own are told from strangers.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct ClockAddress {
-    at: SocketAddr,
-    token: [u8; TOKEN_BYTES],
-}
 
 /// Answers for the clock of a follower.
 pub(crate) struct ClockServer {

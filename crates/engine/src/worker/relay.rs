@@ -1,40 +1,20 @@
 //! The worker that stands for a follower on another host.
 
-use super::ssh::Ssh;
-use super::words::{FromHost, ToHost};
-use super::{LONGEST_SILENCE, SIGN_OF_LIFE};
+use super::{ANSWER_TIMEOUT, Error, Result, connect};
 use crate::channel::{receive_line, send};
+use crate::hosts::{FromHost, LONGEST_SILENCE, SIGN_OF_LIFE, Ssh, ToHost};
 use crate::os;
-use crate::wire::FromFollower;
-use crate::worker::{ANSWER_TIMEOUT, Error, Result, connect};
-use serde::{Deserialize, Serialize};
+use crate::wire::{FromFollower, Relay};
 use std::io::BufReader;
-use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Instant;
-
-/// To a worker that stands for a follower on another host.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Relay {
-    /// Where its leader listens.
-    pub control: PathBuf,
-    /// The host, as ssh takes it.
-    pub to: String,
-    /// Name of the folder that the program was pushed to.
-    pub pushed: String,
-    /// The address that the follower listens at.
-    pub address: IpAddr,
-    /// Its CPU, if the plan names none.
-    pub cpu: Option<usize>,
-}
 
 /// Starts the follower there and carries the control channel, until it has ended.
 ///
 /// # Errors
 /// Why it ended early; the leader and `supervisor` have been told.
-pub(crate) fn relay(part: &Relay, mut supervisor: UnixStream) -> Result<()> {
+pub(super) fn relay(part: &Relay, mut supervisor: UnixStream) -> Result<()> {
     let leader = connect(&part.control, ANSWER_TIMEOUT)
         .and_then(|stream| os::check_peer(&stream).map(|()| stream))
         .map_err(|error| Error::of("the leader cannot be reached", error))?;
