@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A relay is the follower process as the supervisor sees it: it ends when that ends, and its last word is that one's. Both
-//! ends of the ssh connection say every second that they are there: one that says nothing for [`LONGEST_SILENCE`] is given
+//! ends of the ssh connection say every second that they are there: one that says nothing for a while is given
 //! up, and what it started ends.
 
 mod meet;

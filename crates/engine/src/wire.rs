@@ -169,7 +169,7 @@ pub enum FromLeader {
     },
     /// Nothing more is measured, as this has failed; what is open is closed now.
     Broken(String),
-    /// These are to be tried now, one after the other; answered with [`ToWorker::AccessAttempted`].
+    /// These are to be tried now, one after the other; answered with `ToWorker::AccessAttempted`.
     AttemptAccess(Vec<AccessAttempt>),
     /// The path was checked.
     Proof(PathProof),
@@ -197,7 +197,7 @@ pub enum FromLeader {
     /// The same, and it is measured again from here.
     CellAgain(Box<PayloadResult>),
     /// What was written of the payload that is measured again is moved out of the way now; answered with
-    /// [`ToWorker::Continue`].
+    /// `ToWorker::Continue`.
     Replacing,
     /// What its process did; shortly before the end.
     Used(ProcessActivity),
@@ -218,11 +218,11 @@ pub enum ToFollower {
     Connect(Vec<Vec<u8>>),
     /// Take part in one hand-over probe.
     Handover,
-    /// Answer for the clock, on another host; answered with [`FromFollower::Clock`].
+    /// Answer for the clock, on another host; answered with `FromFollower::Clock`.
     Clock,
-    /// Handle the messages from now on until [`ToFollower::End`]; answered with [`FromFollower::Ready`].
+    /// Handle the messages from now on until [`ToFollower::End`]; answered with `FromFollower::Ready`.
     Begin(Begin),
-    /// The leader has sent all; answered with [`FromFollower::Report`].
+    /// The leader has sent all; answered with `FromFollower::Report`.
     End {
         /// Number of the last message of each stream; of a logger its calls. Empty where nothing is counted.
         last: Vec<u64>,

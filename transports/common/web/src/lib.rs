@@ -27,7 +27,9 @@ pub fn to_peer(address: SocketAddr) -> Vec<u8> {
 /// `Limit` if the peer is on another host.
 pub fn check_tls(options: &NodeOptions, tls: bool) -> Result<()> {
     match options.local_address {
-        Some(_) if tls => Err(Error::new(Status::Limit, "setting 'tls=on' is for one host; leave it out between hosts")),
+        Some(_) if tls => {
+            Err(Error::new(Status::Limit, "setting 'tls=on' is for one host; leave it out between hosts"))
+        }
         _ => Ok(()),
     }
 }
