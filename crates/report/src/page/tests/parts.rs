@@ -186,6 +186,42 @@ fn a_copy_of_memory_is_drawn_where_it_was_measured() {
     assert!(!size(&page_of_one(&measured)).lines.iter().any(|line| line.name.contains("copy")));
 }
 
+/// What `tripmeter explain` looked at is slower for the looking: it is no transport among others, in no table or export.
+#[test]
+fn what_was_disturbed_is_left_out_and_named() {
+    use tripmeter_model::plan::Instrument;
+
+    let subs: [(&str, &str, &[f64]); 4] = [
+        ("uds_poll", "uds/stream", &A),
+        ("uds_stamped", "uds/stream", &SLOW),
+        ("mq_poll", "mq/queue", &SLOW),
+        ("mq_calls", "mq/queue", &[500.0; 8]),
+    ];
+    let mut manifest = rounds(&subs);
+    manifest.plan.sub_experiments[1].instrument = Some(Instrument::Stamps);
+    manifest.plan.sub_experiments[3].instrument = Some(Instrument::SystemCalls);
+    let document = page_of_one(&manifest);
+    let said = answer(&document);
+    assert!(said.starts_with("uds/stream and mq/queue (pingpong)"), "{said}");
+    assert!(said.contains("At 1k, uds/stream is fastest") && !said.contains("slowest"), "{said}");
+    let drawn = &chart(&document, "rtt_half_by_payload").lines;
+    assert_eq!(drawn.len(), 2, "{drawn:?}");
+    let notes =
+        document.blocks.iter().find_map(|block| if let Block::Notes(notes) = block { Some(notes) } else { None });
+    let named = "left out are 2 of 4 sub-experiments, which `tripmeter explain` disturbed by looking at them: \
+                 uds_stamped, mq_calls;";
+    assert!(notes.is_some_and(|notes| notes[0].text.starts_with(named)), "{notes:?}");
+    let all = [NamedResults { name: "", manifest: &manifest }];
+    let exported = crate::export::bencher(&all).to_string() + &crate::export::openmetrics(&all);
+    let shown = [crate::screen(&manifest, false), crate::iceperf(&manifest), crate::ecal(&[("", &manifest)])];
+    let shown = shown.map(|document| fixture::text(&document)).concat();
+    assert!(exported.contains("uds_poll") && exported.contains("mq_poll"), "{exported}");
+    assert!(!exported.contains("uds_stamped") && !exported.contains("mq_calls"), "{exported}");
+    assert_eq!((shown.matches("uds_stamped").count(), shown.matches("mq_calls").count()), (1, 1), "{shown}");
+    let judged = tripmeter_analysis::JudgedResults { manifest, allows_damage: false };
+    assert_eq!((judged.names(), judged.failures("side")), (vec!["uds_poll", "mq_poll"], Vec::new()));
+}
+
 /// What was not asked for is not among the names.
 #[test]
 fn the_floor_that_was_added_is_named_apart() {
