@@ -1,4 +1,4 @@
-//! The limit that copying memory sets: no transport that copies a message is faster.
+//! How long copying the payload takes in one thread: what is faster may not copy it.
 
 use super::curves::Panel;
 use super::measured::MeasuredSide;
@@ -9,7 +9,8 @@ use tripmeter_model::figure::{Figure, Unit};
 use tripmeter_model::manifest::MemoryCopy;
 use tripmeter_model::payload::display_size;
 
-/// A line of each folder whose run measured it, above the least value of the others: payload / bandwidth.
+/// A line of each folder whose run measured it, from the least size that it copied and above the least value of the others:
+/// payload / bandwidth.
 pub fn lines(panel: &Panel<'_>, drawn: &[Line]) -> Vec<Line> {
     let values = drawn.iter().flat_map(|line| &line.points).map(|point| point.1).filter(|value| *value > 0.0);
     let (least, factor) = (values.fold(f64::INFINITY, f64::min), unit(panel.figure).0);
@@ -17,8 +18,11 @@ pub fn lines(panel: &Panel<'_>, drawn: &[Line]) -> Vec<Line> {
     let line = |(folder, side): (usize, &MeasuredSide<'_>)| {
         let copies = &copies(side);
         let ns = |bytes: u64| Some(factor * ns_per_byte(copies, bytes)? * bytes as f64);
-        let start = panel.payloads[0].max((least / (factor * ns_per_byte(copies, 1)?)).ceil().min(1e15) as u64);
-        let start = if panel.payloads.contains(&start) { start } else { start.next_power_of_two() };
+        // Less fits into a nearer cache, and is copied faster.
+        let measured = copies.first()?.bytes;
+        let start = measured.max((least / (factor * ns_per_byte(copies, 1)?)).ceil().min(1e15) as u64);
+        let is_drawn = start == measured || panel.payloads.contains(&start);
+        let start = if is_drawn { start } else { start.next_power_of_two() };
         let mut sizes: Vec<u64> = copies.iter().map(|copy| copy.bytes).chain(panel.payloads.iter().copied()).collect();
         sizes.push(start);
         sizes.retain(|bytes| (start..=last).contains(bytes));
@@ -46,7 +50,7 @@ pub fn notes(panel: &Panel<'_>, lines: &[Line]) -> Vec<String> {
             (first, last) => format!("{}, {}", rate(first), rate(last)),
         };
         Some(format!(
-            "Memory copy{place}: the time of one copy of the payload, in one thread, {rates}; what is faster does not copy it."
+            "Memory copy{place}: the time of one copy of the payload, in one thread, {rates}; what is faster may not copy it."
         ))
     };
     let has_line = |side: &&MeasuredSide<'_>| lines.iter().any(|line| line.name == name(panel, side));
