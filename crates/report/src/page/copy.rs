@@ -4,7 +4,8 @@ use super::curves::Panel;
 use super::measured::MeasuredSide;
 use super::values::unit;
 use crate::document::Digits;
-use crate::plots::chart::{BLACK, Line, Look, Marker};
+use crate::plots::chart::{BLACK, Line, Look, Marker, Stroke};
+use std::collections::BTreeMap;
 use tripmeter_model::figure::{Figure, Unit};
 use tripmeter_model::manifest::MemoryCopy;
 use tripmeter_model::payload::display_size;
@@ -15,7 +16,8 @@ pub fn lines(panel: &Panel<'_>, drawn: &[Line]) -> Vec<Line> {
     let values = drawn.iter().flat_map(|line| &line.points).map(|point| point.1).filter(|value| *value > 0.0);
     let (least, factor) = (values.fold(f64::INFINITY, f64::min), unit(panel.figure).0);
     let Some([_, last]) = panel.ends().filter(|_| least.is_finite()) else { return Vec::new() };
-    let line = |(folder, side): (usize, &MeasuredSide<'_>)| {
+    let sides = sides(panel);
+    let line = |(place, side): (usize, &MeasuredSide<'_>)| {
         let copies = &copies(side);
         let ns = |bytes: u64| Some(factor * ns_per_byte(copies, bytes)? * bytes as f64);
         // Less fits into a nearer cache, and is copied faster.
@@ -29,11 +31,12 @@ pub fn lines(panel: &Panel<'_>, drawn: &[Line]) -> Vec<Line> {
         sizes.sort_unstable();
         sizes.dedup();
         let points: Vec<(f64, f64)> = sizes.iter().filter_map(|bytes| Some((*bytes as f64, ns(*bytes)?))).collect();
-        let stroke = Look::of(0, folder % 3 + 1).stroke;
+        // That of its folder's other lines.
+        let stroke = if sides.len() > 1 { Look::of(0, place).stroke } else { Stroke::Dashed };
         let look = Look { color: Some(BLACK), marker: Marker::None, stroke, strong: false };
         (points.len() > 1).then(|| Line { name: name(panel, side), points, look, ..Line::default() })
     };
-    sides(panel).into_iter().filter_map(line).collect()
+    sides.iter().copied().enumerate().filter_map(line).collect()
 }
 
 /// How fast it was at the least and at the greatest size, of each folder that is drawn.
@@ -54,24 +57,22 @@ pub fn notes(panel: &Panel<'_>, lines: &[Line]) -> Vec<String> {
         ))
     };
     let has_line = |side: &&MeasuredSide<'_>| lines.iter().any(|line| line.name == name(panel, side));
-    sides(panel).into_iter().map(|one| one.1).filter(has_line).filter_map(note).collect()
+    sides(panel).into_iter().filter(has_line).filter_map(note).collect()
 }
 
 fn name(panel: &Panel<'_>, side: &MeasuredSide<'_>) -> String {
     if panel.has_folders() { format!("memory copy · {}", side.name) } else { "memory copy".to_owned() }
 }
 
-/// The folders of latencies of messages, each once.
-fn sides<'a>(panel: &Panel<'a>) -> Vec<(usize, &'a MeasuredSide<'a>)> {
-    let mut found: Vec<(usize, &MeasuredSide<'_>)> = Vec::new();
+/// The folders of latencies of messages, each once, in their order.
+fn sides<'a>(panel: &Panel<'a>) -> Vec<&'a MeasuredSide<'a>> {
+    let mut found: BTreeMap<usize, &MeasuredSide<'_>> = BTreeMap::new();
     // A logger may format a message, and does not pass it on.
     let is_of_messages = panel.figure.unit() == Unit::Ns && panel.figure != Figure::Call;
     for curve in panel.curves.iter().filter(|_| is_of_messages) {
-        if !found.iter().any(|one| one.0 == curve.folder) {
-            found.push((curve.folder, curve.side));
-        }
+        found.insert(curve.folder, curve.side);
     }
-    found
+    found.into_values().collect()
 }
 
 /// What was measured, by rising size; a file may hold anything.

@@ -148,7 +148,8 @@ fn lines_of_several_folders_are_told_apart() {
     assert_eq!(all.len(), lines.len());
 }
 
-/// Payload / bandwidth as a dashed line, where it was measured, and no lower than what is drawn.
+/// Payload / bandwidth as a dashed line, where it was measured, and no lower than what is drawn. It has the stroke of its
+/// folder's other lines.
 #[test]
 fn a_copy_of_memory_is_drawn_where_it_was_measured() {
     use tripmeter_model::manifest::MemoryCopy;
@@ -184,6 +185,14 @@ fn a_copy_of_memory_is_drawn_where_it_was_measured() {
     let copies: Vec<String> =
         size(&page(&both)).lines.into_iter().map(|line| line.name).filter(|name| name.contains("copy")).collect();
     assert_eq!(copies, ["memory copy · new"]);
+    let both = [NamedResults { name: "old", manifest: &measured }, NamedResults { name: "new", manifest: &measured }];
+    let drawn_of_both = size(&page(&both)).lines;
+    let strokes = |begin: &str| {
+        let lines = drawn_of_both.iter().filter(|line| line.name.starts_with(begin));
+        lines.map(|line| line.look.stroke).collect::<Vec<_>>()
+    };
+    assert_eq!(strokes("memory copy"), [Stroke::Solid, Stroke::Dashed]);
+    assert_eq!(strokes("memory copy"), strokes("uds/stream"));
     // A file may hold what is no time, in any order.
     let odd = [(262_144, 32_768.0), (0, 1.0), (65_536, 4096.0), (1024, f64::NAN), (65_536, 1.0), (2048, -1.0)];
     measured.environment.memory_copy = odd.map(|(bytes, copy_ns)| MemoryCopy { bytes, copy_ns }).to_vec();
