@@ -64,14 +64,19 @@ impl JudgedResults {
         self.manifest.status == RunStatus::Running
     }
 
+    /// What was planned, without passes of `tripmeter explain` that were disturbed.
+    fn plans(&self) -> impl Iterator<Item = &SubExperiment> {
+        self.manifest.plan.sub_experiments.iter().filter(|sub| !sub.is_disturbed())
+    }
+
     /// The names of what was planned, in the order of the plan.
     pub fn names(&self) -> Vec<&str> {
-        self.manifest.plan.sub_experiments.iter().map(|sub| sub.name.as_str()).collect()
+        self.plans().map(|sub| sub.name.as_str()).collect()
     }
 
     /// What was planned under a name.
     pub fn plan(&self, name: &str) -> Option<&SubExperiment> {
-        self.manifest.plan.sub_experiments.iter().find(|sub| sub.name == name)
+        self.plans().find(|sub| sub.name == name)
     }
 
     /// Rounds of a sub-experiment that were begun.
@@ -112,7 +117,9 @@ impl JudgedResults {
         let why = |result: &SubExperimentResult| {
             Some(format!("'{}': {}", result.name, self.in_round(result, &result.distrust(self.allows_damage)?)))
         };
-        self.manifest.sub_experiments.iter().filter_map(why).collect()
+        let is_disturbed =
+            |name: &str| self.manifest.plan.sub_experiments.iter().any(|sub| sub.name == name && sub.is_disturbed());
+        self.manifest.sub_experiments.iter().filter(|result| !is_disturbed(&result.name)).filter_map(why).collect()
     }
 
     /// Rounds of a side that do not count or were not run, and payloads of others that lack figures other rounds have.
@@ -120,7 +127,7 @@ impl JudgedResults {
         let mut lines = Vec::new();
         let table = self.whole();
         for round in 1..=self.manifest.plan.rounds {
-            for plan in &self.manifest.plan.sub_experiments {
+            for plan in self.plans() {
                 let place = format!("round {round} of the {side}");
                 match self.rounds_of(&plan.name).find(|result| result.round == round) {
                     None => lines.push(format!("{}, {place}: it was not run", plan.name)),

@@ -147,7 +147,8 @@ impl Builder {
 }
 
 impl MetricTable {
-    /// The figures of everything that a manifest holds; attempts that were set aside are not among them.
+    /// The figures of everything that a manifest holds; attempts that were set aside are not among them, and neither are
+    /// passes of `tripmeter explain` that were disturbed.
     pub fn of(manifest: &Manifest) -> Self {
         Self::of_those(manifest, |_| true)
     }
@@ -157,7 +158,7 @@ impl MetricTable {
         let planned = &manifest.plan.sub_experiments;
         let mut builder = Builder::new(planned.iter().map(|sub| sub.name.clone()).collect());
         for result in &manifest.sub_experiments {
-            if !planned.iter().any(|sub| sub.name == result.name) || !counts(result) {
+            if !planned.iter().any(|sub| sub.name == result.name && !sub.is_disturbed()) || !counts(result) {
                 continue;
             }
             for cell in &result.cells {

@@ -1,4 +1,4 @@
-//! How long copying memory takes: no transport that copies a message is faster.
+//! How long copying memory takes in one thread: a transport that is faster may not copy a message.
 
 use crate::memory::reserved;
 use std::hint::black_box;
@@ -9,7 +9,7 @@ use tripmeter_model::manifest::MemoryCopy;
 const SIZES: [u64; 5] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
 /// No size but the first is begun after this time; the largest takes some tens of milliseconds.
 const BUDGET: Duration = Duration::from_millis(25);
-/// No copy of a size is begun after this time.
+/// After this time no copy of a size is begun but the [`FEWEST`].
 const OF_A_SIZE: Duration = Duration::from_millis(3);
 const FEWEST: usize = 3;
 const MOST: usize = 200;

@@ -113,6 +113,11 @@ impl SubExperiment {
         let above = self.samples_above.iter().rfind(|above| payload_bytes > above.payload_bytes);
         above.map_or(self.samples, |above| above.samples)
     }
+
+    /// Whether `tripmeter explain` looked at it meanwhile: its figures are of the looking too, and no transport's.
+    pub fn is_disturbed(&self) -> bool {
+        self.instrument.is_some()
+    }
 }
 
 /// Another host, which one follower runs on.

@@ -31,7 +31,9 @@ pub fn ecal(experiments: &[(&str, &Manifest)]) -> Document {
     let mark = |index: usize| if several { format!("[{}]", index + 1) } else { String::new() };
     let metrics: Vec<MetricTable> = experiments.iter().map(|(_, manifest)| MetricTable::of(manifest)).collect();
     let all = experiments.iter().zip(&metrics).enumerate().flat_map(|(place, ((_, manifest), metrics))| {
-        let subs = (0..).zip(Merged::of(manifest)).filter(|(_, sub)| !sub.planned.added_as_floor);
+        let subs = (0..)
+            .zip(Merged::of(manifest))
+            .filter(|(_, sub)| !sub.planned.added_as_floor && !sub.planned.is_disturbed());
         subs.map(move |(index, sub)| EcalSubExperiment { sub, index, metrics, mark: mark(place) })
     });
     let (columns, one_way): (Vec<EcalSubExperiment>, Vec<EcalSubExperiment>) =

@@ -59,7 +59,7 @@ fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
             let place = (figure.address.sub_experiment.clone(), figure.address.payload_bytes);
             by_place.entry(place).or_default().push(figure);
         }
-        for plan in &one.manifest.plan.sub_experiments {
+        for plan in one.manifest.plan.sub_experiments.iter().filter(|plan| !plan.is_disturbed()) {
             let cells = one.manifest.sub_experiments.iter().filter(|result| result.name == plan.name);
             let cells: Vec<_> = cells.flat_map(|result| &result.cells).collect();
             let distrust = judged.distrust(&plan.name);

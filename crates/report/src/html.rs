@@ -17,7 +17,11 @@ use tripmeter_model::printable;
 const ECHARTS: &str = include_str!("../assets/echarts.js");
 /// Of pages without charts, and with them.
 const TABLES: &str = include_str!("../assets/tables.js");
-const TABLES_AND_CHARTS: &str = concat!(include_str!("../assets/tables.js"), include_str!("../assets/charts.js"));
+const TABLES_AND_CHARTS: &str = concat!(
+    include_str!("../assets/tables.js"),
+    include_str!("../assets/scales.js"),
+    include_str!("../assets/charts.js")
+);
 const STYLE: &str = include_str!("../assets/report.css");
 /// Words of more characters are cut to three lines, and shown whole where they are pointed at.
 const LONG: usize = 100;
@@ -32,7 +36,11 @@ pub fn html(document: &Document, title: &str) -> String {
     // Heat maps are tables.
     let is_drawn = document.charts().any(|chart| chart.heat.is_none());
     let scripts = if is_drawn { &[ECHARTS, TABLES_AND_CHARTS][..] } else { &[TABLES] };
-    let policy: String = scripts.iter().map(|script| format!(" 'sha256-{}'", hash(script))).collect();
+    let hashes: String = scripts.iter().map(|script| format!(" 'sha256-{}'", hash(script))).collect();
+    let policy = format!(
+        "default-src 'none'; script-src{hashes}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; \
+         form-action 'none'"
+    );
     let scripts: String = scripts.iter().map(|script| format!("<script>{script}</script>\n")).collect();
     let (name, title, version) = (escaped(title), words(title), env!("CARGO_PKG_VERSION"));
     format!(
@@ -40,7 +48,7 @@ pub fn html(document: &Document, title: &str) -> String {
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src{policy}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="generator" content="Tripmeter {version}">

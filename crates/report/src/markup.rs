@@ -19,7 +19,7 @@ pub fn markdown_words(text: &str) -> String {
             '<' => safe += "&lt;",
             '>' => safe += "&gt;",
             '_' if is_after_word && is_before_word => safe.push(c),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '!' | '@' => safe.extend(['\\', c]),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '@' => safe.extend(['\\', c]),
             c => safe.push(c),
         }
         is_after_word = c.is_alphanumeric() || c == '_';
@@ -31,9 +31,48 @@ fn image(chart: &Chart) -> String {
     format!("![{}]({}.svg)\n", markdown_words(&chart.title), chart.name)
 }
 
-/// Sentences in which names of others may stand, and words of ours between backticks.
-fn markdown_sentence(text: &str) -> String {
-    text.trim_end().replace('<', "&lt;")
+/// A line by itself in which names of others may stand. What is between two backticks stays code, in which nothing is markup.
+fn markdown_sentence(line: &str) -> String {
+    let line = printable::line(line.trim());
+    let pieces: Vec<&str> = line.split('`').collect();
+    let mut safe = String::with_capacity(line.len());
+    let mut place = 0;
+    while let Some(piece) = pieces.get(place) {
+        safe += &markdown_words(piece);
+        // Two backticks together would begin other code than is meant.
+        let is_apart = place == 0 || !piece.is_empty();
+        let code = pieces.get(place + 1).filter(|code| is_apart && place + 2 < pieces.len() && is_code(code));
+        match code {
+            Some(code) => safe.extend(["`", code, "`"]),
+            None if place + 1 < pieces.len() => safe += "\\`",
+            None => {}
+        }
+        place += if code.is_some() { 2 } else { 1 };
+    }
+    // Nor does it begin a list, a heading's underline or a table's.
+    let digits = safe.bytes().take_while(u8::is_ascii_digit).count();
+    let mut begin = safe[digits..].chars();
+    let is_begin = match (digits, begin.next()) {
+        (0, sign) => matches!(sign, Some('-' | '+' | '=' | ':')),
+        (_, sign) => matches!(sign, Some('.' | ')')) && begin.next().is_none_or(char::is_whitespace),
+    };
+    if is_begin {
+        safe.insert(digits, '\\');
+    }
+    safe
+}
+
+/// A backslash before a backtick is none in code.
+fn is_code(text: &str) -> bool {
+    !text.is_empty() && !text.contains('\\') && text.trim() == text
+}
+
+/// A fence that is longer than any in the lines.
+fn fenced(lines: &str) -> String {
+    let longest = lines.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    let end = if lines.is_empty() || lines.ends_with('\n') { "" } else { "\n" };
+    format!("{fence}text\n{lines}{end}{fence}\n")
 }
 
 /// Markdown: tables with the units in their heads. No name in it is markup.
@@ -51,11 +90,15 @@ pub fn markdown(document: &Document) -> String {
             }
             Block::Facts(Facts { title, pairs }) => {
                 text += &if title.is_empty() { String::new() } else { format!("{}\n\n", markdown_words(title)) };
-                let line = |(word, value): &(String, String)| format!("- {word}: {}\n", markdown_words(value));
+                let line = |(word, value): &(String, String)| {
+                    format!("- {}: {}\n", markdown_sentence(word), markdown_words(value))
+                };
                 text.extend(pairs.iter().map(line));
             }
-            Block::Text(paragraph) => text += &format!("{}\n", markdown_sentence(paragraph)),
-            Block::Lines(lines) => text += &format!("```text\n{lines}```\n"),
+            Block::Text(paragraph) => {
+                text.extend(paragraph.trim_end().lines().map(|line| markdown_sentence(line) + "\n"));
+            }
+            Block::Lines(lines) => text += &fenced(lines),
             Block::Chart(chart) => text += &image(chart),
             Block::Charts(charts) => text.extend(charts.iter().map(image)),
         }
@@ -64,7 +107,7 @@ pub fn markdown(document: &Document) -> String {
 }
 
 fn markdown_table(table: &Table) -> String {
-    let escaped = |text: &str| text.replace('|', "\\|").replace('\n', " ");
+    let escaped = |text: &str| markdown_words(&text.replace('\n', " "));
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let head = |(index, column): (usize, &Column)| {
         let group = column.group.as_ref().map_or(String::new(), |group| format!("{group} "));
@@ -78,11 +121,13 @@ fn markdown_table(table: &Table) -> String {
     for (_, cells) in &table.rows {
         let cells = table.columns.iter().zip(cells).map(|(column, cell)| {
             if let Cell::Text(words) | Cell::Link { text: words, .. } = cell {
-                return markdown_words(&words.replace('\n', " "));
+                return escaped(words);
             }
             let (number, interval) = texts(column, cell, BAR_COLUMNS);
             let unit = if column.digits == Digits::Events { " %" } else { "" };
-            escaped(&interval.map_or(number.clone(), |interval| format!("{number} ({interval}{unit})")))
+            // The marks before numbers are ours.
+            let text = interval.map_or(number.clone(), |interval| format!("{number} ({interval}{unit})"));
+            text.replace('|', "\\|").replace('\n', " ")
         });
         text += &line(cells.collect());
     }
@@ -92,11 +137,50 @@ fn markdown_table(table: &Table) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::{Note, Severity};
+    use crate::fixture;
+    use tripmeter_model::manifest::RunStatus;
 
     #[test]
     fn nothing_is_markup() {
         let hostile = "<script>a|b`\n[x](y)\u{202e}*c*";
         assert_eq!(markdown_words(hostile), "&lt;script&gt;a\\|b\\`\\\\n\\[x\\](y)\\\\u202e\\*c\\*");
         assert_eq!(markdown_words("rtt_half_ns a__b _c_ d_"), "rtt_half_ns a\\__b \\_c\\_ d\\_");
+    }
+
+    #[test]
+    fn commands_in_sentences_stay_code() {
+        assert_eq!(markdown_sentence("a_b: `tripmeter list` lists *all*"), "a_b: `tripmeter list` lists \\*all\\*");
+        assert_eq!(markdown_sentence("`a` and `[x](y)"), "`a` and \\`\\[x\\](y)");
+        assert_eq!(markdown_sentence("`a``b` ``*c*``"), "`a`\\`b\\` \\`\\`\\*c\\*\\`\\`");
+        assert_eq!(markdown_sentence(" - a\\`"), "\\- a\\\\\\`");
+        assert_eq!(["1. a", "1.5 a", "==="].map(markdown_sentence), ["1\\. a", "1.5 a", "\\==="]);
+    }
+
+    #[test]
+    fn no_name_in_a_document_is_markup() {
+        const HOSTILE: &str = "[click](http://e.vil) ![i](http://e.vil/p.png) @bob **b** <b> | ```";
+        let mut manifest = fixture::manifest();
+        fixture::add(&mut manifest, "uds", "uds/stream", &[1024]);
+        let result = fixture::result(&mut manifest, "uds", 1, &[]);
+        (result.status, result.error) = (RunStatus::Failed, Some(HOSTILE.to_owned()));
+        let mut document = crate::screen(&manifest, true);
+        let note = Note::new(Severity::Warning, "kind", None, HOSTILE.to_owned());
+        document.blocks.extend([
+            Block::Text(format!("first\n- {HOSTILE}")),
+            Block::Notes(vec![note]),
+            Block::Facts(Facts { title: HOSTILE.to_owned(), pairs: vec![(HOSTILE.to_owned(), HOSTILE.to_owned())] }),
+            Block::Table(Table::new(String::new(), vec![Column::words("id", HOSTILE, "")], Vec::new())),
+        ]);
+        let page = markdown(&document);
+        assert_eq!(page.matches("click").count(), 7, "{page}");
+        for sign in ["[", "*", "@", "<", "`"] {
+            let is_live = |(at, _): (usize, &str)| !page[..at].ends_with('\\');
+            assert!(!page.match_indices(sign).any(is_live), "{sign}: {page}");
+        }
+        assert!(page.contains("\n\\- \\[click"), "{page}");
+        let lines = Block::Lines(format!("a\n```\n{HOSTILE}\n````\n*b*"));
+        let page = markdown(&Document { blocks: vec![lines] });
+        assert!(page.starts_with("`````text\na\n```\n") && page.ends_with("\n*b*\n`````\n"), "{page}");
     }
 }

@@ -18,6 +18,8 @@ pub const SENT_LATE: &str = "sent late";
 
 /// Kind of the note that figures come from histograms.
 pub const HISTOGRAMS: &str = "histograms";
+/// The kind of the note on passes of `tripmeter explain`.
+pub const DISTURBED: &str = "disturbed";
 
 /// Notes on failed path proofs, and on sub-experiments that failed or were not run.
 pub fn outcomes(subs: &[Merged<'_>]) -> Vec<Note> {
@@ -50,14 +52,17 @@ pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -
         let text = "raw samples were not kept: figures come from histograms of three digits";
         all.push(info(HISTOGRAMS)(text.to_owned()));
     }
-    let disturbed = plan.sub_experiments.iter().filter(|sub| sub.instrument.is_some()).count();
-    if disturbed > 0 {
+    let disturbed: Vec<&str> =
+        plan.sub_experiments.iter().filter(|sub| sub.is_disturbed()).map(|sub| sub.name.as_str()).collect();
+    if !disturbed.is_empty() {
         let text = format!(
-            "{disturbed} of {} are passes of `tripmeter explain` that were looked at: their latencies are disturbed; \
+            "left out are {} of {}, which `tripmeter explain` disturbed by looking at them: {}; \
              `tripmeter explain --from DIR` shows what was found",
-            counted(plan.sub_experiments.len(), "sub-experiment")
+            disturbed.len(),
+            counted(plan.sub_experiments.len(), "sub-experiment"),
+            disturbed.join(", ")
         );
-        all.push(Note::new(Severity::Warning, "disturbed", None, text));
+        all.push(Note::new(Severity::Warning, DISTURBED, None, text));
     }
     all.extend(audit::note(manifest).map(info("machine")));
     all.extend(plan.not_installed().map(info("not installed")));

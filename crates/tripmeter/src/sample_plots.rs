@@ -31,7 +31,10 @@ struct Shapes {
 /// If samples are wrong, or a file cannot be written.
 pub fn draw(folder: &Path, manifest: &Manifest, place: &Path, options: Options) -> Result<Vec<PathBuf>, CliError> {
     let mut drawn = Vec::new();
-    for result in &manifest.sub_experiments {
+    let is_disturbed = |result: &&SubExperimentResult| {
+        manifest.plan.sub_experiments.iter().any(|sub| sub.name == result.name && sub.is_disturbed())
+    };
+    for result in manifest.sub_experiments.iter().filter(|result| !is_disturbed(result)) {
         let round = if manifest.plan.rounds > 1 { format!("round-{:02}", result.round) } else { String::new() };
         let file = folder.join(&round).join(SAMPLES).join(format!("{}.csv", result.name));
         let shapes = if file.is_file() { shapes(&file, result, options)? } else { Vec::new() };

@@ -10,6 +10,7 @@ use crate::document::{Block, Note, Severity};
 use crate::fastest::{Fastest, Lead};
 use crate::merged::Merged;
 use crate::number::{counted, percent};
+use crate::run_notes::DISTURBED;
 use crate::screen;
 use crate::screen::notes::MISHAPS;
 use std::collections::BTreeSet;
@@ -90,7 +91,7 @@ fn transports(side: &MeasuredSide<'_>) -> String {
         false => sub.transport.to_string(),
     };
     let (floors, subs): (Vec<&SubExperiment>, Vec<&SubExperiment>) =
-        side.manifest.plan.sub_experiments.iter().partition(|sub| sub.added_as_floor);
+        side.manifest.plan.sub_experiments.iter().filter(|sub| !sub.is_disturbed()).partition(|sub| sub.added_as_floor);
     let mut names: Vec<String> = subs.iter().map(named).collect();
     names.dedup();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -288,11 +289,13 @@ fn disturbances(sides: &[MeasuredSide<'_>]) -> (String, bool) {
     (text, all.is_empty() || !fails.is_empty())
 }
 
-/// Failures, failed proofs and losses.
+/// Failures, failed proofs and losses, and what is left out as it was disturbed.
 fn notes(side: &MeasuredSide<'_>, is_named: bool) -> Vec<Note> {
     let blocks = screen::screen(side.manifest, false).blocks;
     let notes = blocks.into_iter().filter_map(|block| if let Block::Notes(notes) = block { Some(notes) } else { None });
-    let grave = notes.flatten().filter(|note| note.severity == Severity::Error || MISHAPS.contains(&note.kind));
+    let is_grave =
+        |note: &Note| note.severity == Severity::Error || note.kind == DISTURBED || MISHAPS.contains(&note.kind);
+    let grave = notes.flatten().filter(is_grave);
     let name = |note: Note| match is_named {
         true => Note { text: format!("{}: {}", side.name, note.text), ..note },
         false => note,

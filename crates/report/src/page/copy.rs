@@ -1,35 +1,42 @@
-//! The limit that copying memory sets: no transport that copies a message is faster.
+//! How long copying the payload takes in one thread: what is faster may not copy it.
 
 use super::curves::Panel;
 use super::measured::MeasuredSide;
 use super::values::unit;
 use crate::document::Digits;
-use crate::plots::chart::{BLACK, Line, Look, Marker};
+use crate::plots::chart::{BLACK, Line, Look, Marker, Stroke};
+use std::collections::BTreeMap;
 use tripmeter_model::figure::{Figure, Unit};
 use tripmeter_model::manifest::MemoryCopy;
 use tripmeter_model::payload::display_size;
 
-/// A line of each folder whose run measured it, above the least value of the others: payload / bandwidth.
+/// A line of each folder whose run measured it, from the least size that it copied and above the least value of the others:
+/// payload / bandwidth.
 pub fn lines(panel: &Panel<'_>, drawn: &[Line]) -> Vec<Line> {
     let values = drawn.iter().flat_map(|line| &line.points).map(|point| point.1).filter(|value| *value > 0.0);
     let (least, factor) = (values.fold(f64::INFINITY, f64::min), unit(panel.figure).0);
     let Some([_, last]) = panel.ends().filter(|_| least.is_finite()) else { return Vec::new() };
-    let line = |(folder, side): (usize, &MeasuredSide<'_>)| {
+    let sides = sides(panel);
+    let line = |(place, side): (usize, &MeasuredSide<'_>)| {
         let copies = &copies(side);
         let ns = |bytes: u64| Some(factor * ns_per_byte(copies, bytes)? * bytes as f64);
-        let start = panel.payloads[0].max((least / (factor * ns_per_byte(copies, 1)?)).ceil().min(1e15) as u64);
-        let start = if panel.payloads.contains(&start) { start } else { start.next_power_of_two() };
+        // Less fits into a nearer cache, and is copied faster.
+        let measured = copies.first()?.bytes;
+        let start = measured.max((least / (factor * ns_per_byte(copies, 1)?)).ceil().min(1e15) as u64);
+        let is_drawn = start == measured || panel.payloads.contains(&start);
+        let start = if is_drawn { start } else { start.next_power_of_two() };
         let mut sizes: Vec<u64> = copies.iter().map(|copy| copy.bytes).chain(panel.payloads.iter().copied()).collect();
         sizes.push(start);
         sizes.retain(|bytes| (start..=last).contains(bytes));
         sizes.sort_unstable();
         sizes.dedup();
         let points: Vec<(f64, f64)> = sizes.iter().filter_map(|bytes| Some((*bytes as f64, ns(*bytes)?))).collect();
-        let stroke = Look::of(0, folder % 3 + 1).stroke;
+        // That of its folder's other lines.
+        let stroke = if sides.len() > 1 { Look::of(0, place).stroke } else { Stroke::Dashed };
         let look = Look { color: Some(BLACK), marker: Marker::None, stroke, strong: false };
         (points.len() > 1).then(|| Line { name: name(panel, side), points, look, ..Line::default() })
     };
-    sides(panel).into_iter().filter_map(line).collect()
+    sides.iter().copied().enumerate().filter_map(line).collect()
 }
 
 /// How fast it was at the least and at the greatest size, of each folder that is drawn.
@@ -46,28 +53,26 @@ pub fn notes(panel: &Panel<'_>, lines: &[Line]) -> Vec<String> {
             (first, last) => format!("{}, {}", rate(first), rate(last)),
         };
         Some(format!(
-            "Memory copy{place}: the time of one copy of the payload, in one thread, {rates}; what is faster does not copy it."
+            "Memory copy{place}: the time of one copy of the payload, in one thread, {rates}; what is faster may not copy it."
         ))
     };
     let has_line = |side: &&MeasuredSide<'_>| lines.iter().any(|line| line.name == name(panel, side));
-    sides(panel).into_iter().map(|one| one.1).filter(has_line).filter_map(note).collect()
+    sides(panel).into_iter().filter(has_line).filter_map(note).collect()
 }
 
 fn name(panel: &Panel<'_>, side: &MeasuredSide<'_>) -> String {
     if panel.has_folders() { format!("memory copy · {}", side.name) } else { "memory copy".to_owned() }
 }
 
-/// The folders of latencies of messages, each once.
-fn sides<'a>(panel: &Panel<'a>) -> Vec<(usize, &'a MeasuredSide<'a>)> {
-    let mut found: Vec<(usize, &MeasuredSide<'_>)> = Vec::new();
+/// The folders of latencies of messages, each once, in their order.
+fn sides<'a>(panel: &Panel<'a>) -> Vec<&'a MeasuredSide<'a>> {
+    let mut found: BTreeMap<usize, &MeasuredSide<'_>> = BTreeMap::new();
     // A logger may format a message, and does not pass it on.
     let is_of_messages = panel.figure.unit() == Unit::Ns && panel.figure != Figure::Call;
     for curve in panel.curves.iter().filter(|_| is_of_messages) {
-        if !found.iter().any(|one| one.0 == curve.folder) {
-            found.push((curve.folder, curve.side));
-        }
+        found.insert(curve.folder, curve.side);
     }
-    found
+    found.into_values().collect()
 }
 
 /// What was measured, by rising size; a file may hold anything.

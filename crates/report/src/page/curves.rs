@@ -232,8 +232,8 @@ impl<'a> Panel<'a> {
         (0..most).map(|index| self.payloads[index * (count - 1) / (most - 1)]).collect()
     }
 
-    /// The curves that have a value at a payload, the best first: of several rates, at the lowest. What was added as the floor only, what missed its rate, and
-    /// what failed its proof is no answer and not among them.
+    /// The curves that have a value at a payload, the best first: of several rates, at the lowest. What was added as the floor
+    /// only, what missed its rate, and what failed its proof is no answer and not among them.
     pub fn ranking(&self, payload_bytes: u64) -> Vec<(&Curve<'a>, Value)> {
         let last = self.curves.iter().map(|curve| curve.folder).max();
         let lowest = self.curves.iter().filter_map(|curve| curve.offered().hz()).fold(f64::INFINITY, f64::min);

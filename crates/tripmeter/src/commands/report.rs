@@ -10,10 +10,10 @@ use crate::{output, sample_plots};
 use std::path::{Path, PathBuf};
 use tripmeter_analysis::JudgedResults;
 use tripmeter_analysis::check::ResultsCheck;
-use tripmeter_model::exit;
 use tripmeter_model::file::{FileError, write_whole};
 use tripmeter_model::folder::REPORT;
 use tripmeter_model::manifest::Manifest;
+use tripmeter_model::{exit, explain};
 use tripmeter_report::{AskedPairs, NamedResults, PageChecks, PageInput, SampledTrial, page_of, render};
 
 /// Most samples that a run looks through again for its page: they take a part of a second.
@@ -24,6 +24,11 @@ pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
     no_folder_twice(&args.folders)?;
     let file = match (&args.output, &args.folders[..]) {
         (Some(file), _) => file.clone(),
+        (None, [folder]) if folder.join(explain::FILE).exists() => {
+            let page = folder.join(REPORT);
+            let text = format!("'{}' is the page of `tripmeter explain`; name another file (-o FILE)", page.display());
+            return Err(CliError::new(exit::USAGE, text));
+        }
         (None, [folder]) => folder.join(REPORT),
         (None, folders) => {
             let text = format!("{} folders are given, but no file for their page; name one (-o FILE)", folders.len());

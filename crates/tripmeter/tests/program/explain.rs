@@ -61,7 +61,14 @@ fn system_calls_are_those_that_a_transport_makes() {
     }
     assert!(again.stdout.lines().all(|line| line.chars().count() <= 80), "{again:?}");
     let shown = Tripmeter::new(["show", "r"]).at(place.path()).run().with(0);
-    assert!(shown.unwrapped().contains("their latencies are disturbed"), "{shown:?}");
+    assert!(shown.unwrapped().contains("`tripmeter explain` disturbed by looking at them: "), "{shown:?}");
+    let exported = Tripmeter::new(["export", "r", "--format", "bencher"]).at(place.path()).run().with(0);
+    assert!(exported.stdout.contains("uds_datagram_poll at 1k"), "{exported:?}");
+    assert!(!exported.stdout.contains("_stamped") && !exported.stdout.contains("_calls"), "{exported:?}");
+    // Its own page stays.
+    let refused = Tripmeter::new(["report", "r"]).at(place.path()).run().with(64);
+    assert!(refused.stderr.contains("is the page of `tripmeter explain`; name another file"), "{refused:?}");
+    Tripmeter::new(["report", "r", "-o", "p.html"]).at(place.path()).run().with(0);
 }
 
 #[test]

@@ -148,26 +148,36 @@ fn lines_of_several_folders_are_told_apart() {
     assert_eq!(all.len(), lines.len());
 }
 
-/// Payload / bandwidth as a dashed line, where it was measured, and no lower than what is drawn.
+/// Payload / bandwidth as a dashed line, where it was measured, and no lower than what is drawn. It has the stroke of its
+/// folder's other lines.
 #[test]
 fn a_copy_of_memory_is_drawn_where_it_was_measured() {
     use tripmeter_model::manifest::MemoryCopy;
 
     let subs: [(&str, &str, &[f64]); 2] = [("uds", "uds/stream", &A), ("mq", "mq/queue", &SLOW)];
-    let plain = rounds(&subs);
+    let mut plain = rounds(&subs);
+    for sub in &mut plain.plan.sub_experiments {
+        sub.payloads.push(262_144);
+    }
+    for result in &mut plain.sub_experiments {
+        let largest = PayloadResult { payload_bytes: 262_144, ..result.cells[1].clone() };
+        result.cells.push(largest);
+    }
     let mut measured = plain.clone();
     let size = |document: &Document| chart(document, "rtt_half_by_payload").clone();
     assert!(!size(&page_of_one(&plain)).lines.iter().any(|line| line.name.contains("copy")));
-    measured.environment.memory_copy = vec![MemoryCopy { bytes: 65_536, copy_ns: 4096.0 }];
+    let copies = [(65_536, 4096.0), (262_144, 32_768.0)].map(|(bytes, copy_ns)| MemoryCopy { bytes, copy_ns });
+    measured.environment.memory_copy = copies.to_vec();
     let drawn = size(&page_of_one(&measured));
     let line = drawn.lines.last().unwrap();
     assert_eq!((line.name.as_str(), line.look.stroke), ("memory copy", Stroke::Dashed));
-    // The least of the others is 1 µs: 16,000 bytes at 16 bytes a nanosecond.
-    assert_eq!(line.points, [(16_384.0, 1.024), (65_536.0, 4.096)]);
+    // The least of the others is 1 µs: 16,000 bytes at 16 bytes a nanosecond, but less than 64k was not copied.
+    assert_eq!(line.points, [(65_536.0, 4.096), (262_144.0, 32.768)]);
     assert_eq!(
         drawn.notes,
         [
-            "Memory copy: the time of one copy of the payload, in one thread, 16.0 GB/s at 64k; what is faster does not copy it."
+            "Memory copy: the time of one copy of the payload, in one thread, 16.0 GB/s at 64k, 8.00 GB/s at 256k; what is \
+             faster may not copy it."
         ]
     );
     assert_legible(&drawn, 600.0, 400.0);
@@ -175,15 +185,57 @@ fn a_copy_of_memory_is_drawn_where_it_was_measured() {
     let copies: Vec<String> =
         size(&page(&both)).lines.into_iter().map(|line| line.name).filter(|name| name.contains("copy")).collect();
     assert_eq!(copies, ["memory copy · new"]);
+    let both = [NamedResults { name: "old", manifest: &measured }, NamedResults { name: "new", manifest: &measured }];
+    let drawn_of_both = size(&page(&both)).lines;
+    let strokes = |begin: &str| {
+        let lines = drawn_of_both.iter().filter(|line| line.name.starts_with(begin));
+        lines.map(|line| line.look.stroke).collect::<Vec<_>>()
+    };
+    assert_eq!(strokes("memory copy"), [Stroke::Solid, Stroke::Dashed]);
+    assert_eq!(strokes("memory copy"), strokes("uds/stream"));
     // A file may hold what is no time, in any order.
-    let odd = [(0, 1.0), (65_536, 4096.0), (1024, f64::NAN), (65_536, 1.0), (2048, -1.0)];
+    let odd = [(262_144, 32_768.0), (0, 1.0), (65_536, 4096.0), (1024, f64::NAN), (65_536, 1.0), (2048, -1.0)];
     measured.environment.memory_copy = odd.map(|(bytes, copy_ns)| MemoryCopy { bytes, copy_ns }).to_vec();
     assert_eq!(size(&page_of_one(&measured)).lines, drawn.lines);
-    measured.environment.memory_copy.truncate(2);
-    measured.environment.memory_copy.remove(0);
     // What is faster throughout has no use for it.
-    measured.environment.memory_copy[0].copy_ns = 1.0;
+    measured.environment.memory_copy.iter_mut().for_each(|copy| copy.copy_ns = 1.0);
     assert!(!size(&page_of_one(&measured)).lines.iter().any(|line| line.name.contains("copy")));
+}
+
+/// What `tripmeter explain` looked at is slower for the looking: it is no transport among others, in no table or export.
+#[test]
+fn what_was_disturbed_is_left_out_and_named() {
+    use tripmeter_model::plan::Instrument;
+
+    let subs: [(&str, &str, &[f64]); 4] = [
+        ("uds_poll", "uds/stream", &A),
+        ("uds_stamped", "uds/stream", &SLOW),
+        ("mq_poll", "mq/queue", &SLOW),
+        ("mq_calls", "mq/queue", &[500.0; 8]),
+    ];
+    let mut manifest = rounds(&subs);
+    manifest.plan.sub_experiments[1].instrument = Some(Instrument::Stamps);
+    manifest.plan.sub_experiments[3].instrument = Some(Instrument::SystemCalls);
+    let document = page_of_one(&manifest);
+    let said = answer(&document);
+    assert!(said.starts_with("uds/stream and mq/queue (pingpong)"), "{said}");
+    assert!(said.contains("At 1k, uds/stream is fastest") && !said.contains("slowest"), "{said}");
+    let drawn = &chart(&document, "rtt_half_by_payload").lines;
+    assert_eq!(drawn.len(), 2, "{drawn:?}");
+    let notes =
+        document.blocks.iter().find_map(|block| if let Block::Notes(notes) = block { Some(notes) } else { None });
+    let named = "left out are 2 of 4 sub-experiments, which `tripmeter explain` disturbed by looking at them: \
+                 uds_stamped, mq_calls;";
+    assert!(notes.is_some_and(|notes| notes[0].text.starts_with(named)), "{notes:?}");
+    let all = [NamedResults { name: "", manifest: &manifest }];
+    let exported = crate::export::bencher(&all).to_string() + &crate::export::openmetrics(&all);
+    let shown = [crate::screen(&manifest, false), crate::iceperf(&manifest), crate::ecal(&[("", &manifest)])];
+    let shown = shown.map(|document| fixture::text(&document)).concat();
+    assert!(exported.contains("uds_poll") && exported.contains("mq_poll"), "{exported}");
+    assert!(!exported.contains("uds_stamped") && !exported.contains("mq_calls"), "{exported}");
+    assert_eq!((shown.matches("uds_stamped").count(), shown.matches("mq_calls").count()), (1, 1), "{shown}");
+    let judged = tripmeter_analysis::JudgedResults { manifest, allows_damage: false };
+    assert_eq!((judged.names(), judged.failures("side")), (vec!["uds_poll", "mq_poll"], Vec::new()));
 }
 
 /// What was not asked for is not among the names.
