@@ -13,7 +13,7 @@ use crate::page::values::{Seen, Value, listed};
 use crate::plots::aimrt::NamedResults;
 use crate::run_notes;
 use answering::LATENCY;
-use limits::{JudgedTransport, Standing, time, written};
+use limits::{JudgedTransport, Standing, over_rounds, time, written};
 use tripmeter_analysis::Row;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Manifest;
@@ -109,7 +109,7 @@ impl<'a> Ranking<'a> {
 
     /// How many times the latency of another.
     fn ratio(&self, one: &JudgedTransport<'_>, other: &JudgedTransport<'_>) -> Option<Value> {
-        one.curve.over(other.curve, self.payload, self.wish.by)
+        one.curve.over(other.curve, self.payload, self.wish.by).map(over_rounds)
     }
 
     fn is_like(&self, one: &JudgedTransport<'_>, other: &JudgedTransport<'_>) -> bool {
@@ -578,5 +578,28 @@ mod tests {
             text.contains("uds/one was measured fastest: p99 ") && text.contains("too few for an interval"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn one_round_has_no_intervals_and_no_ranks() {
+        let mut measured = manifest(&[("uds", 1e6), ("tcp", 1e6)]);
+        measured.plan.rounds = 1;
+        measured.sub_experiments.retain(|result| result.round == 1);
+        for place in 0..2 {
+            let trial = fixture::trial_of(&mut measured, place);
+            fixture::put_within(trial, Figure::Response, &[(Statistic::P99, 1e6, 3e6)]);
+            fixture::put(trial, &[(Figure::Lost, 8.0)]);
+        }
+        let wish = Wish { max_latency_ns: Some(2.1e6), max_loss: 0.01, ..WISH };
+        let choice = choose(&measured, &wish).unwrap();
+        let Block::Table(table) = &choice.document.blocks[1] else { panic!() };
+        let is_without = |cells: &[Cell]| matches!(cells[0], Cell::Missing(Missing::NotMeasured));
+        assert!(table.rows.iter().all(|(_, cells)| is_without(cells) && cells.last() == Some(&Cell::text("met"))));
+        let text = page(&choice);
+        assert!(
+            choice.has_answer && !text.contains("CANNOT BE TOLD") && !text.contains("No difference seen"),
+            "{text}"
+        );
+        assert!(text.contains("1 round: limits are held") && text.contains(" was measured fastest"), "{text}");
     }
 }
