@@ -72,7 +72,7 @@ fn has_intervals(rounds: usize) -> bool {
 }
 
 /// Without the interval within the only round, which says nothing of other rounds.
-pub fn over_rounds(value: Value) -> Value {
+fn over_rounds(value: Value) -> Value {
     Value { interval: value.interval.filter(|_| has_intervals(value.rounds)), ..value }
 }
 
