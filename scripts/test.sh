@@ -69,6 +69,12 @@ step() {
     printf '\n== %s\n' "$current"
 }
 
+# skipped WHAT: names and counts what cannot run here.
+skipped() {
+    echo "SKIPPED: $1" >&2
+    echo 0 0 1 >>"$counts"
+}
+
 # environment NAME REQUIREMENTS: makes the Python environment $tools/NAME unless it has just that.
 environment() {
     local folder=$tools/$1 wanted=$2
@@ -142,7 +148,7 @@ lints() {
         cargo fmt --check --manifest-path "$manifest"
     done < <(grep -l '^\[workspace\]' transports/*/Cargo.toml transports/common/*/Cargo.toml bench/native/*/Cargo.toml tools/*/Cargo.toml)
     environment shellcheck scripts/shellcheck.txt
-    "$tools/shellcheck/bin/shellcheck" .ci/run scripts/*.sh scripts/action/*.sh tools/echarts/*.sh tests/browser/*.sh
+    "$tools/shellcheck/bin/shellcheck" .ci/run scripts/*.sh scripts/action/*.sh tools/echarts/*.sh tests/browser/*.sh tests/openmetrics/*.sh
     python3 scripts/circles.py
     python3 scripts/names.py
     # A file that was renamed would silently be left without mutants.
@@ -220,16 +226,22 @@ presets() {
     step exports read by those that they are for
     local actions=(--actions)
     if ! command -v npm >/dev/null; then
-        echo "test.sh: workflow commands are not compared with @actions/core: npm is missing" >&2
+        skipped "workflow commands compared with @actions/core: npm is missing"
         actions=()
     fi
-    local prometheus=()
-    if command -v go >/dev/null; then
-        (cd tests/openmetrics && go build -o "$tools/checks/openmetrics" .)
-        prometheus=(--prometheus "$tools/checks/openmetrics")
-    else
-        echo "test.sh: OpenMetrics is not read by Prometheus' own parser: go is missing" >&2
-    fi
+    local prometheus=(--prometheus "$tools/checks/openmetrics") code=0
+    tests/openmetrics/build.sh "${prometheus[1]}" 2>"$scratch/openmetrics.log" || code=$?
+    case $code in
+        0) ;;
+        69)
+            skipped "OpenMetrics read by Prometheus' own parser: $(<"$scratch/openmetrics.log")"
+            prometheus=()
+            ;;
+        *)
+            cat -- "$scratch/openmetrics.log" >&2
+            return "$code"
+            ;;
+    esac
     "$python" tests/check_exports.py "$tripmeter" "$scratch/results/quick" "${actions[@]}" --parquet "${prometheus[@]}"
     step benchmark against bare loops
     overhead

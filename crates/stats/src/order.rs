@@ -68,6 +68,21 @@ pub fn median_interval(values: &[f64], alpha: f64) -> Option<Interval> {
     }
 }
 
+/// The two-sided p-value of "the median is `bound`", by the sign test; values that are equal to the bound count against a
+/// difference. It is at most alpha exactly if the bound is outside [`median_interval`] at alpha. 1 without a value.
+///
+/// # Panics
+/// If a value is not a number.
+///
+/// # Source
+/// Hollander, Wolfe and Chicken, "Nonparametric Statistical Methods" (3rd edition), section 3.4.
+pub fn median_p(values: &[f64], bound: f64) -> f64 {
+    assert!(values.iter().all(|value| !value.is_nan()), "a figure is a number");
+    let count = |is_there: fn(&f64, &f64) -> bool| values.iter().filter(|value| is_there(value, &bound)).count() as u64;
+    let fewer = count(f64::le).min(count(f64::ge));
+    (2.0 * cdf(fewer, values.len() as u64, 0.5)).min(1.0)
+}
+
 fn check(p: f64, alpha: f64) {
     assert!(p > 0.0 && p < 1.0, "the quantile is between 0 and 1");
     assert!(alpha > 0.0 && alpha < 1.0, "alpha is between 0 and 1");
@@ -94,5 +109,24 @@ mod tests {
         let rounds = [5.0, 3.0, 9.0, 4.0, 8.0, 7.0];
         assert_eq!(median_interval(&rounds[..5], 0.05), None);
         assert_eq!(median_interval(&rounds, 0.05), Some(Interval { low: 3.0, high: 9.0 }));
+    }
+    #[test]
+    fn the_p_value_of_a_median_belongs_to_its_interval() {
+        let mut random = fastrand::Rng::with_seed(3);
+        for n in [0, 1, 5, 6, 7, 9, 12, 20, 33] {
+            for _ in 0..100 {
+                let values: Vec<f64> = (0..n).map(|_| f64::from(random.u8(1..9))).collect();
+                for bound in [0.5, 2.0, 3.5, 5.0, 9.0] {
+                    let p = median_p(&values, bound);
+                    // The last is the p-value of six on one side, as ranks of nine transports can have it.
+                    for alpha in [0.05, 0.01, 0.05 / 8.0, 0.05 * 5.0 / 8.0] {
+                        let interval = median_interval(&values, alpha);
+                        let is_beside = interval.is_some_and(|one| one.low > bound || one.high < bound);
+                        assert_eq!(p <= alpha, is_beside, "{values:?} {bound} {alpha} {p}");
+                    }
+                }
+            }
+        }
+        assert_eq!((median_p(&[], 1.0), median_p(&[2.0; 6], 1.0), median_p(&[1.0; 6], 1.0)), (1.0, 0.03125, 1.0));
     }
 }

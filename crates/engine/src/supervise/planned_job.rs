@@ -27,6 +27,13 @@ pub(super) fn planned_cpus(run: &Run<'_>, plan: &SubExperiment, follower: Option
     confined.or_else(|| bound.map(|cpu| vec![cpu]))
 }
 
+/// Whether the followers are threads of the leader.
+pub(super) fn is_same_process(plan: &SubExperiment, entry: &Entry) -> bool {
+    let description = entry.describe().ok();
+    let variant = description.and_then(|description| description.variant(&plan.transport.variant));
+    variant.is_some_and(|variant| variant.same_process)
+}
+
 /// The work of the leader.
 pub(super) fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Part, round: u32) -> Job {
     Job {

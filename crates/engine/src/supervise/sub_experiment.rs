@@ -3,7 +3,7 @@
 use super::cpu_time::CpuTimeWatch;
 use super::longest::{longest_pause, longest_payload, writing_time};
 use super::movement::Movement;
-use super::planned_job::{job, planned_cpus};
+use super::planned_job::{is_same_process, job, planned_cpus};
 use super::{Event, Run, RunError, access};
 use crate::channel::{Heard, Incoming};
 use crate::last_line::last_line;
@@ -189,11 +189,6 @@ impl ProcessGroup {
         let log = append(log_file).map_err(|error| format!("log file '{}': {error}", log_file.display()))?;
         let log_start = log.metadata().map_or(0, |metadata| metadata.len());
         let job = job(run, plan, entry, part, round);
-        let same_process = entry
-            .describe()
-            .ok()
-            .and_then(|description| description.variant(&plan.transport.variant))
-            .is_some_and(|variant| variant.same_process);
         let logs = log_file.parent().filter(|_| plan.instrument == Some(Instrument::SystemCalls));
         let spawn = |worker| {
             let trace = logs.map(|logs| trace_file(logs, &plan.name, worker));
@@ -204,7 +199,7 @@ impl ProcessGroup {
         leader.send(&ToWorker::Lead(Box::new(job))).map_err(|error| failed("leader", error))?;
         let mut followers = Vec::new();
         match &mut run.meeting {
-            _ if same_process => {}
+            _ if is_same_process(plan, entry) => {}
             _ if !run.met.is_empty() => {
                 for (control, host) in controls.into_iter().zip(&run.met) {
                     let mut relay = Worker::spawn(&run.options.tripmeter, &BTreeMap::new(), Some(&log), None)
@@ -225,8 +220,7 @@ impl ProcessGroup {
                 }
             }
         }
-        let incoming = leader.stream.try_clone().map_err(|error| failed("leader", error))?;
-        let incoming = Incoming::new(incoming);
+        let incoming = Incoming::new(leader.stream.try_clone().map_err(|error| failed("leader", error))?);
         let (phase, transport) = ("start".to_owned(), plan.transport.to_string());
         let (follower_ended, told_to_stop, planned) = (None, None, plan.samples);
         let cells = plan.payloads.len() as u64 * u64::from(run.plan.attempts.max(1));

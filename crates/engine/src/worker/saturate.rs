@@ -145,13 +145,7 @@ impl Leader {
         let begin = base.now();
         let timed = bounds.duration_ns.map_or(u64::MAX, |ns| begin + base.to_ticks(ns));
         let last = bounds.messages.map_or(u64::MAX, |messages| session.sequence + messages);
-        let small_burst = if payload_bytes <= SMALL_BYTES { BURST } else { 1 };
-        let burst = match offer {
-            OfferedLoad::Rate { .. } => 1,
-            OfferedLoad::Burst(Burst { size, .. }) => size,
-            _ => small_burst,
-        };
-        let extent = Extent { burst, last, deadline: timed.min(capped) };
+        let extent = Extent { burst: burst(offer, payload_bytes), last, deadline: timed.min(capped) };
         let ended = self.send(session, &shared, &mut flow, extent);
         self.disarm();
         let (end, behind) = match &flow.spaced {
@@ -262,6 +256,16 @@ impl Leader {
             report.arrived.first().copied().ok_or_else(|| self.controls.failed("a follower has counted nothing"))
         };
         (0..self.job.sub_experiment.workload.followers()).map(counted).collect()
+    }
+}
+
+/// Messages between two looks at the clock.
+fn burst(offer: OfferedLoad, payload_bytes: u64) -> u64 {
+    match offer {
+        OfferedLoad::Rate { .. } => 1,
+        OfferedLoad::Burst(Burst { size, .. }) => size,
+        _ if payload_bytes <= SMALL_BYTES => BURST,
+        _ => 1,
     }
 }
 

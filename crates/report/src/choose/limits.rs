@@ -13,6 +13,8 @@ use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Interval, Process, Stream};
 use tripmeter_stats::proportion::{self, Proportion};
+use tripmeter_stats::rounds::ALPHA;
+use tripmeter_stats::shift::fewest_pairs;
 
 /// A transport under the workload.
 pub struct JudgedTransport<'a> {
@@ -64,6 +66,16 @@ fn standing(value: f64, interval: Option<Interval>, most: f64) -> Standing {
     }
 }
 
+/// Whether so many rounds have an interval over rounds.
+fn has_intervals(rounds: usize) -> bool {
+    rounds as u64 >= fewest_pairs(ALPHA)
+}
+
+/// Without the interval within the only round, which says nothing of other rounds.
+fn over_rounds(value: Value) -> Value {
+    Value { interval: value.interval.filter(|_| has_intervals(value.rounds)), ..value }
+}
+
 impl<'a> JudgedTransport<'a> {
     /// The transport of a line, judged; `None` if it is the floor only or nothing arrived.
     pub fn new(side: &MeasuredSide<'_>, curve: &'a Curve<'a>, payload: u64, wish: &Wish) -> Option<Self> {
@@ -71,7 +83,7 @@ impl<'a> JudgedTransport<'a> {
             return None;
         }
         let (metrics, row) = (&side.metrics, curve.row(payload));
-        let value = curve.value(payload, wish.by)?;
+        let value = over_rounds(curve.value(payload, wish.by)?);
         let lost = loss_of(metrics, row);
         let cpu = [Process::Leader, Process::Follower].map(|process| cpu_share(metrics, row, process));
         let mut one = Self { curve, row, value, lost, cpu, fails: Vec::new(), doubts: Vec::new() };
@@ -143,7 +155,7 @@ impl<'a> JudgedTransport<'a> {
         let (lost, most) = (proportion::sum(rounds), wish.max_loss);
         // That nothing may be lost is met where nothing was.
         let interval = proportion::interval(rounds).filter(|_| most > 0.0);
-        let interval = interval.filter(|interval| interval.low.is_finite() && interval.high.is_finite());
+        let interval = interval.filter(|_| has_intervals(rounds.len()));
         let share = |share: f64| format!("{} %", percent(share));
         let ends = written(interval, share);
         let Proportion { events, of } = lost;

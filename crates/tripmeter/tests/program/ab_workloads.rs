@@ -55,7 +55,6 @@ fn every_workload_is_judged_by_its_headline_or_by_the_figures_that_are_named() {
     let (figures, done) = compared("named", &named);
     assert_eq!(figures, "service_ns.p50");
     assert!(done.stdout.contains("not compared: loss_share at 1k"), "{done:?}");
-    // The same question goes on, another does not.
     // The figures are the same for all commands that judge.
     for (results, figure) in [("publish", "response_ns.p99"), ("throughput", "received_rate_hz")] {
         let judges = |words: &[&str]| {

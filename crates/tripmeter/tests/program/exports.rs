@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use tripmeter_model::VERSION;
 use tripmeter_model::verdict::{FigureVerdict, JudgingCommand, OverallResult, VerdictDocument};
 
@@ -212,4 +213,28 @@ fn flags_of_other_formats_are_refused() {
     run(&["--format", "bencher", "--verdict", "v.json"]).with(64).one_line(&["--verdict", "junit or github"]);
     run(&["--format", "junit", "--log"]).with(64).one_line(&["--log", "png and svg"]);
     run(&["--format", "junit"]).with(66);
+}
+
+#[test]
+fn the_reader_of_openmetrics_says_why_a_machine_cannot_build_it() {
+    let place = folder();
+    let build = || {
+        let script = repository().join("tests/openmetrics/build.sh");
+        let mut command = Command::new("/bin/bash");
+        let done = command.arg(script).arg(place.path().join("reader")).env("PATH", place.path()).output().unwrap();
+        (done.status.code(), String::from_utf8(done.stderr).unwrap())
+    };
+    let (code, text) = build();
+    assert!(code == Some(69) && text.starts_with("go is missing; version 1."), "{code:?} {text}");
+    let compiler = place.path().join("go");
+    for version in ["go1.19.8", "go1.9", "devel go1.20-1a2b3c"] {
+        fs::write(&compiler, format!("#!/bin/sh\necho '{version}'\n")).unwrap();
+        fs::set_permissions(&compiler, fs::Permissions::from_mode(0o755)).unwrap();
+        let (code, text) = build();
+        assert!(code == Some(69) && text.starts_with(&format!("{version} is too old; version 1.")), "{code:?} {text}");
+    }
+    // Go is new enough, and what fails is not the lack of modules.
+    let refuses = "#!/bin/sh\ncase $1 in env) echo go99.0 ;; build) exit 2 ;; esac\n";
+    fs::write(&compiler, refuses).unwrap();
+    assert_eq!(build().0, Some(2));
 }
