@@ -111,7 +111,7 @@ macro_rules! figures {
 
 figures! {
     RttHalf = "rtt_half_ns", Ns, Lower, Median, "half of a round trip: what published tables call latency";
-    OneWay = "one_way_ns", Ns, Lower, Median, "from sending to arrival at the follower, by one clock, or by two that were compared";
+    OneWay = "one_way_ns", Ns, Lower, Median, "from sending to arrival at the follower, by one clock or two compared ones";
     Response = "response_ns", Ns, Lower, Median, "from when a message was due to its arrival";
     Service = "service_ns", Ns, Lower, Median, "from when a message was sent to its arrival";
     ResponseRtt = "response_rtt_ns", Ns, Lower, Median, "from when a request was due to its answer";

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
 use tripmeter_model::exit;
-use tripmeter_model::manifest::HostEnvironment;
+use tripmeter_model::manifest::{Environment, HostEnvironment};
 use tripmeter_model::plan::{Host, Plan, SubExperiment};
 
 /// How long a host may take to look at itself.
@@ -131,11 +131,11 @@ fn meet_one(
     let prepared = prepared(&mut ssh, plan.sub_experiments.clone(), connection.follower);
     let prepared = prepared.map_err(HostProblem::Unreached)?;
     compare(plan, &prepared, versions, watch)?;
-    let HostFindings { environment, network, cpu, .. } = prepared;
+    let HostFindings { environment, audit, network, cpu, .. } = prepared;
     let environment = HostEnvironment {
         to: host.to.clone(),
         name: hello.name,
-        environment: Box::new(environment),
+        environment: Box::new(Environment { audit_before: Some(audit), ..environment }),
         here: network_of(connection.leader),
         there: network,
     };
@@ -162,7 +162,7 @@ pub(crate) fn look_again(met: &[Met], hosts: &mut [HostEnvironment]) -> Vec<Stri
         match found {
             Ok(found) => {
                 host.there.after = found.network.before;
-                host.environment.audit_after = found.environment.audit_before;
+                host.environment.audit_after = Some(found.audit);
                 host.environment.after = Some(found.environment.before);
             }
             Err(why) => unreached.push(format!("host '{}' was not audited afterwards: {why}", met.to)),

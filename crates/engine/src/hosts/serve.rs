@@ -24,7 +24,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tripmeter_abi::{NodeOptions, Role};
 use tripmeter_model::exit;
-use tripmeter_model::manifest::Environment;
 use tripmeter_model::plan::SubExperiment;
 
 /// Longest that a follower that was started may take to come.
@@ -110,7 +109,7 @@ fn prepare(registry: &Registry, plans: &[SubExperiment], address: IpAddr) -> Hos
     let calibration = Calibration::new();
     let cpus = resolve::usual_cpus();
     let audit = audit::before(&Root::machine(), &cpus, &calibration, Some(HICCUP_SPIN));
-    let environment = Environment { audit_before: Some(audit), ..environment::environment(&calibration) };
+    let environment = environment::environment(&calibration);
     let (mut systems, mut problems) = (BTreeMap::new(), BTreeMap::new());
     let scratch = ScratchFolder::create();
     for plan in plans {
@@ -127,7 +126,7 @@ fn prepare(registry: &Registry, plans: &[SubExperiment], address: IpAddr) -> Hos
         can.err().map(|why| problems.insert(plan.name.clone(), why));
     }
     let network = network_of(address);
-    HostFindings { environment, network, cpu: cpus.last().copied(), systems, problems }
+    HostFindings { environment, audit, network, cpu: cpus.last().copied(), systems, problems }
 }
 
 fn options(plan: &SubExperiment, scratch: &Path) -> NodeOptions {

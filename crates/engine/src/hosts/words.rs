@@ -6,6 +6,7 @@ use crate::wire::FromFollower;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use tripmeter_model::audit::Audit;
 use tripmeter_model::manifest::{Environment, Network};
 use tripmeter_model::plan::SubExperiment;
 
@@ -90,8 +91,10 @@ pub(crate) enum FromHost {
 /// What a host says of itself before anything is measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct HostFindings {
-    /// With its audit.
+    /// What the machine says of itself.
     pub environment: Environment,
+    /// What disturbs measuring there.
+    pub audit: Audit,
     /// The interface that has the address.
     pub network: Network,
     /// The CPU of a follower, if the plan names none.
