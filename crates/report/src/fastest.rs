@@ -125,7 +125,7 @@ pub fn line(
 mod tests {
     use super::Figure;
     use crate::fixture::{self, add, result};
-    use crate::{all, screen};
+    use crate::{FLOOR, all, screen};
     use tripmeter_model::figure::Statistic;
     use tripmeter_model::manifest::Manifest;
 
@@ -179,6 +179,22 @@ mod tests {
         let text = said(&manifest(3, &[("uds", 1000.0), ("tcp", 3000.0)]));
         assert!(text.contains("(3 rounds, too few for an interval); for intervals: --rounds 6\n"), "{text}");
         assert!(!said(&manifest(6, &[("uds", 1000.0), ("tcp", 3000.0)])).contains("--rounds"));
+    }
+
+    /// The floor is what others are measured against, also where it was asked for; in an `ab` it is a side as the other.
+    #[test]
+    fn the_floor_is_not_the_fastest() {
+        let said = |manifest: &Manifest| fixture::text(&screen(manifest, false));
+        let systems = [("uds", 1000.0), ("shm", 50.0), ("tcp", 3000.0)];
+        let text = said(&manifest(6, &systems));
+        assert!(text.contains("without the floor: uds/one is fastest: p50 "), "{text}");
+        let text = said(&manifest(6, &systems[..2]));
+        assert!(!text.contains("fastest"), "{text}");
+        let mut pairs = manifest(6, &[("a", 1000.0), ("b", 50.0)]);
+        pairs.plan.source = "ab".to_owned();
+        pairs.plan.sub_experiments[1].transport.system = FLOOR.to_owned();
+        let text = said(&pairs);
+        assert!(text.contains("b: shm/one is fastest") && !text.contains("without the floor"), "{text}");
     }
 
     #[test]

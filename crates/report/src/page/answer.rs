@@ -118,12 +118,20 @@ fn fastest(panel: &Panel<'_>) -> Option<String> {
     let last = panel.ends().and_then(|[_, last]| best(panel, last));
     let slowest = if panel.ends().is_none() { worst(panel, panel.payloads[0]) } else { None };
     let sentences: Vec<String> = [first, last, slowest].into_iter().flatten().collect();
-    let floor = if panel.leaves_out_floor() { "Without the floor. " } else { "" };
-    (!sentences.is_empty()).then(|| floor.to_owned() + &sentences.join(" "))
+    (!sentences.is_empty()).then(|| without_floor(panel).to_owned() + &sentences.join(" "))
+}
+
+fn without_floor(panel: &Panel<'_>) -> &'static str {
+    if panel.leaves_out_floor() { "Without the floor. " } else { "" }
+}
+
+/// The best at a payload, for a chart that draws the floor too.
+pub fn best_of_drawn(panel: &Panel<'_>, payload: u64) -> Option<String> {
+    Some(without_floor(panel).to_owned() + &best(panel, payload)?)
 }
 
 /// The best at a payload and its distance to the next, or those between which no difference is seen.
-pub fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
+fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
     if let Some(pairs) = panel.pairs() {
         return pairs.sentence(panel.figure, payload);
     }
