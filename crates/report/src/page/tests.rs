@@ -75,8 +75,8 @@ published tables call latency.
 Without the floor. At 1k, iceoryx2/publish-subscribe was measured fastest with a median of 0.516 µs (rtt_half); the next is iceoryx/shm, \
 ×1.53 (one round, no interval). At 1M, iceoryx2/publish-subscribe was measured fastest with a median of 0.521 µs (rtt_half); the next is \
 iceoryx/shm, ×1.45 (one round, no interval).
-It can be believed with care: all 9 path proofs hold; nothing was lost, late or damaged; there is one round, which does not \
-show how much runs differ; no audit of the machine is kept.";
+It can be believed with care: all 9 path proofs hold; nothing was lost, late or damaged; fewer samples than planned in 5 of \
+27 measurements; nothing reads the payload (touch none); there is one round, which does not show how much runs differ; no audit of the machine is kept.";
     assert_eq!(answer(&document), expected);
     let expected = "\
 rtt_half_by_payload | How does latency grow with size? | mq/queue grows 440 times from 1k to 1M; shm/ring falls to 0.62 times \
@@ -166,6 +166,22 @@ fn what_failed_is_no_answer_and_not_believed() {
     assert!(text.contains("PATH PROOF FAILED: uds") && text.contains("mq at 1k: 110 lost"), "{text}");
     let loss = chart(&document, "loss");
     assert!(loss.reading.starts_with("mq lost most: 0.125 % at 1k"), "{}", loss.reading);
+}
+
+/// What the table marks is part of the sentence on how far it can be believed.
+#[test]
+fn few_samples_and_untouched_payloads_are_told() {
+    let mut manifest = rounds(&[("uds", "uds/stream", &A), ("mq", "mq/queue", &SLOW)]);
+    let said = answer(&page_of_one(&manifest));
+    assert!(!said.contains("fewer") && said.contains("; nothing reads the payload (touch none); intervals"), "{said}");
+    manifest.plan.sub_experiments[0].touch = tripmeter_model::Touch::Full;
+    for result in &mut manifest.sub_experiments {
+        fixture::set_trips(&mut result.cells[1], 20);
+    }
+    let said = answer(&page_of_one(&manifest));
+    let expected = "; fewer samples than planned in 2 of 4 measurements; fewer than 299 samples, too few for p99, in 2 of 4 \
+                    measurements; in 1 of 2 sub-experiments nothing reads the payload (touch none); ";
+    assert!(said.contains(expected), "{said}");
 }
 
 #[test]
