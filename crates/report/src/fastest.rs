@@ -11,6 +11,8 @@ use tripmeter_model::figure::Figure;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_stats::rounds::ALPHA;
+use tripmeter_stats::shift::fewest_pairs;
 
 /// The best at a payload.
 pub struct Fastest<'a> {
@@ -68,12 +70,10 @@ impl<'a> Fastest<'a> {
 }
 
 impl Value {
-    /// How a ratio says that something is of this `word`: neither one without an interval nor a single round says what other
-    /// rounds will be.
+    /// How a ratio says that something is of this `word`: one without an interval does not say what other rounds will be.
     pub fn claim(self, word: &str) -> String {
-        match (self.seen(), self.rounds) {
-            (Seen::Unknown, _) => format!("was measured {word}"),
-            (_, 1) => format!("is {word} in this run"),
+        match self.seen() {
+            Seen::Unknown => format!("was measured {word}"),
             _ => format!("is {word}"),
         }
     }
@@ -112,14 +112,21 @@ pub fn line(
     let places: Vec<String> = places.into_iter().flatten().collect();
     let end = if has_several { ", " } else { ": " };
     let place = if places.is_empty() { String::new() } else { places.join(", ") + end };
-    let pairs = if side.is_of_pairs() { OF_PAIRS } else { "" };
-    (!parts.is_empty()).then(|| Block::Text(place + &parts.join("; ") + pairs))
+    let (rounds, needed) = (u64::from(side.manifest.plan.rounds), fewest_pairs(ALPHA));
+    let end = match side.is_of_pairs() {
+        true => OF_PAIRS.to_owned(),
+        false if rounds < needed => format!("; for intervals: --rounds {needed}"),
+        false => String::new(),
+    };
+    (!parts.is_empty()).then(|| Block::Text(place + &parts.join("; ") + &end))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::Figure;
     use crate::fixture::{self, add, result};
-    use crate::{all, screen};
+    use crate::{FLOOR, all, screen};
+    use tripmeter_model::figure::Statistic;
     use tripmeter_model::manifest::Manifest;
 
     /// Rounds of round trips: the medians of each system at 1k, each a little more than the round before.
@@ -154,6 +161,40 @@ mod tests {
         let [screen, all] = lines(&manifest(8, &[("uds", 1000.0), ("tcp", 1000.0), ("mq", 3000.0)]));
         assert!(screen.starts_with("no difference seen between ") && screen.contains("uds/one"), "{screen}");
         assert!(!screen.contains("mq/one") && screen == all, "{screen}");
+    }
+
+    /// What is within a round does not say what other rounds will be, so one round claims no more than three.
+    #[test]
+    fn a_round_has_no_interval_of_a_ratio() {
+        let mut one = manifest(1, &[("uds", 1000.0), ("tcp", 3000.0)]);
+        for (result, median) in one.sub_experiments.iter_mut().zip([1000.0, 3000.0]) {
+            let within = [(Statistic::P50, median - 1.0, median + 1.0)];
+            fixture::put_within(&mut result.cells[0].trials[0], Figure::RttHalf, &within);
+        }
+        let said = |manifest: &Manifest| fixture::text(&screen(manifest, false));
+        let text = said(&one);
+        let expected = "uds/one was measured fastest: p50 1.01 µs, next tcp/one ×3.03 (one round, no interval); for intervals: \
+                        --rounds 6\n";
+        assert!(text.contains(expected), "{text}");
+        let text = said(&manifest(3, &[("uds", 1000.0), ("tcp", 3000.0)]));
+        assert!(text.contains("(3 rounds, too few for an interval); for intervals: --rounds 6\n"), "{text}");
+        assert!(!said(&manifest(6, &[("uds", 1000.0), ("tcp", 3000.0)])).contains("--rounds"));
+    }
+
+    /// The floor is what others are measured against, also where it was asked for; in an `ab` it is a side as the other.
+    #[test]
+    fn the_floor_is_not_the_fastest() {
+        let said = |manifest: &Manifest| fixture::text(&screen(manifest, false));
+        let systems = [("uds", 1000.0), ("shm", 50.0), ("tcp", 3000.0)];
+        let text = said(&manifest(6, &systems));
+        assert!(text.contains("without the floor: uds/one is fastest: p50 "), "{text}");
+        let text = said(&manifest(6, &systems[..2]));
+        assert!(!text.contains("fastest"), "{text}");
+        let mut pairs = manifest(6, &[("a", 1000.0), ("b", 50.0)]);
+        pairs.plan.source = "ab".to_owned();
+        pairs.plan.sub_experiments[1].transport.system = FLOOR.to_owned();
+        let text = said(&pairs);
+        assert!(text.contains("b: shm/one is fastest") && !text.contains("without the floor"), "{text}");
     }
 
     #[test]

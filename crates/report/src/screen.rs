@@ -410,7 +410,7 @@ uds/stream                  5.16  10.3  20.0  40.0     -     -  ×213 ▇▇▇�
 without the floor, at 1k: iceoryx2/publish-subscribe was measured fastest: p50
   0.516 µs, next uds/stream ×9.99 (one round, no interval); at 64k:
   iceoryx2/publish-subscribe was measured fastest: p50 0.516 µs, next uds/stream
-  ×38.8 (one round, no interval)
+  ×38.8 (one round, no interval); for intervals: --rounds 6
 
 path proofs: 3 ok
 

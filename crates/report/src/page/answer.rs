@@ -14,13 +14,15 @@ use crate::run_notes::DISTURBED;
 use crate::screen;
 use crate::screen::notes::MISHAPS;
 use std::collections::BTreeSet;
-use tripmeter_model::Pattern;
 use tripmeter_model::audit::Level;
 use tripmeter_model::figure::Better;
 use tripmeter_model::manifest::{RunStatus, Verdict};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::{Pattern, Touch};
+use tripmeter_stats::order::fewest_for_upper_bound;
 use tripmeter_stats::proportion::{self, Proportion};
+use tripmeter_stats::rounds::ALPHA;
 
 /// The most transports that the question names.
 const MOST_NAMED: usize = 3;
@@ -119,12 +121,20 @@ fn fastest(panel: &Panel<'_>) -> Option<String> {
     let last = panel.ends().and_then(|[_, last]| best(panel, last));
     let slowest = if panel.ends().is_none() { worst(panel, panel.payloads[0]) } else { None };
     let sentences: Vec<String> = [first, last, slowest].into_iter().flatten().collect();
-    let floor = if panel.leaves_out_floor() { "Without the floor. " } else { "" };
-    (!sentences.is_empty()).then(|| floor.to_owned() + &sentences.join(" "))
+    (!sentences.is_empty()).then(|| without_floor(panel).to_owned() + &sentences.join(" "))
+}
+
+fn without_floor(panel: &Panel<'_>) -> &'static str {
+    if panel.leaves_out_floor() { "Without the floor. " } else { "" }
+}
+
+/// The best at a payload, for a chart that draws the floor too.
+pub fn best_of_drawn(panel: &Panel<'_>, payload: u64) -> Option<String> {
+    Some(without_floor(panel).to_owned() + &best(panel, payload)?)
 }
 
 /// The best at a payload and its distance to the next, or those between which no difference is seen.
-pub fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
+fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
     if let Some(pairs) = panel.pairs() {
         return pairs.sentence(panel.figure, payload);
     }
@@ -169,11 +179,17 @@ fn belief(sides: &[MeasuredSide<'_>]) -> String {
     let (disturbed, missed) = (disturbances(sides), missed(sides));
     let measured =
         sides.iter().flat_map(|side| &side.subs).flat_map(Merged::payloads).map(|payload| payload.cells.len());
-    let (rounds, lost) = (measured.min().unwrap_or(0), losses(sides));
+    let (rounds, lost, too_few) = (measured.min().unwrap_or(0), losses(sides), too_few(sides));
     let worst = lost.as_ref().map_or(0.0, |lost| lost.1);
     let lead = match () {
         () if proofs.has_failed || unfinished > 0 || !is_whole || worst >= 1.0 => "Not all of it can be believed",
-        () if proofs.are_hidden || missed.is_some() || disturbed.1 || rounds < 6 || worst > 0.0 => {
+        () if proofs.are_hidden
+            || missed.is_some()
+            || too_few.is_some()
+            || disturbed.1
+            || rounds < 6
+            || worst > 0.0 =>
+        {
             "It can be believed with care"
         }
         () => "It can be believed",
@@ -194,8 +210,9 @@ fn belief(sides: &[MeasuredSide<'_>]) -> String {
         few @ 2..=5 => format!("{few} rounds are too few for intervals over them"),
         many => format!("intervals are over {many} rounds"),
     };
+    let lost = lost.map(|lost| lost.0);
     let parts: Vec<String> =
-        [Some(proofs.text), ended, lost.map(|lost| lost.0), missed, Some(rounds), Some(disturbed.0)]
+        [Some(proofs.text), ended, lost, too_few, missed, untouched(sides), Some(rounds), Some(disturbed.0)]
             .into_iter()
             .flatten()
             .filter(|part| !part.is_empty())
@@ -251,6 +268,33 @@ fn losses(sides: &[MeasuredSide<'_>]) -> Option<(String, f64)> {
         count => format!("{count} sub-experiments lost messages, most of them {name}: {share} %"),
     };
     Some((text, lost.share()))
+}
+
+/// Payloads that have fewer samples than planned, or too few for a 99th percentile with an upper bound.
+fn too_few(sides: &[MeasuredSide<'_>]) -> Option<String> {
+    let cells = sides.iter().flat_map(|side| &side.subs).flat_map(Merged::payloads);
+    let cells: Vec<_> = cells.filter(|cell| cell.samples() > 0).collect();
+    let needed = fewest_for_upper_bound(0.99, ALPHA);
+    let short = cells.iter().filter(|cell| !cell.shortfalls().is_empty()).count();
+    let unbound = cells.iter().filter(|cell| cell.samples() < needed).count();
+    let of = |count: usize| format!("{count} of {}", counted(cells.len(), "measurement"));
+    let parts = [
+        (short, format!("fewer samples than planned in {}", of(short))),
+        (unbound, format!("fewer than {needed} samples, too few for p99, in {}", of(unbound))),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|part| part.0 > 0).map(|part| part.1).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// That payloads were neither written nor read; a logger has no receiver.
+fn untouched(sides: &[MeasuredSide<'_>]) -> Option<String> {
+    let subs = sides.iter().flat_map(|side| &side.manifest.plan.sub_experiments);
+    let subs: Vec<&SubExperiment> = subs.filter(|sub| sub.pattern != Pattern::Log).collect();
+    match (subs.iter().filter(|sub| sub.touch == Touch::None).count(), subs.len()) {
+        (0, _) => None,
+        (none, all) if none == all => Some("nothing reads the payload (touch none)".to_owned()),
+        (none, all) => Some(format!("in {none} of {all} sub-experiments nothing reads the payload (touch none)")),
+    }
 }
 
 /// Sub-experiments that missed a rate.

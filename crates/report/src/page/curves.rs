@@ -170,9 +170,11 @@ impl<'a> Panel<'a> {
         self.curves.iter().max_by_key(|curve| curve.folder)?.side.pairs.as_ref()
     }
 
-    /// Whether some of it was measured as the floor only, and is not ranked.
+    /// Whether the floor is not ranked, as others were measured beside it. An `ab` asks for both its sides.
     pub fn leaves_out_floor(&self) -> bool {
-        self.curves.iter().any(|curve| curve.merged().planned.added_as_floor)
+        let last = self.curves.iter().map(|curve| curve.folder).max();
+        let ranked = self.curves.iter().filter(|curve| Some(curve.folder) == last && !curve.side.is_of_pairs());
+        ranked.map(Curve::is_floor).collect::<BTreeSet<bool>>().len() > 1
     }
 
     /// How many times worse another is than the best.
@@ -237,7 +239,11 @@ impl<'a> Panel<'a> {
     pub fn ranking(&self, payload_bytes: u64) -> Vec<(&Curve<'a>, Value)> {
         let last = self.curves.iter().map(|curve| curve.folder).max();
         let lowest = self.curves.iter().filter_map(|curve| curve.offered().hz()).fold(f64::INFINITY, f64::min);
+        let leaves_out_floor = self.leaves_out_floor();
         let counts = |curve: &&Curve<'_>| {
+            if leaves_out_floor && curve.is_floor() {
+                return false;
+            }
             let is_lowest = curve.offered().hz().is_none_or(|hz| hz == lowest);
             Some(curve.folder) == last && is_lowest && curve.counts(payload_bytes)
         };

@@ -1,6 +1,6 @@
 //! How the headline grows with the payload; of a single payload, columns.
 
-use super::answer::best;
+use super::answer::best_of_drawn;
 use super::copy;
 use super::curves::{Curve, Panel};
 use super::values::{Seen, Value, compare};
@@ -119,7 +119,7 @@ fn columns(panel: &Panel<'_>) -> Option<Chart> {
         name: format!("{}_{payload}", panel.name()),
         title: format!("{} at {}?", question(panel), display_size(payload)),
         subtitle: panel.subtitle_of(&[], part.intervals.iter().any(Option::is_some)),
-        reading: best(panel, payload).unwrap_or_default(),
+        reading: best_of_drawn(panel, payload).unwrap_or_default(),
         x: X::Categories { label: String::new(), names: values.into_iter().map(|(name, _)| name).collect() },
         y: Y { label: panel.axis() + if log { ", logarithmic" } else { "" }, log, from_zero: true, ..Y::default() },
         stacks: vec![part],

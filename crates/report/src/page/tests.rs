@@ -72,11 +72,11 @@ fn the_page_of_a_quick_run_answers_on_its_first_lines() {
     let expected = "\
 9 sub-experiments (pingpong) at 3 payloads from 1k to 1M, in 1 round. rtt_half measures half of a round trip: what \
 published tables call latency.
-At 1k, shm/ring was measured fastest with a median of 0.065 µs (rtt_half); the next is iceoryx2/publish-subscribe, ×7.94 (one round, no \
-interval). At 1M, shm/ring was measured fastest with a median of 0.040 µs (rtt_half); the next is iceoryx2/publish-subscribe, ×13.0 (one \
-round, no interval).
-It can be believed with care: all 9 path proofs hold; nothing was lost, late or damaged; there is one round, which does not \
-show how much runs differ; no audit of the machine is kept.";
+Without the floor. At 1k, iceoryx2/publish-subscribe was measured fastest with a median of 0.516 µs (rtt_half); the next is iceoryx/shm, \
+×1.53 (one round, no interval). At 1M, iceoryx2/publish-subscribe was measured fastest with a median of 0.521 µs (rtt_half); the next is \
+iceoryx/shm, ×1.45 (one round, no interval).
+It can be believed with care: all 9 path proofs hold; nothing was lost, late or damaged; fewer samples than planned in 5 of \
+27 measurements; nothing reads the payload (touch none); there is one round, which does not show how much runs differ; no audit of the machine is kept.";
     assert_eq!(answer(&document), expected);
     let expected = "\
 rtt_half_by_payload | How does latency grow with size? | mq/queue grows 440 times from 1k to 1M; shm/ring falls to 0.62 times \
@@ -168,6 +168,22 @@ fn what_failed_is_no_answer_and_not_believed() {
     assert!(loss.reading.starts_with("mq lost most: 0.125 % at 1k"), "{}", loss.reading);
 }
 
+/// What the table marks is part of the sentence on how far it can be believed.
+#[test]
+fn few_samples_and_untouched_payloads_are_told() {
+    let mut manifest = rounds(&[("uds", "uds/stream", &A), ("mq", "mq/queue", &SLOW)]);
+    let said = answer(&page_of_one(&manifest));
+    assert!(!said.contains("fewer") && said.contains("; nothing reads the payload (touch none); intervals"), "{said}");
+    manifest.plan.sub_experiments[0].touch = tripmeter_model::Touch::Full;
+    for result in &mut manifest.sub_experiments {
+        fixture::set_trips(&mut result.cells[1], 20);
+    }
+    let said = answer(&page_of_one(&manifest));
+    let expected = "; fewer samples than planned in 2 of 4 measurements; fewer than 299 samples, too few for p99, in 2 of 4 \
+                    measurements; in 1 of 2 sub-experiments nothing reads the payload (touch none); ";
+    assert!(said.contains(expected), "{said}");
+}
+
 #[test]
 fn nothing_measured_has_no_chart() {
     let mut manifest = fixture::manifest();
@@ -185,9 +201,12 @@ fn nothing_measured_has_no_chart() {
 #[test]
 fn a_single_payload_makes_columns() {
     let mut manifest = fixture::manifest();
-    for (name, transport, median) in
-        [("uds", "uds/stream", 1000.0), ("shm", "shm/ring", 50.0), ("mq", "mq/queue", 3000.0)]
-    {
+    for (name, transport, median) in [
+        ("uds", "uds/stream", 1000.0),
+        ("shm", "shm/ring", 50.0),
+        ("mq", "mq/queue", 3000.0),
+        ("tcp", "tcp/loopback", 2000.0),
+    ] {
         add(&mut manifest, name, transport, &[1024]);
         let cell = &mut result(&mut manifest, name, 1, &[(1024, median)]).cells[0];
         fixture::put_within(&mut cell.trials[0], Figure::RttHalf, &[(Statistic::P50, 0.9 * median, 1.1 * median)]);
@@ -195,14 +214,20 @@ fn a_single_payload_makes_columns() {
     let document = page_of_one(&manifest);
     let columns = chart(&document, "rtt_half_1024");
     let X::Categories { names, .. } = &columns.x else { panic!("{columns:?}") };
-    assert_eq!(names, &["shm/ring (floor)", "uds/stream", "mq/queue"]);
-    assert_eq!(columns.stacks[0].values, [0.05, 1.0, 3.0]);
+    assert_eq!(names, &["shm/ring (floor)", "uds/stream", "tcp/loopback", "mq/queue"]);
+    assert_eq!(columns.stacks[0].values, [0.05, 1.0, 2.0, 3.0]);
     assert!(columns.stacks[0].intervals.iter().all(Option::is_some) && columns.y.log, "{columns:?}");
+    // The bar of the floor is drawn, and the sentence below says that it is not of the floor.
+    let best = "Without the floor. At 1k, uds/stream was measured fastest with a median of 1.00 µs (rtt_half); the next is tcp/loopback, \
+                ×2.00 (one round, no interval).";
+    assert_eq!(columns.reading, best);
     let said = answer(&document);
-    assert!(
-        said.contains("shm/ring is fastest in this run") && said.contains("mq/queue was slowest: 3.00 µs"),
-        "{said}"
-    );
+    assert!(said.contains(&format!("{best} mq/queue was slowest: 3.00 µs")), "{said}");
+    // Alone it is what was asked for.
+    manifest.plan.sub_experiments.retain(|sub| sub.name == "shm");
+    manifest.sub_experiments.retain(|result| result.name == "shm");
+    let said = answer(&page_of_one(&manifest));
+    assert!(said.contains("At 1k, shm/ring has a median of 0.050 µs") && !said.contains("Without"), "{said}");
 }
 
 /// Leaves pages to be looked at: `TRIPMETER_PAGES=FROM:TO cargo test -p tripmeter-report pages_of_folders -- --ignored`.

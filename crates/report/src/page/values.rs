@@ -74,7 +74,8 @@ impl Value {
 pub fn compare(ours: &Rounds<'_>, theirs: &Rounds<'_>, are_paired: bool) -> Option<Value> {
     if are_paired || (ours.values.len() == 1 && theirs.values.len() == 1) {
         let each = derived::ratio(ours, theirs);
-        return Value::over(&each.values, each.within.first().copied().flatten());
+        // What is within the only round does not say what other rounds would be.
+        return Value::over(&each.values, None);
     }
     let shift = Shift::ratio(theirs.values, ours.values).ok()?;
     let rounds = ours.values.len().min(theirs.values.len());
