@@ -139,7 +139,7 @@ impl<'a> Group<'a> {
         (found.touch_ns, found.block_over_poll_ns) = (touch_ns, block_over_poll_ns);
         let blocked = found.waits.iter_mut().find(|wait| wait.wait == Wait::Block);
         if let (Some(polled), Some(parts)) = (polled, blocked.and_then(|wait| wait.parts.as_mut())) {
-            split_wakeup(parts, &polled);
+            split_wakeup(parts, &polled, block_over_poll_ns);
         }
         found.system_calls = per_message(&traces);
         if let (None, [one, other]) = (&found.system_calls, &traces[..]) {
@@ -163,11 +163,14 @@ fn parts(value: impl Fn(Figure) -> Option<f64>) -> Option<Parts> {
     Some(Parts { prepare_ns, send_ns, way_ns, receive_ns, wakeup_ns: 0.0, own_ns, total_ns })
 }
 
-/// Way and receive call are as long as under `poll`; what they take longer is the wake-up.
-fn split_wakeup(parts: &mut Parts, polled: &Parts) {
-    let longer = parts.way_ns + parts.receive_ns - (polled.way_ns + polled.receive_ns);
-    if longer > 0.0 {
-        (parts.way_ns, parts.receive_ns, parts.wakeup_ns) = (polled.way_ns, polled.receive_ns, longer);
+/// What way and receive call take longer than under `poll` is the wake-up, at most what `block` takes longer where no stamps
+/// disturb. The rest is shared between both as under `poll`.
+fn split_wakeup(parts: &mut Parts, polled: &Parts, block_over_poll_ns: Option<f64>) {
+    let (blocked, under_poll) = (parts.way_ns + parts.receive_ns, polled.way_ns + polled.receive_ns);
+    let wakeup = (blocked - under_poll).min(block_over_poll_ns.unwrap_or(f64::INFINITY));
+    if wakeup > 0.0 {
+        let way = if under_poll > 0.0 { (blocked - wakeup) * polled.way_ns / under_poll } else { 0.0 };
+        (parts.way_ns, parts.receive_ns, parts.wakeup_ns) = (way, blocked - wakeup - way, wakeup);
     }
 }
 
@@ -263,13 +266,23 @@ mod tests {
             total_ns: 6.0 + way_ns + receive_ns,
         };
         let (polled, mut blocked) = (parts(10.0, 20.0), parts(0.0, 100.0));
-        split_wakeup(&mut blocked, &polled);
+        split_wakeup(&mut blocked, &polled, None);
         assert_eq!(
             (blocked.way_ns, blocked.receive_ns, blocked.wakeup_ns, blocked.total_ns),
             (10.0, 20.0, 70.0, 106.0)
         );
-        let mut faster = parts(0.0, 25.0);
-        split_wakeup(&mut faster, &polled);
-        assert_eq!(faster, parts(0.0, 25.0));
+        let mut bounded = parts(0.0, 100.0);
+        split_wakeup(&mut bounded, &polled, Some(40.0));
+        assert_eq!(
+            (bounded.way_ns, bounded.receive_ns, bounded.wakeup_ns, bounded.total_ns),
+            (20.0, 40.0, 40.0, 106.0)
+        );
+        for (receive_ns, block_over_poll_ns) in
+            [(25.0, None), (25.0, Some(9.0)), (100.0, Some(0.0)), (100.0, Some(-87.0))]
+        {
+            let mut whole = parts(0.0, receive_ns);
+            split_wakeup(&mut whole, &polled, block_over_poll_ns);
+            assert_eq!(whole, parts(0.0, receive_ns));
+        }
     }
 }

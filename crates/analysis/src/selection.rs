@@ -3,7 +3,7 @@
 use crate::derived;
 use crate::table::{MetricTable, Row};
 use std::collections::HashSet;
-use tripmeter_model::address::{FigureAddress, FigureName};
+use tripmeter_model::address::{FigureAddress, FigureName, statistic_named};
 use tripmeter_model::figure::{Better, Figure, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_stats::median;
@@ -25,7 +25,43 @@ const VALUES: [Figure; 4] = [Figure::LossShare, Figure::AchievedRate, Figure::Re
 
 /// Figures to judge: those named, or the usual ones, which are p50 and p99 of each latency, the rates and the loss.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection(Vec<FigureName>);
+pub struct Selection(Vec<Wanted>);
+
+/// A figure that is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Figure(FigureName),
+    /// A statistic without a figure: that of the first headline that has samples.
+    Latency(Statistic),
+}
+
+impl Wanted {
+    fn of(name: &str) -> Result<Self, String> {
+        match statistic_named(name) {
+            Ok(statistic) if statistic != Statistic::Value => Ok(Self::Latency(statistic)),
+            _ => name.parse().map(Self::Figure),
+        }
+    }
+
+    fn is_judged(self) -> bool {
+        match self {
+            Self::Figure(name) => name.figure.better() != Better::Neither && name.statistic != Some(Statistic::N),
+            Self::Latency(statistic) => statistic != Statistic::N,
+        }
+    }
+
+    /// The figure of a row; `None` if that has no latency.
+    fn in_row(self, table: &MetricTable, row: Row) -> Option<FigureName> {
+        match self {
+            Self::Figure(name) => Some(name),
+            Self::Latency(statistic) => {
+                let mut latencies = Figure::HEADLINES.into_iter().filter(|figure| figure.has_samples());
+                let figure = latencies.find(|figure| !streams(table, row, *figure).is_empty())?;
+                Some(FigureName { figure, statistic: Some(statistic) })
+            }
+        }
+    }
+}
 
 /// Why figures cannot be judged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,7 +104,7 @@ impl Selected {
 }
 
 impl Selection {
-    /// The figures of these names, each `FIGURE` or `FIGURE.STATISTIC`. All tables together must have each of them.
+    /// The figures of these names, each `FIGURE`, `FIGURE.STATISTIC`, or the `STATISTIC` of the usual latency. All tables together must have each of them.
     ///
     /// # Errors
     /// If one is unknown, is in none of the tables, or is not judged; with those that there are.
@@ -77,8 +113,8 @@ impl Selection {
         let mut found = Vec::new();
         for name in names {
             let unknown = || SelectionError::Unknown { name: name.clone(), there: there() };
-            let wanted: FigureName = name.parse().map_err(|_| unknown())?;
-            if wanted.figure.better() == Better::Neither || wanted.statistic == Some(Statistic::N) {
+            let wanted = Wanted::of(name).map_err(|_| unknown())?;
+            if !wanted.is_judged() {
                 return Err(SelectionError::Neither { name: name.clone(), there: there() });
             }
             let alone = Self(vec![wanted]);
@@ -99,10 +135,10 @@ impl Selection {
         let there = || judged.clone().map(|figure| figure.id()).collect::<Vec<_>>().join(", ");
         let one = |name: &String| {
             let unknown = |_| SelectionError::Unknown { name: name.clone(), there: there() };
-            let wanted: FigureName = name.parse().map_err(unknown)?;
-            match wanted.figure.better() == Better::Neither || wanted.statistic == Some(Statistic::N) {
-                true => Err(SelectionError::Neither { name: name.clone(), there: there() }),
-                false => Ok(wanted),
+            let wanted = Wanted::of(name).map_err(unknown)?;
+            match wanted.is_judged() {
+                true => Ok(wanted),
+                false => Err(SelectionError::Neither { name: name.clone(), there: there() }),
             }
         };
         names.iter().map(one).collect::<Result<_, _>>().map(Self)
@@ -110,7 +146,10 @@ impl Selection {
 
     /// How many figures of a row it has at most, `usual` if none is named.
     pub fn most(&self, usual: usize) -> usize {
-        let of = |name: &FigureName| if name.statistic.is_some() { 1 } else { STATISTICS.len() };
+        let of = |wanted: &Wanted| match wanted {
+            Wanted::Figure(FigureName { statistic: None, .. }) => STATISTICS.len(),
+            _ => 1,
+        };
         if self.0.is_empty() { usual } else { self.0.iter().map(of).sum() }
     }
 
@@ -118,7 +157,9 @@ impl Selection {
     pub(crate) fn or_headline(&self, table: &MetricTable) -> Self {
         let has = |figure: &&Figure| table.select(|key| key.figure == **figure).next().is_some();
         match Figure::HEADLINES.iter().find(has) {
-            Some(figure) if self.0.is_empty() => Self(vec![FigureName { figure: *figure, statistic: None }]),
+            Some(figure) if self.0.is_empty() => {
+                Self(vec![Wanted::Figure(FigureName { figure: *figure, statistic: None })])
+            }
             _ => self.clone(),
         }
     }
@@ -133,7 +174,9 @@ impl Selection {
 
     /// Every figure of these kinds, of all streams.
     pub(crate) fn every(kinds: &[(Figure, Statistic)], table: &MetricTable) -> Vec<Selected> {
-        let name = |&(figure, statistic): &(Figure, Statistic)| FigureName { figure, statistic: Some(statistic) };
+        let name = |&(figure, statistic): &(Figure, Statistic)| {
+            Wanted::Figure(FigureName { figure, statistic: Some(statistic) })
+        };
         Self(kinds.iter().map(name).collect()).select_of(table, streams)
     }
 
@@ -141,7 +184,7 @@ impl Selection {
         let names = if self.0.is_empty() { usual() } else { self.0.clone() };
         let mut all = Vec::new();
         for row in table.all_rows() {
-            for name in &names {
+            for name in names.iter().filter_map(|wanted| wanted.in_row(table, row)) {
                 let statistics = match name.statistic {
                     Some(statistic) => vec![statistic],
                     None => [Statistic::Value].into_iter().chain(STATISTICS).collect(),
@@ -155,9 +198,10 @@ impl Selection {
     }
 }
 
-fn usual() -> Vec<FigureName> {
-    let latency = |figure| STATISTICS.map(|statistic| FigureName { figure, statistic: Some(statistic) });
-    let value = |figure| FigureName { figure, statistic: Some(Statistic::Value) };
+fn usual() -> Vec<Wanted> {
+    let named = |figure, statistic| Wanted::Figure(FigureName { figure, statistic: Some(statistic) });
+    let latency = |figure| STATISTICS.map(|statistic| named(figure, statistic));
+    let value = |figure| named(figure, Statistic::Value);
     LATENCIES.into_iter().flat_map(latency).chain(VALUES.map(value)).collect()
 }
 
@@ -305,6 +349,27 @@ pub(crate) mod tests {
             Ok(vec!["a at 1k: delivered_share".to_owned(), share])
         );
         assert_eq!(named(&table, &["rtt_half_ns"]).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_statistic_alone_is_of_the_usual_latency_of_each_row() {
+        let mut builder = Builder::new(vec!["a".to_owned(), "b".to_owned()]);
+        builder.add("a", 1, 1024, trial(1.0, 2.0, 0));
+        let mut called = Trial::new(OfferedLoad::Closed);
+        for figure in [Figure::ServiceRtt, Figure::OneWay] {
+            called.put_statistic(&Stream::all(), figure, Statistic::P99, 3.0, None);
+        }
+        builder.add("b", 1, 1024, called);
+        let table = builder.build();
+        let p99 = ["a at 1k: rtt_half_ns.p99", "b at 1k: service_rtt_ns.p99"].map(str::to_owned).to_vec();
+        assert_eq!(named(&table, &["p99"]), Ok(p99));
+        let p50 = Ok(vec!["a at 1k: rtt_half_ns.p50".to_owned()]);
+        assert_eq!((named(&table, &["median"]), named(&table, &["p50"])), (p50.clone(), p50));
+        let refused = |name: &str| named(&table, &[name]).unwrap_err();
+        assert!(matches!(refused("p999"), SelectionError::Unknown { .. }));
+        assert!(matches!(refused("value"), SelectionError::Unknown { .. }));
+        assert!(matches!(refused("n"), SelectionError::Neither { .. }));
+        assert_eq!(Selection::asked(&["median".to_owned(), "one_way_ns".to_owned()]).unwrap().most(9), 3);
     }
 
     #[test]

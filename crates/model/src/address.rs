@@ -92,8 +92,16 @@ impl FromStr for FigureName {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (figure, statistic) = text.split_once('.').map_or((text, None), |(figure, of)| (figure, Some(of)));
-        Ok(Self { figure: figure.parse()?, statistic: statistic.map(str::parse).transpose()? })
+        Ok(Self { figure: figure.parse()?, statistic: statistic.map(statistic_named).transpose()? })
     }
+}
+
+/// The statistic of a name that people give: as in files, or `median`.
+///
+/// # Errors
+/// If there is none of that name.
+pub fn statistic_named(text: &str) -> Result<Statistic, String> {
+    if text == "median" { Ok(Statistic::P50) } else { text.parse() }
 }
 
 #[cfg(test)]
@@ -105,6 +113,7 @@ mod tests {
         for text in ["rtt_half_ns.p999", "cpu_share", "service_ns"] {
             assert_eq!(text.parse::<FigureName>().map(|name| name.to_string()), Ok(text.to_owned()));
         }
+        assert_eq!("rtt_half_ns.median".parse::<FigureName>(), "rtt_half_ns.p50".parse());
         for wrong in ["rtt_half", "rtt_half_ns.p98", "rtt_half_ns."] {
             assert!(wrong.parse::<FigureName>().is_err(), "{wrong}");
         }

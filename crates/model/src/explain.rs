@@ -113,7 +113,7 @@ pub struct Parts {
     pub way_ns: f64,
     /// In that receive call; under `block` with the wake-up, as far as that is not in `wakeup_ns`.
     pub receive_ns: f64,
-    /// Under `block`, what way and receive call take longer than under `poll`.
+    /// Under `block`, what way and receive call take longer than under `poll`, at most `block_over_poll_ns`.
     pub wakeup_ns: f64,
     /// In Tripmeter's own code, which checks messages and turns around, and in the transport's release of a message.
     pub own_ns: f64,

@@ -30,7 +30,7 @@ const PARTS: [PartKind; 6] = [
         "wake-up",
         'w',
         |parts| parts.wakeup_ns,
-        "what way and receive call take longer under block than poll",
+        "what way and receive call take longer under block than poll, at most block-poll",
     ),
     (
         "own_ns",

@@ -35,7 +35,7 @@ pub use selftest::{BareArgs, SelftestArgs};
 pub use sorting::SortArgs;
 pub use verdicts::{CheckArgs, CompareArgs, FiguresArgs, HistoryArgs, LimitsArgs, Method};
 
-use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -152,7 +152,20 @@ fn words<T: FromStr + Clone + Send + Sync + 'static>(
 
 /// A parser of these words.
 fn words_of<T: Copy + Send + Sync + 'static>(pairs: &'static [(&'static str, T)]) -> impl TypedValueParser<Value = T> {
-    PossibleValuesParser::new(pairs.iter().map(|(word, _)| *word)).map(|word| {
+    words_or_aliases(pairs, &[])
+}
+
+/// A parser of these words, and of others, not in the help, that each stand for one of them.
+fn words_or_aliases<T: Copy + Send + Sync + 'static>(
+    pairs: &'static [(&'static str, T)],
+    aliases: &'static [(&'static str, &'static str)],
+) -> impl TypedValueParser<Value = T> {
+    let value = |(word, _): &(&'static str, T)| {
+        let of_word = aliases.iter().filter(|(_, other)| other == word);
+        PossibleValue::new(*word).aliases(of_word.map(|(alias, _)| *alias))
+    };
+    PossibleValuesParser::new(pairs.iter().map(value)).map(|typed| {
+        let word = aliases.iter().find(|(alias, _)| *alias == typed).map_or(typed.as_str(), |(_, word)| word);
         let pair = pairs.iter().find(|(other, _)| *other == word);
         pair.expect("only these words are let through").1
     })
@@ -185,6 +198,19 @@ mod tests {
             let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
             assert!(text.lines().count() <= 40 && widest <= 80, "{name}: {} x {widest}\n{text}", text.lines().count());
         }
+    }
+
+    #[test]
+    fn ab_takes_the_names_of_patterns_for_those_of_commands() {
+        let pattern = |name: &str| {
+            let cli = Cli::try_parse_from(["tripmeter", "ab", "uds", "tcp", "--pattern", name]).unwrap();
+            let Command::Ab(args) = cli.command else { panic!("it is ab") };
+            args.workload.command()
+        };
+        for (alias, name) in [("rpc", "call"), ("channel", "publish"), ("pingpong", "ping"), ("log", "logger")] {
+            assert_eq!(pattern(alias), pattern(name));
+        }
+        assert!(Cli::try_parse_from(["tripmeter", "ab", "uds", "tcp", "--pattern", "rp"]).is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Arguments of `tripmeter ab`.
 
 use super::verdicts::FiguresArgs;
-use super::{MeasuringArgs, PluginArgs, Share, SortArgs, text_path, words_of};
+use super::{MeasuringArgs, PluginArgs, Share, SortArgs, text_path, words_or_aliases};
 use clap::Args;
 use std::path::PathBuf;
 use tripmeter_model::Pattern;
@@ -118,7 +118,7 @@ pub struct AbArgs {
 #[derive(Args, Clone, Default)]
 pub struct AbWorkloadArgs {
     /// Measure as this command does [default: ping]
-    #[arg(long, value_name = "COMMAND", value_parser = words_of(&PATTERNS))]
+    #[arg(long, value_name = "COMMAND", value_parser = words_or_aliases(&PATTERNS, &ALIASES))]
     pub pattern: Option<AbPattern>,
     /// Messages or calls per second, or max
     #[arg(long, value_name = "LIST", allow_hyphen_values = true, hide_short_help = true)]
@@ -169,6 +169,9 @@ const PATTERNS: [(&str, AbPattern); 6] = [
     ("replay", AbPattern::Replay),
     ("logger", AbPattern::Logger),
 ];
+
+/// Patterns as results and the other documents call them.
+const ALIASES: [(&str, &str); 4] = [("pingpong", "ping"), ("channel", "publish"), ("rpc", "call"), ("log", "logger")];
 
 impl AbWorkloadArgs {
     /// The command.

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 pub struct FiguresArgs {
     /// Figures [default: p50, p99, loss and rates]
     ///
-    /// Each is FIGURE[.STATISTIC] with the names of metrics.csv, such as rtt_half_ns.p999 or cpu_share. They are of
-    /// all messages, and of the last of several followers; what neither has is taken of each stream that has it.
+    /// Each is FIGURE[.STATISTIC] with the names of metrics.csv, such as rtt_half_ns.p999 or cpu_share, or a statistic
+    /// of the usual latency, such as p99 or median. They are of all messages, and of the last of several followers; what neither has is taken of each stream that has it.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub figures: Vec<String>,
 }
