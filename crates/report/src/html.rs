@@ -27,6 +27,8 @@ const STYLE: &str = include_str!("../assets/report.css");
 const LONG: usize = 100;
 /// Paragraphs of more bytes scroll.
 const TALL: usize = 2000;
+/// No script that runs from right to left is before Hebrew.
+const FIRST_FROM_RIGHT: char = '\u{590}';
 /// Most characters of what is shown where something is pointed at.
 const LONGEST_TITLE: usize = 500;
 
@@ -114,7 +116,7 @@ fn part(block: &Block) -> String {
 fn paragraph(line: &str) -> String {
     // One that fills a page has a box that scrolls.
     let tall = if line.len() > TALL { " class=\"tall\" tabindex=\"0\"" } else { "" };
-    format!("<p{tall}>{}</p>\n", escaped(line))
+    format!("<p{tall}>{}</p>\n", sentence(line))
 }
 
 fn note(note: &Note) -> String {
@@ -123,7 +125,7 @@ fn note(note: &Note) -> String {
         Severity::Warning => ("note warning", "<b>Warning</b>"),
         Severity::Info => ("note", ""),
     };
-    format!("<li class=\"{class}\">{word}{}</li>\n", escaped(&note.text))
+    format!("<li class=\"{class}\">{word}{}</li>\n", sentence(&note.text))
 }
 
 fn facts(Facts { title, pairs }: &Facts) -> String {
@@ -164,13 +166,37 @@ fn hint(text: &str) -> String {
 
 /// A name or a value: set apart where it may run from right to left, and cut where it is long.
 fn words(text: &str) -> String {
-    // No script that runs from right to left is before Hebrew.
-    let is_apart = text.chars().any(|letter| letter >= '\u{590}');
+    let is_apart = text.chars().any(|letter| letter >= FIRST_FROM_RIGHT);
     let inner = if is_apart { format!("<bdi>{}</bdi>", escaped(text)) } else { escaped(text) };
+    cut(text, inner)
+}
+
+/// What is shown of a text, cut where it is long.
+fn cut(text: &str, inner: String) -> String {
     match text.chars().count() > LONG {
         true => format!("<span class=\"long\" title=\"{}\">{inner}</span>", hint(text)),
         false => inner,
     }
+}
+
+/// Words with names in them: each name that runs from right to left is set apart, so that no figure beside it moves.
+fn sentence(text: &str) -> String {
+    let is_letter = |letter: char| letter >= FIRST_FROM_RIGHT && letter.is_alphabetic();
+    let text = printable::line(text);
+    if !text.contains(is_letter) {
+        return escape(&text);
+    }
+    let words: Vec<&str> = text.split(' ').collect();
+    let parts = words.chunk_by(|one, next| one.contains(is_letter) && next.contains(is_letter));
+    let part = |words: &[&str]| {
+        let words = words.join(" ");
+        let name = words.trim_matches(|letter: char| letter.is_ascii_punctuation());
+        match name.contains(is_letter) {
+            true => escape(&words).replacen(&escape(name), &format!("<bdi>{}</bdi>", escape(name)), 1),
+            false => escape(&words),
+        }
+    };
+    parts.map(part).collect::<Vec<_>>().join(" ")
 }
 
 /// The hash by which a policy allows a script.

@@ -1,6 +1,6 @@
 //! Charts: their data for the script of the page, and the same as a table. A heat map is a table with colours.
 
-use super::{escaped, hint, table, words};
+use super::{cut, escaped, hint, sentence, table, words};
 use crate::document::{Cell, Column, Digits, Missing, Table};
 use crate::plots::Chart;
 use crate::plots::chart::{Heat, HeatLevel, Line, X};
@@ -20,7 +20,7 @@ const MOST_ROWS: usize = 200;
 pub fn html(chart: &Chart) -> String {
     let line = |class: &str, text: &str| match text.is_empty() {
         true => String::new(),
-        false => format!("<p class=\"{class}\">{}</p>\n", words(text)),
+        false => format!("<p class=\"{class}\">{}</p>\n", cut(text, sentence(text))),
     };
     let caption = format!(
         "<figcaption>\n<h3>{}</h3>\n{}{}</figcaption>\n",

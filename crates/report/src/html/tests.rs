@@ -92,6 +92,10 @@ fn text_is_text() {
     assert!(text.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && text.contains("&amp;lt;b&amp;gt;"), "{text}");
     assert!(text.contains("a\\u2028b\\u202ec\\u0000d"), "{text}");
     assert_eq!(words("שלום"), "<bdi>שלום</bdi>");
+    let said = "In <bdi>שלום עולם</bdi>: 3 of 4 (<bdi>שלום</bdi>), &lt;b&gt; ×1.5 µs";
+    assert_eq!(sentence("In שלום עולם: 3 of 4 (שלום), <b> ×1.5 µs"), said);
+    let document = Document { blocks: vec![Block::Text("שלום: 12 figures".to_owned())] };
+    assert!(html(&document, "title").contains("<p><bdi>שלום</bdi>: 12 figures</p>"));
     let long = "x".repeat(10_000);
     let cut = words(&long);
     assert!(cut.contains(&long) && cut.len() < long.len() + LONGEST_TITLE + 100, "{}", cut.len());

@@ -1,7 +1,7 @@
 //! Percentiles, the same distance for each nine.
 
 use super::curves::{Curve, Panel};
-use super::values::Value;
+use super::values::{Value, listed};
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, X, Y};
 use tripmeter_model::figure::Statistic;
@@ -72,7 +72,7 @@ pub fn quantiles(panel: &Panel<'_>, curve: &Curve<'_>, payload: u64) -> Vec<(f64
     found.into_iter().map(|(x, value)| (x, panel.scaled(value))).collect()
 }
 
-/// The longest and the shortest tail by the highest percentile that all have.
+/// The longest and the shortest tail by the highest percentile that all have; if all have none, of those that have p90.
 fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     let curves: Vec<&Curve<'_>> =
         panel.curves.iter().filter(|curve| curve.value(payload, Statistic::P50).is_some()).collect();
@@ -81,7 +81,13 @@ fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
         curve.value(payload, statistic).is_some() && x * 10.0 <= samples
     };
     let of_all = |(statistic, x): &&(Statistic, f64)| curves.iter().all(|curve| has(&curve, *statistic, *x));
-    let statistic = PERCENTILES[1..].iter().rev().find(of_all)?.0;
+    let (statistic, x) = PERCENTILES[1..].iter().rev().find(of_all).copied().unwrap_or(PERCENTILES[1]);
+    let (curves, short): (Vec<&Curve<'_>>, Vec<_>) = curves.into_iter().partition(|curve| has(&curve, statistic, x));
+    let short: Vec<&str> = short.iter().map(|curve| curve.label.as_str()).collect();
+    let samples = format!("fewer than {} samples, too few for {statistic}", x * 10.0);
+    if curves.is_empty() {
+        return (!short.is_empty()).then(|| format!("{} {} {samples}.", listed(&short), have(&short)));
+    }
     let mut tails: Vec<(&str, f64)> = curves
         .iter()
         .filter_map(|curve| {
@@ -93,13 +99,19 @@ fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     tails.sort_by(|a, b| b.1.total_cmp(&a.1));
     let times = |tail: f64| Digits::Significant(2).write(tail);
     let ((name, most), last) = (tails.first()?, tails.last()?);
-    Some(match tails.len() {
-        1 => format!("{statistic} of {name} is {} times its median.", times(*most)),
+    let text = match tails.len() {
+        1 => format!("{statistic} of {name} is {} times its median", times(*most)),
         _ => format!(
-            "{statistic} is {} times the median of {name}, and {} times that of {}.",
+            "{statistic} is {} times the median of {name}, and {} times that of {}",
             times(*most),
             times(last.1),
             last.0
         ),
-    })
+    };
+    let short = (!short.is_empty()).then(|| format!("; {} {} {samples}", listed(&short), have(&short)));
+    Some(format!("{text}{}.", short.unwrap_or_default()))
+}
+
+fn have(names: &[&str]) -> &'static str {
+    if names.len() == 1 { "has" } else { "have" }
 }

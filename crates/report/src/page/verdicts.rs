@@ -4,7 +4,7 @@ use super::PageInput;
 use super::measured::MeasuredSide;
 use super::pairs::SIDES;
 use super::values::listed;
-use crate::document::Block;
+use crate::document::{Block, Note, Severity};
 use crate::number::counted;
 use crate::plots::aimrt::NamedResults;
 use crate::plots::chart::{Chart, Heat, HeatCell, HeatLevel, X};
@@ -37,6 +37,8 @@ struct MapFigure {
     change: Option<f64>,
     /// The whole of it.
     detail: String,
+    /// What it is counted as, if not by its level.
+    word: Option<&'static str>,
 }
 
 /// The figures of one map.
@@ -51,6 +53,8 @@ pub struct Map {
     /// What the signs of cells mean, and what is not in the map.
     notes: Vec<String>,
     figures: Vec<MapFigure>,
+    /// What only one of both results has.
+    lacks: Vec<Note>,
 }
 
 /// What the signs of changes mean.
@@ -61,7 +65,11 @@ const LIMITS: &str = "! beyond its limit or not measured, ≈ within it by less 
 
 /// The maps, and the table of each `ab`.
 pub fn blocks(maps: &[Map], sides: &[MeasuredSide<'_>]) -> Vec<Block> {
-    let mut blocks: Vec<Block> = maps.iter().map(|map| Block::Chart(chart(map))).collect();
+    let of_map = |map: &Map| {
+        let chart = (!map.figures.is_empty()).then(|| Block::Chart(chart(map)));
+        chart.into_iter().chain((!map.lacks.is_empty()).then(|| Block::Notes(map.lacks.clone())))
+    };
+    let mut blocks: Vec<Block> = maps.iter().flat_map(of_map).collect();
     for side in sides {
         let Some(pairs) = side.pairs.as_ref().filter(|pairs| !pairs.figures.is_empty()) else { continue };
         let mut table = table_of_pairs(&pairs.figures, SIDES, true);
@@ -95,7 +103,7 @@ pub fn maps(sides: &[MeasuredSide<'_>], input: &PageInput<'_>) -> Vec<Map> {
     maps.extend(sides.iter().enumerate().filter_map(|(place, side)| pairs(side, &of(place, side))));
     let checks = input.check.map(|check| check.limits.as_slice()).unwrap_or_default();
     maps.extend(sides.iter().zip(checks).enumerate().map(|(place, (side, check))| limits(check, &of(place, side))));
-    maps.retain(|map| !map.figures.is_empty());
+    maps.retain(|map| !map.figures.is_empty() || !map.lacks.is_empty());
     maps
 }
 
@@ -118,21 +126,39 @@ fn against(first: &NamedResults<'_>, other: &NamedResults<'_>, place: usize) -> 
     let selection = Selection::default();
     let is_enough = both.iter().all(|side| u64::from(side.manifest.plan.rounds) >= fewest_runs(RATE));
     let by_runs = is_enough.then(|| ByRuns::new(both, &selection, QUESTION).ok()).flatten();
-    let (figures, method) = match by_runs {
-        Some(made) => (made.judgements.iter().map(by_rounds).collect::<Vec<_>>(), by_test(&QUESTION)),
+    let against = format!("{} compared with {}", other.name, first.name);
+    let (figures, method, reading, missing, new) = match by_runs {
+        Some(made) => {
+            let figures: Vec<MapFigure> = made.judgements.iter().map(by_rounds).collect();
+            let reading = reading(&figures, &against, "");
+            (figures, by_test(&QUESTION), reading, made.missing, made.new)
+        }
         None => {
             let made = ByThreshold::new(both, &selection, THRESHOLD);
-            (by_threshold(&made), format!("by a threshold of {} %: too few rounds for a test", THRESHOLD * 100.0))
+            let method = format!("by a threshold of {} %: too few rounds for a test", THRESHOLD * 100.0);
+            let figures = by_threshold(&made);
+            let reading = reading(&figures, &against, &format!(" ({method})"));
+            (figures, method, reading, made.missing, made.new)
         }
     };
+    let lacks =
+        [(missing, Severity::Error, "missing in"), (new, Severity::Info, "only in")].map(|(names, severity, kind)| {
+            let text = format!("{kind} {}: {}", other.name, names.join(", "));
+            (!names.is_empty()).then(|| (Note::new(severity, kind, None, text), names))
+        });
+    let missing = lacks[0].as_ref().map(|(_, names)| {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        format!(" Missing in {}: {}.", other.name, listed(&names))
+    });
     Map {
         name: format!("verdicts{}", suffix(place - 1)),
         title: format!("What is different in {}?", other.name),
-        reading: reading(&figures, &format!("compared with {}", first.name)),
+        reading: reading + &missing.unwrap_or_default(),
         is_answered: false,
         method,
         notes: vec![CHANGES.to_owned()],
         figures,
+        lacks: lacks.into_iter().flatten().map(|one| one.0).collect(),
     }
 }
 
@@ -161,7 +187,7 @@ fn by_rounds(one: &JudgedFigure) -> MapFigure {
         interval.unwrap_or_default(),
         judged.verdict.name()
     );
-    MapFigure { address: one.address.clone(), level, change: Some(judged.ratio - 1.0), detail }
+    MapFigure { address: one.address.clone(), level, change: Some(judged.ratio - 1.0), detail, word: None }
 }
 
 fn by_threshold(made: &ByThreshold) -> Vec<MapFigure> {
@@ -181,7 +207,12 @@ fn by_threshold(made: &ByThreshold) -> Vec<MapFigure> {
         let change_text = change.map_or("not comparable".to_owned(), |change| format!("{:+.1} %", change * 100.0));
         let why = sub.distrust.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
         let detail = format!("{}: {change_text}, {}{why}", one.address.name(), one.outcome.name());
-        Some(MapFigure { address: one.address.clone(), level, change, detail })
+        let word = match (one.outcome, &sub.distrust) {
+            (ThresholdOutcome::Missing, _) => Some("missing"),
+            (_, Some(_)) => Some("not to be trusted"),
+            _ => None,
+        };
+        Some(MapFigure { address: one.address.clone(), level, change, detail, word })
     };
     figures.filter_map(judged).collect()
 }
@@ -204,6 +235,7 @@ fn pairs(side: &MeasuredSide<'_>, place: &MapPlace) -> Option<Map> {
         method: format!("{}; {}", judged.counts(), by_test(&judged.asked.question)),
         notes: vec![CHANGES.to_owned()],
         figures,
+        lacks: Vec::new(),
     })
 }
 
@@ -226,6 +258,7 @@ fn limits(check: &ResultsCheck, place: &MapPlace) -> Map {
             level,
             change: beyond.filter(|share| share.is_finite()),
             detail,
+            word: None,
         }
     };
     let others = [("without limits", &check.without_limits), ("with limits but not measured", &check.not_measured)];
@@ -241,6 +274,7 @@ fn limits(check: &ResultsCheck, place: &MapPlace) -> Map {
         method: "distance from the limit, as a share of it".to_owned(),
         notes: [LIMITS.to_owned()].into_iter().chain(others.into_iter().filter_map(other)).collect(),
         figures: rows.map(judged).collect(),
+        lacks: Vec::new(),
     }
 }
 
@@ -341,18 +375,22 @@ fn cell(figures: &[&MapFigure]) -> Option<(HeatLevel, String, String)> {
     Some((shown.level, text, detail))
 }
 
-/// How many figures are worse and better.
-fn reading(figures: &[MapFigure], against: &str) -> String {
-    let count = |level: HeatLevel| figures.iter().filter(|one| one.level == level).count();
-    let of = counted(figures.len(), "figure");
+/// How many figures are worse and better, and how that is judged.
+fn reading(figures: &[MapFigure], against: &str, method: &str) -> String {
+    let count = |level: HeatLevel| figures.iter().filter(|one| one.level == level && one.word.is_none()).count();
+    let of_word = |word: &'static str| (figures.iter().filter(|one| one.word == Some(word)).count(), word);
     let parts = [
         (count(HeatLevel::Bad), "worse"),
         (count(HeatLevel::Good), "better"),
         (count(HeatLevel::Even), "not different"),
         (count(HeatLevel::Unclear), "unclear"),
+        of_word("not to be trusted"),
+        of_word("missing"),
     ];
     let parts: Vec<String> =
         parts.into_iter().filter(|part| part.0 > 0).map(|(count, word)| format!("{count} {word}")).collect();
-    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-    format!("{of} {against}: {}.", listed(&parts))
+    if parts.is_empty() {
+        return format!("{against}: no figure is of both.");
+    }
+    format!("{against}: of {}, {}{method}.", counted(figures.len(), "figure"), parts.join(", "))
 }

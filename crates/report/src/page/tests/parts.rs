@@ -15,7 +15,7 @@ fn several_results_are_judged_against_the_first() {
     assert!(level(1, 1).text == "-50 %" && level(0, 0).text.starts_with("≈ "), "{}", level(0, 0).text);
     assert!(level(1, 1).detail.contains("rtt_half_ns.p50: ratio 0.5"), "{}", level(1, 1).detail);
     let said = answer(&document);
-    assert!(said.contains("8 figures compared with old: 4 better and 4 not different."), "{said}");
+    assert!(said.contains("new compared with old: of 8 figures, 4 better, 4 not different."), "{said}");
     let ratio = chart(&document, "rtt_half_ratio_1024");
     assert!(
         ratio.reading.contains("p50 is less with mq/queue · new, shows no difference with uds/stream · new"),
@@ -29,6 +29,45 @@ fn several_results_are_judged_against_the_first() {
     let map = chart(&document, "verdicts");
     assert!(map.subtitle.starts_with("by a threshold of 10 %"), "{}", map.subtitle);
     assert_eq!(map.heat.as_ref().unwrap().cells[0].text, "! +30 %");
+    let expected = "new compared with old: of 6 figures, 4 worse, 2 not different (by a threshold of 10 %: too few rounds for a test).\n";
+    assert!(answer(&document).contains(expected), "{}", answer(&document));
+}
+
+/// What has too few samples for any percentile leaves the others their sentence.
+#[test]
+fn every_tail_has_a_sentence() {
+    let mut manifest = rounds(&[("uds", "uds/stream", &[1000.0]), ("mq", "mq/queue", &[1000.0])]);
+    fixture::set_trips(&mut manifest.sub_experiments[0].cells[1], 40);
+    let tail = |manifest: &Manifest| chart(&page_of_one(manifest), "rtt_half_percentiles_65536").reading.clone();
+    let few = "uds/stream has fewer than 100 samples, too few for p90.";
+    assert_eq!(tail(&manifest), format!("p90 of mq/queue is 1.5 times its median; {few}"));
+    fixture::set_trips(&mut manifest.sub_experiments[1].cells[1], 40);
+    assert_eq!(tail(&manifest), "uds/stream and mq/queue have fewer than 100 samples, too few for p90.");
+}
+
+/// What the last results lack is no figure that is worse, and is named, as `compare` does; of several results, each is.
+#[test]
+fn what_is_missing_is_told() {
+    let old = rounds(&[("uds", "uds/stream", &[1000.0]), ("mq", "mq/queue", &[1000.0]), ("tcp", "tcp/one", &[1000.0])]);
+    let mut new = rounds(&[("uds", "uds/stream", &[1000.0]), ("tcp", "tcp/one", &[1300.0])]);
+    new.sub_experiments[1].cells.truncate(1);
+    let other = rounds(&[("other", "uds/stream", &A)]);
+    let of = |name, manifest| NamedResults { name, manifest };
+    let document = page(&[of("old", &old), of("new", &new), of("other", &other)]);
+    let said = answer(&document);
+    let expected = [
+        "new compared with old: of 12 figures, 2 worse, 7 not different, 3 missing (by a threshold of 10 %: too few rounds \
+         for a test). Missing in new: mq and tcp at 64k.",
+        "other compared with old: no figure is of both. Missing in other: uds, mq and tcp.",
+    ];
+    assert!(expected.iter().all(|part| said.contains(part)), "{said}");
+    let text = Text { is_unwrapped: true, ..Text::default() }.render(&document);
+    assert!(text.contains("missing in other: uds, mq, tcp\n") && text.contains("only in other: other\n"), "{text}");
+    // By a rank test too.
+    let old = rounds(&[("uds", "uds/stream", &A), ("mq", "mq/queue", &SLOW)]);
+    let like = rounds(&[("uds", "uds/stream", &LIKE_A)]);
+    let said = answer(&page(&[of("old", &old), of("new", &like)]));
+    assert!(said.contains("of 4 figures, 4 not different. Missing in new: mq.\n"), "{said}");
 }
 
 #[test]
