@@ -169,11 +169,12 @@ impl<'a> JudgedTransport<'a> {
         if side.metrics.is_rate_missed(self.row) {
             let of = |figure| side.metrics.get(self.row, &Stream::all(), figure, Statistic::Value);
             let total = |figure| of(figure).map_or(0.0, |rounds| rounds.folded());
-            let achieved = Digits::Rate.write(total(Figure::AchievedRate));
+            let slowest = of(Figure::AchievedRate).and_then(|rounds| rounds.values.iter().copied().reduce(f64::min));
+            let achieved = Digits::Rate.write(slowest.unwrap_or(0.0));
             let (behind, sent) = (total(Figure::Behind), total(Figure::Sent));
             let load = load_text(side.metrics.load(self.row));
             self.fails.push(format!(
-                "it missed the rate of {load}: {achieved} /s, {behind} of {sent} messages were sent more than a period late"
+                "it missed the rate of {load}: {achieved} /s in its slowest round, {behind} of {sent} messages were sent more than a period late"
             ));
         }
         let sub = self.curve.merged();

@@ -7,6 +7,7 @@ use crate::error::CliError;
 use crate::progress::ProgressView;
 use crate::{experiment, output};
 use std::path::Path;
+use std::time::Instant;
 use tripmeter_engine::Followers;
 use tripmeter_model::exit;
 use tripmeter_model::figure::Statistic;
@@ -28,7 +29,7 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
         return Err(CliError::new(exit::USAGE, "--payloads has no meaning here; name one size (--payload)"));
     }
     if let Some(folder) = &args.from {
-        return tell(args, &show::read(folder)?, false);
+        return tell(args, &show::read(folder)?, None);
     }
     if !(args.budget > 0.0 && args.budget <= 1e7) {
         let text = format!("a budget of {} s is not above 0 and up to 10000000 s (--budget)", args.budget);
@@ -51,12 +52,21 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
         sub.samples = affordable;
         sub.warmup = args.measuring.warmup.unwrap_or(Plan::default_warmup(affordable));
     }
-    let (manifest, folder) =
-        prepared.run_into(args.output.as_deref(), Followers::Local, ProgressView::of(args.quiet, false))?;
-    let code = tell(args, &show::printable(&manifest), true)?;
-    if !args.no_report {
-        report::of_run(&manifest, &folder, args.quiet);
+    let (begin, planned) = (Instant::now(), prepared.plan.rounds);
+    // A round that would not end within the budget is not begun.
+    let mut rounds = |manifest: &Manifest| {
+        let done = manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
+        rounds_within(args.budget, begin.elapsed().as_secs_f64(), done, planned)
+    };
+    let shown = ProgressView::of(args.quiet, false);
+    let (manifest, folder) = prepared.run_while(args.output.as_deref(), Followers::Local, shown, &mut rounds)?;
+    if manifest.plan.rounds < planned && !args.quiet {
+        let (rounds, budget) = (manifest.plan.rounds, args.budget);
+        output::say(&format!(
+            "{rounds} of {planned} rounds: another one would exceed the budget of {budget} s (--budget)"
+        ));
     }
+    let code = tell(args, &show::printable(&manifest), Some(&folder))?;
     if args.quiet && args.output.is_none() && !args.json {
         output::print_path(&folder)?;
     }
@@ -111,8 +121,14 @@ fn affordable(args: &ChooseArgs, plan: &Plan, wanted: u64) -> Result<u64, CliErr
     Ok(low)
 }
 
-/// Prints the ranking, of what was just measured or of older results.
-fn tell(args: &ChooseArgs, manifest: &Manifest, is_new: bool) -> Result<u8, CliError> {
+/// How many rounds there are to be in all, of which so many are done after that time, in seconds.
+fn rounds_within(budget_s: f64, spent_s: f64, done: u32, planned: u32) -> u32 {
+    let next_s = spent_s / f64::from(done.max(1));
+    if done > 0 && spent_s + next_s > budget_s { done } else { planned }
+}
+
+/// Prints the ranking, of older results or of what was just measured, whose folder it gets; there it is a page, too.
+fn tell(args: &ChooseArgs, manifest: &Manifest, measured: Option<&Path>) -> Result<u8, CliError> {
     let wish = Wish {
         by: args.by,
         max_latency_ns: args.max_latency,
@@ -124,13 +140,29 @@ fn tell(args: &ChooseArgs, manifest: &Manifest, is_new: bool) -> Result<u8, CliE
     };
     let Choice { mut document, has_answer } =
         tripmeter_report::choose(manifest, &wish).map_err(|why| CliError::new(exit::DATA, why))?;
-    match is_new {
-        true => args.sorting.apply_or_say([&mut document]),
-        false => args.sorting.apply([&mut document])?,
+    match measured {
+        Some(_) => args.sorting.apply_or_say([&mut document]),
+        None => args.sorting.apply([&mut document])?,
+    }
+    if let Some(folder) = measured.filter(|_| !args.no_report) {
+        report::of_document(&document, "choose", folder, args.quiet);
     }
     match args.json {
         true => output::print(&format!("{:#}\n", render::json(&document)))?,
         false => output::print_document(&document)?,
     }
     Ok(if has_answer { exit::GOOD } else { exit::FINDING })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_that_would_not_end_within_the_budget_is_not_begun() {
+        assert_eq!(rounds_within(80.0, 0.0, 0, 6), 6);
+        assert_eq!(rounds_within(80.0, 60.0, 5, 6), 6);
+        assert_eq!(rounds_within(80.0, 70.0, 5, 6), 5);
+        assert_eq!(rounds_within(80.0, 100.0, 1, 6), 1, "the first round is always whole");
+    }
 }

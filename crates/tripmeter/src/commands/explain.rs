@@ -1,7 +1,7 @@
 //! `tripmeter explain`: where the time of a message goes.
 
 use super::run::{Prepared, exit_code};
-use super::show;
+use super::{report, show};
 use crate::args::ExplainArgs;
 use crate::error::CliError;
 use crate::output;
@@ -14,10 +14,8 @@ use tripmeter_engine::os::CpuCounters;
 use tripmeter_engine::{Followers, system_calls};
 use tripmeter_model::explain::{Explanation, FILE, SCHEMA_VERSION};
 use tripmeter_model::file::write_whole;
-use tripmeter_model::folder::REPORT;
 use tripmeter_model::plan::{Instrument, Plan, SubExperiment};
 use tripmeter_model::{Touch, Wait, exit, printable};
-use tripmeter_report::render;
 
 /// Most round trips of the shorter of the two traced passes; the other has three times as many.
 const TRACED: u64 = 500;
@@ -89,13 +87,7 @@ fn refuse(args: &ExplainArgs) -> Result<(), CliError> {
 
 /// The same as a page, in the results folder. Without it the results are as good.
 fn write_page(explanation: &Explanation, folder: &Path, is_quiet: bool) {
-    let title = format!("explain · {}", crate::database::last_part(folder));
-    let (file, page) = (folder.join(REPORT), render::html(&tripmeter_report::explain(explanation), &title));
-    match write_whole(&file, page.as_bytes()) {
-        Ok(()) if !is_quiet => output::say(&format!("report: {}", file.display())),
-        Ok(()) => {}
-        Err(error) => output::say(&format!("note: no report: {error}")),
-    }
+    report::of_document(&tripmeter_report::explain(explanation), "explain", folder, is_quiet);
 }
 
 /// Ways to wait that are looked at: that of the sub-experiment first, and `poll` and `block` if the transport has them.

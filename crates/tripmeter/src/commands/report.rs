@@ -14,6 +14,7 @@ use tripmeter_model::file::{FileError, write_whole};
 use tripmeter_model::folder::REPORT;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::{exit, explain};
+use tripmeter_report::document::Document;
 use tripmeter_report::{AskedPairs, NamedResults, PageChecks, PageInput, SampledTrial, page_of, render};
 
 /// Most samples that a run looks through again for its page: they take a part of a second.
@@ -82,6 +83,18 @@ pub fn asked(folder: &Path) -> Option<AskedPairs> {
         output::say(&format!("note: {error}; the usual figures are judged"));
         None
     })
+}
+
+/// Writes what a command found as the page of a results folder, and says where unless `is_quiet`. Without it the results
+/// are as good.
+pub fn of_document(found: &Document, command: &str, folder: &Path, is_quiet: bool) {
+    let title = format!("{command} · {}", crate::database::last_part(folder));
+    let file = folder.join(REPORT);
+    match write_whole(&file, render::html(found, &title).as_bytes()) {
+        Ok(()) if !is_quiet => output::say(&format!("report: {}", file.display())),
+        Ok(()) => {}
+        Err(error) => output::say(&format!("note: no report: {error}")),
+    }
 }
 
 /// Writes the page of a run into its results folder, and says where unless `quiet`. Without it the run is as good.

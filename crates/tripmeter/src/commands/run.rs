@@ -229,6 +229,17 @@ impl Prepared {
         followers: Followers,
         shown: ProgressView,
     ) -> Result<(Manifest, PathBuf), CliError> {
+        self.run_while(output, followers, shown, &mut |manifest| manifest.plan.rounds)
+    }
+
+    /// The same, with as many rounds as `rounds_wanted` says before the first and after each.
+    pub fn run_while(
+        &self,
+        output: Option<&Path>,
+        followers: Followers,
+        shown: ProgressView,
+        rounds_wanted: &mut dyn FnMut(&Manifest) -> u32,
+    ) -> Result<(Manifest, PathBuf), CliError> {
         let options = RunOptions {
             output: output.map(Path::to_owned),
             begun: None,
@@ -243,12 +254,14 @@ impl Prepared {
         };
         let mut progress = Progress::new(&self.plan, shown, &self.stop);
         let mut folder = PathBuf::new();
-        let outcome = tripmeter_engine::run(&self.plan, &self.registry, &options, &mut |event| {
+        let mut watch = |event: &Event<'_>| {
             if let Event::Results(place) = event {
                 folder.clone_from(place);
             }
             progress.watch(event);
-        });
+        };
+        let registry_of = |_: &str| &self.registry;
+        let outcome = tripmeter_engine::run_while(&self.plan, &registry_of, &options, &mut watch, rounds_wanted);
         progress.end();
         Ok((outcome?, folder))
     }

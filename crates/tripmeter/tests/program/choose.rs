@@ -23,7 +23,8 @@ fn transports_are_ranked_under_the_workload_and_so_are_the_results() {
     let measured = manifest(&place.path().join("r"));
     assert_eq!((measured.plan.rounds, measured.sub_experiments.len()), (6, 12));
     assert!(measured.plan.sub_experiments.iter().all(|sub| sub.pattern == Pattern::Channel && sub.samples == 20));
-    assert!(place.path().join("r/report.html").is_file());
+    let page = std::fs::read_to_string(place.path().join("r/report.html")).unwrap();
+    assert!(page.contains("Which transport for 1k at 500 /s to 1 subscriber?"), "the page answers what was asked");
     let from = ["choose", "--from", "r", "--max-loss", "50%"];
     let sorted = |column| Tripmeter::new([&from[..], &["--sort", column]].concat()).at(place.path()).run();
     let by_name = sorted("name:desc").with(0).stdout;
