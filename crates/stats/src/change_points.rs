@@ -3,9 +3,12 @@
 //! E-divisive with the changes that Hunter, now Apache Otava, made to it: windows that overlap by half; candidates by the
 //! energy distance of what lies before and after; Student's test at ten times the wanted p-value for candidates (weak
 //! points); then the weakest point is removed, and its neighbours judged anew, until all that remain have a small p-value
-//! and a large enough step. Like Otava's, the test takes standard deviations that divide by n. Without breaks, known steps
-//! and a guard the points equal Otava 0.8 on the same logarithms, but for one thing: when it removes a point it judges
-//! the two after it anew, and here it is the one before and the one after, whose parts have become longer.
+//! and a large enough step. Like Otava's, the test takes standard deviations that divide by n. Without breaks, known steps,
+//! steps of stretches and a guard the points equal Otava 0.8 on the same logarithms, but for one thing: when it removes a
+//! point it judges the two after it anew, and here it is the one before and the one after, whose parts have become longer.
+//!
+//! E-divisive alone is blind to a level that goes and comes back: both sides of any place have nearly the same mean. So where it
+//! finds no more candidates, the most significant step of any stretch is one, at a p-value of its own.
 //!
 //! The test is made where the difference is largest, so a p-value here is smaller than the probability of such a point by
 //! chance; tests/coverage.rs measures how often. For one change alone use [`crate::change`].
@@ -17,6 +20,11 @@
 use crate::distribution::student_two_sided;
 use crate::error::{Error, logarithms};
 
+/// Fewest values on either side of a step of a stretch: of fewer, equal ones have no spread by chance.
+const LEAST_LOCAL: usize = 4;
+/// Smaller differences of logarithms are those of rounded sums.
+const LEAST_DIFFERENCE: f64 = 1e-9;
+
 /// What counts as a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepOptions {
@@ -24,6 +32,8 @@ pub struct StepOptions {
     pub window: usize,
     /// The largest p-value of a step, above 0, below 1.
     pub max_p: f64,
+    /// The largest p-value of a step of a stretch, from 0 to below 1: smaller, as stretches are many. 0: none are looked for.
+    pub max_local_p: f64,
     /// The smallest step: 0.05 for a ratio of 1.05 or 1 / 1.05, and 0 for any.
     pub min_change: f64,
     /// Values that there must be between a step and an end of the series, a break or a known step; at least 1. A step of the
@@ -32,9 +42,9 @@ pub struct StepOptions {
 }
 
 impl Default for StepOptions {
-    /// Window and p-value as in Otava; the margin of verdicts; three values.
+    /// Window and p-value as in Otava; a hundredth of that in stretches; the margin of verdicts; three values.
     fn default() -> Self {
-        Self { window: 50, max_p: 0.001, min_change: 0.05, guard: 3 }
+        Self { window: 50, max_p: 0.001, max_local_p: 0.00001, min_change: 0.05, guard: 3 }
     }
 }
 
@@ -157,7 +167,7 @@ fn weak_points(values: &[f64], options: &StepOptions) -> Vec<usize> {
     let mut start = 0;
     while start < values.len() {
         let end = (start + options.window).min(values.len());
-        let in_window = divide(&values[start..end], relaxed);
+        let in_window = divide(&values[start..end], relaxed, options);
         let last = in_window.last().map_or(0, |index| index + start);
         found.extend(in_window.iter().map(|index| index + start));
         start = last.max(start + options.window / 2);
@@ -168,27 +178,32 @@ fn weak_points(values: &[f64], options: &StepOptions) -> Vec<usize> {
     found
 }
 
-/// Divides values again and again where the parts differ most, as long as that is significant.
-fn divide(values: &[f64], max_p: f64) -> Vec<usize> {
+/// Divides values again and again where the parts differ most, as long as that is significant; then where a stretch has a
+/// step.
+fn divide(values: &[f64], max_p: f64, options: &StepOptions) -> Vec<usize> {
     let mut found: Vec<usize> = Vec::new();
     loop {
-        let mut best: Option<(f64, usize, (usize, usize))> = None;
-        for part in parts(0, values.len(), &found) {
-            if part.1 - part.0 < 2 {
-                continue;
-            }
-            let (distance, index) = candidate(&values[part.0..part.1]);
-            if best.is_none_or(|(largest, ..)| distance > largest) {
-                best = Some((distance, index + part.0, part));
-            }
-        }
-        let Some((_, index, (from, to))) = best else { return found };
-        if StudentTest::of(&values[from..index], &values[index..to]).p > max_p {
-            return found;
-        }
+        let whole = whole_step(values, &found, max_p);
+        let Some(index) = whole.or_else(|| local_step(values, &found, options)) else { return found };
         let place = found.partition_point(|&other| other < index);
         found.insert(place, index);
     }
+}
+
+/// The place where the values between two of these places differ most, if that is significant.
+fn whole_step(values: &[f64], found: &[usize], max_p: f64) -> Option<usize> {
+    let mut best: Option<(f64, usize, (usize, usize))> = None;
+    for part in parts(0, values.len(), found) {
+        if part.1 - part.0 < 2 {
+            continue;
+        }
+        let (distance, index) = candidate(&values[part.0..part.1]);
+        if best.is_none_or(|(largest, ..)| distance > largest) {
+            best = Some((distance, index + part.0, part));
+        }
+    }
+    let (_, index, (from, to)) = best?;
+    (StudentTest::of(&values[from..index], &values[index..to]).p <= max_p).then_some(index)
 }
 
 /// The place that parts values best, and how well: the largest energy distance, times n m / (n + m), of the n values before
@@ -223,6 +238,48 @@ fn candidate(values: &[f64]) -> (f64, usize) {
         }
     }
     (best.0, best.1)
+}
+
+/// The most significant step of any stretch between these places. Where a level goes and comes back, both parts of a
+/// division have the same mean, and no division of the whole is significant.
+fn local_step(values: &[f64], places: &[usize], options: &StepOptions) -> Option<usize> {
+    if options.max_local_p == 0.0 {
+        return None;
+    }
+    let least = options.guard.max(LEAST_LOCAL);
+    let smallest = options.min_change.ln_1p().max(LEAST_DIFFERENCE);
+    let prefix = |of: fn(f64) -> f64| {
+        let sums = values.iter().scan(0.0, |sum, value| {
+            *sum += of(*value);
+            Some(*sum)
+        });
+        std::iter::once(0.0).chain(sums).collect::<Vec<f64>>()
+    };
+    let (sums, squares) = (prefix(|value| value), prefix(|value| value * value));
+    let mean = |from: usize, to: usize| (sums[to] - sums[from]) / (to - from) as f64;
+    let rest =
+        |from: usize, to: usize| (squares[to] - squares[from] - (to - from) as f64 * mean(from, to).powi(2)).max(0.0);
+    // Of stretches of one length the largest t has the smallest p-value.
+    let mut of_length: Vec<Option<(f64, [usize; 3])>> = vec![None; values.len() + 1];
+    for (begin, end) in parts(0, values.len(), places) {
+        for (from, at) in (begin..end).flat_map(|from| (from + least..end).map(move |at| (from, at))) {
+            for to in at + least..=end {
+                let difference = (mean(from, at) - mean(at, to)).abs();
+                let (n, m) = ((at - from) as f64, (to - at) as f64);
+                let t = difference / ((rest(from, at) + rest(at, to)) * (1.0 / n + 1.0 / m)).sqrt();
+                let best = &mut of_length[to - from];
+                if difference > smallest && best.is_none_or(|(largest, _)| t > largest) {
+                    *best = Some((t, [from, at, to]));
+                }
+            }
+        }
+    }
+    let tested = of_length
+        .into_iter()
+        .flatten()
+        .map(|(_, [from, at, to])| (StudentTest::of(&values[from..at], &values[at..to]).p, at));
+    let (p, at) = tested.min_by(|one, other| one.0.total_cmp(&other.0))?;
+    (p <= options.max_local_p).then_some(at)
 }
 
 /// Removes points that are weak, one at a time, the weakest first; known ones stay.
@@ -314,6 +371,22 @@ mod tests {
         assert!((points[0].ratio() - 1.2).abs() < 0.01 && (points[1].before - 12.0).abs() < 0.05, "{points:?}");
         let larger = StepOptions { min_change: 0.12, ..StepOptions::default() };
         assert_eq!(change_points(&values, &[], &[], &larger).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_level_that_goes_and_comes_back_is_two_steps() {
+        let levels = |levels: &[(usize, f64)]| -> Vec<f64> {
+            levels.iter().flat_map(|&(count, level)| std::iter::repeat_n(level, count)).collect()
+        };
+        assert_eq!(found(&levels(&[(4, 5.234), (4, 4.190), (4, 5.652)]), &[], &[]), [(4, false), (8, false)]);
+        assert_eq!(found(&levels(&[(4, 4.190), (4, 5.234), (4, 5.652)]), &[], &[]), [(4, false), (8, false)]);
+        let alternating = [(5, 10.0), (5, 12.0), (5, 10.0), (5, 12.0)];
+        for values in [levels(&alternating), series(&alternating)] {
+            assert_eq!(found(&values, &[], &[]), [(5, false), (10, false), (15, false)]);
+        }
+        assert_eq!(found(&series(&[(20, 10.0), (5, 12.0), (20, 10.0)]), &[], &[]), [(20, false), (25, false)]);
+        assert_eq!(found(&series(&[(20, 10.0), (2, 12.0), (20, 10.0)]), &[], &[]), []);
+        assert_eq!(found(&series(&[(200, 10.0)]), &[], &[]), []);
     }
 
     #[test]

@@ -196,6 +196,7 @@ fn change_points_are_those_of_otava() {
         let options = StepOptions {
             window: count(&case["window"]) as usize,
             max_p: number(&case["max_p"]),
+            max_local_p: 0.0,
             min_change: number(&case["min_change"]),
             guard: 1,
         };
