@@ -4,10 +4,10 @@ use crate::results::JudgedResults;
 use crate::selection::{Selected, Selection, missing};
 use std::collections::HashMap;
 use tripmeter_model::address::FigureAddress;
-use tripmeter_model::figure::Better;
-use tripmeter_stats::Error;
+use tripmeter_model::figure::{Better, Figure};
 use tripmeter_stats::change::ChangeVerdict;
 use tripmeter_stats::runs::{Comparison, Question, Sides, compare, runs_needed};
+use tripmeter_stats::{Error, median};
 
 /// The result of a comparison by a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,6 +220,36 @@ impl JudgedFigure {
     }
 }
 
+/// A loss whose median over the rounds is 0 although messages were lost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RareLoss {
+    /// The loss.
+    pub address: FigureAddress,
+    /// Whether it is the results', and not the reference's.
+    pub is_result: bool,
+    /// The share of all messages.
+    pub share: f64,
+    /// Rounds with losses, and all rounds.
+    pub rounds: [usize; 2],
+}
+
+impl RareLoss {
+    fn all(sides: [&[Selected]; 2]) -> Vec<Self> {
+        let of_side = |(side, is_result): (&[Selected], bool)| {
+            let losses = side.iter().filter(|one| one.address.figure == Figure::LossShare);
+            let rare = losses.filter(|one| one.value > 0.0 && median(&one.values()) == Some(0.0));
+            let of_one = |one: &Selected| Self {
+                address: one.address.clone(),
+                is_result,
+                share: one.value,
+                rounds: [one.rounds.iter().filter(|(_, share)| *share > 0.0).count(), one.rounds.len()],
+            };
+            rare.map(of_one).collect::<Vec<_>>()
+        };
+        [(sides[0], false), (sides[1], true)].into_iter().flat_map(of_side).collect()
+    }
+}
+
 /// Two experiments with several rounds each, run against run.
 #[derive(Clone, Debug)]
 pub struct ByRuns {
@@ -231,6 +261,8 @@ pub struct ByRuns {
     pub failures: Vec<String>,
     /// Figures that are 0 in every run of both sides: unchanged, and no comparison.
     pub always_zero: Vec<FigureAddress>,
+    /// Losses that the medians of the sides do not show.
+    pub rare_losses: Vec<RareLoss>,
     /// What the results lack: sub-experiments, payloads and loads, or figures.
     pub missing: Vec<String>,
     /// What only they have.
@@ -263,6 +295,7 @@ impl ByRuns {
             judgements: JudgedFigure::all(cells, &question)?,
             failures: [reference.failures("reference"), results.failures("results")].concat(),
             always_zero,
+            rare_losses: RareLoss::all([&sides[0], &sides[1]]),
             missing: one_sided([reference, results], [&sides[0], &sides[1]]),
             new: one_sided([results, reference], [&sides[1], &sides[0]]),
         })
@@ -310,6 +343,25 @@ mod tests {
         assert_eq!((rate(1100.0, 0.0), rate(0.0, 1100.0), rate(0.0, 0.0)), (Failed, Passed, Passed));
         let loss = |reference, result| outcome(Some(reference), Some(result), false, 0.1);
         assert_eq!((loss(0.0, 0.0), loss(0.0, 1e-9), loss(0.5, 0.0)), (Passed, Failed, Passed));
+    }
+
+    #[test]
+    fn losses_of_a_few_rounds_are_told_with_the_share_of_all_messages() {
+        use crate::selection::tests::trial;
+        use crate::table::Builder;
+        let side = |lost: [u64; 3]| {
+            let mut builder = Builder::new(vec!["a".to_owned()]);
+            (1..).zip(lost).for_each(|(round, lost)| builder.add("a", round, 1024, trial(1.0, 2.0, lost)));
+            Selection::default().select(&builder.build())
+        };
+        let found = RareLoss::all([&side([0, 0, 0]), &side([0, 30, 0])]);
+        assert_eq!(found.len(), 1);
+        let RareLoss { address, is_result, share, rounds } = &found[0];
+        assert_eq!(
+            (address.to_string().as_str(), *is_result, *share, *rounds),
+            ("a at 1k: loss_share", true, 0.1, [1, 3])
+        );
+        assert_eq!(RareLoss::all([&side([5, 30, 0]), &side([7, 7, 7])]), [], "their medians show them");
     }
 
     #[test]

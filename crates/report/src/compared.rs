@@ -5,7 +5,7 @@ use crate::number::counted;
 use crate::verdicts::{
     self, JudgedRow, NOT_COMPARED, address_cells, address_columns, change_cell, of_one_side, value_cell, value_column,
 };
-use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ComparedFigure, ComparedSub, ThresholdOutcome};
+use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ComparedFigure, ComparedSub, RareLoss, ThresholdOutcome};
 
 /// How sides are called in tables.
 const SIDES: [&str; 2] = ["reference", "result"];
@@ -19,12 +19,20 @@ pub fn by_runs(made: &ByRuns, effect: f64, strict: bool) -> Document {
     blocks.push(Block::Text(verdicts::summary(&made.judgements, &made.question, effect) + &unchanged(made)));
     let failures = made.failures.iter().map(|line| format!("FAILED: {line}; it is not in the verdicts"));
     let failures = failures.map(|text| Note::new(Severity::Error, "failed or not run", None, text));
-    let notes: Vec<Note> = failures.chain(lacks(&made.missing, &made.new, strict)).collect();
+    let rare = made.rare_losses.iter().map(rare_loss);
+    let notes: Vec<Note> = failures.chain(rare).chain(lacks(&made.missing, &made.new, strict)).collect();
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }
     blocks.push(Block::Text(verdicts::legend(&made.question, SIDES, true)));
     Document { blocks }
+}
+
+fn rare_loss(one: &RareLoss) -> Note {
+    let RareLoss { address, is_result, share, rounds: [with, of] } = one;
+    let (side, share) = (SIDES[usize::from(*is_result)], crate::percent(*share));
+    let text = format!("{address}: the {side} lost {share} of all messages, in {with} of {of} rounds; its median is 0");
+    Note::new(Severity::Warning, "lost in a few rounds", None, text)
 }
 
 /// A line about figures that are 0 everywhere.
@@ -127,6 +135,12 @@ mod tests {
             judgements: JudgedFigure::all(vec![cell("uds", 1.0), cell("tcp", 2.0)], &question).unwrap(),
             failures: vec!["uds, round 3 of the results: it hangs".to_owned()],
             always_zero: vec![address("uds", Figure::LossShare, Statistic::Value)],
+            rare_losses: vec![RareLoss {
+                address: address("tcp", Figure::LossShare, Statistic::Value),
+                is_result: true,
+                share: 0.069,
+                rounds: [2, 8],
+            }],
             missing: vec!["mq".to_owned()],
             new: Vec::new(),
         };
@@ -139,6 +153,8 @@ mod tests {
         assert!(is_as(0) && is_as(1), "{text}");
         assert!(text.contains("FAILED: uds, round 3 of the results: it hangs; it is not in the verdicts\n"), "{text}");
         assert!(text.contains("missing in the results: mq\n"), "{text}");
+        let rare = "tcp at 1k: loss_share: the result lost 6.9 % of all messages, in 2 of 8 rounds; its median is 0";
+        assert!(crate::fixture::squeezed(&text).join(" ").contains(rare), "{text}");
         assert!(text.contains("\n0 in every run of both sides: 1 figure (loss_share)\n"), "{text}");
         assert!(!made.passed(false));
         made.judgements.truncate(1);

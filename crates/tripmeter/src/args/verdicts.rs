@@ -141,9 +141,9 @@ impl LimitsArgs {
 Method ranks, the usual one where both have 2 rounds or more: of each round only
 its figures count, and the ratio new / old has an exact interval (Mann and
 Whitney's). Regressed if it lies above 1 + margin, improved if below 1 - margin,
-equivalent if between both, else inconclusive; of rates the other way round. In
-the place of a loss the share delivered is compared. At most 5 % of the changes
-called are expected to be wrong. What differed between the times of both folders
+equivalent if between both, else inconclusive; of rates the other way round. Of
+losses the share of each round is compared; a note names what their median does
+not show. At most 5 % of the changes called are expected to be wrong. What differed between the times of both folders
 counts as a change; `tripmeter ab` has no such times.
 
 Method threshold: fails if new > old * (1 + threshold), of rates if
