@@ -13,10 +13,13 @@ pub use openmetrics::openmetrics;
 
 use crate::plots::aimrt::NamedResults;
 use std::collections::BTreeMap;
-use tripmeter_analysis::{JudgedResults, MetricTable, Selected, Selection};
-use tripmeter_model::figure::{Figure, Unit};
+use tripmeter_analysis::{JudgedResults, MetricTable, Row, Selected, Selection};
+use tripmeter_model::address::FigureAddress;
+use tripmeter_model::figure::{Figure, Statistic, Unit};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::verdict::{VerdictDocument, VerdictRow};
+use tripmeter_stats::order::fewest_for_upper_bound;
+use tripmeter_stats::rounds::ALPHA;
 
 /// What is exported.
 pub struct ExportInput<'a> {
@@ -38,6 +41,14 @@ struct ExportedPayload {
     bytes: u64,
     state: PayloadState,
     figures: Vec<Selected>,
+    /// Of which the samples are too few for an upper bound.
+    unbound: Vec<FigureAddress>,
+}
+
+impl ExportedPayload {
+    fn is_bound(&self, figure: &Selected) -> bool {
+        !self.unbound.contains(&figure.address)
+    }
 }
 
 /// A planned sub-experiment.
@@ -55,7 +66,8 @@ fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
     for one in results {
         let judged = JudgedResults { manifest: one.manifest.clone(), allows_damage: false };
         let mut by_place: BTreeMap<(String, u64), Vec<Selected>> = BTreeMap::new();
-        for figure in Selection::default().select(&MetricTable::of(one.manifest)) {
+        let table = MetricTable::of(one.manifest);
+        for figure in Selection::default().select(&table) {
             let place = (figure.address.sub_experiment.clone(), figure.address.payload_bytes);
             by_place.entry(place).or_default().push(figure);
         }
@@ -71,7 +83,9 @@ fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
                         (_, Some(why), _) | (_, None, Some(why)) => PayloadState::Failed(why),
                         (_, None, None) => PayloadState::Passed,
                     };
-                ExportedPayload { bytes, state, figures }
+                let addresses = figures.iter().map(|one| &one.address);
+                let unbound = addresses.filter(|address| has_no_bound(&table, address)).cloned().collect();
+                ExportedPayload { bytes, state, figures, unbound }
             };
             all.push(ExportedSub {
                 name: if results.len() > 1 { format!("{}/{}", one.name, plan.name) } else { plan.name.clone() },
@@ -82,6 +96,20 @@ fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
         }
     }
     all
+}
+
+/// Whether it is a 99th percentile of too few samples, as the tables of `show` have it.
+fn has_no_bound(table: &MetricTable, address: &FigureAddress) -> bool {
+    if address.statistic != Statistic::P99 {
+        return false;
+    }
+    let is_its = |row: &Row| {
+        let place = (table.sub(*row), row.payload_bytes, table.load(*row));
+        place == (address.sub_experiment.as_str(), address.payload_bytes, address.load)
+    };
+    let samples = |row| table.get(row, &address.stream, address.figure, Statistic::N);
+    let samples = table.all_rows().find(is_its).and_then(samples).map_or(0.0, |samples| samples.values.iter().sum());
+    samples < fewest_for_upper_bound(0.99, ALPHA) as f64
 }
 
 /// That messages were lost, if so.
@@ -136,4 +164,25 @@ fn cut(text: &str, most: usize) -> String {
         return text.to_owned();
     }
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{self, add, result, set_trips};
+
+    #[test]
+    fn a_percentile_without_a_bound_is_none_in_any_format() {
+        let mut manifest = fixture::manifest();
+        add(&mut manifest, "mq", "mq/queue", &[1024]);
+        result(&mut manifest, "mq", 1, &[(1024, 1000.0)]);
+        for (samples, is_bound) in [(298, false), (299, true)] {
+            set_trips(&mut manifest.sub_experiments[0].cells[0], samples);
+            let results = [NamedResults { name: "r", manifest: &manifest }];
+            let metrics = &bencher(&results)["mq at 1k"];
+            assert_eq!((metrics["latency"].is_object(), metrics["rtt-half-ns-p99"].is_object()), (true, is_bound));
+            let summary = github_summary(&ExportInput { results: &results, verdict: None });
+            assert_eq!(!summary.contains("| too few samples |"), is_bound, "{summary}");
+        }
+    }
 }

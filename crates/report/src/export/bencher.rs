@@ -3,7 +3,7 @@
 //! # Source
 //! <https://bencher.dev/docs/reference/bencher-metric-format>: names have at most 1,024 characters, measures 64.
 
-use super::{cut, measured};
+use super::{ExportedPayload, cut, measured};
 use crate::plots::aimrt::NamedResults;
 use serde_json::{Map, Value, json};
 use tripmeter_analysis::Selected;
@@ -16,11 +16,16 @@ const MOST_NAME: usize = 1000;
 
 /// Metrics of each sub-experiment and payload: `latency` is the median of the first latency that it has and `throughput` the
 /// rate received, as Bencher calls them; others have the names of their figures. Latencies are in nanoseconds. Of six
-/// rounds or more the bounds are the 95 % interval of the median.
+/// rounds or more the bounds are the 95 % interval of the median. A percentile of too few samples for an upper bound is left
+/// out.
 pub fn bencher(results: &[NamedResults<'_>]) -> Value {
     let mut all: Map<String, Value> = Map::new();
     for sub in measured(results) {
-        for figure in sub.payloads.iter().flat_map(|payload| &payload.figures).filter(|one| one.value.is_finite()) {
+        let figures = |payload: &ExportedPayload| {
+            let usable = payload.figures.iter().filter(|one| one.value.is_finite() && payload.is_bound(one));
+            usable.cloned().collect::<Vec<_>>()
+        };
+        for figure in sub.payloads.iter().flat_map(figures) {
             let stream = &figure.address.stream;
             let stream = if *stream == Stream::all() { String::new() } else { format!(" {stream}") };
             let name = format!("{} at {}{stream}", sub.name, figure.address.place());
@@ -31,8 +36,8 @@ pub fn bencher(results: &[NamedResults<'_>]) -> Value {
             };
             let metrics = all.entry(name).or_insert_with(|| json!({}));
             if let Some(metrics) = metrics.as_object_mut() {
-                let measure = measure(figure, metrics);
-                metrics.insert(measure, metric(figure));
+                let measure = measure(&figure, metrics);
+                metrics.insert(measure, metric(&figure));
             }
         }
     }

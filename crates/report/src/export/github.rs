@@ -4,6 +4,7 @@
 //! The escaping is that of `@actions/core`, `command.ts`.
 
 use super::{ExportInput, ExportedSub, PayloadState, cut, measured, row_name, row_story};
+use crate::document::Missing;
 use crate::markup::markdown_words;
 use std::fmt::Write;
 use tripmeter_model::payload::display_size;
@@ -153,7 +154,11 @@ fn summary_of_results(subs: &[ExportedSub]) -> String {
     for (sub, payload) in rows.take(MOST_ROWS) {
         let value = |statistic: &str| {
             let found = payload.figures.iter().find(|one| one.address.statistic.id() == statistic);
-            found.map_or(String::new(), |one| super::with_unit(one.value, one.address.unit().as_str()))
+            match found {
+                Some(one) if !payload.is_bound(one) => Missing::TooFewSamples.as_str().to_owned(),
+                Some(one) => super::with_unit(one.value, one.address.unit().as_str()),
+                None => String::new(),
+            }
         };
         let state = match (&payload.state, &sub.trouble) {
             (PayloadState::Passed, _) => "passed".to_owned(),

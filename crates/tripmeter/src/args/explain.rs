@@ -1,7 +1,7 @@
 //! Arguments of `tripmeter explain`.
 
 use super::measure::hidden;
-use super::{ExperimentArgs, MeasuringArgs, PluginArgs};
+use super::{ExperimentArgs, MeasuringArgs, PluginArgs, SortArgs};
 use clap::{Arg, Args};
 use std::path::PathBuf;
 use tripmeter_model::Pattern;
@@ -52,6 +52,8 @@ pub struct ExplainArgs {
     /// Print explain.json instead of tables
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub sorting: SortArgs,
     /// No progress on standard error
     #[arg(short, long)]
     pub quiet: bool,

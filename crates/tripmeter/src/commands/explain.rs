@@ -16,6 +16,7 @@ use tripmeter_model::explain::{Explanation, FILE, SCHEMA_VERSION};
 use tripmeter_model::file::write_whole;
 use tripmeter_model::plan::{Instrument, Plan, SubExperiment};
 use tripmeter_model::{Touch, Wait, exit, printable};
+use tripmeter_report::document::{Block, Cell, Document, Missing};
 
 /// Most round trips of the shorter of the two traced passes; the other has three times as many.
 const TRACED: u64 = 500;
@@ -25,8 +26,9 @@ const MOST_BYTES: u64 = 16 << 20;
 
 /// `tripmeter explain`
 pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
+    args.sorting.refuse_with_json(args.json)?;
     if let Some(folder) = &args.from {
-        print(&read(folder)?, args.json)?;
+        print(&read(folder)?, args)?;
         return Ok(exit::GOOD);
     }
     refuse(args)?;
@@ -59,7 +61,7 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     };
     let text = serde_json::to_string_pretty(&explanation).expect("it has no maps but of text");
     write_whole(&folder.join(FILE), format!("{text}\n").as_bytes())?;
-    print(&explanation, args.json)?;
+    print(&explanation, args)?;
     if !args.no_report {
         write_page(&explanation, &folder, args.quiet);
     }
@@ -147,12 +149,34 @@ fn traced(plan: &Plan, logs: &Path) -> BTreeMap<String, Result<TracedCalls, Stri
     plan.sub_experiments.iter().filter(is_traced).map(of).collect()
 }
 
-fn print(explanation: &Explanation, is_json: bool) -> Result<(), CliError> {
-    if is_json {
+fn print(explanation: &Explanation, args: &ExplainArgs) -> Result<(), CliError> {
+    if args.json {
         let text = serde_json::to_string_pretty(explanation).expect("it has no maps but of text");
         return output::print(&format!("{text}\n"));
     }
-    output::print_document(&tripmeter_report::explain(explanation))
+    let mut document = tripmeter_report::explain(explanation);
+    if args.sorting.sort.is_some() {
+        name_every_row(&mut document);
+    }
+    match args.from {
+        Some(_) => args.sorting.apply([&mut document])?,
+        None => args.sorting.apply_or_say([&mut document]),
+    }
+    output::print_document(&document)
+}
+
+/// Repeats the names that stand only in the first of several rows, which sorting parts.
+fn name_every_row(document: &mut Document) {
+    for block in &mut document.blocks {
+        let Block::Table(table) = block else { continue };
+        let mut name = None;
+        for cell in table.rows.iter_mut().filter_map(|(_, cells)| cells.first_mut()) {
+            match (&*cell, &name) {
+                (Cell::Missing(Missing::NotOfThisRow), Some(name)) => *cell = Cell::clone(name),
+                _ => name = Some(cell.clone()),
+            }
+        }
+    }
 }
 
 /// What was found before.

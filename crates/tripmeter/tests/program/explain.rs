@@ -63,6 +63,15 @@ fn system_calls_are_those_that_a_transport_makes() {
         assert!(again.stdout.contains(part), "{part}: {again:?}");
     }
     assert!(again.stdout.lines().all(|line| line.chars().count() <= 80), "{again:?}");
+    let sorted = |column| Tripmeter::new(["explain", "--from", "r", "--sort", column]).at(place.path()).run();
+    let first_of_costs = |column| {
+        let text = sorted(column).with(0).stdout;
+        let mut costs = text.lines().skip_while(|line| !line.contains("per message")).skip(2);
+        costs.find(|line| line.contains('/')).unwrap().split(' ').next().unwrap().to_owned()
+    };
+    let both = [first_of_costs("name"), first_of_costs("name:desc")];
+    assert_eq!(both, ["shm/ring", "uds/datagram"]);
+    sorted("nope").with(64).one_line(&["no table has a column 'nope'", "kernel", "--sort"]);
     let shown = Tripmeter::new(["show", "r"]).at(place.path()).run().with(0);
     assert!(shown.unwrapped().contains("`tripmeter explain` disturbed by looking at them: "), "{shown:?}");
     let exported = Tripmeter::new(["export", "r", "--format", "bencher"]).at(place.path()).run().with(0);
@@ -126,5 +135,6 @@ fn what_has_no_meaning_is_refused() {
     refused(&[], "TRANSPORT");
     refused(&["uds", "--payloads", "1k"], "--payload");
     refused(&["uds", "--touch", "full"], "--touch");
+    refused(&["uds", "--json", "--sort", "name"], "--sort");
     Tripmeter::new(["explain", "--from", "/nowhere"]).run().with(66).one_line(&["explain.json"]);
 }
