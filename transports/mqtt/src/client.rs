@@ -73,7 +73,7 @@ pub(crate) struct Client {
     runtime: Runtime,
     requests: AsyncClient,
     steps: Steps,
-    identity: Identity,
+    identity: Box<Identity>,
     failure: Option<Error>,
 }
 
@@ -100,7 +100,7 @@ impl Client {
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::os("making a runtime", error))?;
         let (steps, qos, is_running) = (Steps::new(event_loop), settings.qos, settings.is_running);
-        let mut client = Self { runtime, requests, steps, identity, failure: None };
+        let mut client = Self { runtime, requests, steps, identity: Box::new(identity), failure: None };
         let subscribed = client.requests.try_subscribe(topic, qos);
         subscribed.map_err(|error| client.lost(&error.to_string()))?;
         let left = deadline.left().unwrap_or_default();
@@ -199,7 +199,7 @@ impl Client {
 
     /// The connection has failed.
     fn lost(&self, why: &str) -> Error {
-        let Identity { settings, at, .. } = &self.identity;
+        let Identity { settings, at, .. } = &*self.identity;
         Error::closed(at.explain(settings.kind, why))
     }
 }
