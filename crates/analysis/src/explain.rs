@@ -11,7 +11,7 @@ use tripmeter_model::plan::{Instrument, SubExperiment};
 use tripmeter_model::trial::Trial;
 use tripmeter_model::{Touch, Wait};
 
-/// Calls that are rarer per message are those of a worker beside its messages, whose number differs from run to run.
+/// Fewest calls per message that are shown: a worker's own calls are rarer, and their number varies from run to run.
 const RARE: f64 = 0.05;
 
 /// Fewer messages between the two traced passes than that say nothing: the calls of a worker beside them would be shared out

@@ -155,7 +155,7 @@ pub struct HostAudits {
 }
 
 impl Audits {
-    /// Those of an experiment.
+    /// Audits of an experiment.
     pub fn of(environment: &Environment) -> Self {
         let Environment { audit_before, audit_after, hosts, .. } = environment;
         let of = |host: &HostEnvironment| HostAudits {

@@ -137,7 +137,7 @@ impl<'a> Ranking<'a> {
         self.ratio(one, other).is_some_and(|ratio| ratio.seen() == Seen::NoDifference)
     }
 
-    /// Those of a standing, the fastest first.
+    /// Transports of a standing, the fastest first.
     fn those(&self, standing: Standing) -> &'a [JudgedTransport<'a>] {
         let first = self.judged.partition_point(|one| one.standing() < standing);
         let next = self.judged.partition_point(|one| one.standing() <= standing);

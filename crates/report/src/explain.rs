@@ -307,8 +307,8 @@ fn notes(explanation: &Explanation, rows: &[BarRow<'_>]) -> Vec<Note> {
         notes.push(note(Severity::Warning, "counters", format!("no cycles and instructions: {why}")));
     }
     if explanation.are_counters_without_kernel {
-        let text = "cycles and instructions are without those of the kernel; `sudo sysctl kernel.perf_event_paranoid=1` \
-                    allows them";
+        let text = "cycles and instructions of the kernel are not counted; `sudo sysctl kernel.perf_event_paranoid=1` \
+                    allows it";
         notes.push(note(Severity::Warning, "counters", text.to_owned()));
     }
     let clock = explanation.clock_read_ns;

@@ -22,7 +22,7 @@ use crate::error::{Error, logarithms};
 
 /// Fewest values on either side of a step of a stretch: of fewer, equal ones have no spread by chance.
 const LEAST_LOCAL: usize = 4;
-/// Smaller differences of logarithms are those of rounded sums.
+/// Smaller differences of logarithms come from rounded sums.
 const LEAST_DIFFERENCE: f64 = 1e-9;
 
 /// What counts as a step.

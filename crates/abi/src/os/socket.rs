@@ -95,7 +95,7 @@ impl SocketAddress {
         }
     }
 
-    /// What a peer is told of an internet address: as text, e.g. `127.0.0.1:4711`.
+    /// Internet address as text for a peer, e.g. `127.0.0.1:4711`.
     ///
     /// # Errors
     /// `Failed` if it is none.

@@ -92,7 +92,7 @@ pub(crate) struct DataAddresses {
     pub follower: IpAddr,
 }
 
-/// Reaches every host of a plan. `versions` are those of each system here.
+/// Reaches every host of a plan. `versions` holds the version of each system here.
 ///
 /// # Errors
 /// The first that is wrong.
@@ -199,7 +199,7 @@ fn compare(
     Ok(())
 }
 
-/// Addresses that data goes between: those asked for, as an address or the name of an interface, or those of ssh.
+/// Addresses that data goes between: the addresses or interfaces asked for, otherwise the addresses that ssh uses.
 fn ends(here: Option<&str>, there: Option<&str>, hello: &Hello) -> Result<DataAddresses, HostProblem> {
     let own = interfaces();
     let ssh = hello.connection;

@@ -70,7 +70,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Reads them all; those of the interface too that has `address`, if there is one.
+    /// Reads all counters, with the counters of the interface that has `address`, if any.
     pub fn now(address: Option<IpAddr>) -> Self {
         let (before, io) = {
             let mut own = own();

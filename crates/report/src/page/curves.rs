@@ -160,7 +160,7 @@ impl<'a> Panel<'a> {
         Self { figure, curves, payloads: payloads.into_iter().collect() }
     }
 
-    /// Whether names of lines have those of their folders.
+    /// Whether names of lines contain the names of their folders.
     pub fn has_folders(&self) -> bool {
         self.curves.iter().any(|curve| curve.has_folder)
     }

@@ -16,7 +16,7 @@ pub fn own(options: &NodeOptions) -> SocketAddr {
     (options.address(), 0).into()
 }
 
-/// What a peer is told of an address.
+/// Address as a peer receives it.
 pub fn to_peer(address: SocketAddr) -> Vec<u8> {
     address.to_string().into_bytes()
 }

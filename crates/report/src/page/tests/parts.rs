@@ -168,7 +168,7 @@ fn too_few_pairs_have_one_answer() {
     assert!(!all.contains("fastest") && !all.contains("greater with"), "{all}");
 }
 
-/// The lines of one sub-experiment have one colour, and those of two folders another stroke.
+/// Lines of one sub-experiment have one colour; lines of two folders differ by the stroke.
 #[test]
 fn lines_of_several_folders_are_told_apart() {
     let subs: [(&str, &str, &[f64]); 3] =

@@ -227,7 +227,7 @@ fn one_value_makes_no_plot() {
     assert_eq!(names(&of(&crate::channel::tests::measured("uds/stream", &[1000.0]))), Vec::<&str>::new());
 }
 
-/// Lines of two folders in one plot differ by the stroke, those of one transport have one colour.
+/// Lines of two folders in one plot differ by the stroke; lines of one transport have one colour.
 #[test]
 fn folders_are_told_apart() {
     let kept = |name: &str| {
