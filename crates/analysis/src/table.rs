@@ -7,7 +7,8 @@ use tripmeter_model::manifest::{Manifest, SubExperimentResult};
 use tripmeter_model::metric::{Interval, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::trial::Trial;
-use tripmeter_stats::rounds::{Estimate, figure_over_rounds};
+use tripmeter_stats::order::fewest_for_upper_bound;
+use tripmeter_stats::rounds::{ALPHA, Estimate, figure_over_rounds};
 
 /// What is shown in one line of most tables: one sub-experiment at one payload and one offered load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -236,6 +237,19 @@ impl MetricTable {
         let key = Key { row, stream, figure, statistic };
         let place = self.keys.binary_search_by_key(&key, |(known, _)| *known).ok()?;
         Some(self.at(place))
+    }
+
+    /// Whether the samples of all rounds are enough for an upper bound at 95 %, if it is a percentile above the median.
+    pub fn is_bounded(&self, row: Row, stream: &Stream, figure: Figure, statistic: Statistic) -> bool {
+        let below = match statistic {
+            Statistic::P90 => 0.9,
+            Statistic::P99 => 0.99,
+            Statistic::P999 => 0.999,
+            Statistic::P9999 => 0.9999,
+            _ => return true,
+        };
+        let samples = self.get(row, stream, figure, Statistic::N).map_or(0.0, |samples| samples.values.iter().sum());
+        samples >= fewest_for_upper_bound(below, ALPHA) as f64
     }
 
     /// The streams of a row that have a figure.

@@ -50,6 +50,8 @@ pub enum Unavailable {
     Refuse,
     /// Go on with the others, and name it in [`Plan::missing`]: for presets, which name more than most machines have.
     LeaveOut,
+    /// The same, also of those that cannot do what is asked anywhere: for a search among transports.
+    LeaveOutUnable,
 }
 
 /// Checks an experiment against what is known and what this machine has, and fills in what it leaves open. `source` is the
@@ -502,7 +504,11 @@ impl<'a> Planner<'a> {
 
     /// Notes a transport that cannot run, or refuses the experiment for it.
     fn leave_out(&mut self, transport: &str, problem: Problem, by_name: bool) -> Result<(), PlanError> {
-        let goes_on = problem.is_of_this_machine() && self.unavailable == Unavailable::LeaveOut;
+        let goes_on = match self.unavailable {
+            Unavailable::Refuse => false,
+            Unavailable::LeaveOut => problem.is_of_this_machine(),
+            Unavailable::LeaveOutUnable => problem.is_of_this_machine() || problem.is_of_the_transport(),
+        };
         if by_name && !goes_on {
             return Err(problem).at(transport);
         }

@@ -1,11 +1,12 @@
 //! System calls of worker processes, as `strace` writes them.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tripmeter_model::explain::CallCount;
+use tripmeter_model::plan::{Instrument, Plan};
 
 /// The program that traces.
 pub const PROGRAM: &str = "strace";
@@ -16,6 +17,17 @@ pub type CallCounts = BTreeMap<String, CallCount>;
 /// The file that system calls of a worker of a sub-experiment are written to.
 pub fn trace_file(logs: &Path, sub_experiment: &str, worker: &str) -> PathBuf {
     logs.join(format!("{sub_experiment}.{worker}.strace"))
+}
+
+/// Removes the traces of a plan, which can be large.
+pub fn remove_traces(plan: &Plan, logs: &Path) {
+    let traced = plan.sub_experiments.iter().filter(|sub| sub.instrument == Some(Instrument::SystemCalls));
+    for sub in traced {
+        for worker in ["leader", "follower"] {
+            // Where both sides are one process, there is one.
+            let _ = fs::remove_file(trace_file(logs, &sub.name, worker));
+        }
+    }
 }
 
 /// A command that runs `program` as its own process, with all threads traced into `file`.

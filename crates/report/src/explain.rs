@@ -4,6 +4,7 @@ use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Seve
 use crate::number::{signed, significant};
 use crate::plots::Chart;
 use crate::plots::chart::{Stack, X, Y};
+use tripmeter_analysis::Row;
 use tripmeter_model::Wait;
 use tripmeter_model::explain::{ExplainedTransport, ExplainedWait, Explanation, MessageCost, Parts, SystemCall};
 use tripmeter_model::payload::display_size;
@@ -151,14 +152,18 @@ fn times(id: &str, title: &str, help: &'static str) -> Column {
     Column { divisor: 1000.0, ..Column::numbers(id, title, "", Digits::Significant(3), help) }
 }
 
+/// A line of a table that is of no row of the results.
+fn line(name: &str, values: impl IntoIterator<Item = Option<f64>>) -> (Option<Row>, Vec<Cell>) {
+    (None, [Cell::text(name)].into_iter().chain(values.into_iter().map(Cell::maybe)).collect())
+}
+
 fn parts_table(rows: &[BarRow<'_>]) -> Table {
     let mut columns = vec![Column::words("transport", "µs per message", "").at_most(NAME)];
     columns.extend(PARTS.into_iter().map(|(id, title, _, _, help)| times(id, title, help)));
     columns.push(times("total_ns", "sum", "mean over the fifth of the stamped round trips around their median"));
     let row = |row: &BarRow<'_>| {
-        let values = PARTS.iter().map(|(.., value, _)| Cell::number(value(row.parts)));
-        let cells = [Cell::text(row.name())].into_iter().chain(values).chain([Cell::number(row.parts.total_ns)]);
-        (None, cells.collect())
+        let values = PARTS.iter().map(|(.., value, _)| Some(value(row.parts)));
+        line(&row.name(), values.chain([Some(row.parts.total_ns)]))
     };
     Table::new(String::new(), columns, rows.iter().map(row).collect()).within(80)
 }
@@ -188,8 +193,7 @@ fn calls_table(explanation: &Explanation) -> Table {
         let difference = wait.parts.zip(wait.undisturbed_ns).map(|(parts, median)| parts.total_ns - median);
         let values =
             [wait.undisturbed_ns, difference, wait.send_call_ns, wait.sent_to_received_ns, wait.receive_call_ns];
-        let cells = [Cell::text(name(transport, wait.wait))].into_iter().chain(values.map(Cell::maybe));
-        (None, cells.collect())
+        line(&name(transport, wait.wait), values)
     };
     let all = explanation.transports.iter().flat_map(|one| one.waits.iter().map(move |wait| row(one, wait)));
     Table::new(String::new(), columns, all.collect()).within(80)
@@ -228,8 +232,7 @@ fn cost_table(explanation: &Explanation) -> Table {
             cost.and_then(|cost| cost.cycles),
             cost.and_then(|cost| cost.instructions),
         ];
-        let cells = [Cell::text(&one.transport)].into_iter().chain(values.map(Cell::maybe));
-        (None, cells.collect())
+        line(&one.transport, values)
     };
     let measured = explanation.transports.iter().filter(|one| !one.is_floor);
     Table::new(String::new(), columns, measured.map(row).collect()).within(80)

@@ -15,11 +15,9 @@ use crate::plots::aimrt::NamedResults;
 use std::collections::BTreeMap;
 use tripmeter_analysis::{JudgedResults, MetricTable, Row, Selected, Selection};
 use tripmeter_model::address::FigureAddress;
-use tripmeter_model::figure::{Figure, Statistic, Unit};
+use tripmeter_model::figure::{Figure, Unit};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::verdict::{VerdictDocument, VerdictRow};
-use tripmeter_stats::order::fewest_for_upper_bound;
-use tripmeter_stats::rounds::ALPHA;
 
 /// What is exported.
 pub struct ExportInput<'a> {
@@ -41,14 +39,8 @@ struct ExportedPayload {
     bytes: u64,
     state: PayloadState,
     figures: Vec<Selected>,
-    /// Of which the samples are too few for an upper bound.
-    unbound: Vec<FigureAddress>,
-}
-
-impl ExportedPayload {
-    fn is_bound(&self, figure: &Selected) -> bool {
-        !self.unbound.contains(&figure.address)
-    }
+    /// Percentiles that its samples are too few for: those have no upper bound.
+    unbounded: Vec<Selected>,
 }
 
 /// A planned sub-experiment.
@@ -83,9 +75,8 @@ fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
                         (_, Some(why), _) | (_, None, Some(why)) => PayloadState::Failed(why),
                         (_, None, None) => PayloadState::Passed,
                     };
-                let addresses = figures.iter().map(|one| &one.address);
-                let unbound = addresses.filter(|address| has_no_bound(&table, address)).cloned().collect();
-                ExportedPayload { bytes, state, figures, unbound }
+                let (figures, unbounded) = figures.into_iter().partition(|one| is_bounded(&table, &one.address));
+                ExportedPayload { bytes, state, figures, unbounded }
             };
             all.push(ExportedSub {
                 name: if results.len() > 1 { format!("{}/{}", one.name, plan.name) } else { plan.name.clone() },
@@ -98,18 +89,14 @@ fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
     all
 }
 
-/// Whether it is a 99th percentile of too few samples, as the tables of `show` have it.
-fn has_no_bound(table: &MetricTable, address: &FigureAddress) -> bool {
-    if address.statistic != Statistic::P99 {
-        return false;
-    }
+/// Whether it has an upper bound, if it is a percentile.
+fn is_bounded(table: &MetricTable, address: &FigureAddress) -> bool {
     let is_its = |row: &Row| {
         let place = (table.sub(*row), row.payload_bytes, table.load(*row));
         place == (address.sub_experiment.as_str(), address.payload_bytes, address.load)
     };
-    let samples = |row| table.get(row, &address.stream, address.figure, Statistic::N);
-    let samples = table.all_rows().find(is_its).and_then(samples).map_or(0.0, |samples| samples.values.iter().sum());
-    samples < fewest_for_upper_bound(0.99, ALPHA) as f64
+    let bounded = |row| table.is_bounded(row, &address.stream, address.figure, address.statistic);
+    table.all_rows().find(is_its).is_none_or(bounded)
 }
 
 /// That messages were lost, if so.
@@ -183,6 +170,11 @@ mod tests {
             assert_eq!((metrics["latency"].is_object(), metrics["rtt-half-ns-p99"].is_object()), (true, is_bound));
             let summary = github_summary(&ExportInput { results: &results, verdict: None });
             assert_eq!(!summary.contains("| too few samples |"), is_bound, "{summary}");
+            let suites = junit(&ExportInput { results: &results, verdict: None });
+            assert_eq!(suites.contains("rtt_half_ns.p99\""), is_bound, "{suites}");
+            let gauges = openmetrics(&results);
+            assert_eq!(gauges.contains("statistic=\"p99\""), is_bound, "{gauges}");
+            assert!(suites.contains("rtt_half_ns.p50") && gauges.contains("statistic=\"p50\""));
         }
     }
 }

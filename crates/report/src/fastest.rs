@@ -181,15 +181,19 @@ mod tests {
         assert!(!said(&manifest(6, &[("uds", 1000.0), ("tcp", 3000.0)])).contains("--rounds"));
     }
 
-    /// The floor is what others are measured against, also where it was asked for; in an `ab` it is a side as the other.
+    /// The floor is what others are measured against. Asked for with one other, it is what that is compared with; in an `ab` it
+    /// is a side as the other.
     #[test]
     fn the_floor_is_not_the_fastest() {
         let said = |manifest: &Manifest| fixture::text(&screen(manifest, false));
         let systems = [("uds", 1000.0), ("shm", 50.0), ("tcp", 3000.0)];
         let text = said(&manifest(6, &systems));
         assert!(text.contains("without the floor: uds/one is fastest: p50 "), "{text}");
-        let text = said(&manifest(6, &systems[..2]));
-        assert!(!text.contains("fastest"), "{text}");
+        let mut two = manifest(6, &systems[..2]);
+        let text = said(&two);
+        assert!(text.contains("shm/one is fastest: p50 ") && text.contains("next uds/one"), "{text}");
+        two.plan.sub_experiments[1].added_as_floor = true;
+        assert!(!said(&two).contains("fastest"), "{}", said(&two));
         let mut pairs = manifest(6, &[("a", 1000.0), ("b", 50.0)]);
         pairs.plan.source = "ab".to_owned();
         pairs.plan.sub_experiments[1].transport.system = FLOOR.to_owned();

@@ -21,8 +21,6 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::median;
-use tripmeter_stats::order::fewest_for_upper_bound;
-use tripmeter_stats::rounds::ALPHA;
 
 /// Payloads that fit into 80 columns.
 const MOST_PAYLOADS: usize = 3;
@@ -209,10 +207,9 @@ impl<'a> ScreenPage<'a> {
             let are_calls = self.planned(line).workload.is_call();
             p50 = Cell::Missing(if are_calls { Missing::NoSamples } else { Missing::NothingCame });
         }
-        let samples = get(Statistic::N).map_or(0.0, |samples| samples.values.iter().sum());
-        let is_bound = samples >= fewest_for_upper_bound(0.99, ALPHA) as f64;
+        let is_bounded = self.metrics.is_bounded(row(line, payload_bytes), &Stream::all(), figure, Statistic::P99);
         let p99 = match Cell::of(get(Statistic::P99)) {
-            Cell::Number { .. } if !is_bound => Cell::Missing(Missing::TooFewSamples),
+            Cell::Number { .. } if !is_bounded => Cell::Missing(Missing::TooFewSamples),
             cell => cell.marked(with_missed("", missed)),
         };
         [p50, p99]

@@ -10,8 +10,6 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_stats::order::fewest_for_upper_bound;
-use tripmeter_stats::rounds::ALPHA;
 
 /// What notes of payloads with fewer samples than planned have in common.
 pub const TOO_FEW: &str = "fewer samples than planned";
@@ -189,9 +187,9 @@ impl<'a> TripsPage<'a> {
     fn p99(&self, row: Row) -> Cell {
         let planned = self.sub(row).rounds;
         let p99 = self.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P99);
-        let is_bound = samples(self.metrics, row) >= fewest_for_upper_bound(0.99, ALPHA) as f64;
+        let is_bounded = self.metrics.is_bounded(row, &Stream::all(), Figure::RttHalf, Statistic::P99);
         match Cell::of_each(&Each::of(p99), planned) {
-            Cell::Number { .. } if planned == 1 && !is_bound => Cell::Missing(Missing::TooFewSamples),
+            Cell::Number { .. } if planned == 1 && !is_bounded => Cell::Missing(Missing::TooFewSamples),
             cell => cell,
         }
     }

@@ -186,7 +186,7 @@ fn flagged(args: &ExperimentArgs, registry: &Registry) -> Result<(Experiment, St
             no_experiments(&args.transports, registry)?;
         }
         choose(&mut experiment, &split(&args.transports), registry);
-        unavailable = Unavailable::Refuse;
+        unavailable = if args.leaves_out_unable { Unavailable::LeaveOutUnable } else { Unavailable::Refuse };
     }
     apply(&mut experiment, args);
     if let Some(file) = &args.profile {

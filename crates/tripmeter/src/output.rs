@@ -1,5 +1,6 @@
 //! Data goes to standard output, everything else to standard error; a reader that has gone is no error.
 
+use crate::args::OutputArgs;
 use crate::error::CliError;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -16,8 +17,11 @@ pub fn print(text: &str) -> Result<(), CliError> {
     write(lines(text).as_bytes())
 }
 
-/// Writes a path and a line break: fit for a terminal on one, else as it is, for programs.
-pub fn print_path(path: &Path) -> Result<(), CliError> {
+/// Writes the results folder where it is printed nowhere else: a line fit for a terminal on one, else as it is, for programs.
+pub fn print_folder(asked: &OutputArgs, path: &Path) -> Result<(), CliError> {
+    if !asked.quiet || asked.folder.is_some() || asked.json {
+        return Ok(());
+    }
     if std::io::stdout().is_terminal() {
         return write(format!("{}\n", line(&path.display().to_string())).as_bytes());
     }

@@ -76,7 +76,7 @@ pub enum Problem {
     FollowersWithoutRaw(u32),
     #[error(
         "it reaches 1 follower with a message, {0} were asked for; choose one that `tripmeter list` shows with \
-         'fan-out', or ask for 1 (--followers)"
+         'fan-out', or ask for 1 (--followers; of `choose`, --subscribers)"
     )]
     NoFanOut(u32),
     #[error(
@@ -284,6 +284,15 @@ impl Problem {
             Problem::Registry(error) => !matches!(error, RegistryError::Unknown { .. }),
             Problem::DaemonRequired { .. } | Problem::DaemonMissing { .. } | Problem::PayloadOverLimit { .. } => true,
             Problem::RecordedOverLimit { .. } | Problem::RecordingRefused { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// True if others can do what was asked.
+    pub(super) fn is_of_the_transport(&self) -> bool {
+        match self {
+            Problem::NoFanOut(_) | Problem::OneHost { .. } | Problem::OnePublisher { .. } => true,
+            Problem::Pattern { .. } | Problem::Wait { .. } => true,
             _ => false,
         }
     }

@@ -4,6 +4,7 @@ use crate::clock::monotonic_ns;
 use crate::lanes::Ended;
 use crate::measure::{Shared, TAKE_TIMEOUT_NS};
 use crate::os::{self, CpuCounters, Target, Whose};
+use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -121,17 +122,22 @@ impl Window {
 
     /// The same with cycles and instructions, if they can be counted here.
     pub(super) fn counted() -> Self {
-        let counters = CpuCounters::of_process().ok();
+        let counters = CpuCounters::of_process().inspect_err(not_counted).ok();
         Self { counters, ..Self::open() }
     }
 
     pub(super) fn close(mut self) -> Used {
-        let counted = self.counters.as_mut().and_then(|counters| counters.read().ok());
+        let counted = self.counters.as_mut().and_then(|counters| counters.read().inspect_err(not_counted).ok());
         let used = os::usage(Whose::Process).since(self.before);
         let window_ns = monotonic_ns() - self.begin_ns;
         let (cycles, instructions) = counted.unzip();
         Used { window_ns, peak_memory_bytes: os::peak_memory_bytes(), cycles, instructions, ..used }
     }
+}
+
+/// In the log of the sub-experiment.
+fn not_counted(error: &io::Error) {
+    eprintln!("cycles and instructions are not counted: {error}");
 }
 
 /// A pause of the main thread while others measure.

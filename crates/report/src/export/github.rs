@@ -7,6 +7,7 @@ use super::{ExportInput, ExportedSub, PayloadState, cut, measured, row_name, row
 use crate::document::Missing;
 use crate::markup::markdown_words;
 use std::fmt::Write;
+use tripmeter_analysis::Selected;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::verdict::{FigureVerdict, VerdictDocument, VerdictRow};
 
@@ -153,10 +154,11 @@ fn summary_of_results(subs: &[ExportedSub]) -> String {
     let rows = subs.iter().flat_map(|sub| sub.payloads.iter().map(move |payload| (sub, payload)));
     for (sub, payload) in rows.take(MOST_ROWS) {
         let value = |statistic: &str| {
-            let found = payload.figures.iter().find(|one| one.address.statistic.id() == statistic);
-            match found {
-                Some(one) if !payload.is_bound(one) => Missing::TooFewSamples.as_str().to_owned(),
-                Some(one) => super::with_unit(one.value, one.address.unit().as_str()),
+            let is_it = |one: &&Selected| one.address.statistic.id() == statistic;
+            let written = |one: &Selected| super::with_unit(one.value, one.address.unit().as_str());
+            match payload.figures.iter().find(is_it) {
+                Some(one) => written(one),
+                None if payload.unbounded.iter().any(|one| is_it(&one)) => Missing::TooFewSamples.as_str().to_owned(),
                 None => String::new(),
             }
         };

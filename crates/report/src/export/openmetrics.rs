@@ -9,7 +9,8 @@ use std::fmt::Write;
 use tripmeter_analysis::{MetricTable, Selection};
 use tripmeter_model::figure::{Figure, Statistic, Unit};
 
-/// Every stored figure put together over its rounds, and the loss.
+/// Every stored figure put together over its rounds, and the loss. A percentile of too few samples for an upper bound is left
+/// out.
 pub fn openmetrics(results: &[NamedResults<'_>]) -> String {
     let mut families: BTreeMap<(Figure, bool), String> = BTreeMap::new();
     let mut add = |figure: Figure, labels: &[(&str, String)], statistic: Statistic, value: f64| {
@@ -25,12 +26,15 @@ pub fn openmetrics(results: &[NamedResults<'_>]) -> String {
         let folder = (results.len() > 1).then(|| ("folder", one.name.to_owned()));
         let table = MetricTable::of(one.manifest);
         for rounds in table.select(|_| true) {
-            let row = rounds.key.row;
+            let (row, stream) = (rounds.key.row, table.stream(rounds.key));
+            if !table.is_bounded(row, stream, rounds.key.figure, rounds.key.statistic) {
+                continue;
+            }
             let labels = [
                 ("sub_experiment", table.sub(row).to_owned()),
                 ("payload_bytes", row.payload_bytes.to_string()),
                 ("offered_load", table.load(row).to_string()),
-                ("stream", table.stream(rounds.key).to_string()),
+                ("stream", stream.to_string()),
             ];
             let labels: Vec<_> = folder.iter().cloned().chain(labels).collect();
             add(rounds.key.figure, &labels, rounds.key.statistic, rounds.folded());

@@ -121,16 +121,12 @@ fn fastest(panel: &Panel<'_>) -> Option<String> {
     let last = panel.ends().and_then(|[_, last]| best(panel, last));
     let slowest = if panel.ends().is_none() { worst(panel, panel.payloads[0]) } else { None };
     let sentences: Vec<String> = [first, last, slowest].into_iter().flatten().collect();
-    (!sentences.is_empty()).then(|| without_floor(panel).to_owned() + &sentences.join(" "))
-}
-
-fn without_floor(panel: &Panel<'_>) -> &'static str {
-    if panel.leaves_out_floor() { "Without the floor. " } else { "" }
+    (!sentences.is_empty()).then(|| panel.preface().to_owned() + &sentences.join(" "))
 }
 
 /// The best at a payload, for a chart that draws the floor too.
 pub fn best_of_drawn(panel: &Panel<'_>, payload: u64) -> Option<String> {
-    Some(without_floor(panel).to_owned() + &best(panel, payload)?)
+    Some(panel.preface().to_owned() + &best(panel, payload)?)
 }
 
 /// The best at a payload and its distance to the next, or those between which no difference is seen.

@@ -170,11 +170,24 @@ impl<'a> Panel<'a> {
         self.curves.iter().max_by_key(|curve| curve.folder)?.side.pairs.as_ref()
     }
 
-    /// Whether the floor is not ranked, as others were measured beside it. An `ab` asks for both its sides.
+    /// Whether the floor is not ranked, as others were measured beside it. Where it was asked for with one other, it is what
+    /// that is compared with; so is a side of an `ab`.
     pub fn leaves_out_floor(&self) -> bool {
         let last = self.curves.iter().map(|curve| curve.folder).max();
-        let ranked = self.curves.iter().filter(|curve| Some(curve.folder) == last && !curve.side.is_of_pairs());
-        ranked.map(Curve::is_floor).collect::<BTreeSet<bool>>().len() > 1
+        let ranked = || self.curves.iter().filter(|curve| Some(curve.folder) == last && !curve.side.is_of_pairs());
+        let others = ranked().filter(|curve| !curve.is_floor()).count();
+        others > 0 && ranked().any(|curve| curve.is_floor() && (others > 1 || curve.merged().planned.added_as_floor))
+    }
+
+    /// The curves that sentences compare.
+    pub fn compared(&self) -> impl Iterator<Item = &Curve<'a>> {
+        let leaves_out_floor = self.leaves_out_floor();
+        self.curves.iter().filter(move |curve| !(leaves_out_floor && curve.is_floor()))
+    }
+
+    /// What begins a sentence of comparison below a chart that draws the floor too.
+    pub fn preface(&self) -> &'static str {
+        if self.leaves_out_floor() { "Without the floor. " } else { "" }
     }
 
     /// How many times worse another is than the best.
@@ -239,17 +252,13 @@ impl<'a> Panel<'a> {
     pub fn ranking(&self, payload_bytes: u64) -> Vec<(&Curve<'a>, Value)> {
         let last = self.curves.iter().map(|curve| curve.folder).max();
         let lowest = self.curves.iter().filter_map(|curve| curve.offered().hz()).fold(f64::INFINITY, f64::min);
-        let leaves_out_floor = self.leaves_out_floor();
         let counts = |curve: &&Curve<'_>| {
-            if leaves_out_floor && curve.is_floor() {
-                return false;
-            }
             let is_lowest = curve.offered().hz().is_none_or(|hz| hz == lowest);
             Some(curve.folder) == last && is_lowest && curve.counts(payload_bytes)
         };
         let value = |curve: &'_ Curve<'a>| curve.value(payload_bytes, self.statistic());
         let mut all: Vec<(&Curve<'a>, Value)> =
-            self.curves.iter().filter(counts).filter_map(|curve| Some((curve, value(curve)?))).collect();
+            self.compared().filter(counts).filter_map(|curve| Some((curve, value(curve)?))).collect();
         all.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
         if self.figure.better() == Better::Higher {
             all.reverse();

@@ -50,7 +50,7 @@ fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
         Some(high - low)
     };
     let mut spreads: Vec<(&Curve<'_>, f64)> =
-        panel.curves.iter().filter_map(|curve| Some((curve, spread(curve)?))).collect();
+        panel.compared().filter_map(|curve| Some((curve, spread(curve)?))).collect();
     spreads.sort_by(|a, b| a.1.total_cmp(&b.1));
     let written = |value: f64| Digits::Significant(2).write(value);
     let ((first, least), (last, most)) = (spreads.first()?, spreads.last()?);
@@ -71,7 +71,7 @@ fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     let named = |is: &dyn Fn(&[f64]) -> bool| -> Vec<&str> {
         let of_curve =
             |curve: &&Curve<'_>| curve.rounds(payload, panel.statistic()).is_some_and(|rounds| is(rounds.values));
-        panel.curves.iter().filter(of_curve).map(|curve| curve.label.as_str()).collect()
+        panel.compared().filter(of_curve).map(|curve| curve.label.as_str()).collect()
     };
     let drifting = named(&|values| drift_of_rounds(values).is_some());
     let of_modes = named(&|values| modes_of_rounds(values).is_some());
@@ -79,5 +79,5 @@ fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
         [(drifting, "from the first round to the last there is a drift of"), (of_modes, "there are two modes of")];
     let also = also.into_iter().filter(|(names, _)| !names.is_empty());
     let also: String = also.map(|(names, what)| format!("; {what} {}", listed(&names))).collect();
-    Some(format!("{text}{also}."))
+    Some(format!("{}{text}{also}.", panel.preface()))
 }

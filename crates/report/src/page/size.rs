@@ -56,7 +56,7 @@ fn reading(panel: &Panel<'_>, [least, most]: [u64; 2]) -> Option<String> {
         compare(&last?, &first?, true)
     };
     let mut grown: Vec<(&Curve<'_>, Value)> =
-        panel.curves.iter().filter_map(|curve| Some((curve, growth(curve)?))).collect();
+        panel.compared().filter_map(|curve| Some((curve, growth(curve)?))).collect();
     grown.sort_by(|a, b| b.1.value.total_cmp(&a.1.value));
     let ends = format!("from {} to {}", display_size(least), display_size(most));
     let written = |value: f64| Digits::Significant(2).write(value);
@@ -67,7 +67,7 @@ fn reading(panel: &Panel<'_>, [least, most]: [u64; 2]) -> Option<String> {
     };
     let (first, others) = grown.split_first()?;
     let is_bare = [Some(first), others.last()].into_iter().flatten().any(|one| one.1.seen() == Seen::Unknown);
-    let rounds = panel.curves.iter().map(Curve::measured_rounds).max().unwrap_or(1);
+    let rounds = panel.compared().map(Curve::measured_rounds).max().unwrap_or(1);
     // Each value may have an interval within its round; what other rounds would be is not known.
     let bare = match (is_bare, rounds) {
         (false, _) => String::new(),
@@ -78,6 +78,7 @@ fn reading(panel: &Panel<'_>, [least, most]: [u64; 2]) -> Option<String> {
         Seen::NoDifference => format!("No difference is seen of {} {ends}", first.0.label),
         _ => format!("{} {ends}", told(first)),
     };
+    let first = panel.preface().to_owned() + &first;
     Some(match others.last() {
         Some(last) => format!("{first}; {}{bare}.", told(last)),
         None => format!("{first}{bare}."),

@@ -40,7 +40,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     (!lines.is_empty()).then(|| Chart {
         name: format!("{}_percentiles_{payload}", panel.name()),
         title: format!("How long is the tail at {}?", display_size(payload)),
-        reading: reading(panel, payload).unwrap_or_default(),
+        reading: reading(panel, payload).map_or_else(String::new, |text| panel.preface().to_owned() + &text),
         subtitle: panel.subtitle(&[maximum(panel)], &lines),
         x: X::Percentiles { label: "Percentile".to_owned() },
         y: Y { label: panel.axis().replace("Median of ", ""), log: true, ..Y::default() },
@@ -75,7 +75,7 @@ pub fn quantiles(panel: &Panel<'_>, curve: &Curve<'_>, payload: u64) -> Vec<(f64
 /// The longest and the shortest tail by the highest percentile that all have; if all have none, of those that have p90.
 fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     let curves: Vec<&Curve<'_>> =
-        panel.curves.iter().filter(|curve| curve.value(payload, Statistic::P50).is_some()).collect();
+        panel.compared().filter(|curve| curve.value(payload, Statistic::P50).is_some()).collect();
     let has = |curve: &&&Curve<'_>, statistic: Statistic, x: f64| {
         let samples = curve.value(payload, Statistic::N).map_or(0.0, |samples| samples.value);
         curve.value(payload, statistic).is_some() && x * 10.0 <= samples

@@ -79,13 +79,13 @@ It can be believed with care: all 9 path proofs hold; nothing was lost, late or 
 27 measurements; nothing reads the payload (touch none); there is one round, which does not show how much runs differ; no audit of the machine is kept.";
     assert_eq!(answer(&document), expected);
     let expected = "\
-rtt_half_by_payload | How does latency grow with size? | mq/queue grows 440 times from 1k to 1M; shm/ring falls to 0.62 times \
-(in one round).
-rtt_half_percentiles_1024 | How long is the tail at 1k? | p99 is 2.4 times the median of iceoryx/shm, and 1.1 times that of \
+rtt_half_by_payload | How does latency grow with size? | Without the floor. mq/queue grows 440 times from 1k to 1M; \
+iceoryx/shm falls to 0.96 times (in one round).
+rtt_half_percentiles_1024 | How long is the tail at 1k? | Without the floor. p99 is 2.4 times the median of iceoryx/shm, and 1.1 times that of \
 uds/datagram.
-rtt_half_percentiles_65536 | How long is the tail at 64k? | p99 is 2.3 times the median of iceoryx/shm, and 1.3 times that of \
+rtt_half_percentiles_65536 | How long is the tail at 64k? | Without the floor. p99 is 2.3 times the median of iceoryx/shm, and 1.3 times that of \
 iceoryx2/publish-subscribe.
-rtt_half_percentiles_1048576 | How long is the tail at 1M? | p99 is 1.6 times the median of tcp/loopback, and 1.2 times that of \
+rtt_half_percentiles_1048576 | How long is the tail at 1M? | Without the floor. p99 is 1.6 times the median of tcp/loopback, and 1.2 times that of \
 iceoryx2/publish-subscribe.
 ";
     assert_eq!(readings(&document), expected);

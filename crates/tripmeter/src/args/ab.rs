@@ -1,7 +1,7 @@
 //! Arguments of `tripmeter ab`.
 
 use super::verdicts::FiguresArgs;
-use super::{MeasuringArgs, PluginArgs, Share, SortArgs, text_path, words_or_aliases};
+use super::{MeasuringArgs, OutputArgs, Share, words_or_aliases};
 use clap::Args;
 use std::path::PathBuf;
 use tripmeter_model::Pattern;
@@ -9,6 +9,7 @@ use tripmeter_model::experiment::{Common, Mode, WrittenRecording};
 
 /// Measure two sides in pairs, and judge whether B is slower than A
 #[derive(Args)]
+#[command(mut_arg("output", |output| output.help("Results folder; an unfinished one is resumed")))]
 #[command(after_help = "Examples:
   tripmeter ab uds 'uds?packet=4096'
   tripmeter ab uds tcp --effect 5% --budget 1200 -o results/uds-tcp")]
@@ -84,34 +85,16 @@ pub struct AbArgs {
     /// The rounds that any verdict needs are made nevertheless.
     #[arg(long, value_name = "SECONDS", default_value_t = 300.0, allow_negative_numbers = true)]
     pub budget: f64,
-    /// Results folder; an unfinished one is resumed
-    ///
-    /// By default `results/<date and time>`.
-    #[arg(short, long, value_name = "DIR", value_parser = text_path())]
-    pub output: Option<PathBuf>,
-    /// Print the verdicts as JSON
-    #[arg(long)]
-    pub json: bool,
     #[command(flatten)]
-    pub sorting: SortArgs,
+    pub output: OutputArgs,
     /// Print confidence intervals of A and B below their figures
     ///
     /// The table is then wider than 80 columns: up to 88.
     #[arg(long)]
     pub intervals: bool,
-    /// No progress on standard error
-    ///
-    /// Without `-o` or `--json`, the last line of standard output is the results folder.
-    #[arg(short, long)]
-    pub quiet: bool,
     /// Show progress, results so far and the load of the machine full screen; q ends the run
     #[arg(long, conflicts_with = "quiet")]
     pub live: bool,
-    /// Do not write report.html into the results folder
-    #[arg(long, hide_short_help = true)]
-    pub no_report: bool,
-    #[command(flatten)]
-    pub plugins: PluginArgs,
 }
 
 /// What both sides are to do, with the flags of the command of each pattern.

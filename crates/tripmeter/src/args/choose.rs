@@ -1,7 +1,7 @@
 //! Arguments of `tripmeter choose`.
 
 use super::measure::hidden;
-use super::{MeasuringArgs, PluginArgs, Share, SortArgs, TransportArgs, words_of};
+use super::{MeasuringArgs, OutputArgs, Share, TransportArgs, words_of};
 use clap::Args;
 use std::path::PathBuf;
 use tripmeter_model::experiment::Common;
@@ -74,22 +74,8 @@ pub struct ChooseArgs {
     /// Print the experiment file, measure nothing
     #[arg(long)]
     pub print: bool,
-    /// Results folder [default: results/DATE_TIME]
-    #[arg(short, long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
-    /// Print the ranking as JSON
-    #[arg(long)]
-    pub json: bool,
     #[command(flatten)]
-    pub sorting: SortArgs,
-    /// No progress on standard error
-    #[arg(short, long)]
-    pub quiet: bool,
-    /// Do not write report.html into the results folder
-    #[arg(long, hide_short_help = true)]
-    pub no_report: bool,
-    #[command(flatten)]
-    pub plugins: PluginArgs,
+    pub output: OutputArgs,
 }
 
 /// What is of measuring only.
@@ -134,6 +120,7 @@ impl ChooseArgs {
             measuring,
             rounds: self.rounds,
             no_floor: true,
+            leaves_out_unable: true,
             ..ExperimentArgs::default()
         }
     }

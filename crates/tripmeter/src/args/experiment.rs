@@ -33,6 +33,8 @@ pub struct ExperimentArgs {
     pub profile: Option<PathBuf>,
     pub rounds: Option<u32>,
     pub no_floor: bool,
+    /// Whether named transports that cannot do it are named in the plan, and the others measured.
+    pub leaves_out_unable: bool,
     pub allowed: AllowedArgs,
     pub measuring: MeasuringArgs,
 }

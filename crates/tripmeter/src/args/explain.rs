@@ -1,7 +1,7 @@
 //! Arguments of `tripmeter explain`.
 
 use super::measure::hidden;
-use super::{ExperimentArgs, MeasuringArgs, PluginArgs, SortArgs};
+use super::{ExperimentArgs, MeasuringArgs, OutputArgs};
 use clap::{Arg, Args};
 use std::path::PathBuf;
 use tripmeter_model::Pattern;
@@ -46,22 +46,8 @@ pub struct ExplainArgs {
     /// Show these results, measure nothing
     #[arg(long, value_name = "DIR", conflicts_with_all = ["names", "output", "payload"])]
     pub from: Option<PathBuf>,
-    /// Results folder [default: results/DATE_TIME]
-    #[arg(short, long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
-    /// Print explain.json instead of tables
-    #[arg(long)]
-    pub json: bool,
     #[command(flatten)]
-    pub sorting: SortArgs,
-    /// No progress on standard error
-    #[arg(short, long)]
-    pub quiet: bool,
-    /// Do not write report.html into the results folder
-    #[arg(long, hide_short_help = true)]
-    pub no_report: bool,
-    #[command(flatten)]
-    pub plugins: PluginArgs,
+    pub output: OutputArgs,
 }
 
 /// Measuring flags as they are meant here.
@@ -70,6 +56,7 @@ fn meant(argument: Arg) -> Arg {
         "samples" => argument.help("Round trips of each pass [default: 10000]").long_help(None::<&str>),
         "wait" => argument.help("How the counted and traced passes wait: poll, block, callback"),
         "time_cap" => argument.help("Longest time of one pass [default: 10]"),
+        "json" => argument.help("Print explain.json instead of tables"),
         _ => hidden(argument, &["payloads", "touch", "attempts", "raw", "streams", "seed"]),
     }
 }

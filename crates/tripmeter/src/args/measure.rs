@@ -423,9 +423,12 @@ pub struct RunningArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "rendezvous", hide_short_help = true)]
     pub rendezvous_timeout: u32,
     #[command(flatten)]
-    pub plugins: PluginArgs,
-    #[command(flatten)]
     pub output: OutputArgs,
+    /// Show progress, results so far and the load of the machine full screen; q ends the run
+    #[arg(long, conflicts_with = "quiet")]
+    pub live: bool,
+    #[command(flatten)]
+    pub shown: ShownArgs,
 }
 
 /// What is no failure of a run.
@@ -439,13 +442,13 @@ pub struct AllowedArgs {
     pub allow_damage: bool,
 }
 
-/// Where results go and what is printed.
+/// Where the results of a measuring command go, and how it prints them.
 #[derive(Args, Default)]
 pub struct OutputArgs {
     /// Results folder [default: results/DATE_TIME]
-    #[arg(short, long, value_name = "DIR", value_parser = text_path())]
-    pub output: Option<PathBuf>,
-    /// Print the results as JSON instead of tables
+    #[arg(id = "output", short, long, value_name = "DIR", value_parser = text_path())]
+    pub folder: Option<PathBuf>,
+    /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
     /// No progress on standard error
@@ -453,16 +456,13 @@ pub struct OutputArgs {
     /// Without `-o` or `--json`, the last line of standard output is the results folder.
     #[arg(short, long)]
     pub quiet: bool,
-    /// Show progress, results so far and the load of the machine full screen; q ends the run
-    #[arg(long, conflicts_with = "quiet")]
-    pub live: bool,
     /// Do not write report.html into the results folder
     #[arg(long, hide_short_help = true)]
     pub no_report: bool,
     #[command(flatten)]
     pub sorting: SortArgs,
     #[command(flatten)]
-    pub shown: ShownArgs,
+    pub plugins: PluginArgs,
 }
 
 /// How much the first screen shows.

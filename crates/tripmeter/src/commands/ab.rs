@@ -56,18 +56,16 @@ pub struct AbReport {
 
 /// `tripmeter ab`
 pub fn ab(args: &AbArgs) -> Result<u8, CliError> {
-    args.sorting.refuse_with_json(args.json)?;
+    args.output.sorting.refuse_with_json(args.output.json)?;
     let judged = judge(args, stop_on_signals()?, |_| {})?;
-    output::print(&match args.json {
+    output::print(&match args.output.json {
         true => serde_json::to_string_pretty(&judged.json).expect("it is plain data") + "\n",
         false => judged.text,
     })?;
-    if !args.no_report {
-        report::of_run(&judged.manifest, &judged.folder, args.quiet);
+    if !args.output.no_report {
+        report::of_run(&judged.manifest, &judged.folder, args.output.quiet);
     }
-    if args.quiet && args.output.is_none() && !args.json {
-        output::print_path(&judged.folder)?;
-    }
+    output::print_folder(&args.output, &judged.folder)?;
     Ok(judged.code)
 }
 
@@ -76,7 +74,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     let question = question(args)?;
     let program = experiment::program()?;
     let registries = [registry(args, 0, &program)?, registry(args, 1, &program)?];
-    let unfinished = Unfinished::find(args.output.as_deref())?;
+    let unfinished = Unfinished::find(args.output.folder.as_deref())?;
     let figures = asked::selection(args)?.most(usual_figures(args));
     let opened = recording(args, &stop)?;
     let seed = unfinished.as_ref().map(Unfinished::seed);
@@ -91,7 +89,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     let mut pace = Pace::new(args, plan.rounds, unfinished.as_ref().map_or(Duration::ZERO, Unfinished::spent));
     let parquet = experiment::parquet(&plan, &program)?;
     let options = RunOptions {
-        output: args.output.clone(),
+        output: args.output.folder.clone(),
         begun,
         followers: Followers::Local,
         stop,
@@ -107,7 +105,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     pace.needed = found.needed(&asked.question, args.effect.0);
     let made = found.json(&asked, &pace);
     found.write(&folder, &made)?;
-    if manifest.status == RunStatus::Interrupted && !args.quiet {
+    if manifest.status == RunStatus::Interrupted && !args.output.quiet {
         output::say(&format!("stopped; the same command with -o '{}' goes on", folder.display()));
     }
     let (text, code) = (found.text(&asked, &pace), found.exit_code());
@@ -122,7 +120,7 @@ fn measure(
     asked: &Asked<'_>,
     pace: &mut Pace,
 ) -> Result<(Manifest, PathBuf), CliError> {
-    let quiet = asked.args.quiet;
+    let quiet = asked.args.output.quiet;
     let (folder, locked) = (OnceCell::new(), OnceCell::new());
     if let Some(begun) = options.begun.as_ref().filter(|_| !quiet) {
         output::say(&format!("going on after {} rounds that were measured before", begun.rounds()));
@@ -164,7 +162,7 @@ fn registry(args: &AbArgs, side: usize, program: &Path) -> Result<Registry, CliE
     });
     let environment = [&args.env_a, &args.env_b][side].iter().cloned().collect();
     let prober = Prober { program: program.to_path_buf(), environment };
-    experiment::registry_with(&first.collect::<Result<Vec<_>, _>>()?, &args.plugins.plugin, prober)
+    experiment::registry_with(&first.collect::<Result<Vec<_>, _>>()?, &args.output.plugins.plugin, prober)
 }
 
 fn plugin(registry: &Registry, side: &SubExperiment) -> Option<Result<HashedPlugin, CliError>> {
@@ -208,7 +206,7 @@ fn plan(
         sides.push(sub);
         plan.get_or_insert(made);
     }
-    if sides[0].wait != sides[1].wait && !args.quiet {
+    if sides[0].wait != sides[1].wait && !args.output.quiet {
         output::say(&format!("note: A waits by {}, B by {}; --wait sets both", sides[0].wait, sides[1].wait));
     }
     let mut plan = plan.expect("both sides were planned");
@@ -227,7 +225,7 @@ fn recording(args: &AbArgs, stop: &AtomicBool) -> Result<Option<Opened>, CliErro
     let is_replay = args.workload.command() == AbPattern::Replay;
     match args.workload.recording() {
         Some(written) if is_replay => {
-            recording::open(&written.file, written.speed.unwrap_or(1.0), stop, args.quiet).map(Some)
+            recording::open(&written.file, written.speed.unwrap_or(1.0), stop, args.output.quiet).map(Some)
         }
         Some(_) => Err(CliError::new(exit::USAGE, "--recording is of --pattern replay; leave it out, or name that")),
         None if is_replay => Err(CliError::new(exit::USAGE, "--pattern replay needs a recording (--recording FILE)")),
@@ -263,7 +261,7 @@ fn first_rounds(args: &AbArgs, comparisons: u64) -> Result<u32, CliError> {
         );
         return Err(CliError::new(exit::USAGE, text));
     }
-    if u64::from(rounds) < fewest_of_all && !args.quiet {
+    if u64::from(rounds) < fewest_of_all && !args.output.quiet {
         output::say(&format!(
             "note: a single change among {comparisons} comparisons is seen from {fewest_of_all} rounds on; name more, or \
              fewer payloads"

@@ -39,11 +39,11 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     let mut asked = args.experiment(samples);
     asked.rounds.get_or_insert(ROUNDS);
     // What is left out is a part of the ranking.
-    let mut prepared = Prepared::new(&asked, &args.plugins, true)?;
+    let mut prepared = Prepared::new(&asked, &args.output.plugins, true)?;
     let affordable = affordable(args, &prepared.plan, samples)?;
     if args.print {
         asked.measuring.samples = Some(affordable);
-        let registry = experiment::registry(&args.plugins, &experiment::program()?)?;
+        let registry = experiment::registry(&args.output.plugins, &experiment::program()?)?;
         let nothing = |_: &Path, _| Err(CliError::new(exit::USAGE, "a workload of flags has no recording"));
         output::print(&experiment::text(&asked, &registry, nothing)?)?;
         return Ok(exit::GOOD);
@@ -58,18 +58,16 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
         let done = manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
         rounds_within(args.budget, begin.elapsed().as_secs_f64(), done, planned)
     };
-    let shown = ProgressView::of(args.quiet, false);
-    let (manifest, folder) = prepared.run_while(args.output.as_deref(), Followers::Local, shown, &mut rounds)?;
-    if manifest.plan.rounds < planned && !args.quiet {
+    let shown = ProgressView::of(args.output.quiet, false);
+    let (manifest, folder) = prepared.run_while(args.output.folder.as_deref(), Followers::Local, shown, &mut rounds)?;
+    if manifest.plan.rounds < planned && !args.output.quiet {
         let (rounds, budget) = (manifest.plan.rounds, args.budget);
         output::say(&format!(
             "{rounds} of {planned} rounds: another one would exceed the budget of {budget} s (--budget)"
         ));
     }
     let code = tell(args, &show::printable(&manifest), Some(&folder))?;
-    if args.quiet && args.output.is_none() && !args.json {
-        output::print_path(&folder)?;
-    }
+    output::print_folder(&args.output, &folder)?;
     Ok(if manifest.status == RunStatus::Interrupted { exit::INTERRUPTED } else { code })
 }
 
@@ -109,12 +107,12 @@ fn affordable(args: &ChooseArgs, plan: &Plan, wanted: u64) -> Result<u64, CliErr
         let middle = low + (high - low).div_ceil(2);
         if seconds(middle) > args.budget { high = middle - 1 } else { low = middle }
     }
-    if !args.quiet {
+    if !args.output.quiet {
         let less = if low < wanted { format!(" ({wanted} are wanted; --budget)") } else { String::new() };
         output::say(&format!(
-            "estimate: {} in {} rounds of {low} messages{less} at {rate} /s take about {:.0} s",
+            "estimate: {} in {} of {low} messages{less} at {rate} /s: about {:.0} s",
             transports,
-            plan.rounds,
+            counted(plan.rounds as usize, "round"),
             seconds(low)
         ));
     }
@@ -141,13 +139,13 @@ fn tell(args: &ChooseArgs, manifest: &Manifest, measured: Option<&Path>) -> Resu
     let Choice { mut document, has_answer } =
         tripmeter_report::choose(manifest, &wish).map_err(|why| CliError::new(exit::DATA, why))?;
     match measured {
-        Some(_) => args.sorting.apply_or_say([&mut document]),
-        None => args.sorting.apply([&mut document])?,
+        Some(_) => args.output.sorting.apply_or_say([&mut document]),
+        None => args.output.sorting.apply([&mut document])?,
     }
-    if let Some(folder) = measured.filter(|_| !args.no_report) {
-        report::of_document(&document, "choose", folder, args.quiet);
+    if let Some(folder) = measured.filter(|_| !args.output.no_report) {
+        report::of_document(&document, "choose", folder, args.output.quiet);
     }
-    match args.json {
+    match args.output.json {
         true => output::print(&format!("{:#}\n", render::json(&document)))?,
         false => output::print_document(&document)?,
     }

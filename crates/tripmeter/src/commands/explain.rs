@@ -7,12 +7,11 @@ use crate::error::CliError;
 use crate::output;
 use crate::progress::ProgressView;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use tripmeter_analysis::explain::{TracedCalls, explain as put_together};
 use tripmeter_engine::os::CpuCounters;
 use tripmeter_engine::{Followers, system_calls};
-use tripmeter_model::explain::{Explanation, FILE, SCHEMA_VERSION};
+use tripmeter_model::explain::{ExplainedTransport, Explanation, FILE, SCHEMA_VERSION};
 use tripmeter_model::file::write_whole;
 use tripmeter_model::plan::{Instrument, Plan, SubExperiment};
 use tripmeter_model::{Touch, Wait, exit, printable};
@@ -26,7 +25,7 @@ const MOST_BYTES: u64 = 16 << 20;
 
 /// `tripmeter explain`
 pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
-    args.sorting.refuse_with_json(args.json)?;
+    args.output.sorting.refuse_with_json(args.output.json)?;
     if let Some(folder) = &args.from {
         print(&read(folder)?, args)?;
         return Ok(exit::GOOD);
@@ -36,11 +35,7 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
         let text = "explain looks at both sides of a message on one host; leave --to out";
         return Err(CliError::new(exit::USAGE, text));
     }
-    if !args.measuring.hosts.to.is_empty() {
-        let text = "explain looks at both sides of a message on one host; leave --to out";
-        return Err(CliError::new(exit::USAGE, text));
-    }
-    let mut prepared = Prepared::new(&args.experiment(), &args.plugins, args.quiet)?;
+    let mut prepared = Prepared::new(&args.experiment(), &args.output.plugins, args.output.quiet)?;
     let no_system_calls = system_calls::check().err();
     let passes: Vec<SubExperiment> = prepared
         .plan
@@ -49,25 +44,28 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
         .flat_map(|sub| passes(sub, &waits(&prepared, sub), no_system_calls.is_none()))
         .collect();
     prepared.plan.sub_experiments = passes;
-    let (manifest, folder) =
-        prepared.run_into(args.output.as_deref(), Followers::Local, ProgressView::of(args.quiet, false))?;
-    let traced = traced(&prepared.plan, &folder.join("logs"));
+    let shown = ProgressView::of(args.output.quiet, false);
+    let (manifest, folder) = prepared.run_into(args.output.folder.as_deref(), Followers::Local, shown)?;
+    let logs = folder.join("logs");
+    let traced = traced(&prepared.plan, &logs);
+    system_calls::remove_traces(&prepared.plan, &logs);
     let counters = CpuCounters::check();
-    let explanation = Explanation {
+    let mut explanation = Explanation {
         no_system_calls,
         are_counters_without_kernel: counters == Ok(false),
-        no_counters: counters.err(),
+        no_counters: counters.clone().err(),
         ..put_together(&show::printable(&manifest), &traced)
     };
+    if counters.is_ok() {
+        explanation.transports.iter_mut().for_each(note_uncounted);
+    }
     let text = serde_json::to_string_pretty(&explanation).expect("it has no maps but of text");
     write_whole(&folder.join(FILE), format!("{text}\n").as_bytes())?;
     print(&explanation, args)?;
-    if !args.no_report {
-        write_page(&explanation, &folder, args.quiet);
+    if !args.output.no_report {
+        write_page(&explanation, &folder, args.output.quiet);
     }
-    if args.quiet && args.output.is_none() && !args.json {
-        output::print_path(&folder)?;
-    }
+    output::print_folder(&args.output, &folder)?;
     Ok(exit_code(&manifest, prepared.allowed))
 }
 
@@ -84,6 +82,14 @@ fn refuse(args: &ExplainArgs) -> Result<(), CliError> {
         measuring if measuring.streams.is_some() => refused("--streams"),
         measuring if measuring.seed.is_some() => refused("--seed"),
         _ => Ok(()),
+    }
+}
+
+/// Says where cycles are missing although they can be counted here.
+fn note_uncounted(transport: &mut ExplainedTransport) {
+    if transport.cost.is_some_and(|cost| cost.cycles.is_none()) {
+        let why = "cycles and instructions: its processes could not count them; logs/ in the results folder says why";
+        transport.missing.push(why.to_owned());
     }
 }
 
@@ -131,16 +137,14 @@ fn passes(sub: &SubExperiment, waits: &[Wait], is_traced: bool) -> Vec<SubExperi
     passes
 }
 
-/// System calls of the passes that were traced; their traces, which can be large, are removed.
+/// System calls of the passes that were traced.
 fn traced(plan: &Plan, logs: &Path) -> BTreeMap<String, Result<TracedCalls, String>> {
     let is_traced = |sub: &&SubExperiment| sub.instrument == Some(Instrument::SystemCalls);
     let of = |sub: &SubExperiment| {
         let mut sum: Option<TracedCalls> = None;
         for worker in ["leader", "follower"] {
-            let file = system_calls::trace_file(logs, &sub.name, worker);
             // Where both sides are one process, there is one trace.
-            let Ok(counts) = system_calls::read(&file) else { continue };
-            let _ = fs::remove_file(&file);
+            let Ok(counts) = system_calls::read(&system_calls::trace_file(logs, &sub.name, worker)) else { continue };
             let all = sum.get_or_insert_default();
             counts.into_iter().for_each(|(name, count)| all.entry(name).or_default().add(count));
         }
@@ -150,17 +154,17 @@ fn traced(plan: &Plan, logs: &Path) -> BTreeMap<String, Result<TracedCalls, Stri
 }
 
 fn print(explanation: &Explanation, args: &ExplainArgs) -> Result<(), CliError> {
-    if args.json {
+    if args.output.json {
         let text = serde_json::to_string_pretty(explanation).expect("it has no maps but of text");
         return output::print(&format!("{text}\n"));
     }
     let mut document = tripmeter_report::explain(explanation);
-    if args.sorting.sort.is_some() {
+    if args.output.sorting.sort.is_some() {
         name_every_row(&mut document);
     }
     match args.from {
-        Some(_) => args.sorting.apply([&mut document])?,
-        None => args.sorting.apply_or_say([&mut document]),
+        Some(_) => args.output.sorting.apply([&mut document])?,
+        None => args.output.sorting.apply_or_say([&mut document]),
     }
     output::print_document(&document)
 }

@@ -3,7 +3,7 @@
 use super::run::{self, Measurement};
 use crate::args::{
     Benchmark, ExperimentArgs, FollowArgs, IceperfArgs, IceperfCommand, IceperfLeaderArgs, MeasuringArgs, OutputArgs,
-    PluginArgs, Technology,
+    PluginArgs, ShownArgs, Technology,
 };
 use crate::error::CliError;
 use std::time::Duration;
@@ -45,7 +45,8 @@ fn leader(args: &IceperfLeaderArgs) -> Result<u8, CliError> {
     run::measure(&Measurement {
         experiment: &experiment,
         output: &OutputArgs { no_report: true, ..OutputArgs::default() },
-        plugins: &PluginArgs::default(),
+        is_live: false,
+        shown: ShownArgs::default(),
         followers: Followers::ByHand { rendezvous: RENDEZVOUS.to_owned(), wait: Duration::from_secs(PATIENCE.into()) },
         is_strict: false,
     })

@@ -1,5 +1,5 @@
 use super::{export, report, show};
-use crate::args::{AllowedArgs, ExperimentArgs, FollowArgs, OutputArgs, PluginArgs, RunningArgs};
+use crate::args::{AllowedArgs, ExperimentArgs, FollowArgs, OutputArgs, PluginArgs, RunningArgs, ShownArgs};
 use crate::error::CliError;
 use crate::experiment;
 use crate::output;
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tripmeter_engine::registry::Registry;
-use tripmeter_engine::{Event, Followers, RunError, RunOptions, by_hand};
+use tripmeter_engine::{Event, Followers, RunError, RunOptions, by_hand, system_calls};
 use tripmeter_model::experiment::TableKind;
 use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
 use tripmeter_model::plan::{Plan, SubExperiment};
@@ -36,13 +36,13 @@ pub fn run(experiment: &ExperimentArgs, args: &RunningArgs) -> Result<u8, CliErr
         output::print(&text(experiment, args)?)?;
         return Ok(exit::GOOD);
     }
-    let (output, plugins) = (&args.output, &args.plugins);
-    measure(&Measurement { experiment, output, plugins, followers, is_strict: args.strict })
+    let (output, is_live, shown) = (&args.output, args.live, args.shown);
+    measure(&Measurement { experiment, output, is_live, shown, followers, is_strict: args.strict })
 }
 
 /// The experiment as a file, which is resolved first.
 fn text(experiment: &ExperimentArgs, args: &RunningArgs) -> Result<String, CliError> {
-    let registry = experiment::registry(&args.plugins, &experiment::program()?)?;
+    let registry = experiment::registry(&args.output.plugins, &experiment::program()?)?;
     let mut opened = None;
     experiment::text(experiment, &registry, |file, speed| {
         let read = recording::open(file, speed, &*stop_on_signals()?, args.output.quiet)?;
@@ -80,7 +80,9 @@ pub fn remote() -> Result<u8, CliError> {
 pub struct Measurement<'a> {
     pub experiment: &'a ExperimentArgs,
     pub output: &'a OutputArgs,
-    pub plugins: &'a PluginArgs,
+    /// Whether progress is shown full screen.
+    pub is_live: bool,
+    pub shown: ShownArgs,
     pub followers: Followers,
     /// Whether nothing is started where the audit of the machine warns or fails.
     pub is_strict: bool,
@@ -90,12 +92,12 @@ pub struct Measurement<'a> {
 pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
     let (output, followers) = (asked.output, &asked.followers);
     output.sorting.refuse_with_json(output.json)?;
-    if let Some(folder) = output.output.as_deref().filter(|folder| is_results(folder)) {
+    if let Some(folder) = output.folder.as_deref().filter(|folder| is_results(folder)) {
         // What an old version measured is refused by its version, not because it is there.
         show::read_exact(folder)?;
     }
     let prepared =
-        Prepared { strict: asked.is_strict, ..Prepared::new(asked.experiment, asked.plugins, output.quiet)? };
+        Prepared { strict: asked.is_strict, ..Prepared::new(asked.experiment, &output.plugins, output.quiet)? };
     if matches!(followers, Followers::ByHand { .. })
         && let Some(several) = prepared.plan.sub_experiments.iter().find(|one| one.workload.is_fan_out())
     {
@@ -106,27 +108,27 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
         );
         return Err(CliError::new(exit::USAGE, text));
     }
-    let (manifest, folder) =
-        prepared.run_into(output.output.as_deref(), followers.clone(), ProgressView::of(output.quiet, output.live))?;
+    let (manifest, folder) = prepared.run_into(
+        output.folder.as_deref(),
+        followers.clone(),
+        ProgressView::of(output.quiet, asked.is_live),
+    )?;
     if output.json {
         output::print(&format!("{:#}\n", manifest.whole()))?;
     } else {
-        show::print(&show::printable(&manifest), &prepared.plan.tables, output.shown, &output.sorting)?;
+        show::print(&show::printable(&manifest), &prepared.plan.tables, asked.shown, &output.sorting)?;
     }
     if !output.no_report {
         report::of_run(&manifest, &folder, output.quiet);
     }
-    let is_screen = prepared.plan.tables.contains(&TableKind::Screen) && !output.shown.wide;
+    let is_screen = prepared.plan.tables.contains(&TableKind::Screen) && !asked.shown.wide;
     if is_screen && !output.json && !output.quiet {
         say_next(&manifest, &folder);
     }
     if prepared.plan.tables.contains(&TableKind::Aimrt) {
         export::plots_of_run(&manifest, &folder, output.quiet)?;
     }
-    // It is printed nowhere else then.
-    if output.quiet && output.output.is_none() && !output.json {
-        output::print_path(&folder)?;
-    }
+    output::print_folder(output, &folder)?;
     Ok(exit_code(&manifest, prepared.allowed))
 }
 
@@ -263,6 +265,9 @@ impl Prepared {
         let registry_of = |_: &str| &self.registry;
         let outcome = tripmeter_engine::run_while(&self.plan, &registry_of, &options, &mut watch, rounds_wanted);
         progress.end();
+        if outcome.is_err() {
+            system_calls::remove_traces(&self.plan, &folder.join("logs"));
+        }
         Ok((outcome?, folder))
     }
 }

@@ -71,7 +71,7 @@ impl<'a> Found<'a> {
             has_intervals: asked.args.intervals,
             stopped: pace.stopped,
         });
-        asked.args.sorting.apply_or_say([&mut document]);
+        asked.args.output.sorting.apply_or_say([&mut document]);
         output::text(&document)
     }
 

@@ -7,7 +7,7 @@ mod outcome;
 mod phase;
 
 use super::{Bench, cannot_create};
-use crate::args::{AbArgs, AbWorkloadArgs, ExperimentArgs, FiguresArgs, MeasuringArgs, PluginArgs, Share, SortArgs};
+use crate::args::{AbArgs, AbWorkloadArgs, ExperimentArgs, FiguresArgs, MeasuringArgs, OutputArgs, PluginArgs, Share};
 use crate::commands::ab::{judge, this_build};
 use crate::commands::run::Prepared;
 use crate::error::CliError;
@@ -306,14 +306,14 @@ fn arguments(phase: &Phase, seed: u64, folder: &Path, budget_s: f64) -> AbArgs {
         power: Share(0.95),
         rounds: phase.injected.is_none().then_some(ROUNDS),
         budget: budget_s,
-        output: Some(PathBuf::from(folder)),
-        json: false,
-        sorting: SortArgs::default(),
+        output: OutputArgs {
+            folder: Some(PathBuf::from(folder)),
+            quiet: true,
+            no_report: true,
+            ..OutputArgs::default()
+        },
         intervals: false,
-        quiet: true,
         live: false,
-        no_report: true,
-        plugins: PluginArgs::default(),
     }
 }
 
