@@ -290,11 +290,14 @@ impl Problem {
 
     /// True if others can do what was asked.
     pub(super) fn is_of_the_transport(&self) -> bool {
-        match self {
-            Problem::NoFanOut(_) | Problem::OneHost { .. } | Problem::OnePublisher { .. } => true,
-            Problem::Pattern { .. } | Problem::Wait { .. } => true,
-            _ => false,
-        }
+        matches!(
+            self,
+            Problem::NoFanOut(_)
+                | Problem::OneHost { .. }
+                | Problem::OnePublisher { .. }
+                | Problem::Pattern { .. }
+                | Problem::Wait { .. }
+        )
     }
 }
 
