@@ -24,6 +24,7 @@ else
     with=()
     code=${MEASURE_CODE:-0}
 fi
+measured=${MEASURE_CODE:-0}
 # From 64 on it is no finding, but for rounds that failed.
 if [[ $code -ge 64 && $code -ne 75 ]]; then
     echo "::error title=tripmeter::the results cannot be judged (exit code $code)"
@@ -35,6 +36,11 @@ elif [[ $code -eq 0 ]]; then
     result=no-reference
 else
     result=failed
+fi
+# What failed in each round may have no limit and no reference.
+if [[ $code -eq 0 && $measured -ne 0 ]]; then
+    code=$measured result=incomplete
+    echo "::error title=tripmeter::some sub-experiments failed; the log of \`tripmeter run\` names them"
 fi
 "$TRIPMETER" export "$RESULTS" --format junit "${with[@]}" -o "$out/junit.xml"
 "$TRIPMETER" export "$RESULTS" --format openmetrics -o "$out/metrics.txt"

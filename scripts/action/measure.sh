@@ -2,7 +2,7 @@
 # Measures; outputs `results` and `measure-code`. TRIPMETER is the program, INPUT_RUN a preset or an experiment file,
 # INPUT_ROUNDS the number of rounds, INPUT_ARGUMENTS more words for `tripmeter run`.
 #
-# Failed sub-experiments (exit code 75) do not end the job here: what was measured is compared, and they fail there.
+# Failed sub-experiments (exit code 75) do not end the job here: what was measured is judged first, by judge.sh.
 set -euo pipefail
 
 results=${RUNNER_TEMP:?}/tripmeter-results

@@ -186,14 +186,14 @@ fn faults(table: &MetricTable, row: Row, process: Process) -> Vec<(u32, f64)> {
 }
 
 /// Of each round, CPU time of all processes per message that was sent, or call that was made, in nanoseconds.
-pub fn cpu_per_message(table: &MetricTable, row: Row) -> Vec<f64> {
+pub fn cpu_per_message(table: &MetricTable, row: Row) -> Vec<(u32, f64)> {
     let get = |stream: &Stream, figure| table.get(row, stream, figure, Statistic::Value);
     let process = |process| get(&Stream::process(process), Figure::CpuTime);
     let (leader, follower) = (process(Process::Leader), process(Process::Follower));
     let parts = [leader, get(&Stream::all(), Figure::Sent)];
     let of_leader = of_rounds(parts, |[time, sent]| time / sent.max(1.0));
     let of_follower = of_rounds([follower, get(&Stream::all(), Figure::Sent)], |[time, sent]| time / sent.max(1.0));
-    let of = |(round, cost): &(u32, f64)| Some(cost + of_follower.iter().find(|one| one.0 == *round)?.1);
+    let of = |(round, cost): &(u32, f64)| Some((*round, cost + of_follower.iter().find(|one| one.0 == *round)?.1));
     of_leader.iter().filter_map(of).collect()
 }
 

@@ -239,7 +239,7 @@ impl MetricTable {
         Some(self.at(place))
     }
 
-    /// Whether the samples of all rounds are enough for an upper bound at 95 %, if it is a percentile above the median.
+    /// Whether each round has samples enough for an upper bound at 95 %, if it is a percentile above the median.
     pub fn is_bounded(&self, row: Row, stream: &Stream, figure: Figure, statistic: Statistic) -> bool {
         let below = match statistic {
             Statistic::P90 => 0.9,
@@ -248,8 +248,9 @@ impl MetricTable {
             Statistic::P9999 => 0.9999,
             _ => return true,
         };
-        let samples = self.get(row, stream, figure, Statistic::N).map_or(0.0, |samples| samples.values.iter().sum());
-        samples >= fewest_for_upper_bound(below, ALPHA) as f64
+        let samples = self.get(row, stream, figure, Statistic::N);
+        let fewest = samples.map_or(0.0, |samples| samples.values.iter().copied().fold(f64::INFINITY, f64::min));
+        fewest >= fewest_for_upper_bound(below, ALPHA) as f64
     }
 
     /// The streams of a row that have a figure.

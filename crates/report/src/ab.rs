@@ -56,7 +56,10 @@ pub fn ab(ab: &Ab<'_>) -> Document {
     blocks.extend(of_notes(libraries(&merged)));
     let mut verdicts = String::new();
     if ab.comparisons.is_empty() {
-        verdicts += "No pair was measured.\n";
+        verdicts += match ab.not_compared.is_empty() {
+            true => "No pair was measured.\n",
+            false => "No figure was judged: each is 0 in a run, so that no ratio can be taken.\n",
+        };
     } else {
         blocks.push(Block::Table(verdicts::table_of_pairs(ab.comparisons, LETTERS, ab.has_intervals)));
         verdicts += &verdicts::summary(ab.comparisons, ab.question, ab.effect);

@@ -9,7 +9,7 @@ use crate::merged::Merged;
 use crate::number::counted;
 use crate::page::curves::Panel;
 use crate::page::measured::MeasuredSide;
-use crate::page::values::{Seen, Value, listed};
+use crate::page::values::{Seen, Value, lead, listed};
 use crate::plots::aimrt::NamedResults;
 use crate::run_notes;
 use answering::LATENCY;
@@ -70,6 +70,9 @@ pub fn choose(manifest: &Manifest, wish: &Wish) -> Result<Choice, String> {
     let mut judged: Vec<JudgedTransport<'_>> =
         panel.curves.iter().filter_map(|curve| JudgedTransport::new(&side, curve, payload, wish)).collect();
     judged.sort_by(|a, b| a.standing().cmp(&b.standing()).then(a.value.value.total_cmp(&b.value.value)));
+    for group in judged.chunk_by_mut(|a, b| a.standing() == b.standing()) {
+        lead(group, |one, first| ratio(&ratios(one, first, payload, wish)?, ALPHA));
+    }
     let mut ranking = Ranking { panel: &panel, rows: &rows, payload, wish, judged: &judged, level: ALPHA };
     ranking.level = ranking.level_of_ratios();
     let mut blocks = vec![Block::Text(ranking.question(&side))];
@@ -83,6 +86,17 @@ pub fn choose(manifest: &Manifest, wish: &Wish) -> Result<Choice, String> {
     blocks.push(Block::Text(ranking.answer()));
     let has_answer = !ranking.those(Standing::Met).is_empty();
     Ok(Choice { document: Document { blocks }, has_answer })
+}
+
+/// How many times the latency of another, round by round.
+fn ratios(one: &JudgedTransport<'_>, other: &JudgedTransport<'_>, payload: u64, wish: &Wish) -> Option<Vec<f64>> {
+    let [ours, theirs] = [one, other].map(|of| of.curve.rounds(payload, wish.by));
+    Some(derived::ratio(&ours?, &theirs?).values)
+}
+
+/// Their median, with an interval if there are rounds enough for one.
+fn ratio(ratios: &[f64], level: f64) -> Option<Value> {
+    Some(Value { value: median(ratios)?, interval: median_interval(ratios, level), rounds: ratios.len() })
 }
 
 /// What was measured, in its order.
@@ -112,25 +126,17 @@ impl<'a> Ranking<'a> {
         format!("Which transport for {size} at {} to {to}? ({rounds}{wait})", load_text(curve.offered()))
     }
 
-    /// How many times the latency of another, round by round.
-    fn ratios(&self, one: &JudgedTransport<'_>, other: &JudgedTransport<'_>) -> Option<Vec<f64>> {
-        let [ours, theirs] = [one, other].map(|of| of.curve.rounds(self.payload, self.wish.by));
-        Some(derived::ratio(&ours?, &theirs?).values)
-    }
-
     /// The level at which all ratios to the first are judged: the more are compared, the more differ from it by chance.
     fn level_of_ratios(&self) -> f64 {
         let Some((first, others)) = self.judged.split_first() else { return ALPHA };
-        let p = |one| self.ratios(one, first).map_or(1.0, |ratios| median_p(&ratios, 1.0));
+        let p = |one| ratios(one, first, self.payload, self.wish).map_or(1.0, |ratios| median_p(&ratios, 1.0));
         let p: Vec<f64> = others.iter().map(p).collect();
         level_of(discoveries(&p, ALPHA), p.len().max(1), ALPHA)
     }
 
     /// The median over rounds of how many times the latency of another, with an interval if there are rounds enough for one.
     fn ratio(&self, one: &JudgedTransport<'_>, other: &JudgedTransport<'_>) -> Option<Value> {
-        let ratios = self.ratios(one, other)?;
-        let interval = median_interval(&ratios, self.level);
-        Some(Value { value: median(&ratios)?, interval, rounds: ratios.len() })
+        ratio(&ratios(one, other, self.payload, self.wish)?, self.level)
     }
 
     fn is_like(&self, one: &JudgedTransport<'_>, other: &JudgedTransport<'_>) -> bool {

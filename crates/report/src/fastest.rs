@@ -201,6 +201,22 @@ mod tests {
         assert!(text.contains("b: shm/one is fastest") && !text.contains("without the floor"), "{text}");
     }
 
+    /// Rounds wander by more than what the sides differ by; only their ratios tell.
+    #[test]
+    fn what_is_ahead_round_by_round_is_the_fastest() {
+        let mut wander = manifest(0, &[("uds", 0.0), ("tcp", 0.0)]);
+        wander.plan.rounds = 10;
+        let common = [5000.0, 5500.0, 5010.0, 5600.0, 5020.0, 5700.0, 5030.0, 5800.0, 5040.0, 5900.0];
+        for (round, median) in (1..).zip(common) {
+            // In one round tcp is far behind, so that its median over rounds is the greater.
+            let share = if round == 9 { 1.2 } else { 0.98 };
+            result(&mut wander, "uds", round, &[(1024, median)]);
+            result(&mut wander, "tcp", round, &[(1024, median * share)]);
+        }
+        let text = fixture::text(&screen(&wander, false));
+        assert!(text.contains("tcp/one is fastest"), "{text}");
+    }
+
     #[test]
     fn of_an_ab_it_says_what_the_verdicts_are_of() {
         let mut manifest = manifest(6, &[("a", 1000.0), ("b", 2000.0)]);

@@ -5,6 +5,9 @@ use crate::plots::Chart;
 use crate::render::{BAR_COLUMNS, has_own_units, texts};
 use tripmeter_model::printable;
 
+/// A space without a width.
+const APART: char = '\u{200b}';
+
 /// The text on one line, as Markdown and HTML show it: nothing in it is markup, a mention or a cell of a table. An underscore
 /// within a word is none either way and stays.
 pub fn markdown_words(text: &str) -> String {
@@ -19,7 +22,11 @@ pub fn markdown_words(text: &str) -> String {
             '<' => safe += "&lt;",
             '>' => safe += "&gt;",
             '_' if is_after_word && is_before_word => safe.push(c),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '@' => safe.extend(['\\', c]),
+            // GitHub makes a mention or a link also of what is escaped; nothing is seen of what parts it.
+            '#' | '@' => safe.extend(['\\', c, APART]),
+            ':' if letters.peek() == Some(&'/') => safe.extend([c, APART]),
+            '.' if is_after_word && safe.to_ascii_lowercase().ends_with("www") => safe.extend([APART, c]),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' => safe.extend(['\\', c]),
             c => safe.push(c),
         }
         is_after_word = c.is_alphanumeric() || c == '_';

@@ -183,13 +183,13 @@ impl<'a> TripsPage<'a> {
         cells
     }
 
-    /// Of the only round, unless its samples are too few to bound it.
+    /// Unless the samples of a round are too few to bound it.
     fn p99(&self, row: Row) -> Cell {
         let planned = self.sub(row).rounds;
         let p99 = self.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P99);
         let is_bounded = self.metrics.is_bounded(row, &Stream::all(), Figure::RttHalf, Statistic::P99);
         match Cell::of_each(&Each::of(p99), planned) {
-            Cell::Number { .. } if planned == 1 && !is_bounded => Cell::Missing(Missing::TooFewSamples),
+            Cell::Number { .. } if !is_bounded => Cell::Missing(Missing::TooFewSamples),
             cell => cell,
         }
     }

@@ -3,11 +3,13 @@
 //! # Source
 //! The escaping is that of `@actions/core`, `command.ts`.
 
-use super::{ExportInput, ExportedSub, PayloadState, cut, measured, row_name, row_story};
+use super::{ExportInput, ExportedPayload, ExportedSub, PayloadState, cut, measured, row_name, row_story};
 use crate::document::Missing;
 use crate::markup::markdown_words;
 use std::fmt::Write;
 use tripmeter_analysis::Selected;
+use tripmeter_model::figure::{Statistic, Unit};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::verdict::{FigureVerdict, VerdictDocument, VerdictRow};
 
@@ -148,29 +150,53 @@ fn summary_of_verdict(verdict: &VerdictDocument) -> String {
     text
 }
 
+/// A row for each payload and offered load, with its first latency or else its first rate.
 fn summary_of_results(subs: &[ExportedSub]) -> String {
-    let mut text = "## Tripmeter\n\n| sub-experiment | payload | p50 | p99 | state |\n".to_owned();
-    text += "| --- | ---: | ---: | ---: | --- |\n";
+    let mut text = "## Tripmeter\n\n| sub-experiment | payload | p50 | p99 | rate | state |\n".to_owned();
+    text += "| --- | ---: | ---: | ---: | ---: | --- |\n";
     let rows = subs.iter().flat_map(|sub| sub.payloads.iter().map(move |payload| (sub, payload)));
-    for (sub, payload) in rows.take(MOST_ROWS) {
-        let value = |statistic: &str| {
-            let is_it = |one: &&Selected| one.address.statistic.id() == statistic;
-            let written = |one: &Selected| super::with_unit(one.value, one.address.unit().as_str());
-            match payload.figures.iter().find(is_it) {
-                Some(one) => written(one),
-                None if payload.unbounded.iter().any(|one| is_it(&one)) => Missing::TooFewSamples.as_str().to_owned(),
-                None => String::new(),
-            }
-        };
+    let rows = rows.flat_map(|(sub, payload)| payload.loads().into_iter().map(move |load| (sub, payload, load)));
+    let (shown, hidden): (Vec<_>, Vec<_>) = rows.enumerate().partition(|row| row.0 < MOST_ROWS);
+    for (_, (sub, payload, load)) in shown {
         let state = match (&payload.state, &sub.trouble) {
             (PayloadState::Passed, _) => "passed".to_owned(),
             (PayloadState::Failed(why), _) | (PayloadState::Skipped(_), Some(why)) => why.clone(),
             (PayloadState::Skipped(why), None) => why.clone(),
         };
-        let (name, size) = (cell(&sub.name), display_size(payload.bytes));
-        let _ = writeln!(text, "| {name} | {size} | {} | {} | {} |", value("p50"), value("p99"), cell(&state));
+        let of = |statistic| payload.written(load, |one| one.address.statistic == statistic);
+        let rate = payload.written(load, |one| matches!(one.address.unit(), Unit::Hz | Unit::BytesPerS));
+        let load = load.filter(|load| *load != OfferedLoad::Closed).map_or(String::new(), |load| format!(" {load}"));
+        let (name, place) = (cell(&sub.name), display_size(payload.bytes) + &load);
+        let (p50, p99, state) = (of(Statistic::P50), of(Statistic::P99), cell(&state));
+        let _ = writeln!(text, "| {name} | {place} | {p50} | {p99} | {rate} | {state} |");
+    }
+    if !hidden.is_empty() {
+        let _ = writeln!(text, "\n{} more rows are not shown.", hidden.len());
     }
     text
+}
+
+impl ExportedPayload {
+    /// Every offered load that it has figures of; one that is none if it has no figures.
+    fn loads(&self) -> Vec<Option<OfferedLoad>> {
+        let mut loads = Vec::new();
+        for load in self.figures.iter().chain(&self.unbounded).map(|one| Some(one.address.load)) {
+            if !loads.contains(&load) {
+                loads.push(load);
+            }
+        }
+        if loads.is_empty() { vec![None] } else { loads }
+    }
+
+    /// The first figure of a load that is wanted, or that there are too few samples for it.
+    fn written(&self, load: Option<OfferedLoad>, is_wanted: impl Fn(&Selected) -> bool) -> String {
+        let is_it = |one: &&Selected| Some(one.address.load) == load && is_wanted(one);
+        match self.figures.iter().find(is_it) {
+            Some(one) => super::with_unit(one.value, one.address.unit().as_str()),
+            None if self.unbounded.iter().any(|one| is_it(&one)) => Missing::TooFewSamples.as_str().to_owned(),
+            None => String::new(),
+        }
+    }
 }
 
 /// Text that Markdown and HTML show as it stands, on one line.

@@ -4,7 +4,7 @@ use super::curves::Panel;
 use super::loss;
 use super::measured::MeasuredSide;
 use super::pairs::{JudgedPairs, labels};
-use super::values::{Seen, listed};
+use super::values::listed;
 use super::verdicts::{self, Map};
 use crate::document::{Block, Note, Severity};
 use crate::fastest::{Fastest, Lead};
@@ -119,8 +119,7 @@ fn of_pairs(pairs: &JudgedPairs, labels: [&str; 2], panels: &[Panel<'_>]) -> Str
 fn fastest(panel: &Panel<'_>) -> Option<String> {
     let first = best(panel, *panel.payloads.first()?);
     let last = panel.ends().and_then(|[_, last]| best(panel, last));
-    let slowest = if panel.ends().is_none() { worst(panel, panel.payloads[0]) } else { None };
-    let sentences: Vec<String> = [first, last, slowest].into_iter().flatten().collect();
+    let sentences: Vec<String> = [first, last].into_iter().flatten().collect();
     (!sentences.is_empty()).then(|| panel.preface().to_owned() + &sentences.join(" "))
 }
 
@@ -156,25 +155,14 @@ fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
     })
 }
 
-fn worst(panel: &Panel<'_>, payload: u64) -> Option<String> {
-    let ranking = panel.ranking(payload);
-    let ([(best, _), _, ..], Some((worst, value))) = (&ranking[..], ranking.last().filter(|_| ranking.len() > 2))
-    else {
-        return None;
-    };
-    let ratio = panel.distance(best, worst, payload).filter(|ratio| ratio.seen() != Seen::NoDifference)?;
-    let word = if panel.figure.better() == Better::Higher { "lowest" } else { "slowest" };
-    Some(format!("{} was {word}: {}, {}.", worst.label, panel.written(value.value), ratio.as_ratio()))
-}
-
 /// Whether it can be believed.
 fn belief(sides: &[MeasuredSide<'_>]) -> String {
     let proofs = proofs(sides);
-    let unfinished: usize = sides.iter().flat_map(|side| &side.subs).map(|sub| sub.unfinished().len()).sum();
+    let unfinished: usize = sides.iter().flat_map(MeasuredSide::undisturbed).map(|sub| sub.unfinished().len()).sum();
     let is_whole = sides.iter().all(|side| side.manifest.status == RunStatus::Complete);
     let (disturbed, missed) = (disturbances(sides), missed(sides));
     let measured =
-        sides.iter().flat_map(|side| &side.subs).flat_map(Merged::payloads).map(|payload| payload.cells.len());
+        sides.iter().flat_map(MeasuredSide::undisturbed).flat_map(Merged::payloads).map(|payload| payload.cells.len());
     let (rounds, lost, too_few) = (measured.min().unwrap_or(0), losses(sides), too_few(sides));
     let worst = lost.as_ref().map_or(0.0, |lost| lost.1);
     let lead = match () {
@@ -225,8 +213,11 @@ struct Proofs {
 }
 
 fn proofs(sides: &[MeasuredSide<'_>]) -> Proofs {
-    let subs: Vec<(&Merged<'_>, Verdict)> =
-        sides.iter().flat_map(|side| &side.subs).filter_map(|sub| Some((sub, sub.proof()?.1.verdict))).collect();
+    let subs: Vec<(&Merged<'_>, Verdict)> = sides
+        .iter()
+        .flat_map(MeasuredSide::undisturbed)
+        .filter_map(|sub| Some((sub, sub.proof()?.1.verdict)))
+        .collect();
     let of = |verdict| subs.iter().filter(|one| one.1 == verdict).map(|one| one.0.planned.name.as_str()).collect();
     let (failed, hidden): (Vec<&str>, Vec<&str>) = (of(Verdict::Failed), of(Verdict::NotVisible));
     let all = counted(subs.len(), "path proof");
@@ -268,15 +259,15 @@ fn losses(sides: &[MeasuredSide<'_>]) -> Option<(String, f64)> {
 
 /// Payloads that have fewer samples than planned, or too few for a 99th percentile with an upper bound.
 fn too_few(sides: &[MeasuredSide<'_>]) -> Option<String> {
-    let cells = sides.iter().flat_map(|side| &side.subs).flat_map(Merged::payloads);
+    let cells = sides.iter().flat_map(MeasuredSide::undisturbed).flat_map(Merged::payloads);
     let cells: Vec<_> = cells.filter(|cell| cell.samples() > 0).collect();
     let needed = fewest_for_upper_bound(0.99, ALPHA);
     let short = cells.iter().filter(|cell| !cell.shortfalls().is_empty()).count();
-    let unbound = cells.iter().filter(|cell| cell.samples() < needed).count();
+    let unbound = cells.iter().filter(|cell| cell.fewest_samples() < needed).count();
     let of = |count: usize| format!("{count} of {}", counted(cells.len(), "measurement"));
     let parts = [
         (short, format!("fewer samples than planned in {}", of(short))),
-        (unbound, format!("fewer than {needed} samples, too few for p99, in {}", of(unbound))),
+        (unbound, format!("fewer than {needed} samples in a round, too few for p99, in {}", of(unbound))),
     ];
     let parts: Vec<String> = parts.into_iter().filter(|part| part.0 > 0).map(|part| part.1).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
@@ -284,7 +275,7 @@ fn too_few(sides: &[MeasuredSide<'_>]) -> Option<String> {
 
 /// That payloads were neither written nor read; a logger has no receiver.
 fn untouched(sides: &[MeasuredSide<'_>]) -> Option<String> {
-    let subs = sides.iter().flat_map(|side| &side.manifest.plan.sub_experiments);
+    let subs = sides.iter().flat_map(MeasuredSide::undisturbed).map(|sub| sub.planned);
     let subs: Vec<&SubExperiment> = subs.filter(|sub| sub.pattern != Pattern::Log).collect();
     match (subs.iter().filter(|sub| sub.touch == Touch::None).count(), subs.len()) {
         (0, _) => None,

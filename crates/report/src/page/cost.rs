@@ -1,12 +1,14 @@
 //! CPU time of a message against the headline.
 
 use super::curves::{Curve, Panel};
-use super::values::{Value, listed};
+use super::values::{Seen, Value, listed};
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, Look, Stroke, X, Y};
 use tripmeter_analysis::derived::cpu_per_message;
 use tripmeter_model::Wait;
 use tripmeter_model::payload::display_size;
+use tripmeter_stats::rounds::ALPHA;
+use tripmeter_stats::shift::Shift;
 
 const MOST_CHARTS: usize = 2;
 
@@ -17,7 +19,8 @@ pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
 
 /// CPU time of both processes per message, in microseconds.
 fn cost(curve: &Curve<'_>, payload: u64) -> Option<Value> {
-    let values = cpu_per_message(&curve.side.metrics, curve.row(payload));
+    let rounds = cpu_per_message(&curve.side.metrics, curve.row(payload));
+    let values: Vec<f64> = rounds.into_iter().map(|one| one.1).collect();
     Some(Value::over(&values, None)?.scaled(1e-3)).filter(|cost| cost.value > 0.0)
 }
 
@@ -45,7 +48,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     Some(Chart {
         name: format!("{}_cost_{payload}", panel.name()),
         title: format!("What does speed cost at {}?", display_size(payload)),
-        reading: reading(&points)?,
+        reading: reading(panel, payload)?,
         subtitle: panel.subtitle(&["CPU time of all processes, user and system"], &lines),
         x: X::Numbers { label: "CPU time per message [µs]".to_owned(), log: true, whole: false },
         y: Y { label: panel.axis(), log: true, ..Y::default() },
@@ -55,22 +58,40 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     })
 }
 
-/// What takes the least CPU time and what the most, with all whose intervals overlap theirs.
-fn reading(points: &[(&Curve<'_>, Value, Value)]) -> Option<String> {
-    let mut costs: Vec<(&str, Value)> = points.iter().map(|(curve, cost, _)| (curve.label.as_str(), *cost)).collect();
+/// What takes the least CPU time and what the most, and how many times that is, round by round.
+fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
+    let mut costs: Vec<(&Curve<'_>, Value)> =
+        panel.compared().filter_map(|curve| Some((curve, cost(curve, payload)?))).collect();
     costs.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
-    let ((first, least), (last, most)) = (costs.first()?, costs.last()?);
+    let ((first, least), (last, most)) = (costs.first()?, costs.last().filter(|_| costs.len() > 1)?);
     let written = |value: f64| Digits::Significant(3).write(value);
-    let overlap = least.interval.zip(most.interval).is_some_and(|(least, most)| least.high >= most.low);
-    Some(match overlap {
-        true => {
-            let names: Vec<&str> = costs.iter().map(|one| one.0).collect();
-            format!("No difference is seen between the CPU time of a message of {}.", listed(&names))
+    let preface = panel.preface();
+    let ratio = ratio(last, first, payload)?;
+    Some(match ratio.seen() {
+        Seen::NoDifference => {
+            let names: Vec<&str> = costs.iter().map(|one| one.0.label.as_str()).collect();
+            format!("{preface}No difference is seen between the CPU time of a message of {}.", listed(&names))
         }
-        false => format!(
-            "A message takes {} µs of CPU time with {first}, and {} µs with {last}.",
+        _ => format!(
+            "{preface}A message takes {} µs of CPU time with {}, and {} µs with {}, {}.",
             written(least.value),
-            written(most.value)
+            first.label,
+            written(most.value),
+            last.label,
+            ratio.as_ratio()
         ),
     })
+}
+
+/// How many times the CPU time of another: of one folder round by round.
+fn ratio(one: &Curve<'_>, other: &Curve<'_>, payload: u64) -> Option<Value> {
+    let [ours, theirs] = [one, other].map(|curve| cpu_per_message(&curve.side.metrics, curve.row(payload)));
+    if one.folder != other.folder {
+        let [ours, theirs] = [ours, theirs].map(|all| all.into_iter().map(|one| one.1).collect::<Vec<f64>>());
+        let shift = Shift::ratio(&theirs, &ours).ok()?;
+        let rounds = ours.len().min(theirs.len());
+        return Some(Value { value: shift.hodges_lehmann(), interval: shift.interval(ALPHA), rounds });
+    }
+    let of_round = |(round, cost): &(u32, f64)| Some(cost / theirs.iter().find(|one| one.0 == *round)?.1);
+    Value::over(&ours.iter().filter_map(of_round).collect::<Vec<f64>>(), None)
 }

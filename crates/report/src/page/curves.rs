@@ -2,7 +2,7 @@
 
 use super::measured::MeasuredSide;
 use super::pairs::JudgedPairs;
-use super::values::{Value, compare, name, unit};
+use super::values::{Value, compare, lead, name, unit};
 use crate::FLOOR;
 use crate::document::Digits;
 use crate::labels::{self, LabelledLine};
@@ -263,6 +263,7 @@ impl<'a> Panel<'a> {
         if self.figure.better() == Better::Higher {
             all.reverse();
         }
+        lead(&mut all, |one, first| self.distance(first.0, one.0, payload_bytes));
         all
     }
 
@@ -337,6 +338,11 @@ impl Curve<'_> {
     /// A statistic of the headline.
     pub fn value(&self, payload_bytes: u64, statistic: Statistic) -> Option<Value> {
         Value::of(&self.rounds(payload_bytes, statistic)?)
+    }
+
+    /// Whether each round has samples enough for a percentile; see [`tripmeter_analysis::MetricTable::is_bounded`].
+    pub fn is_bounded(&self, payload_bytes: u64, statistic: Statistic) -> bool {
+        self.side.metrics.is_bounded(self.row(payload_bytes), &self.stream, self.figure, statistic)
     }
 
     /// The most rounds that it was measured in, at any payload: a run that was killed has fewer than planned.

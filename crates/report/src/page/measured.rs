@@ -27,6 +27,11 @@ impl<'a> MeasuredSide<'a> {
         Self { name, manifest, subs: Merged::of(manifest), metrics: MetricTable::of(manifest), pairs: None }
     }
 
+    /// Its sub-experiments without those that an instrument disturbs, which have no figures here.
+    pub fn undisturbed(&self) -> impl Iterator<Item = &Merged<'a>> {
+        self.subs.iter().filter(|sub| !sub.planned.is_disturbed())
+    }
+
     /// The same with the verdicts on its pairs, if it has two sides that were measured in pairs.
     pub fn judged(results: &NamedResults<'a>, asked: Option<&AskedPairs>) -> Self {
         let side = Self::new(results);

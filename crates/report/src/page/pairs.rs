@@ -46,14 +46,18 @@ pub struct JudgedPairs {
     pub asked: AskedPairs,
     /// One for each figure that has ratios, under the name of the first side.
     pub figures: Vec<JudgedFigure>,
+    /// How many have none.
+    pub not_compared: usize,
 }
 
 impl JudgedPairs {
     /// All figures that were asked for, judged together.
     pub fn of(manifest: &Manifest, asked: &AskedPairs) -> Self {
         let pairs = Pairs::of(manifest, SIDES);
-        let figures = judged(&pairs.figures(&asked.selection), &asked.question).unwrap_or_default();
-        Self { asked: asked.clone(), figures }
+        let paired = pairs.figures(&asked.selection);
+        let figures = judged(&paired, &asked.question).unwrap_or_default();
+        let not_compared = paired.iter().filter(|one| !one.has_ratios()).count();
+        Self { asked: asked.clone(), figures, not_compared }
     }
 
     /// The verdict on a statistic of a panel's figure, if it was judged.
@@ -90,6 +94,9 @@ impl JudgedPairs {
     /// How many figures have which verdict.
     pub fn answer(&self, [a, b]: [&str; 2]) -> String {
         let all = self.figures.len();
+        if all == 0 && self.not_compared > 0 {
+            return "No figure was judged: each is 0 in a run, so that no ratio can be taken.".to_owned();
+        }
         if all == 0 {
             return "No pair of rounds was measured, so neither side can be called slower.".to_owned();
         }

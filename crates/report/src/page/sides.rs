@@ -117,5 +117,9 @@ fn reading(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> String {
         (!parts.is_empty()).then(|| format!("{statistic} {}", parts.join(", ")))
     };
     let text: Vec<String> = [Statistic::P50, Statistic::P99].into_iter().filter_map(told).collect();
-    if text.is_empty() { "Nothing can be compared.".to_owned() } else { format!("{}.", text.join("; ")) }
+    let alone = match panel.pairs() {
+        None => " Each is of its own interval, without a margin: the verdicts above are of all figures together.",
+        Some(_) => "",
+    };
+    if text.is_empty() { "Nothing can be compared.".to_owned() } else { format!("{}.{alone}", text.join("; ")) }
 }

@@ -62,7 +62,7 @@ fn maximum(panel: &Panel<'_>) -> &'static str {
 pub fn quantiles(panel: &Panel<'_>, curve: &Curve<'_>, payload: u64) -> Vec<(f64, Value)> {
     let get = |statistic| curve.value(payload, statistic);
     let samples = get(Statistic::N).map_or(0.0, |samples| samples.value);
-    let below = PERCENTILES.into_iter().filter(|(_, x)| *x <= samples);
+    let below = PERCENTILES.into_iter().filter(|(statistic, _)| curve.is_bounded(payload, *statistic));
     let mut found: Vec<(f64, Value)> = below.filter_map(|(statistic, x)| Some((x, get(statistic)?))).collect();
     // A maximum has no interval within its run.
     let most = get(Statistic::Max).map(|most| Value { interval: most.interval.filter(|_| most.rounds > 1), ..most });
@@ -76,15 +76,14 @@ pub fn quantiles(panel: &Panel<'_>, curve: &Curve<'_>, payload: u64) -> Vec<(f64
 fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     let curves: Vec<&Curve<'_>> =
         panel.compared().filter(|curve| curve.value(payload, Statistic::P50).is_some()).collect();
-    let has = |curve: &&&Curve<'_>, statistic: Statistic, x: f64| {
-        let samples = curve.value(payload, Statistic::N).map_or(0.0, |samples| samples.value);
-        curve.value(payload, statistic).is_some() && x * 10.0 <= samples
+    let has = |curve: &&Curve<'_>, statistic: Statistic| {
+        curve.value(payload, statistic).is_some() && curve.is_bounded(payload, statistic)
     };
-    let of_all = |(statistic, x): &&(Statistic, f64)| curves.iter().all(|curve| has(&curve, *statistic, *x));
-    let (statistic, x) = PERCENTILES[1..].iter().rev().find(of_all).copied().unwrap_or(PERCENTILES[1]);
-    let (curves, short): (Vec<&Curve<'_>>, Vec<_>) = curves.into_iter().partition(|curve| has(&curve, statistic, x));
+    let of_all = |(statistic, _): &&(Statistic, f64)| curves.iter().all(|curve| has(curve, *statistic));
+    let (statistic, _) = PERCENTILES[1..].iter().rev().find(of_all).copied().unwrap_or(PERCENTILES[1]);
+    let (curves, short): (Vec<&Curve<'_>>, Vec<_>) = curves.into_iter().partition(|curve| has(curve, statistic));
     let short: Vec<&str> = short.iter().map(|curve| curve.label.as_str()).collect();
-    let samples = format!("fewer than {} samples, too few for {statistic}", x * 10.0);
+    let samples = format!("too few samples for {statistic}");
     if curves.is_empty() {
         return (!short.is_empty()).then(|| format!("{} {} {samples}.", listed(&short), have(&short)));
     }

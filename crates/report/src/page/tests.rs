@@ -179,7 +179,7 @@ fn few_samples_and_untouched_payloads_are_told() {
         fixture::set_trips(&mut result.cells[1], 20);
     }
     let said = answer(&page_of_one(&manifest));
-    let expected = "; fewer samples than planned in 2 of 4 measurements; fewer than 299 samples, too few for p99, in 2 of 4 \
+    let expected = "; fewer samples than planned in 2 of 4 measurements; fewer than 299 samples in a round, too few for p99, in 2 of 4 \
                     measurements; in 1 of 2 sub-experiments nothing reads the payload (touch none); ";
     assert!(said.contains(expected), "{said}");
 }
@@ -222,7 +222,7 @@ fn a_single_payload_makes_columns() {
                 ×2.00 (one round, no interval).";
     assert_eq!(columns.reading, best);
     let said = answer(&document);
-    assert!(said.contains(&format!("{best} mq/queue was slowest: 3.00 µs")), "{said}");
+    assert!(said.contains(best) && !said.contains("slowest"), "{said}");
     // Alone it is what was asked for.
     manifest.plan.sub_experiments.retain(|sub| sub.name == "shm");
     manifest.sub_experiments.retain(|result| result.name == "shm");

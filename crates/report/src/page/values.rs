@@ -82,6 +82,18 @@ pub fn compare(ours: &Rounds<'_>, theirs: &Rounds<'_>, are_paired: bool) -> Opti
     Some(Value { value: shift.hodges_lehmann(), interval: shift.interval(ALPHA), rounds })
 }
 
+/// Puts first what is ahead of all others round by round, where the order by medians over rounds is another. `ratio` is of one
+/// to the other: the whole interval below 1 is ahead.
+pub fn lead<T>(ranked: &mut [T], ratio: impl Fn(&T, &T) -> Option<Value>) {
+    let is_ahead =
+        |one: &T, first: &T| ratio(one, first).and_then(|ratio| ratio.interval).is_some_and(|of| of.high < 1.0);
+    // Rounds may contradict each other in a circle.
+    for _ in 0..ranked.len() {
+        let Some(place) = (1..ranked.len()).find(|place| is_ahead(&ranked[*place], &ranked[0])) else { break };
+        ranked[..=place].rotate_right(1);
+    }
+}
+
 /// The name of a figure without its unit.
 pub fn name(figure: Figure) -> &'static str {
     let id = figure.id();

@@ -306,13 +306,15 @@ impl Chart {
         render::render(&shapes, width, height, options.format)
     }
 
-    /// The picture in its file, with a logarithmic axis if the options ask for one.
+    /// The picture in its file, with a logarithmic axis if the options ask for one and no value is 0 or less.
     ///
     /// # Errors
     /// As [`Chart::draw`].
     pub fn picture(&self, options: &Options) -> Result<Picture, PlotError> {
         let path = format!("{}.{}", self.name, options.format.extension());
-        let y = Y { log: self.y.log || options.log, ..self.y.clone() };
+        let values = self.lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
+        let mut values = values.chain(self.stacks.iter().flat_map(|part| part.values.iter().copied()));
+        let y = Y { log: self.y.log || options.log && values.all(|value| !(value <= 0.0)), ..self.y.clone() };
         Ok(Picture { path, bytes: Chart { y, ..self.clone() }.draw(options)? })
     }
 }

@@ -183,7 +183,7 @@ pub struct ExportArgs {
     pub verdict: Option<PathBuf>,
     #[command(flatten)]
     pub sorting: SortArgs,
-    /// Draw latencies on a logarithmic axis
+    /// Draw charts on a logarithmic axis, if none of their values is 0 or less
     #[arg(long)]
     pub log: bool,
 }

@@ -24,15 +24,16 @@ const PLOTS: &str = "plots";
 
 /// `tripmeter export`
 pub fn export(args: &ExportArgs) -> Result<u8, CliError> {
+    let takes_verdict = matches!(args.format, ExportFormat::Junit | ExportFormat::Github);
+    if args.verdict.is_some() && !takes_verdict {
+        return Err(CliError::new(exit::USAGE, "--verdict is for --format junit or github; leave it out"));
+    }
     match args.format {
         ExportFormat::Junit
         | ExportFormat::Github
         | ExportFormat::Bencher
         | ExportFormat::OpenMetrics
         | ExportFormat::Parquet => exchange::export(args),
-        _ if args.verdict.is_some() => {
-            Err(CliError::new(exit::USAGE, "--verdict is for --format junit or github; leave it out"))
-        }
         ExportFormat::Plots(format) => plots(args, Options { format, log: args.log, ..Options::default() }),
         ExportFormat::Table(_) if args.log => {
             Err(CliError::new(exit::USAGE, "--log is for plots; choose --format png or svg, or leave it out"))

@@ -7,6 +7,7 @@ use super::show;
 use crate::args::ReportArgs;
 use crate::error::CliError;
 use crate::{output, sample_plots};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tripmeter_analysis::JudgedResults;
 use tripmeter_analysis::check::ResultsCheck;
@@ -111,7 +112,13 @@ fn write(manifest: &Manifest, folder: &Path) -> Result<PathBuf, FileError> {
     // They do not fail the run a second time if they cannot be read.
     let samples = match first_samples(&manifest) {
         ..=MOST_SAMPLES => sample_plots::first_trials(0, folder, &manifest).unwrap_or_default(),
-        _ => Vec::new(),
+        many => {
+            output::say(&format!(
+                "note: the report has no part on time, as {many} samples would have to be read; `tripmeter report` \
+                 reads them"
+            ));
+            Vec::new()
+        }
     };
     let checks = PageChecks { limits: Vec::new(), pairs: vec![asked(folder)] };
     let page = html(&[NamedResults { name: &name, manifest: &manifest }], &samples, &checks);
@@ -119,9 +126,11 @@ fn write(manifest: &Manifest, folder: &Path) -> Result<PathBuf, FileError> {
     Ok(file)
 }
 
-/// How many samples there are of the first payloads.
+/// How many samples there are of the first payloads in the first round of each sub-experiment.
 fn first_samples(manifest: &Manifest) -> u64 {
-    manifest.sub_experiments.iter().filter_map(|result| result.cells.first()).map(|cell| cell.samples).sum()
+    let mut seen = BTreeSet::new();
+    let first = manifest.sub_experiments.iter().filter(|result| seen.insert(&result.name));
+    first.filter_map(|result| result.cells.first()).map(|cell| cell.samples).sum()
 }
 
 fn html(results: &[NamedResults<'_>], samples: &[SampledTrial], checks: &PageChecks) -> String {

@@ -135,6 +135,10 @@ fn a_job_measures_compares_and_fails_where_it_became_slower() {
     fs::write(&limits, row).unwrap();
     let (_, outputs) = job.step("judge.sh", &[("RESULTS", &old), ("REFERENCE", ""), ("INPUT_LIMITS", "limits.csv")]);
     assert_eq!((outputs["result"].as_str(), outputs["exit-code"].as_str()), ("failed", "1"));
+    // What failed while measuring has no figures, and fails the job nevertheless.
+    let failed = [("RESULTS", old.as_str()), ("REFERENCE", &new), ("MEASURE_CODE", "75")];
+    let (done, outputs) = job.step("judge.sh", &failed);
+    assert_eq!((outputs["result"].as_str(), outputs["exit-code"].as_str()), ("incomplete", "75"), "{done:?}");
     let (done, _) = job.step("judge.sh", &[("RESULTS", &old), ("INPUT_LIMITS", "none.csv")]);
     assert!(done.code == Some(66) && done.stdout.contains("::error title=tripmeter::"), "{done:?}");
 }

@@ -160,7 +160,7 @@ fn names_of_folders_are_no_markup_of_markdown() {
     for file in ["manifest.json", "trials.jsonl"] {
         fs::copy(place.path().join("r").join(file), place.path().join(hostile).join(file)).unwrap();
     }
-    let expected = r"# a\|b\`&lt;script&gt;\*c\*\\n\# d\\u202e";
+    let expected = "# a\\|b\\`&lt;script&gt;\\*c\\*\\\\n\\#\u{200b} d\\\\u202e";
     for tables in ["figures", "all"] {
         let words = ["export", "r", hostile, "--format", "markdown", "--tables", tables];
         let made = Tripmeter::new(words).at(place.path()).run().with(0).stdout;

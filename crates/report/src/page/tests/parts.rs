@@ -37,12 +37,12 @@ fn several_results_are_judged_against_the_first() {
 #[test]
 fn every_tail_has_a_sentence() {
     let mut manifest = rounds(&[("uds", "uds/stream", &[1000.0]), ("mq", "mq/queue", &[1000.0])]);
-    fixture::set_trips(&mut manifest.sub_experiments[0].cells[1], 40);
+    fixture::set_trips(&mut manifest.sub_experiments[0].cells[1], 20);
     let tail = |manifest: &Manifest| chart(&page_of_one(manifest), "rtt_half_percentiles_65536").reading.clone();
-    let few = "uds/stream has fewer than 100 samples, too few for p90.";
+    let few = "uds/stream has too few samples for p90.";
     assert_eq!(tail(&manifest), format!("p90 of mq/queue is 1.5 times its median; {few}"));
-    fixture::set_trips(&mut manifest.sub_experiments[1].cells[1], 40);
-    assert_eq!(tail(&manifest), "uds/stream and mq/queue have fewer than 100 samples, too few for p90.");
+    fixture::set_trips(&mut manifest.sub_experiments[1].cells[1], 20);
+    assert_eq!(tail(&manifest), "uds/stream and mq/queue have too few samples for p90.");
 }
 
 /// What the last results lack is no figure that is worse, and is named, as `compare` does; of several results, each is.

@@ -30,9 +30,8 @@ pub fn export(args: &ExportArgs) -> Result<u8, CliError> {
         let text = "--log is for png and svg, --tables for csv, json and markdown; leave them out";
         return Err(CliError::new(exit::USAGE, text));
     }
-    let takes_verdict = matches!(args.format, ExportFormat::Junit | ExportFormat::Github);
-    if args.verdict.is_some() && !takes_verdict {
-        return Err(CliError::new(exit::USAGE, "--verdict is for --format junit or github; leave it out"));
+    if args.sorting.sort.is_some() {
+        return Err(CliError::new(exit::USAGE, "--sort is for csv, json and markdown; leave it out"));
     }
     let verdict = args.verdict.as_deref().map(read_verdict).transpose()?;
     let manifests = args.folders.iter().map(|folder| show::read(folder)).collect::<Result<Vec<_>, _>>()?;
@@ -51,7 +50,8 @@ pub fn export(args: &ExportArgs) -> Result<u8, CliError> {
         ExportFormat::Bencher => written(args, &format!("{:#}\n", export::bencher(&results))),
         ExportFormat::OpenMetrics => written(args, &export::openmetrics(&results)),
         ExportFormat::Github => github(args, &input),
-        _ => parquet_files(args, &results),
+        ExportFormat::Parquet => parquet_files(args, &results),
+        ExportFormat::Plots(_) | ExportFormat::Table(_) => unreachable!("they are no formats of other programs"),
     }
 }
 
