@@ -13,7 +13,7 @@
 using tripmeter::Failure;
 
 Meeting::Meeting(const tm_node_options& options, const Settings& settings)
-    : folder_(text(options.scratch_dir) + "/fastdds")
+    : folder_(tripmeter::agreed_folder(options))
     , credentials_(folder_)
 {
     if (options.unauthorized_peer == 0) {
@@ -26,6 +26,7 @@ Meeting::Meeting(const tm_node_options& options, const Settings& settings)
         throw Failure(TM_INVALID, "an unauthorized peer comes to a pair that has not agreed on a domain");
     }
     domain_ = static_cast<uint32_t>(domain);
+    leader_ = read_word(folder_ + "/leader");
     if (options.unauthorized_peer == TM_UNAUTHORIZED_FOREIGN) {
         credentials_ = folder_ + "/foreign-" + std::to_string(getpid());
         make_folder(credentials_);
@@ -40,6 +41,7 @@ void Meeting::agree(const tm_node_options& options, const Settings& settings)
     const long agreed = read_number(file);
     if (agreed >= 0) {
         domain_ = static_cast<uint32_t>(agreed);
+        leader_ = read_word(folder_ + "/leader");
         return;
     }
     if (settings.domain) {
@@ -52,6 +54,9 @@ void Meeting::agree(const tm_node_options& options, const Settings& settings)
     if (settings.is_secured) {
         make_credentials(folder_, domain_, text(options.run_id));
     }
+    // Only between hosts is it not the same at both ends, and then the leader comes first.
+    leader_ = tripmeter::address(options);
+    write_whole(folder_ + "/leader", leader_);
     write_whole(file, std::to_string(domain_));
 }
 
@@ -74,31 +79,46 @@ uint16_t Meeting::hear_port(std::chrono::milliseconds time) const
     return static_cast<uint16_t>(port);
 }
 
-uint16_t free_tcp_port()
+namespace {
+
+// Of either family; the port is at the same place in both.
+union AnyAddress {
+    sockaddr any;
+    sockaddr_in v4;
+    sockaddr_in6 v6;
+};
+
+} // namespace
+
+uint16_t free_tcp_port(const std::string& address)
 {
-    sockaddr_in address{};
-    socklen_t length = sizeof address;
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    if (socket.get() < 0 || bind(socket.get(), any, length) != 0 || getsockname(socket.get(), any, &length) != 0) {
-        failed("no TCP port is free");
+    AnyAddress found{};
+    if (inet_pton(AF_INET, address.c_str(), &found.v4.sin_addr) == 1) {
+        found.any.sa_family = AF_INET;
+    } else if (inet_pton(AF_INET6, address.c_str(), &found.v6.sin6_addr) == 1) {
+        found.any.sa_family = AF_INET6;
     }
-    return ntohs(address.sin_port);
+    socklen_t length = sizeof found;
+    const Descriptor socket(::socket(found.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (socket.get() < 0 || bind(socket.get(), &found.any, length) != 0
+        || getsockname(socket.get(), &found.any, &length) != 0) {
+        failed("no TCP port of " + address + " is free");
+    }
+    return ntohs(found.v4.sin_port);
 }
 
 bool listens_at(uint16_t port)
 {
     constexpr int kMostDescriptors = 1024;
     for (int descriptor = 0; descriptor < kMostDescriptors; ++descriptor) {
-        sockaddr_in address{};
-        socklen_t length = sizeof address;
+        AnyAddress found{};
+        socklen_t length = sizeof found;
         int is_listening = 0;
         socklen_t flag_length = sizeof is_listening;
         if (getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &flag_length) == 0 && is_listening != 0
-            && getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length) == 0
-            && address.sin_family == AF_INET && ntohs(address.sin_port) == port) {
+            && getsockname(descriptor, &found.any, &length) == 0
+            && (found.any.sa_family == AF_INET || found.any.sa_family == AF_INET6)
+            && ntohs(found.v4.sin_port) == port) {
             return true;
         }
     }
