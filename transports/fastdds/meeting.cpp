@@ -79,46 +79,31 @@ uint16_t Meeting::hear_port(std::chrono::milliseconds time) const
     return static_cast<uint16_t>(port);
 }
 
-namespace {
-
-// Of either family; the port is at the same place in both.
-union AnyAddress {
-    sockaddr any;
-    sockaddr_in v4;
-    sockaddr_in6 v6;
-};
-
-} // namespace
-
 uint16_t free_tcp_port(const std::string& address)
 {
-    AnyAddress found{};
-    if (inet_pton(AF_INET, address.c_str(), &found.v4.sin_addr) == 1) {
-        found.any.sa_family = AF_INET;
-    } else if (inet_pton(AF_INET6, address.c_str(), &found.v6.sin6_addr) == 1) {
-        found.any.sa_family = AF_INET6;
-    }
+    sockaddr_in found{};
     socklen_t length = sizeof found;
-    const Descriptor socket(::socket(found.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (socket.get() < 0 || bind(socket.get(), &found.any, length) != 0
-        || getsockname(socket.get(), &found.any, &length) != 0) {
+    found.sin_family = AF_INET;
+    auto* const any = reinterpret_cast<sockaddr*>(&found);
+    const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (inet_pton(AF_INET, address.c_str(), &found.sin_addr) != 1 || socket.get() < 0
+        || bind(socket.get(), any, length) != 0 || getsockname(socket.get(), any, &length) != 0) {
         failed("no TCP port of " + address + " is free");
     }
-    return ntohs(found.v4.sin_port);
+    return ntohs(found.sin_port);
 }
 
 bool listens_at(uint16_t port)
 {
     constexpr int kMostDescriptors = 1024;
     for (int descriptor = 0; descriptor < kMostDescriptors; ++descriptor) {
-        AnyAddress found{};
-        socklen_t length = sizeof found;
+        sockaddr_in address{};
+        socklen_t length = sizeof address;
         int is_listening = 0;
         socklen_t flag_length = sizeof is_listening;
         if (getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &flag_length) == 0 && is_listening != 0
-            && getsockname(descriptor, &found.any, &length) == 0
-            && (found.any.sa_family == AF_INET || found.any.sa_family == AF_INET6)
-            && ntohs(found.v4.sin_port) == port) {
+            && getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length) == 0
+            && address.sin_family == AF_INET && ntohs(address.sin_port) == port) {
             return true;
         }
     }

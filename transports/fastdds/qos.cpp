@@ -6,7 +6,6 @@
 
 #include <fastdds/dds/domain/DomainParticipantFactory.hpp>
 #include <fastdds/rtps/transport/TCPv4TransportDescriptor.h>
-#include <fastdds/rtps/transport/TCPv6TransportDescriptor.h>
 #include <fastdds/rtps/transport/UDPv4TransportDescriptor.h>
 #include <fastdds/rtps/transport/UDPv6TransportDescriptor.h>
 #include <fastdds/rtps/transport/shared_mem/SharedMemTransportDescriptor.h>
@@ -68,37 +67,18 @@ void set_history(Qos& qos, const Settings& settings)
     qos.endpoint().history_memory_policy = eprosima::fastrtps::rtps::PREALLOCATED_WITH_REALLOC_MEMORY_MODE;
 }
 
-// What a locator of that address is of, of two kinds.
-int32_t kind_of(const std::string& address, int32_t v4, int32_t v6)
-{
-    return address.find(':') == std::string::npos ? v4 : v6;
-}
-
-// Of an address; port 0 is that of RTPS.
-eprosima::fastrtps::rtps::Locator_t locator(int32_t kind, const std::string& address)
+// Of an address; the port, 0, stands for that of RTPS.
+eprosima::fastrtps::rtps::Locator_t udp_locator(const std::string& address)
 {
     eprosima::fastrtps::rtps::Locator_t made;
-    made.kind = kind;
     if (address.find(':') == std::string::npos) {
+        made.kind = LOCATOR_KIND_UDPv4;
         IPLocator::setIPv4(made, address);
     } else {
+        made.kind = LOCATOR_KIND_UDPv6;
         IPLocator::setIPv6(made, address);
     }
     return made;
-}
-
-// The leader listens at that port.
-template <typename Descriptor>
-std::shared_ptr<SocketTransportDescriptor> over_tcp(uint16_t port, bool is_leader)
-{
-    const auto tcp = std::make_shared<Descriptor>();
-    tcp->enable_tcp_nodelay = true;
-    tcp->calculate_crc = false;
-    tcp->check_crc = false;
-    if (is_leader) {
-        tcp->add_listener_port(port);
-    }
-    return tcp;
 }
 
 } // namespace
@@ -197,20 +177,23 @@ void End::set_transport(DomainParticipantQos& qos, const std::string& leader, ui
         return;
     }
     std::shared_ptr<SocketTransportDescriptor> sockets;
-    const bool is_v6 = address.find(':') != std::string::npos;
     if (settings.way == Way::tcp) {
-        sockets = is_v6 ? over_tcp<TCPv6TransportDescriptor>(tcp_port, is_leader)
-                        : over_tcp<TCPv4TransportDescriptor>(tcp_port, is_leader);
+        const auto tcp = std::make_shared<TCPv4TransportDescriptor>();
+        tcp->enable_tcp_nodelay = true;
+        tcp->calculate_crc = false;
+        tcp->check_crc = false;
+        if (is_leader) {
+            tcp->add_listener_port(tcp_port);
+        }
         set_tcp_peer(qos, leader, tcp_port);
+        sockets = tcp;
+    } else if (address.find(':') == std::string::npos) {
+        sockets = std::make_shared<UDPv4TransportDescriptor>();
     } else {
-        if (is_v6) {
-            sockets = std::make_shared<UDPv6TransportDescriptor>();
-        } else {
-            sockets = std::make_shared<UDPv4TransportDescriptor>();
-        }
-        if (is_between_hosts) {
-            set_udp_peer(qos, leader);
-        }
+        sockets = std::make_shared<UDPv6TransportDescriptor>();
+    }
+    if (settings.way == Way::udp && is_between_hosts) {
+        set_udp_peer(qos, leader);
     }
     // Where nobody hears multicast, so many participants of the host are looked for.
     sockets->maxInitialPeersRange = std::max(sockets->maxInitialPeersRange, follower_count + 2);
@@ -228,7 +211,9 @@ void End::set_tcp_peer(DomainParticipantQos& qos, const std::string& leader, uin
     builtin.discovery_config.initial_announcements.count = 20;
     builtin.discovery_config.initial_announcements.period = Duration_t(0, 100'000'000);
     if (!is_leader) {
-        auto peer = locator(kind_of(leader, LOCATOR_KIND_TCPv4, LOCATOR_KIND_TCPv6), leader);
+        eprosima::fastrtps::rtps::Locator_t peer;
+        peer.kind = LOCATOR_KIND_TCPv4;
+        IPLocator::setIPv4(peer, leader);
         IPLocator::setPhysicalPort(peer, tcp_port);
         builtin.initialPeersList.push_back(peer);
     }
@@ -238,11 +223,10 @@ void End::set_tcp_peer(DomainParticipantQos& qos, const std::string& leader, uin
 void End::set_udp_peer(DomainParticipantQos& qos, const std::string& leader) const
 {
     auto& builtin = qos.wire_protocol().builtin;
-    const int32_t kind = kind_of(leader, LOCATOR_KIND_UDPv4, LOCATOR_KIND_UDPv6);
     // Without a unicast locator of its own, a participant would also listen for multicast.
-    builtin.metatrafficUnicastLocatorList.push_back(locator(kind, address));
+    builtin.metatrafficUnicastLocatorList.push_back(udp_locator(address));
     if (!is_leader) {
-        builtin.initialPeersList.push_back(locator(kind, leader));
+        builtin.initialPeersList.push_back(udp_locator(leader));
     }
 }
 
