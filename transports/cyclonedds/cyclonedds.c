@@ -150,7 +150,7 @@ static void node_close(tm_node *node)
     }
     leave_together(&node->session);
     /* To end, the library connects with itself over the loopback. */
-    filter_all(NULL, strchr(node->session.address, ':') == NULL ? AF_INET : AF_INET6, NULL);
+    filter_all(NULL, strchr(node->session.address, ':') == NULL ? AF_INET : AF_INET6);
     if (node->domain > 0) {
         dds_delete(node->domain);
     }
@@ -174,7 +174,7 @@ static int32_t join(tm_node *node, const tm_node_options *options, tm_error *err
         return fail_dds(error, "dds_create_participant", node->participant);
     }
     /* The library binds to all addresses what it receives with. */
-    return filter_sockets(node->session.address, NULL, error);
+    return filter_sockets(node->session.address, error);
 }
 
 static int32_t node_open(const tm_node_options *options, tm_node **node, tm_error *error)

@@ -5,10 +5,9 @@
 #ifndef TRIPMETER_CYCLONEDDS_SESSION_H
 #define TRIPMETER_CYCLONEDDS_SESSION_H
 
+#include "address_filter.h"
 #include "config.h"
 #include "credentials.h"
-
-#include "../common/network/address_filter.h"
 
 #include <dds/dds.h>
 #include <fcntl.h>

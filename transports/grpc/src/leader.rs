@@ -1,7 +1,7 @@
 //! The leader's end: a client of the follower's service.
 
 use crate::settings::Settings;
-use crate::wire::{Codec, Payload, STREAM, Stream, UNARY, name};
+use crate::wire::{Codec, Payload, STREAM, Stream, UNARY};
 use bytes::Bytes;
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
@@ -17,6 +17,7 @@ use tonic::{Request, Status, Streaming};
 use tripmeter_abi::{Error, NodeOptions, Result, os};
 use tripmeter_web::reason::{reason, refused};
 use tripmeter_web::{own, to_peer};
+use tripmeter_web::tls::name;
 
 /// A socket at a free port, which the follower gets by the control channel.
 pub(crate) struct Caller {

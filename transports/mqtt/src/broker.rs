@@ -85,11 +85,13 @@ impl Broker {
         if let (true, Some(port)) = (settings.is_running, settings.port) {
             return Ok(Self { at: Address { at: (ip, port).into(), process: 0 }, child: None });
         }
-        let folder = credentials::folder(&options.scratch_dir);
-        fs::create_dir_all(&folder).map_err(|error| Error::os(&folder.display().to_string(), error))?;
-        let password = credentials::write_password(&folder)?;
+        let (folder, agreed) = (credentials::folder(&options.scratch_dir), options.agreed_folder());
+        for folder in [&folder, &agreed] {
+            fs::create_dir_all(folder).map_err(|error| Error::os(&folder.display().to_string(), error))?;
+        }
+        let password = credentials::write_password([&folder, &agreed])?;
         if settings.is_secured {
-            credentials::write(&folder)?;
+            credentials::write(&folder, &agreed, ip)?;
         }
         let mut tries = if settings.port.is_some() { 1 } else { TRIES };
         loop {

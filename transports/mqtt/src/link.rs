@@ -69,7 +69,7 @@ impl MqttLink {
         Self { options, settings, index, callback, at, blocks, publisher, way: Way::Unconnected }
     }
 
-    fn identity(&self, at: Address, told: Option<String>) -> Result<Identity> {
+    fn identity(&self, at: Address) -> Result<Identity> {
         let NodeOptions { run_id, role, follower_index, unauthorized_peer, .. } = &self.options;
         let who = match (unauthorized_peer, role) {
             // A client of the same name would take the true one's place.
@@ -78,9 +78,9 @@ impl MqttLink {
             (None, Role::Follower) => format!("follower-{follower_index}"),
         };
         let is_encrypted = self.settings.is_secured && *unauthorized_peer != Some(UnauthorizedPeer::Plain);
-        let folder = credentials::folder(&self.options.scratch_dir);
+        let folder = self.options.agreed_folder();
         let tls = is_encrypted.then(|| credentials::client(&folder, *unauthorized_peer)).transpose()?;
-        let password = if self.settings.is_running { None } else { told.or_else(|| credentials::password(&folder)) };
+        let password = if self.settings.is_running { None } else { credentials::password(&folder) };
         Ok(Identity { name: format!("{run_id}-{who}-{}", self.index), settings: self.settings, at, password, tls })
     }
 
@@ -93,27 +93,17 @@ impl MqttLink {
 
 impl Link for MqttLink {
     fn address(&mut self) -> Result<Vec<u8>> {
-        let mut told = self.at.map(Address::to_bytes).unwrap_or_default();
-        // Another host does not see the file.
-        let password = credentials::password(&credentials::folder(&self.options.scratch_dir));
-        if let (Some(_), Some(_), Some(password)) = (self.at, self.options.local_address, password) {
-            told.extend(format!(" {password}").into_bytes());
-        }
-        Ok(told)
+        Ok(self.at.map(Address::to_bytes).unwrap_or_default())
     }
 
     fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        let told = peers.first().map_or(&[] as &[u8], Vec::as_slice);
-        let mut words = told.splitn(3, |byte| *byte == b' ');
-        let at = [words.next(), words.next()].map(Option::unwrap_or_default).join(&b' ');
-        let password = words.next().map(|word| String::from_utf8_lossy(word).into_owned());
         let at = match self.at {
             Some(at) => at,
-            None => Address::from_bytes(&at)?,
+            None => Address::from_bytes(peers.first().map_or(&[] as &[u8], Vec::as_slice))?,
         };
         let direction = if self.options.role == Role::Leader { "up" } else { "down" };
         let topic = topic(&self.options, self.index, direction);
-        let client = Client::connect(self.identity(at, password)?, &topic, Deadline::after(timeout_ns))?;
+        let client = Client::connect(self.identity(at)?, &topic, Deadline::after(timeout_ns))?;
         self.way = if self.callback.is_some() || self.only_publishes() {
             Way::Threaded(Threaded::start(client, self.callback)?)
         } else {

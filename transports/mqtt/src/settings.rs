@@ -107,10 +107,6 @@ impl Settings {
         if settings.host.is_some() && !settings.is_running {
             return Err(invalid("setting 'host' needs broker=running: where one listens already".to_owned()));
         }
-        if options.local_address.is_some() && settings.is_secured {
-            let text = "setting 'tls=on' is for one host: its certificates are files of it; leave it out between hosts";
-            return Err(invalid(text.to_owned()));
-        }
         if settings.is_running && options.setting("queue") != QUEUE {
             let text = "setting 'queue' needs broker=start: a broker that runs already keeps what its own settings say";
             return Err(invalid(text.to_owned()));

@@ -1,9 +1,9 @@
 /*
  * address_filter.h: has the kernel drop what reaches a socket by another address than the one asked for, where a library
- * binds its sockets to all addresses. Used by `cyclonedds` and `ecal`.
+ * binds its sockets to all addresses, as Cyclone DDS does with what it receives with.
  */
-#ifndef TRIPMETER_NETWORK_ADDRESS_FILTER_H
-#define TRIPMETER_NETWORK_ADDRESS_FILTER_H
+#ifndef TRIPMETER_CYCLONEDDS_ADDRESS_FILTER_H
+#define TRIPMETER_CYCLONEDDS_ADDRESS_FILTER_H
 
 #include "tripmeter_plugin.h"
 
@@ -42,20 +42,16 @@ static inline bool is_bound_to_all(int fd, int family)
     return family == AF_INET ? own.v4.sin_addr.s_addr == htonl(INADDR_ANY) : IN6_IS_ADDR_UNSPECIFIED(&own.v6.sin6_addr);
 }
 
-/* Has a socket take packets to that address, and to a multicast group where `group` names one (IPv4), and no others. */
-static inline bool filter_socket(int fd, const network_address *address, const char *group)
+/* Has a socket take packets to that address, and no others. */
+static inline bool filter_socket(int fd, const network_address *address)
 {
-    struct sock_filter program[12];
+    struct sock_filter program[10];
     uint32_t words[4];
     const bool is_v6 = address->any.sa_family == AF_INET6;
     const uint16_t count = is_v6 ? 4 : 1;
     memcpy(words, is_v6 ? (const void *)&address->v6.sin6_addr : (const void *)&address->v4.sin_addr, 4u * count);
     const uint32_t destination = is_v6 ? 24 : 16; /* in the header of IP */
     uint16_t used = 0;
-    if (group != NULL && !is_v6) {
-        program[used++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)SKF_NET_OFF + destination);
-        program[used++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohl(inet_addr(group)), 2, 0);
-    }
     for (uint16_t i = 0; i < count; ++i) {
         const uint8_t to_drop = (uint8_t)(2 * (count - 1 - i) + 1);
         program[used++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)SKF_NET_OFF + destination + 4u * i);
@@ -68,7 +64,7 @@ static inline bool filter_socket(int fd, const network_address *address, const c
 }
 
 /* The same for all sockets of this process that are bound to all addresses. Without an address, they take all again. */
-static inline bool filter_all(const network_address *address, int family, const char *group)
+static inline bool filter_all(const network_address *address, int family)
 {
     DIR *folder = opendir("/proc/self/fd");
     bool is_done = folder != NULL;
@@ -77,7 +73,7 @@ static inline bool filter_all(const network_address *address, int family, const 
         if (is_bound_to_all(fd, family)) {
             const int none = 0;
             is_done = address == NULL ? setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &none, sizeof none) == 0 || errno == ENOENT
-                                      : filter_socket(fd, address, group);
+                                      : filter_socket(fd, address);
         }
     }
     if (folder != NULL) {
@@ -86,16 +82,16 @@ static inline bool filter_all(const network_address *address, int family, const 
     return is_done;
 }
 
-/* Keeps all sockets of this process to that address, and the group. */
-static inline int32_t filter_sockets(const char *text, const char *group, tm_error *error)
+/* Keeps all sockets of this process to that address. */
+static inline int32_t filter_sockets(const char *text, tm_error *error)
 {
     network_address address;
     if (!network_address_of(text, 0, &address)) {
         return tm_fail(error, TM_INVALID, "'%s' is not an IP address", text);
     }
-    return filter_all(&address, address.any.sa_family, group)
+    return filter_all(&address, address.any.sa_family)
                ? TM_OK
                : tm_fail(error, TM_FAILED, "a socket cannot be kept to %s: %s", text, strerror(errno));
 }
 
-#endif /* TRIPMETER_NETWORK_ADDRESS_FILTER_H */
+#endif /* TRIPMETER_CYCLONEDDS_ADDRESS_FILTER_H */
