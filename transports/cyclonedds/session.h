@@ -1,6 +1,7 @@
 /*
- * session.h: what both ends of a run agree on before they join: domain, address of the leader, TCP ports and credentials.
- * The first that comes writes them to a folder, which is sent to other hosts. And the configuration of Cyclone DDS that follows from it.
+ * session.h: what both ends of a run agree on before they join: domain, address of the leader, TCP ports, credentials.
+ * The first that comes writes them to a folder, which is sent to other hosts. And the configuration of Cyclone DDS that
+ * follows from it.
  */
 #ifndef TRIPMETER_CYCLONEDDS_SESSION_H
 #define TRIPMETER_CYCLONEDDS_SESSION_H
@@ -38,7 +39,7 @@ typedef struct session {
     char folder[PATH_BYTES];
     char credentials[PATH_BYTES];
     int members; /* a file that all processes of the run hold a shared lock on, until they have left; 0: not opened */
-    bool is_outsider; /* TCP: an unauthorized peer, which is no member, or one whose members are not all on this host */
+    bool is_outsider; /* TCP: an unauthorized peer, which is no member, or not all members are on this host */
 } session;
 
 /* The port of a socket after binding it to `port` of an address, 0 for any; 0 if that fails. The socket is closed again. */
@@ -188,8 +189,8 @@ static inline int32_t agree(FILE *file, const tm_node_options *options, const co
 /* An unauthorized peer takes what the true pair has agreed on, but for the credentials. */
 static inline int32_t attempt_access(const tm_node_options *options, session *agreed, tm_error *error)
 {
-    agreed->leader_port = options->role == TM_LEADER ? try_port(SOCK_STREAM, agreed->address, 0) : agreed->leader_port;
-    agreed->follower_ports[0] = options->role == TM_FOLLOWER ? try_port(SOCK_STREAM, agreed->address, 0) : agreed->follower_ports[0];
+    uint32_t *const own = options->role == TM_LEADER ? &agreed->leader_port : &agreed->follower_ports[0];
+    *own = try_port(SOCK_STREAM, agreed->address, 0);
     if (options->unauthorized_peer != TM_UNAUTHORIZED_FOREIGN) {
         return TM_OK;
     }
