@@ -160,7 +160,7 @@ void tm_node::connected()
         notes_.take_pages();
     }
     // Followers have one key, which another one may still have to read; the host removes the folder.
-    if (end.is_secured && !end.is_leader && !end.has_fellows) {
+    if (end.is_secured && !end.has_fellows) {
         forget_key(meeting_.credentials(), "follower");
     }
 }

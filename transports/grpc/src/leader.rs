@@ -16,8 +16,8 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 use tripmeter_abi::{Error, NodeOptions, Result, os};
 use tripmeter_web::reason::{reason, refused};
-use tripmeter_web::{own, to_peer};
 use tripmeter_web::tls::name;
+use tripmeter_web::{own, to_peer};
 
 /// A socket at a free port, which the follower gets by the control channel.
 pub(crate) struct Caller {

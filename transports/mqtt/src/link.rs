@@ -26,7 +26,7 @@ pub struct MqttLink {
     settings: Settings,
     index: u32,
     callback: Option<Callback>,
-    /// The leader knows it from the beginning.
+    /// One end knows it from the beginning.
     at: Option<Address>,
     blocks: Blocks,
     publisher: Publisher,
@@ -60,7 +60,7 @@ fn topic(options: &NodeOptions, link: u32, direction: &str) -> String {
 }
 
 impl MqttLink {
-    /// `at` is where the leader's broker is.
+    /// `at` is where the broker is, at the end that holds it.
     pub(crate) fn new(options: NodeOptions, settings: Settings, link: &LinkOptions, at: Option<Address>) -> Self {
         let direction = if options.role == Role::Leader { "down" } else { "up" };
         let publisher = Publisher { topic: topic(&options, link.index, direction), qos: settings.qos };
@@ -69,7 +69,7 @@ impl MqttLink {
         Self { options, settings, index, callback, at, blocks, publisher, way: Way::Unconnected }
     }
 
-    fn identity(&self, at: Address) -> Result<Identity> {
+    fn identity(&self, at: Address, told: Option<String>) -> Result<Identity> {
         let NodeOptions { run_id, role, follower_index, unauthorized_peer, .. } = &self.options;
         let who = match (unauthorized_peer, role) {
             // A client of the same name would take the true one's place.
@@ -80,7 +80,7 @@ impl MqttLink {
         let is_encrypted = self.settings.is_secured && *unauthorized_peer != Some(UnauthorizedPeer::Plain);
         let folder = self.options.agreed_folder();
         let tls = is_encrypted.then(|| credentials::client(&folder, *unauthorized_peer)).transpose()?;
-        let password = if self.settings.is_running { None } else { credentials::password(&folder) };
+        let password = if self.settings.is_running { None } else { told.or_else(|| credentials::password(&folder)) };
         Ok(Identity { name: format!("{run_id}-{who}-{}", self.index), settings: self.settings, at, password, tls })
     }
 
@@ -93,17 +93,26 @@ impl MqttLink {
 
 impl Link for MqttLink {
     fn address(&mut self) -> Result<Vec<u8>> {
-        Ok(self.at.map(Address::to_bytes).unwrap_or_default())
+        let Some(at) = self.at else { return Ok(Vec::new()) };
+        // Another host has other processes.
+        let process = if self.options.local_address.is_some() { 0 } else { at.process };
+        let mut told = Address { process, ..at }.to_bytes();
+        // The leader does not see the follower's files on another host.
+        let password = credentials::password(&self.options.agreed_folder());
+        if let (Role::Follower, Some(password)) = (self.options.role, password) {
+            told.extend(format!(" {password}").into_bytes());
+        }
+        Ok(told)
     }
 
     fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        let at = match self.at {
-            Some(at) => at,
+        let (at, password) = match self.at {
+            Some(at) => (at, None),
             None => Address::from_bytes(peers.first().map_or(&[] as &[u8], Vec::as_slice))?,
         };
         let direction = if self.options.role == Role::Leader { "up" } else { "down" };
         let topic = topic(&self.options, self.index, direction);
-        let client = Client::connect(self.identity(at)?, &topic, Deadline::after(timeout_ns))?;
+        let client = Client::connect(self.identity(at, password)?, &topic, Deadline::after(timeout_ns))?;
         self.way = if self.callback.is_some() || self.only_publishes() {
             Way::Threaded(Threaded::start(client, self.callback)?)
         } else {

@@ -308,9 +308,9 @@ fn available(wanted: &[&str]) -> String {
     let is_here = |transport: &str| {
         let (system, rest) = transport.split_once('/').expect("system/variant");
         let variant = rest.split('?').next().expect("a name");
-        known.iter().any(|row| {
-            row.system == system && row.variants.iter().any(|one| one.variant == variant && one.available)
-        })
+        known
+            .iter()
+            .any(|row| row.system == system && row.variants.iter().any(|one| one.variant == variant && one.available))
     };
     let (here, missing): (Vec<_>, Vec<_>) = wanted.iter().copied().partition(|transport| is_here(transport));
     if !missing.is_empty() {
