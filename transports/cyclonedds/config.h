@@ -32,8 +32,8 @@
 #define FLAGS (TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT | TM_PUBLISHERS)
 
 static const tm_variant variants[] = {
-    TM_VARIANT("udp", "topics over UDP, 127.0.0.1", TM_PATH_UDP, PATTERNS, WAITS, FLAGS | TM_SECURE),
-    TM_VARIANT("tcp", "topics over TCP, 127.0.0.1", TM_PATH_TCP, PATTERNS, WAITS, FLAGS | TM_SECURE),
+    TM_VARIANT("udp", "topics over UDP", TM_PATH_UDP, PATTERNS, WAITS, FLAGS | TM_SECURE | TM_REMOTE),
+    TM_VARIANT("tcp", "topics over TCP", TM_PATH_TCP, PATTERNS, WAITS, FLAGS | TM_SECURE | TM_REMOTE),
     TM_VARIANT("iceoryx", "topics over iceoryx shared memory; discovery over UDP", TM_PATH_SHARED_MEMORY, PATTERNS,
                WAITS, FLAGS | TM_ZERO_COPY),
 };

@@ -149,6 +149,8 @@ static void node_close(tm_node *node)
         dds_delete(node->participant);
     }
     leave_together(&node->session);
+    /* To end, the library connects with itself over the loopback. */
+    filter_all(NULL, strchr(node->session.address, ':') == NULL ? AF_INET : AF_INET6);
     if (node->domain > 0) {
         dds_delete(node->domain);
     }
@@ -168,7 +170,11 @@ static int32_t join(tm_node *node, const tm_node_options *options, tm_error *err
         return fail_dds(error, "dds_create_domain", node->domain);
     }
     node->participant = dds_create_participant(node->session.domain, NULL, NULL);
-    return node->participant < 0 ? fail_dds(error, "dds_create_participant", node->participant) : TM_OK;
+    if (node->participant < 0) {
+        return fail_dds(error, "dds_create_participant", node->participant);
+    }
+    /* The library binds to all addresses what it receives with. */
+    return filter_sockets(node->session.address, error);
 }
 
 static int32_t node_open(const tm_node_options *options, tm_node **node, tm_error *error)

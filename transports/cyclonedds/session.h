@@ -1,18 +1,17 @@
 /*
- * session.h: what both ends of a run agree on before they join: domain, TCP ports and credentials. The first that comes
- * writes them to the scratch folder. And the configuration of Cyclone DDS that follows from it.
+ * session.h: what both ends of a run agree on before they join: domain, address of the leader, TCP ports, credentials.
+ * The first that comes writes them to a folder, which is sent to other hosts. And the configuration of Cyclone DDS that
+ * follows from it.
  */
 #ifndef TRIPMETER_CYCLONEDDS_SESSION_H
 #define TRIPMETER_CYCLONEDDS_SESSION_H
 
+#include "address_filter.h"
 #include "config.h"
 #include "credentials.h"
 
-#include <arpa/inet.h>
 #include <dds/dds.h>
-#include <dirent.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/file.h>
 
@@ -27,6 +26,7 @@
  * machine. */
 #define ANSWERING_TIME DDS_MSECS(500)
 #define PATH_BYTES 512u
+#define ADDRESS_BYTES 64u
 #define XML_BYTES 8192u
 
 typedef struct session {
@@ -34,29 +34,32 @@ typedef struct session {
     uint32_t leader_port; /* TCP */
     uint32_t follower_ports[MOST_FOLLOWERS];
     uint32_t followers;
+    char address[ADDRESS_BYTES]; /* of this end */
+    char leader[ADDRESS_BYTES];
     char folder[PATH_BYTES];
     char credentials[PATH_BYTES];
     int members; /* a file that all processes of the run hold a shared lock on, until they have left; 0: not opened */
-    bool is_outsider; /* TCP: an unauthorized peer, which is no member */
+    bool is_outsider; /* TCP: an unauthorized peer, which is no member, or not all members are on this host */
 } session;
 
-/* A loopback socket's port after binding it to `port`, 0 for any; 0 if that fails. The socket is closed again. */
-static inline uint32_t try_port(int kind, uint32_t port)
+/* The port of a socket after binding it to `port` of an address, 0 for any; 0 if that fails. The socket is closed again. */
+static inline uint32_t try_port(int kind, const char *text, uint32_t port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    network_address address;
     socklen_t length = sizeof address;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const int fd = socket(AF_INET, kind | SOCK_CLOEXEC, 0);
-    const bool bound = fd >= 0 && bind(fd, (const struct sockaddr *)&address, sizeof address) == 0
-                       && getsockname(fd, (struct sockaddr *)&address, &length) == 0;
+    if (!network_address_of(text, (uint16_t)port, &address)) {
+        return 0;
+    }
+    const int fd = socket(address.any.sa_family, kind | SOCK_CLOEXEC, 0);
+    const bool bound = fd >= 0 && bind(fd, &address.any, sizeof address) == 0 && getsockname(fd, &address.any, &length) == 0;
     if (fd >= 0) {
         close(fd);
     }
-    return bound ? ntohs(address.sin_port) : 0;
+    return bound ? ntohs(address.v4.sin_port) : 0;
 }
 
 /* A domain that nobody on this host uses; 0 if there is none. Runs begin to look at different ones. */
-static inline uint32_t free_domain(tm_str run_id)
+static inline uint32_t free_domain(tm_str run_id, const char *address)
 {
     uint32_t hash = 2166136261u; /* FNV-1a */
     for (size_t i = 0; i < run_id.length; ++i) {
@@ -64,7 +67,7 @@ static inline uint32_t free_domain(tm_str run_id)
     }
     for (uint32_t tried = 0; tried < MOST_DOMAIN; ++tried) {
         const uint32_t domain = 1 + (hash + tried) % MOST_DOMAIN;
-        if (try_port(SOCK_DGRAM, DISCOVERY_PORT(domain)) != 0) {
+        if (try_port(SOCK_DGRAM, address, DISCOVERY_PORT(domain)) != 0) {
             return domain;
         }
     }
@@ -90,11 +93,11 @@ static inline bool is_connection(int fd, const session *agreed)
         return false;
     }
     for (int end = 0; end < 2; ++end) {
-        struct sockaddr_in address = {.sin_family = AF_UNSPEC};
+        network_address address = {.any = {.sa_family = AF_UNSPEC}};
         socklen_t size = sizeof address;
-        if ((end == 0 ? getsockname : getpeername)(fd, (struct sockaddr *)&address, &size) == 0
-            && address.sin_family == AF_INET
-            && is_agreed(ntohs(address.sin_port), agreed)) {
+        if ((end == 0 ? getsockname : getpeername)(fd, &address.any, &size) == 0
+            && (address.any.sa_family == AF_INET || address.any.sa_family == AF_INET6)
+            && is_agreed(ntohs(address.v4.sin_port), agreed)) {
             return true;
         }
     }
@@ -121,36 +124,44 @@ static inline int32_t set_nodelay(const session *agreed, tm_error *error)
 
 static inline int32_t choose(const tm_node_options *options, const config *found, session *chosen, tm_error *error)
 {
-    chosen->domain = free_domain(options->run_id);
-    chosen->leader_port = try_port(SOCK_STREAM, 0);
+    /* Only between hosts is it not the same at both ends, and then the leader comes first. */
+    memcpy(chosen->leader, chosen->address, sizeof chosen->leader);
+    chosen->domain = free_domain(options->run_id, chosen->address);
+    chosen->leader_port = try_port(SOCK_STREAM, chosen->address, 0);
     bool has_ports = chosen->leader_port != 0;
     for (chosen->followers = 0; has_ports && chosen->followers < found->followers;) {
-        const uint32_t port = try_port(SOCK_STREAM, 0);
+        const uint32_t port = try_port(SOCK_STREAM, chosen->address, 0);
         has_ports = port != 0;
         if (has_ports && !is_agreed(port, chosen)) {
             chosen->follower_ports[chosen->followers++] = port;
         }
     }
     if (chosen->domain == 0 || !has_ports) {
-        return tm_fail(error, TM_UNAVAILABLE, "no free %s on 127.0.0.1; end other programs that use DDS",
-                       chosen->domain == 0 ? "DDS domain from 1 to 100" : "TCP port");
+        return tm_fail(error, TM_UNAVAILABLE, "no free %s on %s; end other programs that use DDS",
+                       chosen->domain == 0 ? "DDS domain from 1 to 100" : "TCP port", chosen->address);
+    }
+    return TM_OK;
+}
+
+static inline int32_t make_folder(const char *folder, tm_error *error)
+{
+    if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
+        return tm_fail(error, TM_FAILED, "cannot make the folder '%.300s': %s", folder, strerror(errno));
     }
     return TM_OK;
 }
 
 static inline int32_t make_credentials(const char *folder, tm_error *error)
 {
-    if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
-        return tm_fail(error, TM_FAILED, "cannot make the folder '%.300s': %s", folder, strerror(errno));
-    }
-    return credentials_write(folder, error->text, sizeof error->text) ? TM_OK : TM_FAILED;
+    const int32_t status = make_folder(folder, error);
+    return status != TM_OK || credentials_write(folder, error->text, sizeof error->text) ? status : TM_FAILED;
 }
 
 /* Reads what the other end has written, or chooses and writes it. `file` is locked. */
 static inline int32_t agree(FILE *file, const tm_node_options *options, const config *found, session *agreed,
                             tm_error *error)
 {
-    if (fscanf(file, "%" SCNu32 " %" SCNu32, &agreed->domain, &agreed->leader_port) == 2) {
+    if (fscanf(file, "%63s %" SCNu32 " %" SCNu32, agreed->leader, &agreed->domain, &agreed->leader_port) == 3) {
         for (agreed->followers = 0; agreed->followers < found->followers
                                     && fscanf(file, "%" SCNu32, &agreed->follower_ports[agreed->followers]) == 1;) {
             ++agreed->followers;
@@ -163,7 +174,7 @@ static inline int32_t agree(FILE *file, const tm_node_options *options, const co
     }
     if (status == TM_OK) {
         rewind(file);
-        fprintf(file, "%" PRIu32 " %" PRIu32, agreed->domain, agreed->leader_port);
+        fprintf(file, "%s %" PRIu32 " %" PRIu32, agreed->leader, agreed->domain, agreed->leader_port);
         for (uint32_t i = 0; i < agreed->followers; ++i) {
             fprintf(file, " %" PRIu32, agreed->follower_ports[i]);
         }
@@ -178,8 +189,8 @@ static inline int32_t agree(FILE *file, const tm_node_options *options, const co
 /* An unauthorized peer takes what the true pair has agreed on, but for the credentials. */
 static inline int32_t attempt_access(const tm_node_options *options, session *agreed, tm_error *error)
 {
-    agreed->leader_port = options->role == TM_LEADER ? try_port(SOCK_STREAM, 0) : agreed->leader_port;
-    agreed->follower_ports[0] = options->role == TM_FOLLOWER ? try_port(SOCK_STREAM, 0) : agreed->follower_ports[0];
+    uint32_t *const own = options->role == TM_LEADER ? &agreed->leader_port : &agreed->follower_ports[0];
+    *own = try_port(SOCK_STREAM, agreed->address, 0);
     if (options->unauthorized_peer != TM_UNAUTHORIZED_FOREIGN) {
         return TM_OK;
     }
@@ -227,9 +238,15 @@ static inline int32_t open_session(const tm_node_options *options, const config 
                        "shorter TMPDIR",
                        options->scratch_dir.length, PATH_BYTES - 64);
     }
-    snprintf(opened->folder, sizeof opened->folder, "%.*s", (int)options->scratch_dir.length,
+    if (!tm_address(options, opened->address, sizeof opened->address)) {
+        return tm_fail(error, TM_INVALID, "the address of the interface is too long");
+    }
+    snprintf(opened->folder, sizeof opened->folder, "%.*s/" TM_AGREED, (int)options->scratch_dir.length,
              options->scratch_dir.data);
-    snprintf(opened->credentials, sizeof opened->credentials, "%.400s/credentials", opened->folder);
+    memcpy(opened->credentials, opened->folder, sizeof opened->credentials);
+    if (make_folder(opened->folder, error) != TM_OK) {
+        return TM_FAILED;
+    }
     snprintf(path, sizeof path, "%.400s/session", opened->folder);
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     FILE *file = fd >= 0 && flock(fd, LOCK_EX) == 0 ? fdopen(fd, "r+") : NULL;
@@ -242,7 +259,8 @@ static inline int32_t open_session(const tm_node_options *options, const config 
     }
     int32_t status = agree(file, options, found, opened, error);
     fclose(file);
-    opened->is_outsider = found->carrier == OVER_TCP && options->unauthorized_peer != 0;
+    const bool is_alone = options->unauthorized_peer != 0 || tm_is_between_hosts(options);
+    opened->is_outsider = found->carrier == OVER_TCP && is_alone;
     if (status == TM_OK && found->carrier == OVER_TCP && options->unauthorized_peer == 0) {
         status = become_member(opened, error);
     }
@@ -259,13 +277,28 @@ __attribute__((format(printf, 2, 3))) static inline void append(char *xml, const
     va_end(values);
 }
 
-/* The leader knows all followers, a follower the leader. */
-static inline void append_tcp_peers(char *xml, const session *agreed, bool leads)
+static inline void append_peer(char *xml, const char *address, uint32_t port)
 {
-    append(xml, "<Discovery><Peers>");
-    for (uint32_t i = 0; i < (leads ? agreed->followers : 1); ++i) {
-        append(xml, "<Peer address=\"127.0.0.1:%" PRIu32 "\"/>",
-               leads ? agreed->follower_ports[i] : agreed->leader_port);
+    const bool is_v6 = strchr(address, ':') != NULL;
+    append(xml, "<Peer address=\"%s%s%s", is_v6 ? "[" : "", address, is_v6 ? "]" : "");
+    if (port != 0) {
+        append(xml, ":%" PRIu32, port);
+    }
+    append(xml, "\"/>");
+}
+
+/* Whom an end looks for. On one host all do so; between hosts followers look for the leader, which answers whom it has
+ * heard. */
+static inline void append_peers(char *xml, const tm_node_options *options, const session *agreed, const config *found)
+{
+    const bool leads = options->role == TM_LEADER;
+    const bool is_tcp = found->carrier == OVER_TCP;
+    append(xml, "<Peers>");
+    if (!leads || !(is_tcp || tm_is_between_hosts(options))) {
+        append_peer(xml, agreed->leader, is_tcp ? agreed->leader_port : 0);
+    }
+    for (uint32_t i = 0; leads && is_tcp && !tm_is_between_hosts(options) && i < agreed->followers; ++i) {
+        append_peer(xml, agreed->leader, agreed->follower_ports[i]);
     }
     append(xml, "</Peers>");
 }
@@ -274,9 +307,9 @@ static inline void append_network(char *xml, const tm_node_options *options, con
                                   const config *found)
 {
     const bool leads = options->role == TM_LEADER;
-    append(xml, "<General><Interfaces><NetworkInterface address=\"127.0.0.1\" multicast=\"false\"/></Interfaces>"
-                "<AllowMulticast>false</AllowMulticast><Transport>%s</Transport>",
-           found->carrier == OVER_TCP ? "tcp" : "udp");
+    append(xml, "<General><Interfaces><NetworkInterface address=\"%s\" multicast=\"false\"/></Interfaces>"
+                "<AllowMulticast>false</AllowMulticast><Transport>%s%s</Transport>",
+           agreed->address, found->carrier == OVER_TCP ? "tcp" : "udp", strchr(agreed->address, ':') != NULL ? "6" : "");
     if (found->packet_bytes != 0) {
         append(xml, "<MaxMessageSize>%" PRIu32 "B</MaxMessageSize><FragmentSize>%" PRIu32 "B</FragmentSize>",
                found->packet_bytes, found->packet_bytes - 256);
@@ -288,15 +321,16 @@ static inline void append_network(char *xml, const tm_node_options *options, con
          * to large messages on a busy machine. */
         append(xml, "<TCP><Port>%" PRIu32 "</Port><ReadTimeout>10s</ReadTimeout><WriteTimeout>10s</WriteTimeout></TCP>",
                own);
-        append_tcp_peers(xml, agreed, leads);
-    } else {
-        append(xml, "<Discovery><ParticipantIndex>auto</ParticipantIndex>");
+    }
+    append(xml, "<Discovery>");
+    if (found->carrier != OVER_TCP) {
+        append(xml, "<ParticipantIndex>auto</ParticipantIndex>");
         if (found->followers > 1) {
             /* One index for each process, and some for unauthorized peers; by default there are ten. */
             append(xml, "<MaxAutoParticipantIndex>%" PRIu32 "</MaxAutoParticipantIndex>", found->followers + 9);
         }
-        append(xml, "<Peers><Peer address=\"127.0.0.1\"/></Peers>");
     }
+    append_peers(xml, options, agreed, found);
 }
 
 static inline void append_security(char *xml, const char *folder)

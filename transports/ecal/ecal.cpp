@@ -9,6 +9,7 @@
 
 #include "tripmeter_plugin.hpp"
 
+#include "interface.h"
 #include "send_thread.h"
 #include "library.h"
 #include "segments.h"
@@ -44,8 +45,8 @@ const tm_variant kVariants[] = {
                TM_CALLBACK, TM_LOSSY | TM_FAN_OUT | TM_PUBLISHERS),
     TM_VARIANT("shm-zero-copy", "shared memory, written and read in place", TM_PATH_SHARED_MEMORY, kPatterns,
                TM_CALLBACK, TM_LOSSY | TM_ZERO_COPY | TM_FAN_OUT | TM_PUBLISHERS),
-    TM_VARIANT("udp", "UDP multicast over the loopback", TM_PATH_UDP, kPatterns, TM_CALLBACK,
-               TM_LOSSY | TM_FAN_OUT | TM_PUBLISHERS),
+    TM_VARIANT("udp", "UDP multicast", TM_PATH_UDP, kPatterns, TM_CALLBACK,
+               TM_LOSSY | TM_FAN_OUT | TM_PUBLISHERS | TM_REMOTE),
     TM_VARIANT("tcp", "TCP", TM_PATH_TCP, kPatterns, TM_CALLBACK, TM_LOSSY),
 };
 
@@ -165,6 +166,7 @@ private:
 struct tm_node {
     tm_node(const tm_node_options& options, const Settings& given)
         : settings(given)
+        , interface(tm_is_between_hosts(&options) ? std::optional<Interface>(options) : std::nullopt)
         , run_id(tripmeter::text(options.run_id))
         , max_payload(options.max_payload_bytes)
         , is_leader(options.role == TM_LEADER)
@@ -179,8 +181,14 @@ struct tm_node {
         // Constructed by the library without its configuration file, so that only eCAL's defaults hold.
         alignas(16) std::byte configuration[Library::kConfigurationBytes]{};
         library().construct_configuration(configuration);
+        if (interface) {
+            const std::string file = tripmeter::text(options.scratch_dir) + "/ecal.yaml";
+            interface->write(file);
+            library().read_configuration(configuration, file);
+        }
         is_joined = library().initialize(configuration, "tripmeter", kComponents);
         library().destroy_configuration(configuration);
+        take_sockets();
     }
 
     ~tm_node()
@@ -190,7 +198,16 @@ struct tm_node {
         }
     }
 
+    // eCAL may have made some.
+    void take_sockets() const
+    {
+        if (interface) {
+            interface->take_sockets();
+        }
+    }
+
     const Settings settings;
+    const std::optional<Interface> interface; // between hosts
     const std::string run_id;
     const uint64_t max_payload;
     const bool is_leader;
@@ -234,6 +251,7 @@ struct tm_link final : private eCAL::CPayloadWriter {
         library().construct_subscriber(subscriber, topic(node.is_leader ? "down" : "up"), type, in);
         library().set_receive_callback(subscriber, [this](const auto&, const auto&, const auto& data) { receive(data); });
         node.links.push_back(this);
+        node.take_sockets();
     }
 
     ~tm_link() override
@@ -301,6 +319,8 @@ struct tm_link final : private eCAL::CPayloadWriter {
         uint64_t left = node.settings.buffers + 1;
         while (Clock::now() < deadline) {
             node.segments.note();
+            // A publisher's comes with its first subscriber or message.
+            node.take_sockets();
             if (library().subscriber_count(publisher) >= node.peer_count) {
                 const bool is_counted = (greeted & node.peers) == node.peers;
                 pause = std::min(2 * pause, kMostPause);

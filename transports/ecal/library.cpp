@@ -79,6 +79,7 @@ bool resolve(Library& library, void* handle)
     return find(library.get_version, "_ZN4eCAL10GetVersionEv") &&
            find(library.construct_configuration, "_ZN4eCAL13ConfigurationC1Ev") &&
            find(library.destroy_configuration, "_ZN4eCAL13ConfigurationD1Ev") &&
+           find(library.read_configuration, "_ZN4eCAL13Configuration12InitFromFileE" STRING) &&
            find(library.initialize, "_ZN4eCAL10InitializeERNS_13ConfigurationE" STRING "j") &&
            find(library.finalize, "_ZN4eCAL8FinalizeEv") &&
            find(library.publisher_defaults, "_ZN4eCAL25GetPublisherConfigurationEv") &&

@@ -95,6 +95,7 @@ struct Library {
     eCAL::SVersion (*get_version)();
     void (*construct_configuration)(void* configuration);
     void (*destroy_configuration)(void* configuration);
+    void (*read_configuration)(void* configuration, const std::string& file);
     bool (*initialize)(void* configuration, const std::string& unit, unsigned int components);
     bool (*finalize)();
     const eCAL::Publisher::Configuration& (*publisher_defaults)();

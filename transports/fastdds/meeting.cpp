@@ -13,7 +13,7 @@
 using tripmeter::Failure;
 
 Meeting::Meeting(const tm_node_options& options, const Settings& settings)
-    : folder_(text(options.scratch_dir) + "/fastdds")
+    : folder_(tripmeter::agreed_folder(options))
     , credentials_(folder_)
 {
     if (options.unauthorized_peer == 0) {
@@ -26,6 +26,7 @@ Meeting::Meeting(const tm_node_options& options, const Settings& settings)
         throw Failure(TM_INVALID, "an unauthorized peer comes to a pair that has not agreed on a domain");
     }
     domain_ = static_cast<uint32_t>(domain);
+    leader_ = read_word(folder_ + "/leader");
     if (options.unauthorized_peer == TM_UNAUTHORIZED_FOREIGN) {
         credentials_ = folder_ + "/foreign-" + std::to_string(getpid());
         make_folder(credentials_);
@@ -40,6 +41,7 @@ void Meeting::agree(const tm_node_options& options, const Settings& settings)
     const long agreed = read_number(file);
     if (agreed >= 0) {
         domain_ = static_cast<uint32_t>(agreed);
+        leader_ = read_word(folder_ + "/leader");
         return;
     }
     if (settings.domain) {
@@ -52,6 +54,9 @@ void Meeting::agree(const tm_node_options& options, const Settings& settings)
     if (settings.is_secured) {
         make_credentials(folder_, domain_, text(options.run_id));
     }
+    // Only between hosts is it not the same at both ends, and then the leader comes first.
+    leader_ = tripmeter::address(options);
+    write_whole(folder_ + "/leader", leader_);
     write_whole(file, std::to_string(domain_));
 }
 
@@ -74,18 +79,18 @@ uint16_t Meeting::hear_port(std::chrono::milliseconds time) const
     return static_cast<uint16_t>(port);
 }
 
-uint16_t free_tcp_port()
+uint16_t free_tcp_port(const std::string& address)
 {
-    sockaddr_in address{};
-    socklen_t length = sizeof address;
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    sockaddr_in found{};
+    socklen_t length = sizeof found;
+    found.sin_family = AF_INET;
+    auto* const any = reinterpret_cast<sockaddr*>(&found);
     const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    if (socket.get() < 0 || bind(socket.get(), any, length) != 0 || getsockname(socket.get(), any, &length) != 0) {
-        failed("no TCP port is free");
+    if (inet_pton(AF_INET, address.c_str(), &found.sin_addr) != 1 || socket.get() < 0
+        || bind(socket.get(), any, length) != 0 || getsockname(socket.get(), any, &length) != 0) {
+        failed("no TCP port of " + address + " is free");
     }
-    return ntohs(address.sin_port);
+    return ntohs(found.sin_port);
 }
 
 bool listens_at(uint16_t port)

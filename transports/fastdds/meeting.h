@@ -1,4 +1,5 @@
-// What the processes of one run agree on: domain, port, credentials. It stands in a folder of the run's scratch folder.
+// What the processes of one run agree on: domain, address and port, credentials. It stands in a folder of the run's
+// scratch folder, and is sent from there to other hosts.
 
 #ifndef TRIPMETER_FASTDDS_MEETING_H
 #define TRIPMETER_FASTDDS_MEETING_H
@@ -19,6 +20,12 @@ class Meeting
     uint32_t domain() const
     {
         return domain_;
+    }
+
+    // Where the leader is found.
+    const std::string& leader() const
+    {
+        return leader_;
     }
 
     // Folder of the credentials of the true pair, or, of an unauthorized peer with foreign ones, of a folder of its own.
@@ -44,12 +51,13 @@ class Meeting
 
     std::string folder_;
     std::string credentials_;
+    std::string leader_;
     uint32_t domain_{};
     Descriptor claim_;
 };
 
-// A TCP port of the loopback that is free now. Throws Failure.
-uint16_t free_tcp_port();
+// A TCP port of that address that is free now. Throws Failure.
+uint16_t free_tcp_port(const std::string& address);
 
 // Whether a socket of this process listens at a TCP port.
 bool listens_at(uint16_t port);

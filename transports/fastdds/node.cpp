@@ -61,16 +61,24 @@ tm_node::tm_node(const tm_node_options& options)
     , run_id(text(options.run_id))
     , wait(options.wait)
     , is_unauthorized(options.unauthorized_peer != 0)
-    , leaving_(text(options.scratch_dir) + "/fastdds/leaving")
+    , leaving_(text(options.scratch_dir) + "/fastdds-leaving")
     , meeting_(options, end.settings)
     , notes_(text(options.scratch_dir), kSegmentPrefix,
              end.settings.domain ? std::nullopt : std::optional<uint32_t>(meeting_.domain()))
 {
+    if (end.settings.way == Way::tcp && end.address.find(':') != std::string::npos) {
+        throw Failure(TM_LIMIT, "Fast DDS 2 cannot listen for TCP at one IPv6 address (" + end.address
+                                    + "); name IPv4 addresses by --interface and --to-interface");
+    }
     if (end.settings.way == Way::data_sharing && mkdir(end.shared_folder.c_str(), 0700) != 0 && errno != EEXIST) {
         throw Failure(TM_FAILED, "folder '" + end.shared_folder + "' cannot be created: " + std::strerror(errno));
     }
-    join_with_room(text(options.scratch_dir) + "/fastdds/room");
+    join_with_room(text(options.scratch_dir) + "/fastdds-room");
     meeting_.settled();
+    if (end.is_secured && end.is_leader) {
+        // Read, and nothing for another host.
+        forget_key(meeting_.credentials(), "leader");
+    }
 }
 
 // Fast DDS 2.9 may damage its heap when a participant, or an end of it, is deleted while it still deals with the departure of
@@ -90,8 +98,8 @@ bool tm_node::leave() noexcept
 tm_node::~tm_node()
 {
     // Followers have one key, which another one may still have to read; the host removes the folder.
-    if (end.is_secured && (end.is_leader || !end.has_fellows)) {
-        forget_key(meeting_.credentials(), end.is_leader ? "leader" : "follower");
+    if (end.is_secured && !end.is_leader && !end.has_fellows) {
+        forget_key(meeting_.credentials(), "follower");
     }
 }
 
@@ -121,7 +129,7 @@ void tm_node::join()
 void tm_node::join_as_tcp_leader()
 {
     for (int attempt = 0; attempt < kPortAttempts; ++attempt) {
-        const uint16_t port = free_tcp_port();
+        const uint16_t port = free_tcp_port(end.address);
         joined = std::make_unique<Participant>(meeting_.domain(), end.participant(meeting_, port));
         if (!end.settings.profile.empty() || listens_at(port)) {
             meeting_.tell_port(port);
@@ -152,7 +160,7 @@ void tm_node::connected()
         notes_.take_pages();
     }
     // Followers have one key, which another one may still have to read; the host removes the folder.
-    if (end.is_secured && (end.is_leader || !end.has_fellows)) {
-        forget_key(meeting_.credentials(), end.is_leader ? "leader" : "follower");
+    if (end.is_secured && !end.has_fellows) {
+        forget_key(meeting_.credentials(), "follower");
     }
 }

@@ -7,6 +7,7 @@
 #include <fastdds/dds/domain/DomainParticipantFactory.hpp>
 #include <fastdds/rtps/transport/TCPv4TransportDescriptor.h>
 #include <fastdds/rtps/transport/UDPv4TransportDescriptor.h>
+#include <fastdds/rtps/transport/UDPv6TransportDescriptor.h>
 #include <fastdds/rtps/transport/shared_mem/SharedMemTransportDescriptor.h>
 #include <fastrtps/attributes/ParticipantAttributes.h>
 #include <fastrtps/attributes/PublisherAttributes.h>
@@ -33,7 +34,6 @@ using eprosima::fastrtps::xmlparser::XMLProfileManager;
 
 namespace {
 
-constexpr const char* kLoopback = "127.0.0.1";
 // Room for headers beside the payload in one message of the shared-memory transport.
 constexpr uint32_t kMessageOverhead = 4096;
 constexpr uint32_t kDefaultMessageBytes = 65'500;
@@ -65,6 +65,20 @@ void set_history(Qos& qos, const Settings& settings)
     qos.resource_limits().allocated_samples = qos.history().depth;
     qos.resource_limits().extra_samples = settings.has_loans ? kExtraSamples : 1;
     qos.endpoint().history_memory_policy = eprosima::fastrtps::rtps::PREALLOCATED_WITH_REALLOC_MEMORY_MODE;
+}
+
+// Of an address; the port, 0, stands for that of RTPS.
+eprosima::fastrtps::rtps::Locator_t udp_locator(const std::string& address)
+{
+    eprosima::fastrtps::rtps::Locator_t made;
+    if (address.find(':') == std::string::npos) {
+        made.kind = LOCATOR_KIND_UDPv4;
+        IPLocator::setIPv4(made, address);
+    } else {
+        made.kind = LOCATOR_KIND_UDPv6;
+        IPLocator::setIPv6(made, address);
+    }
+    return made;
 }
 
 } // namespace
@@ -116,6 +130,8 @@ End::End(const tm_node_options& options, const Settings& all)
     , has_publishers(options.publisher_count > 1)
     , is_publisher(has_publishers && is_leader)
     , max_payload_bytes(options.max_payload_bytes)
+    , address(tripmeter::address(options))
+    , is_between_hosts(tm_is_between_hosts(&options))
     , shared_folder("/dev/shm/" + text(options.run_id) + "-fastdds")
 {
 }
@@ -134,7 +150,7 @@ DomainParticipantQos End::participant(const Meeting& meeting, uint16_t tcp_port)
         DomainParticipantFactory::get_instance()->get_participant_qos_from_profile(profile("participant"), qos);
     }
     if (qos.transport().user_transports.empty()) {
-        set_transport(qos, tcp_port);
+        set_transport(qos, meeting.leader(), tcp_port);
     }
     auto& discovery = qos.wire_protocol().builtin.discovery_config;
     if (settings.way == Way::intra) {
@@ -148,7 +164,7 @@ DomainParticipantQos End::participant(const Meeting& meeting, uint16_t tcp_port)
     return qos;
 }
 
-void End::set_transport(DomainParticipantQos& qos, uint16_t tcp_port) const
+void End::set_transport(DomainParticipantQos& qos, const std::string& leader, uint16_t tcp_port) const
 {
     auto& transport = qos.transport();
     transport.use_builtin_transports = false;
@@ -169,14 +185,19 @@ void End::set_transport(DomainParticipantQos& qos, uint16_t tcp_port) const
         if (is_leader) {
             tcp->add_listener_port(tcp_port);
         }
-        set_peer(qos, tcp_port);
+        set_tcp_peer(qos, leader, tcp_port);
         sockets = tcp;
-    } else {
+    } else if (address.find(':') == std::string::npos) {
         sockets = std::make_shared<UDPv4TransportDescriptor>();
+    } else {
+        sockets = std::make_shared<UDPv6TransportDescriptor>();
+    }
+    if (settings.way == Way::udp && is_between_hosts) {
+        set_udp_peer(qos, leader);
     }
     // Where nobody hears multicast, so many participants of the host are looked for.
     sockets->maxInitialPeersRange = std::max(sockets->maxInitialPeersRange, follower_count + 2);
-    sockets->interfaceWhiteList.emplace_back(kLoopback);
+    sockets->interfaceWhiteList.emplace_back(address);
     sockets->sendBufferSize = settings.socket_buffer_bytes;
     sockets->receiveBufferSize = settings.socket_buffer_bytes;
     transport.user_transports.push_back(sockets);
@@ -184,17 +205,28 @@ void End::set_transport(DomainParticipantQos& qos, uint16_t tcp_port) const
 
 // TCP has no multicast: the follower gets the leader's port. Both announce themselves often until they have
 // found each other, as an announcement that comes before its connection is lost.
-void End::set_peer(DomainParticipantQos& qos, uint16_t tcp_port) const
+void End::set_tcp_peer(DomainParticipantQos& qos, const std::string& leader, uint16_t tcp_port) const
 {
     auto& builtin = qos.wire_protocol().builtin;
     builtin.discovery_config.initial_announcements.count = 20;
     builtin.discovery_config.initial_announcements.period = Duration_t(0, 100'000'000);
     if (!is_leader) {
-        eprosima::fastrtps::rtps::Locator_t leader;
-        leader.kind = LOCATOR_KIND_TCPv4;
-        IPLocator::setIPv4(leader, kLoopback);
-        IPLocator::setPhysicalPort(leader, tcp_port);
-        builtin.initialPeersList.push_back(leader);
+        eprosima::fastrtps::rtps::Locator_t peer;
+        peer.kind = LOCATOR_KIND_TCPv4;
+        IPLocator::setIPv4(peer, leader);
+        IPLocator::setPhysicalPort(peer, tcp_port);
+        builtin.initialPeersList.push_back(peer);
+    }
+}
+
+// Between hosts nothing is multicast: followers announce themselves to the leader, which answers whom it has heard.
+void End::set_udp_peer(DomainParticipantQos& qos, const std::string& leader) const
+{
+    auto& builtin = qos.wire_protocol().builtin;
+    // Without a unicast locator of its own, a participant would also listen for multicast.
+    builtin.metatrafficUnicastLocatorList.push_back(udp_locator(address));
+    if (!is_leader) {
+        builtin.initialPeersList.push_back(udp_locator(leader));
     }
 }
 

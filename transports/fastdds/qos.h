@@ -32,12 +32,15 @@ struct End {
     const bool has_publishers; // several, of one topic
     const bool is_publisher;   // one end of the leader's is one of them
     const uint64_t max_payload_bytes;
+    const std::string address;       // that its sockets are bound to
+    const bool is_between_hosts;
     const std::string shared_folder; // of data sharing
 
   private:
     std::string profile(const char* kind) const;
-    void set_transport(eprosima::fastdds::dds::DomainParticipantQos& qos, uint16_t tcp_port) const;
-    void set_peer(eprosima::fastdds::dds::DomainParticipantQos& qos, uint16_t tcp_port) const;
+    void set_transport(eprosima::fastdds::dds::DomainParticipantQos& qos, const std::string& leader, uint16_t tcp_port) const;
+    void set_tcp_peer(eprosima::fastdds::dds::DomainParticipantQos& qos, const std::string& leader, uint16_t tcp_port) const;
+    void set_udp_peer(eprosima::fastdds::dds::DomainParticipantQos& qos, const std::string& leader) const;
     eprosima::fastdds::dds::DataSharingQosPolicy data_sharing() const;
 };
 

@@ -16,9 +16,9 @@ namespace {
 
 constexpr uint32_t kPatterns = TM_PINGPONG | TM_CHANNEL | TM_RPC | TM_THROUGHPUT;
 constexpr uint32_t kWaits = TM_POLL | TM_BLOCK | TM_CALLBACK;
-constexpr uint32_t kRemoteFlags = TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT;
+constexpr uint32_t kFlags = TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT;
 // A loan is as long as its type says, which writers of one topic have in common.
-constexpr uint32_t kCopyingFlags = kRemoteFlags | TM_PUBLISHERS;
+constexpr uint32_t kCopyingFlags = kFlags | TM_PUBLISHERS;
 
 constexpr uint64_t kLargestPayload = UINT64_C(64) << 20;
 // Peers that tell each other apart when they greet.
@@ -49,14 +49,14 @@ Way way_of(const tm_str& variant)
 } // namespace
 
 const tm_variant fastdds_variants[] = {
-    TM_VARIANT("udp", "UDPv4 over the loopback; shared memory and data sharing are off", TM_PATH_UDP, kPatterns, kWaits,
-               kCopyingFlags | TM_SECURE),
-    TM_VARIANT("tcp", "TCPv4 over the loopback, the leader listens; shared memory and data sharing are off", TM_PATH_TCP,
-               kPatterns, kWaits, kCopyingFlags | TM_SECURE),
+    TM_VARIANT("udp", "UDP; shared memory and data sharing are off", TM_PATH_UDP, kPatterns, kWaits,
+               kCopyingFlags | TM_SECURE | TM_REMOTE),
+    TM_VARIANT("tcp", "TCP, the leader listens; shared memory and data sharing are off", TM_PATH_TCP, kPatterns, kWaits,
+               kCopyingFlags | TM_SECURE | TM_REMOTE),
     TM_VARIANT("shm", "the shared-memory transport, which copies in and out; data sharing is off", TM_PATH_SHARED_MEMORY,
                kPatterns, kWaits, kCopyingFlags | TM_SECURE),
     TM_VARIANT("data-sharing", "data-sharing delivery of loaned samples, without a copy", TM_PATH_SHARED_MEMORY, kPatterns,
-               kWaits, kRemoteFlags | TM_ZERO_COPY),
+               kWaits, kFlags | TM_ZERO_COPY),
     // The publisher's thread delivers: a callback would run inside the publication that it answers.
     TM_VARIANT("intra", "intra-process delivery between two participants; the publisher's thread delivers", TM_PATH_MEMORY,
                kPatterns, TM_POLL | TM_BLOCK, TM_LOSSY | TM_SAME_PROCESS),

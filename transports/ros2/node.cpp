@@ -144,24 +144,30 @@ bool tm_node::have_followers_left() const
     return true;
 }
 
-// Whoever comes first decides on the domain.
-ClaimedDomain tm_node::agree(const tm_node_options& options) const
+// Whoever comes first decides on the domain. Only between hosts is the leader's address not the same at both ends, and then
+// the leader comes first.
+ClaimedDomain tm_node::agree(const tm_node_options& options)
 {
     make_folder(folder_);
+    const std::string agreed_folder = tripmeter::agreed_folder(options);
+    make_folder(agreed_folder);
     const Descriptor lock = lock_file(folder_ + "/lock");
-    const std::string file = folder_ + "/domain";
+    const std::string file = agreed_folder + "/domain";
     const long agreed = read_number(file);
+    leader_ = agreed >= 0 ? read_word(agreed_folder + "/leader") : tripmeter::address(options);
     if (agreed >= 0) {
         return {static_cast<uint32_t>(agreed), Descriptor()};
     }
     ClaimedDomain chosen =
         settings.domain ? ClaimedDomain{*settings.domain, Descriptor()} : claim_domain(text(options.run_id));
+    write_whole(agreed_folder + "/leader", leader_);
     write_whole(file, std::to_string(chosen.domain));
     return chosen;
 }
 
-// Fast DDS's profile of this run: the transports that it would have anyway, but none that we do not claim, and the
-// loopback as their only network.
+// Fast DDS's profile of this run: the transports that it would have anyway, but none that we do not claim, and one address
+// as their only network. Between hosts nothing is multicast: followers announce themselves to the leader, which answers whom
+// it has heard.
 std::string tm_node::profile(const tm_node_options& options) const
 {
     std::string transports;
@@ -177,11 +183,25 @@ std::string tm_node::profile(const tm_node_options& options) const
     }
     // Where nobody hears multicast, so many participants of the host are looked for.
     const uint32_t most_peers = std::max<uint32_t>(4, options.follower_count + 2);
-    add("sockets", "UDPv4",
+    const std::string address = tripmeter::address(options);
+    const bool is_v6 = address.find(':') != std::string::npos;
+    add("sockets", is_v6 ? "UDPv6" : "UDPv4",
         element("sendBufferSize", settings.socket_buffer_bytes)
             + element("receiveBufferSize", settings.socket_buffer_bytes) + element("maxInitialPeersRange", most_peers)
-            + element("interfaceWhiteList", element("address", "127.0.0.1")));
-    const auto rtps = element("userTransports", used) + element("useBuiltinTransports", "false");
+            + element("interfaceWhiteList", element("address", address)));
+    const auto locator = [&](const std::string& end) {
+        // Port 0 stands for that of RTPS.
+        const std::string place = element("port", 0) + element("address", end);
+        return element("locator", element(is_v6 ? "udpv6" : "udpv4", place));
+    };
+    std::string discovery;
+    if (tm_is_between_hosts(&options)) {
+        // Without a unicast locator of its own, a participant would also listen for multicast.
+        discovery = element("metatrafficUnicastLocatorList", locator(address))
+                    + (is_leader ? "" : element("initialPeersList", locator(leader_)));
+        discovery = element("builtin", discovery);
+    }
+    const auto rtps = discovery + element("userTransports", used) + element("useBuiltinTransports", "false");
     return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<dds xmlns=\"http://www.eprosima.com\"><profiles>"
            + element("transport_descriptors", transports)
            + "<participant profile_name=\"tripmeter\" is_default_profile=\"true\">" + element("rtps", rtps)

@@ -58,11 +58,12 @@ struct tm_node {
     std::vector<std::unique_ptr<tm_link>> closed; // links that leave with the node
 
   private:
-    ClaimedDomain agree(const tm_node_options& options) const;
+    ClaimedDomain agree(const tm_node_options& options);
     std::string profile(const tm_node_options& options) const;
 
     const std::string folder_;
     const std::string namespace_;
+    std::string leader_; // where it is found; known before domain_
     ClaimedDomain domain_;
     SharedMemoryNotes notes_;
     // What a follower has until it has left: a lock, and a file that stays if it ends before.

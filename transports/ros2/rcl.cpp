@@ -104,7 +104,7 @@ void prepare_environment(const std::string& profile, const std::string& log_fold
           "RMW_FASTRTPS_USE_QOS_FROM_XML", "RMW_FASTRTPS_PUBLICATION_MODE"}) {
         unsetenv(name);
     }
-    // The profile binds the sockets to the loopback. rmw's own range LOCALHOST leaves them open to
+    // The profile binds the sockets to one address. rmw's own range LOCALHOST leaves them open to
     // all addresses.
     setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "SYSTEM_DEFAULT", 1);
     setenv("ROS_LOG_DIR", log_folder.c_str(), 1);

@@ -27,12 +27,12 @@ constexpr uint32_t kMostGreeting = 64;
 const tm_variant ros2_variants[] = {
     TM_VARIANT("shm", "topics of std_msgs/UInt8MultiArray, serialised; Fast DDS's shared memory, as on any one host",
                TM_PATH_SHARED_MEMORY, kTopicPatterns, kWaits, kTopicFlags),
-    TM_VARIANT("udp", "topics of std_msgs/UInt8MultiArray, serialised; Fast DDS's UDPv4 over the loopback", TM_PATH_UDP,
-               kTopicPatterns, kWaits, kTopicFlags),
+    TM_VARIANT("udp", "topics of std_msgs/UInt8MultiArray, serialised; Fast DDS's UDP", TM_PATH_UDP,
+               kTopicPatterns, kWaits, kTopicFlags | TM_REMOTE),
     TM_VARIANT("service", "a service with bytes in request and response, serialised; Fast DDS's shared memory",
                TM_PATH_SHARED_MEMORY, kServicePatterns, kWaits, kServiceFlags),
-    TM_VARIANT("service-udp", "a service with bytes in request and response, serialised; Fast DDS's UDPv4", TM_PATH_UDP,
-               kServicePatterns, kWaits, kServiceFlags),
+    TM_VARIANT("service-udp", "a service with bytes in request and response, serialised; Fast DDS's UDP", TM_PATH_UDP,
+               kServicePatterns, kWaits, kServiceFlags | TM_REMOTE),
 };
 
 const tm_setting ros2_settings[] = {

@@ -99,12 +99,18 @@ static inline bool tm_copy(tm_str text, char *buffer, size_t capacity)
     return true;
 }
 
+/* Whether peers are on other hosts. */
+static inline bool tm_is_between_hosts(const tm_node_options *options)
+{
+    const size_t end = offsetof(tm_node_options, local_address) + sizeof(tm_str);
+    return options->struct_size >= end && options->local_address.length > 0;
+}
+
 /* Numeric address that all which listens is bound to: of the interface asked for, or the loopback. False if the buffer is too
  * small. A host that is older than local_address gives none. */
 static inline bool tm_address(const tm_node_options *options, char *buffer, size_t capacity)
 {
-    const size_t end = offsetof(tm_node_options, local_address) + sizeof(tm_str);
-    if (options->struct_size >= end && options->local_address.length > 0) {
+    if (tm_is_between_hosts(options)) {
         return tm_copy(options->local_address, buffer, capacity);
     }
     const tm_str loopback = TM_STR("127.0.0.1");

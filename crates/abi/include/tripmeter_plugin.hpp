@@ -52,6 +52,22 @@ inline std::string text(const tm_str& string)
     return {string.data, string.length};
 }
 
+// The address that all that listens is bound to: of the interface asked for, or the loopback. Throws Failure if it is too long.
+inline std::string address(const tm_node_options& options)
+{
+    char found[64];
+    if (!tm_address(&options, found, sizeof found)) {
+        throw Failure(TM_INVALID, "the address of the interface is too long");
+    }
+    return found;
+}
+
+// Folder of what all ends of a run have, on other hosts too.
+inline std::string agreed_folder(const tm_node_options& options)
+{
+    return text(options.scratch_dir) + "/" TM_AGREED;
+}
+
 // The value of a setting. Throws Failure if it is not given: the host fills defaults in.
 inline std::string setting(const tm_node_options& options, const char* name)
 {

@@ -60,6 +60,10 @@ extern "C" {
 #define TM_INVALID -5     /* a setting or an argument is not understood */
 #define TM_FAILED -6      /* anything else */
 
+/* Folder in scratch_dir for what the leader decides for all: addresses, credentials. Files only; names of letters, digits,
+ * `.`, `_` and `-`. */
+#define TM_AGREED "agreed"
+
 /* Role of a process. */
 #define TM_LEADER 1u   /* drives and records; publisher or client */
 #define TM_FOLLOWER 2u /* answers; subscriber or server */
@@ -200,7 +204,9 @@ typedef struct tm_node_options {
     /* Unique on this host, [a-z0-9-], at most 48 characters. Every name that the node creates outside scratch_dir
      * (shared memory, queue, topic, domain) begins with it, so that the host can remove what a killed process left. */
     tm_str run_id;
-    tm_str scratch_dir;         /* for sockets, FIFOs and generated files; removed by the host */
+    /* For sockets, FIFOs and generated files; removed by the host. Followers on other hosts have one of their own; the files
+     * in its folder TM_AGREED when the leader's node_open returns are there before their node_open, 1 MiB at most. */
+    tm_str scratch_dir;
     uint64_t max_payload_bytes; /* the largest message that will be loaned */
     uint32_t link_count;
     uint32_t follower_count;

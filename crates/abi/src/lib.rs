@@ -31,6 +31,6 @@ pub use error::{Cause, Error, Result, Status};
 pub use export::{Export, table};
 #[cfg(feature = "host")]
 pub use loader::{LoadError, Plugin, PluginLink, PluginNode};
-pub use options::{LinkOptions, NodeOptions, Role};
+pub use options::{AGREED_FOLDER, LinkOptions, NodeOptions, Role};
 pub use raw::{tm_loan as Loan, tm_message as Message};
 pub use sdk::{Callback, DaemonCommand, Limits, Link, Node, System};

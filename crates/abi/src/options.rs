@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
+/// Folder in a scratch folder for what the leader decides for all.
+pub const AGREED_FOLDER: &str = "agreed";
+
 /// Which half of a sub-experiment a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -76,6 +79,11 @@ impl NodeOptions {
     /// The value of a setting; the host fills in defaults, so that a missing one is empty.
     pub fn setting(&self, name: &str) -> &str {
         self.settings.get(name).map_or("", String::as_str)
+    }
+
+    /// Where the leader leaves what followers need, on other hosts too: its flat files are there before their nodes open.
+    pub fn agreed_folder(&self) -> PathBuf {
+        self.scratch_dir.join(AGREED_FOLDER)
     }
 
     /// Where lines go under pattern `log`: a file that the logger makes, or a FIFO that is there and is being read.

@@ -18,7 +18,7 @@ use tripmeter_model::plan::{Instrument, Raw, Streams, SubExperiment};
 use tripmeter_model::used::Used;
 
 /// Version of these messages; leader and follower must have the same.
-pub const PROTOCOL: u32 = 16;
+pub const PROTOCOL: u32 = 17;
 
 /// Phases of a leader, as it names them, before it gives signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
@@ -214,6 +214,8 @@ pub enum FromLeader {
 pub enum ToFollower {
     /// First of all.
     Setup(Box<Setup>),
+    /// To one on another host, before it opens the transport: files that the leader's node has left for it, in base64.
+    Agreed(BTreeMap<String, String>),
     /// The address of each of the leader's links; both connect now.
     Connect(Vec<Vec<u8>>),
     /// Take part in one hand-over probe.

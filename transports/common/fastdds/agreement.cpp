@@ -114,6 +114,13 @@ void write_whole(const std::string& path, const std::string& content)
     }
 }
 
+std::string read_word(const std::string& path)
+{
+    std::string word;
+    std::ifstream(path) >> word;
+    return word;
+}
+
 long read_number(const std::string& path)
 {
     long number = -1;

@@ -36,6 +36,9 @@ void make_folder(const std::string& path);
 // Writes a file that appears whole or not at all. Throws Failure.
 void write_whole(const std::string& path, const std::string& content);
 
+// The word in a file; empty if there is none.
+std::string read_word(const std::string& path);
+
 // The number in a file, or -1.
 long read_number(const std::string& path);
 

@@ -1,7 +1,7 @@
 //! The leader's end: a client of the follower's service.
 
 use crate::settings::Settings;
-use crate::wire::{Codec, Payload, STREAM, Stream, UNARY, name};
+use crate::wire::{Codec, Payload, STREAM, Stream, UNARY};
 use bytes::Bytes;
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
@@ -16,6 +16,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 use tripmeter_abi::{Error, NodeOptions, Result, os};
 use tripmeter_web::reason::{reason, refused};
+use tripmeter_web::tls::name;
 use tripmeter_web::{own, to_peer};
 
 /// A socket at a free port, which the follower gets by the control channel.

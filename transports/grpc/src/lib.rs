@@ -29,7 +29,7 @@ use tripmeter_abi::{
     UnauthorizedPeer, Variant, Wait, export_transport, locked_version, raw,
 };
 use tripmeter_web::driver::{self, Driver};
-use tripmeter_web::{check_tls, tls};
+use tripmeter_web::tls;
 use unary::{Client, Service};
 
 /// Most bytes of a message: gRPC counts them with 32 bits, the host has this limit.
@@ -91,7 +91,6 @@ impl System for Grpc {
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         let settings = Settings::read(&self.description(), options)?;
-        check_tls(options, settings.tls)?;
         let refused = UnauthorizedPeer::Plain.code() | UnauthorizedPeer::Foreign.code() | raw::TM_UNAUTHORIZED_LEADS;
         let unauthorized_peers = if settings.tls { refused } else { 0 };
         Ok(Limits { max_payload_bytes: MOST_BYTES, packet_bytes: 0, unauthorized_peers })
@@ -99,9 +98,8 @@ impl System for Grpc {
 
     fn open(&self, options: &NodeOptions) -> Result<GrpcNode> {
         let settings = Settings::read(&self.description(), options)?;
-        check_tls(options, settings.tls)?;
         os::check_payload(options, MOST_BYTES)?;
-        let credentials = if settings.tls { tls::credentials(options, "grpc")? } else { None };
+        let credentials = if settings.tls { tls::credentials(options)? } else { None };
         let one_way = matches!(options.pattern, Pattern::Channel | Pattern::Throughput);
         // Made here, before the measuring thread is bound to its CPU.
         let background = (options.role == Role::Leader && one_way).then(driver::background).transpose()?;

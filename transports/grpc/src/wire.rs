@@ -2,12 +2,10 @@
 
 use bytes::Bytes;
 use std::io::{IoSlice, Result as Io};
-use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio_rustls::rustls::pki_types::ServerName;
 use tonic::transport::server::Connected;
 use tonic_prost::ProstCodec;
 use tripmeter_web::reason::reason;
@@ -25,11 +23,6 @@ pub(crate) struct Payload {
 
 /// How messages are encoded at both ends.
 pub(crate) type Codec = ProstCodec<Payload, Payload>;
-
-/// What the certificate of either end is good for.
-pub(crate) fn name() -> ServerName<'static> {
-    ServerName::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST).into())
-}
 
 trait Both: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Both for T {}

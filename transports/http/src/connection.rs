@@ -12,17 +12,16 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tripmeter_abi::{Error, Result};
 use tripmeter_web::call_task::Call;
 use tripmeter_web::reason::{reason, refused};
-use tripmeter_web::tls::accept;
+use tripmeter_web::tls::{accept, name};
 
 /// What both requests and responses carry.
 pub(crate) type Content = Full<Bytes>;
@@ -56,8 +55,7 @@ impl Requests {
         match tls {
             None => Self::handshake(stream, to, settings).await,
             Some(tls) => {
-                let name = ServerName::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST).into());
-                let stream = tls.connect(name, stream).await;
+                let stream = tls.connect(name(), stream).await;
                 let stream =
                     stream.map_err(|error| Error::failed(format!("TLS with {to} failed: {}", reason(&error))))?;
                 Self::handshake(stream, to, settings).await

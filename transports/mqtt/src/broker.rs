@@ -27,12 +27,12 @@ const ANSWERING_TIME: Duration = Duration::from_millis(500);
 /// So often is another free port tried: somebody else may have taken it before the broker does.
 const TRIES: u32 = 3;
 
-/// Where a broker is, as the leader tells its followers.
+/// Where a broker is, as the end that has it tells the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub at: SocketAddr,
     /// The broker's process, if we started it; else 0.
-    process: u32,
+    pub process: u32,
 }
 
 impl Address {
@@ -41,13 +41,14 @@ impl Address {
         format!("{} {}", self.at, self.process).into_bytes()
     }
 
-    /// From those.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self> {
+    /// From those, which a password may follow.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<(Self, Option<String>)> {
         let parsed = std::str::from_utf8(bytes).ok().and_then(|text| {
-            let (at, process) = text.split_once(' ')?;
-            Some(Self { at: at.parse().ok()?, process: process.parse().ok()? })
+            let mut words = text.split(' ');
+            let (at, process) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+            Some((Self { at, process }, words.next().map(str::to_owned)))
         });
-        parsed.ok_or_else(|| Error::failed("the leader's address is none of a broker"))
+        parsed.ok_or_else(|| Error::failed("the peer's address is none of a broker"))
     }
 
     /// Why a connection to the broker failed, with its name.
@@ -61,7 +62,7 @@ impl Address {
     }
 }
 
-/// The leader's broker. Dropping it ends one that we started.
+/// The run's broker. Dropping it ends one that we started.
 pub(crate) struct Broker {
     at: Address,
     child: Option<Child>,
@@ -85,11 +86,13 @@ impl Broker {
         if let (true, Some(port)) = (settings.is_running, settings.port) {
             return Ok(Self { at: Address { at: (ip, port).into(), process: 0 }, child: None });
         }
-        let folder = credentials::folder(&options.scratch_dir);
-        fs::create_dir_all(&folder).map_err(|error| Error::os(&folder.display().to_string(), error))?;
-        let password = credentials::write_password(&folder)?;
+        let (folder, agreed) = (credentials::folder(&options.scratch_dir), options.agreed_folder());
+        for folder in [&folder, &agreed] {
+            fs::create_dir_all(folder).map_err(|error| Error::os(&folder.display().to_string(), error))?;
+        }
+        let password = credentials::write_password([&folder, &agreed])?;
         if settings.is_secured {
-            credentials::write(&folder)?;
+            credentials::write(&folder, &agreed, ip)?;
         }
         let mut tries = if settings.port.is_some() { 1 } else { TRIES };
         loop {
@@ -209,12 +212,12 @@ fn start(settings: &Settings, ip: IpAddr, folder: &Path, password: &str) -> Resu
     let output = File::create(&log).map_err(system)?;
     let errors = output.try_clone().map_err(system)?;
     command.stdin(Stdio::null()).stdout(output).stderr(errors);
-    let leader = std::process::id();
+    let parent = std::process::id();
     // SAFETY: system calls only, which may be made between fork and exec.
     unsafe {
         command.pre_exec(move || match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
-            0 if libc::getppid() as u32 == leader => Ok(()),
-            // The leader has gone.
+            0 if libc::getppid() as u32 == parent => Ok(()),
+            // The end that started it has gone.
             0 => Err(std::io::Error::from_raw_os_error(libc::ESRCH)),
             _ => Err(std::io::Error::last_os_error()),
         });

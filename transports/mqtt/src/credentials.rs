@@ -8,6 +8,7 @@ use rustls::{ClientConfig, RootCertStore};
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ const PASSWORD: &str = "password";
 /// Who all clients of a run are to its broker.
 pub(crate) const USER: &str = "tripmeter";
 
-/// Where the files of a run are.
+/// Where the broker's own files of a run are; what clients need is in the folder that goes to other hosts, too.
 pub(crate) fn folder(scratch: &Path) -> PathBuf {
     scratch.join("mqtt")
 }
@@ -33,21 +34,23 @@ fn failed<E: Display>(what: &str) -> impl FnOnce(E) -> Error {
     move |error| Error::new(Status::Unavailable, format!("{what}: {error}"))
 }
 
-/// Makes a password for the run, which nobody else can guess, in `folder`, and returns it.
+/// Makes a password for the run, which nobody else can guess, in both folders, and returns it.
 ///
 /// # Errors
-/// If the file cannot be written.
-pub(crate) fn write_password(folder: &Path) -> Result<String> {
-    let file = folder.join(PASSWORD);
+/// If a file cannot be written.
+pub(crate) fn write_password(folders: [&Path; 2]) -> Result<String> {
     let written = || {
         let mut random = [0; 16];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
         let password: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut options = File::options();
-        options.write(true).create(true).truncate(true).mode(0o600).open(&file)?.write_all(password.as_bytes())?;
+        for folder in folders {
+            let mut options = File::options();
+            let file = options.write(true).create(true).truncate(true).mode(0o600).open(folder.join(PASSWORD));
+            file?.write_all(password.as_bytes())?;
+        }
         Ok(password)
     };
-    written().map_err(failed::<std::io::Error>(&file.display().to_string()))
+    written().map_err(failed::<std::io::Error>("the password of the run"))
 }
 
 /// That password; `None` if the broker is not the run's own.
@@ -81,24 +84,25 @@ impl Authority {
     }
 }
 
-/// Makes an authority, and identities for the broker and its clients, in `folder`, which exists.
+/// Makes an authority, and identities for the broker at that address, in `folder`, and its clients, in `agreed`.
 ///
 /// # Errors
 /// If a file cannot be written.
-pub(crate) fn write(folder: &Path) -> Result<()> {
+pub(crate) fn write(folder: &Path, agreed: &Path, ip: IpAddr) -> Result<()> {
     let made = || {
         let authority = Authority::new()?;
-        Ok((authority.issue("127.0.0.1")?, authority.issue("tripmeter")?, authority.0.pem()))
+        Ok((authority.issue(&ip.to_string())?, authority.issue("tripmeter")?, authority.0.pem()))
     };
     let (broker, client, authority) = made().map_err(failed::<rcgen::Error>("making certificates"))?;
-    for (name, text) in [
-        (AUTHORITY, authority),
-        (BROKER_CERTIFICATE, broker.certificate),
-        (BROKER_KEY, broker.key),
-        (CLIENT_CERTIFICATE, client.certificate),
-        (CLIENT_KEY, client.key),
+    for (place, name, text) in [
+        (folder, AUTHORITY, &authority),
+        (folder, BROKER_CERTIFICATE, &broker.certificate),
+        (folder, BROKER_KEY, &broker.key),
+        (agreed, AUTHORITY, &authority),
+        (agreed, CLIENT_CERTIFICATE, &client.certificate),
+        (agreed, CLIENT_KEY, &client.key),
     ] {
-        let file = folder.join(name);
+        let file = place.join(name);
         fs::write(&file, text).map_err(failed(&file.display().to_string()))?;
     }
     Ok(())

@@ -18,8 +18,8 @@ use broker::Broker;
 use link::MqttLink;
 use settings::Settings;
 use tripmeter_abi::{
-    Description, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, System, UnauthorizedPeer,
-    Variant, Wait, export_transport, os,
+    Description, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, System, UnauthorizedPeer, Variant,
+    Wait, export_transport, os,
 };
 
 /// The system `mqtt`.
@@ -51,8 +51,8 @@ impl System for Mqtt {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             system_version: broker::versions(),
             variants: vec![
-                variant("embedded", "rumqttd between, a process that the leader starts"),
-                variant("mosquitto", "Mosquitto between, a process that the leader starts"),
+                variant("embedded", "rumqttd between, a process that one end starts"),
+                variant("mosquitto", "Mosquitto between, a process that one end starts"),
             ],
             settings: settings::described(),
             daemon: None,
@@ -61,8 +61,8 @@ impl System for Mqtt {
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         let settings = Settings::read(options)?;
-        // A follower's own host needs no broker.
-        if options.role == Role::Leader {
+        // The other end's host needs no broker.
+        if options.role == settings.holder {
             broker::check(&settings, settings.host.unwrap_or(options.address()))?;
         }
         let unauthorized_peers =
@@ -73,15 +73,12 @@ impl System for Mqtt {
     fn open(&self, options: &NodeOptions) -> Result<MqttNode> {
         os::check_payload(options, settings::most_payload_bytes()?)?;
         let settings = Settings::read(options)?;
-        let broker = match options.role {
-            Role::Leader => Some(Broker::join(&settings, options)?),
-            Role::Follower => None,
-        };
+        let broker = (options.role == settings.holder).then(|| Broker::join(&settings, options)).transpose()?;
         Ok(MqttNode { options: options.clone(), settings, broker })
     }
 }
 
-/// One process's settings; the leader's holds the broker.
+/// One process's settings; one of both ends holds the broker.
 pub struct MqttNode {
     options: NodeOptions,
     settings: Settings,

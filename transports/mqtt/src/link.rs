@@ -26,7 +26,7 @@ pub struct MqttLink {
     settings: Settings,
     index: u32,
     callback: Option<Callback>,
-    /// The leader knows it from the beginning.
+    /// One end knows it from the beginning.
     at: Option<Address>,
     blocks: Blocks,
     publisher: Publisher,
@@ -60,7 +60,7 @@ fn topic(options: &NodeOptions, link: u32, direction: &str) -> String {
 }
 
 impl MqttLink {
-    /// `at` is where the leader's broker is.
+    /// `at` is where the broker is, at the end that holds it.
     pub(crate) fn new(options: NodeOptions, settings: Settings, link: &LinkOptions, at: Option<Address>) -> Self {
         let direction = if options.role == Role::Leader { "down" } else { "up" };
         let publisher = Publisher { topic: topic(&options, link.index, direction), qos: settings.qos };
@@ -78,7 +78,7 @@ impl MqttLink {
             (None, Role::Follower) => format!("follower-{follower_index}"),
         };
         let is_encrypted = self.settings.is_secured && *unauthorized_peer != Some(UnauthorizedPeer::Plain);
-        let folder = credentials::folder(&self.options.scratch_dir);
+        let folder = self.options.agreed_folder();
         let tls = is_encrypted.then(|| credentials::client(&folder, *unauthorized_peer)).transpose()?;
         let password = if self.settings.is_running { None } else { told.or_else(|| credentials::password(&folder)) };
         Ok(Identity { name: format!("{run_id}-{who}-{}", self.index), settings: self.settings, at, password, tls })
@@ -93,23 +93,22 @@ impl MqttLink {
 
 impl Link for MqttLink {
     fn address(&mut self) -> Result<Vec<u8>> {
-        let mut told = self.at.map(Address::to_bytes).unwrap_or_default();
-        // Another host does not see the file.
-        let password = credentials::password(&credentials::folder(&self.options.scratch_dir));
-        if let (Some(_), Some(_), Some(password)) = (self.at, self.options.local_address, password) {
+        let Some(at) = self.at else { return Ok(Vec::new()) };
+        // Another host has other processes.
+        let process = if self.options.local_address.is_some() { 0 } else { at.process };
+        let mut told = Address { process, ..at }.to_bytes();
+        // The leader does not see the follower's files on another host.
+        let password = credentials::password(&self.options.agreed_folder());
+        if let (Role::Follower, Some(password)) = (self.options.role, password) {
             told.extend(format!(" {password}").into_bytes());
         }
         Ok(told)
     }
 
     fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
-        let told = peers.first().map_or(&[] as &[u8], Vec::as_slice);
-        let mut words = told.splitn(3, |byte| *byte == b' ');
-        let at = [words.next(), words.next()].map(Option::unwrap_or_default).join(&b' ');
-        let password = words.next().map(|word| String::from_utf8_lossy(word).into_owned());
-        let at = match self.at {
-            Some(at) => at,
-            None => Address::from_bytes(&at)?,
+        let (at, password) = match self.at {
+            Some(at) => (at, None),
+            None => Address::from_bytes(peers.first().map_or(&[] as &[u8], Vec::as_slice))?,
         };
         let direction = if self.options.role == Role::Leader { "up" } else { "down" };
         let topic = topic(&self.options, self.index, direction);

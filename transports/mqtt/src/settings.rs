@@ -2,7 +2,7 @@
 
 use rumqttc::QoS;
 use std::net::IpAddr;
-use tripmeter_abi::{Error, NodeOptions, Result, Setting, Status, os};
+use tripmeter_abi::{Error, NodeOptions, Result, Role, Setting, Status, os};
 
 /// What an MQTT packet may carry, less than its topic and header take.
 ///
@@ -46,11 +46,13 @@ pub(crate) struct Settings {
     pub qos: QoS,
     pub is_secured: bool,
     pub is_undelayed: bool,
+    /// Who starts the broker, or knows where it runs.
+    pub holder: Role,
     /// Whether the broker runs already.
     pub is_running: bool,
-    /// Port of the broker; `None`: any that is free.
     /// Where a broker that runs already is, if not at the leader's address.
     pub host: Option<IpAddr>,
+    /// Port of the broker; `None`: any that is free.
     pub port: Option<u16>,
     /// Messages that a client may have sent and the broker not acknowledged, under QoS 1 and 2.
     pub in_flight: u16,
@@ -80,10 +82,13 @@ impl Settings {
             },
             is_secured: options.is_on("tls", false)?,
             is_undelayed: options.is_on("nodelay", true)?,
+            holder: if options.setting("broker") == "follower" { Role::Follower } else { Role::Leader },
             is_running: match options.setting("broker") {
-                "start" => false,
+                "start" | "follower" => false,
                 "running" => true,
-                other => return Err(invalid(format!("setting 'broker={other}' is neither start nor running"))),
+                other => {
+                    return Err(invalid(format!("setting 'broker={other}' is none of start, follower and running")));
+                }
             },
             host: match options.setting("host") {
                 "" | "own" => None,
@@ -107,16 +112,16 @@ impl Settings {
         if settings.host.is_some() && !settings.is_running {
             return Err(invalid("setting 'host' needs broker=running: where one listens already".to_owned()));
         }
-        if options.local_address.is_some() && settings.is_secured {
-            let text = "setting 'tls=on' is for one host: its certificates are files of it; leave it out between hosts";
-            return Err(invalid(text.to_owned()));
-        }
         if settings.is_running && options.setting("queue") != QUEUE {
             let text = "setting 'queue' needs broker=start: a broker that runs already keeps what its own settings say";
             return Err(invalid(text.to_owned()));
         }
-        if settings.is_running && settings.is_secured {
-            let text = "setting 'tls=on' needs broker=start: its certificates are made for the run";
+        if settings.holder == Role::Follower && options.follower_count > 1 {
+            let text = "setting 'broker=follower' goes with one follower: others would not know where it is";
+            return Err(invalid(text.to_owned()));
+        }
+        if (settings.is_running || settings.holder == Role::Follower) && settings.is_secured {
+            let text = "setting 'tls=on' needs broker=start: the leader makes its certificates for the run";
             return Err(invalid(text.to_owned()));
         }
         Ok(settings)
@@ -136,7 +141,12 @@ pub(crate) fn described() -> Vec<Setting> {
             "messages, 1 to 1000000",
             "most that the broker keeps for a subscriber that is behind, 512 MiB at most; the rest is lost",
         ),
-        Setting::new("broker", "start", "start | running", "running: one that listens at `port` of `host` already"),
+        Setting::new(
+            "broker",
+            "start",
+            "start | follower | running",
+            "start: by the leader; follower: by the follower; running: one listens at `port` of `host` already",
+        ),
         Setting::new("host", "own", "own | IP address", "with broker=running: where it is; own: the leader's address"),
         Setting::new("port", "free", "free | 1 to 65535", "where the broker listens"),
     ]

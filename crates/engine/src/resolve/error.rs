@@ -2,6 +2,7 @@
 
 use crate::registry::RegistryError;
 use thiserror::Error;
+use tripmeter_abi::Path;
 use tripmeter_model::payload::{PayloadError, display_size};
 use tripmeter_model::{Pattern, Wait, exit};
 
@@ -79,10 +80,8 @@ pub enum Problem {
          'fan-out', or ask for 1 (--followers; of `choose`, --subscribers)"
     )]
     NoFanOut(u32),
-    #[error(
-        "its messages travel through {path}, which another host has no part in; choose of {can}, or leave --to out"
-    )]
-    OneHost { path: tripmeter_abi::Path, can: String },
+    #[error("{}; choose of {can}, or leave --to out", only_here(*path))]
+    OneHost { path: Path, can: String },
     #[error("it measures between two hosts; name the other one (--to)")]
     NeedsHost,
     #[error("'{0}' is no host as ssh takes it: USER@HOST, or a name of ~/.ssh/config (--to)")]
@@ -315,4 +314,12 @@ fn served_by(daemon: Option<&str>) -> String {
              stop it"
         )
     })
+}
+
+/// Why a transport does not reach other hosts.
+fn only_here(path: Path) -> String {
+    match path {
+        Path::Tcp | Path::Udp => "it finds its peers on this host only".to_owned(),
+        _ => format!("its messages travel through {path}, which another host has no part in"),
+    }
 }

@@ -5,7 +5,7 @@ use super::attempts::Attempts;
 use super::controls::Controls;
 use super::follower::Follower;
 use super::leader::{Leader, Session};
-use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, confine, find, probe};
+use super::{ANSWER_TIMEOUT, BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, agreed, confine, find, probe};
 use crate::audit;
 use crate::channel::{Channel, send};
 use crate::files::Files;
@@ -156,6 +156,9 @@ impl Leader {
         let for_this_user = ForThisUser::begin();
         let begin = Instant::now();
         let mut endpoint = system.open(&options, &inboxes).map_err(|error| self.controls.transport_failed(&error))?;
+        if !self.is_on_one_host() {
+            self.controls.send_all(&ToFollower::Agreed(agreed::read(&options.scratch_dir)?))?;
+        }
         let mut lanes = endpoint.lanes();
         let (leader, follower) = self.connect(&mut lanes)?;
         drop(for_this_user);

@@ -1,6 +1,7 @@
 //! The two measuring processes, and unauthorized peers. Each reads what to do from its standard input, which is a socket.
 
 pub mod access;
+mod agreed;
 mod attempts;
 mod controls;
 mod follower;

@@ -2,7 +2,7 @@
 
 use super::follower::{Follower, IDLE_TIMEOUT};
 use super::pool::Window;
-use super::{BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, find, probe};
+use super::{BuiltIn, Error, MANY_LINKS, OPEN_TIMEOUT, Result, agreed, find, probe};
 use crate::handover::Page;
 use crate::lanes::{Answering, AnyNode, AnySystem, Lane};
 use crate::measure::callback::Inbox;
@@ -52,6 +52,12 @@ impl Follower {
         let inboxes: Vec<Box<Inbox>> = (0..links).map(|_| Box::default()).collect();
         self.pin(!self.setup().own_threads)?;
         let for_this_user = ForThisUser::begin();
+        if self.setup().options.local_address.is_some() {
+            let ToFollower::Agreed(files) = self.control.receive(OPEN_TIMEOUT)? else {
+                return Err(Error::Failed("the leader did not send what it has decided".to_owned()));
+            };
+            agreed::write(&self.setup().options.scratch_dir, &files)?;
+        }
         let mut endpoint = system.open(&self.setup().options, &inboxes).map_err(|error| Error::of("open", error))?;
         self.connect(&mut endpoint.lanes())?;
         drop(for_this_user);
@@ -97,7 +103,7 @@ impl Follower {
                 }
                 ToFollower::Begin(begin) => self.begin(endpoint, inboxes, begin)?,
                 ToFollower::Bye => return Ok(()),
-                ToFollower::Setup(_) | ToFollower::Connect(_) | ToFollower::End { .. } => {
+                ToFollower::Setup(_) | ToFollower::Agreed(_) | ToFollower::Connect(_) | ToFollower::End { .. } => {
                     return Err(Error::Failed("the leader's messages are out of order".to_owned()));
                 }
             }

@@ -9,7 +9,7 @@ pub mod reason;
 pub mod tls;
 
 use std::net::SocketAddr;
-use tripmeter_abi::{Error, NodeOptions, Result, Status};
+use tripmeter_abi::NodeOptions;
 
 /// A free port of the address that this end is bound to.
 pub fn own(options: &NodeOptions) -> SocketAddr {
@@ -19,17 +19,4 @@ pub fn own(options: &NodeOptions) -> SocketAddr {
 /// Address as a peer receives it.
 pub fn to_peer(address: SocketAddr) -> Vec<u8> {
     address.to_string().into_bytes()
-}
-
-/// The run's credentials are files of this host.
-///
-/// # Errors
-/// `Limit` if the peer is on another host.
-pub fn check_tls(options: &NodeOptions, tls: bool) -> Result<()> {
-    match options.local_address {
-        Some(_) if tls => {
-            Err(Error::new(Status::Limit, "setting 'tls=on' is for one host; leave it out between hosts"))
-        }
-        _ => Ok(()),
-    }
 }

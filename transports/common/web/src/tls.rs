@@ -12,15 +12,15 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tripmeter_abi::{Error, NodeOptions, Result, UnauthorizedPeer};
 
-/// The only address that a certificate is good for.
-const HOST: &str = "127.0.0.1";
+/// The only name that a certificate is good for, whatever the address: the run's authority is what is trusted.
+const NAME: &str = "tripmeter";
 
 /// How long one that was refused is heard.
 const HEARING_TIME: Duration = Duration::from_millis(200);
@@ -29,6 +29,11 @@ const HEARING_TIME: Duration = Duration::from_millis(200);
 const AUTHORITY: &str = "authority.der";
 const CERTIFICATE: &str = "certificate.der";
 const KEY: &str = "key.der";
+
+/// Whom the leader expects.
+pub fn name() -> ServerName<'static> {
+    ServerName::try_from(NAME).expect("a name of letters")
+}
 
 /// Accepts a leader. One that is refused is heard for a moment, without an answer: a connection that is closed over what
 /// was sent is reset, and why it was refused is lost.
@@ -55,10 +60,10 @@ pub struct Credentials {
     key: Vec<u8>,
 }
 
-/// The credentials of the run, made by the end that comes first, in a folder named after the system; an unauthorized peer's own, or
-/// `None` for one without security.
-pub fn credentials(options: &NodeOptions, system: &str) -> Result<Option<Credentials>> {
-    let folder = options.scratch_dir.join(system);
+/// The credentials of the run, made by the end that comes first; an unauthorized peer's own, or `None` for one without
+/// security.
+pub fn credentials(options: &NodeOptions) -> Result<Option<Credentials>> {
+    let folder = options.agreed_folder();
     match options.unauthorized_peer {
         None => Credentials::of_run(&folder).map(Some),
         Some(UnauthorizedPeer::Plain) => Ok(None),
@@ -76,8 +81,8 @@ impl Credentials {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let authority = CertifiedIssuer::self_signed(params, key()?).map_err(failed("making an authority"))?;
-        let mut params = CertificateParams::new([HOST.to_owned()]).map_err(failed("naming a certificate"))?;
-        params.distinguished_name.push(DnType::CommonName, "tripmeter");
+        let mut params = CertificateParams::new([NAME.to_owned()]).map_err(failed("naming a certificate"))?;
+        params.distinguished_name.push(DnType::CommonName, NAME);
         let key = key()?;
         let certificate = params.signed_by(&key, &authority).map_err(failed("making a certificate"))?;
         Ok(Self {
