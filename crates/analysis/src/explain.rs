@@ -144,7 +144,10 @@ impl<'a> Group<'a> {
         found.system_calls = per_message(&traces);
         if let (None, [one, other]) = (&found.system_calls, &traces[..]) {
             let (few, many) = (one.0.min(other.0), one.0.max(other.0));
-            let why = format!("system calls: the traced passes had {few} and {many} messages, too few: see --time-cap");
+            let name = &found.transport;
+            let why = format!(
+                "{name}: system calls: the traced passes had {few} and {many} messages, too few: see --time-cap"
+            );
             found.missing.push(why);
         }
         found

@@ -29,4 +29,4 @@ pub mod table;
 
 pub use results::JudgedResults;
 pub use selection::{Selected, Selection};
-pub use table::{MetricTable, Rounds, Row};
+pub use table::{Key, MetricTable, Rounds, Row};

@@ -68,7 +68,7 @@ pub fn choose(manifest: &Manifest, wish: &Wish) -> Result<Choice, String> {
     let planned = || manifest.plan.sub_experiments.first()?.payloads.first().copied();
     let payload = rows.first().map(|row| row.payload_bytes).or_else(planned).unwrap_or(0);
     let mut judged: Vec<JudgedTransport<'_>> =
-        panel.curves.iter().filter_map(|curve| JudgedTransport::new(&side, curve, payload, wish)).collect();
+        panel.compared().filter_map(|curve| JudgedTransport::new(&side, curve, payload, wish)).collect();
     judged.sort_by(|a, b| a.standing().cmp(&b.standing()).then(a.value.value.total_cmp(&b.value.value)));
     for group in judged.chunk_by_mut(|a, b| a.standing() == b.standing()) {
         lead(group, |one, first| ratio(&ratios(one, first, payload, wish)?, ALPHA));
@@ -179,7 +179,11 @@ impl<'a> Ranking<'a> {
         let columns = vec![
             Column {
                 is_right: true,
-                ..Column::words("rank", "rank", "one number where no difference is seen; - too few rounds")
+                ..Column::words(
+                    "rank",
+                    "rank",
+                    "of what meets the limits; one number where no difference is seen; - too few rounds",
+                )
             },
             Column::words("transport", "transport", "").at_most(26),
             latency(by.id(), by.id(), "median over rounds of this percentile of the latency; what is ranked"),
@@ -241,11 +245,19 @@ impl<'a> Ranking<'a> {
             note(Severity::Error, "limits", text)
         });
         let mut notes: Vec<Note> = failed.chain(run_notes::outcomes(&side.subs)).collect();
+        let left_out_floors: Vec<&str> = match self.panel.leaves_out_floor() {
+            true => {
+                self.panel.curves.iter().filter(|one| one.is_floor()).map(|one| &*one.merged().planned.name).collect()
+            }
+            false => Vec::new(),
+        };
         let has_row =
             |sub: &&Merged<'_>| self.judged.iter().any(|one| one.curve.merged().planned.name == sub.planned.name);
         let meant = (0..).zip(&side.subs).filter(|(index, _)| self.rows.iter().any(|row| row.sub == *index));
         let silent = meant.map(|(_, sub)| sub).filter(|sub| !has_row(sub));
-        let silent = silent.filter(|sub| !sub.planned.added_as_floor && sub.unfinished().is_empty());
+        let is_floor =
+            |sub: &&Merged<'_>| sub.planned.added_as_floor || left_out_floors.contains(&sub.planned.name.as_str());
+        let silent = silent.filter(|sub| !is_floor(sub) && sub.unfinished().is_empty());
         notes.extend(silent.map(|sub| {
             note(Severity::Error, "limits", format!("FAILED: {}: no message arrived", sub.planned.transport))
         }));
@@ -260,6 +272,16 @@ impl<'a> Ranking<'a> {
         shared.dedup();
         notes.extend(shared.into_iter().map(|text| note(Severity::Warning, "shared CPUs", text)));
         notes.extend(answering::notes(side, self.rows));
+        let floors = self.panel.curves.iter().filter(|one| left_out_floors.contains(&&*one.merged().planned.name));
+        notes.extend(floors.map(|floor| {
+            let value = floor.value(self.payload, by).map(|value| format!(", {by} {}", time(value.value)));
+            let text = format!(
+                "not ranked: {}: it is the floor, our own shared memory{}",
+                floor.label,
+                value.unwrap_or_default()
+            );
+            note(Severity::Info, "not ranked", text)
+        }));
         let absent = left_out(&plan.left_out).into_iter().chain(plan.not_installed());
         notes.extend(absent.map(|text| note(Severity::Info, "not measured", text)));
         notes

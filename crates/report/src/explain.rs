@@ -9,7 +9,7 @@ use tripmeter_model::Wait;
 use tripmeter_model::explain::{ExplainedTransport, ExplainedWait, Explanation, MessageCost, Parts, SystemCall};
 use tripmeter_model::payload::display_size;
 
-/// Columns of the longest bar.
+/// Columns of a bar.
 const BAR: f64 = 48.0;
 /// Text of a row is broken where it is longer.
 const NAME: usize = 24;
@@ -45,8 +45,9 @@ const PARTS: [PartKind; 6] = [
 /// Where the time goes, as a page.
 pub fn explain(explanation: &Explanation) -> Document {
     let size = display_size(explanation.payload_bytes);
-    let mut blocks =
-        vec![Block::Text(format!("Where the time of a message of {size} goes: half of a round trip, in µs."))];
+    let mut blocks = vec![Block::Text(format!(
+        "Where the time of a message of {size} goes: half of a round trip, in µs. A bar shows shares of its sum."
+    ))];
     let rows: Vec<BarRow<'_>> = rows(explanation);
     if !rows.is_empty() {
         blocks.push(Block::Lines(bars(&rows)));
@@ -96,16 +97,19 @@ fn us(ns: f64) -> String {
     significant(ns / 1000.0, 3, 3)
 }
 
-/// Stacked bars of letters.
+/// Stacked bars of letters, each as long as the others: shares of its sum.
 fn bars(rows: &[BarRow<'_>]) -> String {
-    let most = rows.iter().map(|row| row.parts.total_ns).fold(0.0, f64::max);
     let mut lines = String::new();
     for row in rows {
         // Each part ends where the sum so far does, so that rounding does not add up.
         let (mut bar, mut sum) = (String::new(), 0.0);
         for (.., letter, value, _) in PARTS {
             sum += value(row.parts);
-            let end = if most > 0.0 { (sum / most * BAR).round().clamp(0.0, BAR) as usize } else { 0 };
+            let end = if row.parts.total_ns > 0.0 {
+                (sum / row.parts.total_ns * BAR).round().clamp(0.0, BAR) as usize
+            } else {
+                0
+            };
             bar.extend(std::iter::repeat_n(letter, end.saturating_sub(bar.len())));
         }
         let mut name = row.name();
@@ -140,7 +144,7 @@ fn chart(rows: &[BarRow<'_>], size: &str) -> Chart {
         name: "explain".to_owned(),
         title: "Where does the time of a message go?".to_owned(),
         subtitle: format!("{size}, half of a round trip, mean over the fifth of the stamped ones around their median"),
-        reading: answers(&rows[..1]),
+        reading: answers(rows).replace('\n', " "),
         x: X::Categories { label: String::new(), names: rows.iter().map(BarRow::name).collect() },
         y: Y { label: "time per message [µs]".to_owned(), from_zero: true, ..Y::default() },
         stacks: PARTS.into_iter().map(stack).collect(),

@@ -2,7 +2,9 @@
 
 use crate::document::Block;
 use crate::labels::load_text;
+use crate::number::percent;
 use crate::page::curves::{Curve, Panel};
+use crate::page::loss;
 use crate::page::measured::MeasuredSide;
 use crate::page::values::{Seen, Value, listed};
 use std::collections::BTreeSet;
@@ -11,6 +13,7 @@ use tripmeter_model::figure::Figure;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_stats::proportion;
 use tripmeter_stats::rounds::ALPHA;
 use tripmeter_stats::shift::fewest_pairs;
 
@@ -22,6 +25,8 @@ pub struct Fastest<'a> {
     pub value: Value,
     /// What the others are to it.
     pub lead: Lead<'a>,
+    /// What it, or one that is no different, lost: `udp/loopback lost 3.67 %`.
+    pub losses: Vec<String>,
 }
 
 /// How far the best is ahead.
@@ -52,20 +57,30 @@ impl<'a> Fastest<'a> {
                 ratio => Lead::Ahead(&next.label, ratio),
             },
         };
-        Some(Self { label: &first.label, value, lead })
+        let like = match &lead {
+            Lead::Alike(names) => names.len(),
+            Lead::Alone | Lead::Ahead(..) => 1,
+        };
+        let lost = |(curve, _): &(&Curve<'_>, Value)| {
+            let lost = proportion::sum(&loss::of_row(&curve.side.metrics, curve.row(payload))?);
+            (lost.events > 0).then(|| format!("{} lost {} %", curve.label, percent(lost.share())))
+        };
+        let losses = ranking[..like].iter().filter_map(lost).collect();
+        Some(Self { label: &first.label, value, lead, losses })
     }
 
     /// `shm/ring is fastest: p50 0.065 µs, next iceoryx2/publish-subscribe ×7.9 (7.2 to 8.4)`; `None` if it is alone.
     fn text(&self, panel: &Panel<'_>) -> Option<String> {
         let name = if panel.has_samples() { format!("{} ", panel.statistic()) } else { String::new() };
         let value = format!("{name}{}", panel.written(self.value.value));
-        Some(match &self.lead {
+        let told = match &self.lead {
             Lead::Alone => return None,
             Lead::Alike(names) => format!("no difference seen between {}: {value}", listed(names)),
             Lead::Ahead(next, ratio) => {
                 format!("{} {}: {value}, next {next} {}", self.label, ratio.claim("fastest"), ratio.as_ratio())
             }
-        })
+        };
+        Some([told].iter().chain(&self.losses).cloned().collect::<Vec<_>>().join("; "))
     }
 }
 
@@ -101,7 +116,11 @@ pub fn line(
     let rows: Vec<Row> = rows.into_iter().filter(|row| row.load == lowest).collect();
     let load = side.metrics.load(*rows.first()?);
     let panel = Panel::of_rows(side, figure(load), &rows);
-    let at = |payload: &u64| Some((*payload, Fastest::of(&panel, *payload)?.text(&panel)?));
+    let at = |payload: &u64| {
+        let fastest = Fastest::of(&panel, *payload).and_then(|one| one.text(&panel));
+        let told: Vec<String> = fastest.into_iter().chain(panel.unranked(*payload)).collect();
+        (!told.is_empty()).then(|| (*payload, told.join("; ")))
+    };
     let first = panel.payloads.iter().find_map(at);
     let last = panel.payloads.iter().rev().find_map(at).filter(|last| first.as_ref() != Some(last));
     let has_several = panel.payloads.len() > 1;

@@ -78,11 +78,6 @@ impl MergedCell<'_> {
         self.cells.iter().map(|cell| cell.samples).sum()
     }
 
-    /// Of the round that has the fewest.
-    pub fn fewest_samples(&self) -> u64 {
-        self.cells.iter().map(|cell| cell.samples).min().unwrap_or(0)
-    }
-
     pub fn samples_planned(&self) -> u64 {
         self.cells.iter().map(|cell| cell.samples_planned).sum()
     }

@@ -21,7 +21,7 @@ mod copy;
 mod cost;
 pub(crate) mod curves;
 mod load;
-mod loss;
+pub mod loss;
 pub(crate) mod measured;
 mod pairs;
 mod rounds;

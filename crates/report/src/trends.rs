@@ -9,6 +9,7 @@ use crate::plots::chart::{AxisValue, BLACK, Line, Look, Mark, Marker, PURPLE, St
 use tripmeter_analysis::history::{Change, History, HistorySeries, Reach};
 use tripmeter_model::limits::FigureLimits;
 use tripmeter_model::payload::display_size;
+use tripmeter_stats::median;
 
 /// What the page is made of.
 pub struct Trends<'a> {
@@ -40,7 +41,8 @@ pub fn trends(input: &Trends<'_>) -> Document {
     if !gaps.is_empty() {
         blocks.push(Block::Text(gaps.join("\n")));
     }
-    let charts: Vec<Chart> = input.history.lines().iter().map(|group| chart(input, group)).collect();
+    let lines = input.history.lines();
+    let charts: Vec<Chart> = lines.iter().flat_map(|group| apart(group)).map(|group| chart(input, group)).collect();
     blocks.extend([heading("trends", "Trends"), Block::Charts(charts)]);
     let mut breaks = input.history.changes_of_machine();
     breaks.extend(input.other_plans.iter().cloned());
@@ -69,11 +71,27 @@ fn answer(input: &Trends<'_>) -> String {
     format!("{} and {} in {looked}, of {}.", both[0], both[1], listed(&names))
 }
 
+/// A group whose lines can share an axis, or each line by itself: beside a much greater one a change could not be seen.
+fn apart<'a, 'b>(group: &'b [&'a HistorySeries]) -> Vec<&'b [&'a HistorySeries]> {
+    const FAR_APART: f64 = 4.0;
+    let middles =
+        group.iter().filter_map(|one| median(&one.points.iter().map(|point| point.value).collect::<Vec<_>>()));
+    let (least, most) = middles.fold((f64::INFINITY, 0.0), |(least, most), one| (one.min(least), one.max(most)));
+    if most > FAR_APART * least { group.chunks(1).collect() } else { vec![group] }
+}
+
 /// One figure over the experiments, a line for each payload.
 fn chart(input: &Trends<'_>, group: &[&HistorySeries]) -> Chart {
     let address = &group[0].address;
     let (factor, unit) = unit(address.figure);
     let (name, sub) = (address.name(), &address.sub_experiment);
+    let (at, suffix) = match group {
+        [one] => {
+            let size = display_size(one.address.payload_bytes);
+            (format!(" at {size}"), format!("_{}", one.address.payload_bytes))
+        }
+        _ => (String::new(), String::new()),
+    };
     let count = input.history.experiments.len();
     let line = |series: &&HistorySeries| Line {
         name: display_size(series.address.payload_bytes),
@@ -127,8 +145,8 @@ fn chart(input: &Trends<'_>, group: &[&HistorySeries]) -> Chart {
         _ => format!("{} that {} not known.", counted(new, "change"), if new == 1 { "is" } else { "are" }),
     };
     Chart {
-        name: format!("history_{sub}_{name}"),
-        title: format!("How did {name} of {sub} develop?"),
+        name: format!("history_{sub}_{name}{suffix}"),
+        title: format!("How did {name} of {sub} develop{at}?"),
         subtitle: format!("offered load: {}", address.load),
         reading,
         x: X::Categories { label: "Experiment".to_owned(), names: input.history.experiments.clone() },

@@ -14,8 +14,9 @@ use crate::run_notes::DISTURBED;
 use crate::screen;
 use crate::screen::notes::MISHAPS;
 use std::collections::BTreeSet;
+use tripmeter_analysis::Key;
 use tripmeter_model::audit::Level;
-use tripmeter_model::figure::Better;
+use tripmeter_model::figure::{Better, Figure, Statistic};
 use tripmeter_model::manifest::{RunStatus, Verdict};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
@@ -133,11 +134,12 @@ fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
     if let Some(pairs) = panel.pairs() {
         return pairs.sentence(panel.figure, payload);
     }
-    let Fastest { label, value, lead } = Fastest::of(panel, payload)?;
+    let unranked = panel.unranked(payload).map(|what| format!("At {}, {what}.", display_size(payload)));
+    let Some(Fastest { label, value, lead, losses }) = Fastest::of(panel, payload) else { return unranked };
     let (at, figure, written) = (display_size(payload), panel.name(), panel.written(value.value));
     let a_median = if panel.has_samples() { "a median of " } else { "" };
     let word = if panel.figure.better() == Better::Higher { "highest" } else { "fastest" };
-    Some(match lead {
+    let told = match lead {
         Lead::Alone => {
             format!("At {at}, {label} has {a_median}{written} ({figure}); there is nothing to compare it with.")
         }
@@ -152,7 +154,9 @@ fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
                 ratio.as_ratio()
             )
         }
-    })
+    };
+    let losses = (!losses.is_empty()).then(|| format!("Of its messages, {}.", losses.join("; ")));
+    Some([told].into_iter().chain(losses).chain(unranked).collect::<Vec<_>>().join(" "))
 }
 
 /// Whether it can be believed.
@@ -237,7 +241,8 @@ fn losses(sides: &[MeasuredSide<'_>]) -> Option<(String, f64)> {
     let of_side = |side: &'_ MeasuredSide<'_>| {
         let rows = side.metrics.all_rows().filter_map(|row| {
             let lost = proportion::sum(&loss::of_row(&side.metrics, row)?);
-            Some((side.metrics.sub(row).to_owned(), lost))
+            let folder = if sides.len() > 1 { format!(" in {}", side.name) } else { String::new() };
+            Some((side.metrics.sub(row).to_owned() + &folder, lost))
         });
         rows.collect::<Vec<_>>()
     };
@@ -263,11 +268,19 @@ fn too_few(sides: &[MeasuredSide<'_>]) -> Option<String> {
     let cells: Vec<_> = cells.filter(|cell| cell.samples() > 0).collect();
     let needed = fewest_for_upper_bound(0.99, ALPHA);
     let short = cells.iter().filter(|cell| !cell.shortfalls().is_empty()).count();
-    let unbound = cells.iter().filter(|cell| cell.fewest_samples() < needed).count();
-    let of = |count: usize| format!("{count} of {}", counted(cells.len(), "measurement"));
+    let is_p99 = |key: &Key| key.statistic == Statistic::P99 && Figure::HEADLINES.contains(&key.figure);
+    let bounds = sides.iter().flat_map(|side| {
+        let table = &side.metrics;
+        let p99s = table.select(is_p99).map(|rounds| rounds.key);
+        p99s.map(|key| table.is_bounded(key.row, table.stream(key), key.figure, key.statistic))
+    });
+    let bounds: Vec<bool> = bounds.collect();
+    let unbounded = bounds.iter().filter(|is_bounded| !**is_bounded).count();
+    let measured = counted(cells.len(), "measurement");
+    let latencies = if bounds.len() == 1 { "1 latency".to_owned() } else { format!("{} latencies", bounds.len()) };
     let parts = [
-        (short, format!("fewer samples than planned in {}", of(short))),
-        (unbound, format!("fewer than {needed} samples in a round, too few for p99, in {}", of(unbound))),
+        (short, format!("fewer samples than planned in {short} of {measured}")),
+        (unbounded, format!("fewer than {needed} samples in a round, too few for p99, in {unbounded} of {latencies}")),
     ];
     let parts: Vec<String> = parts.into_iter().filter(|part| part.0 > 0).map(|part| part.1).collect();
     (!parts.is_empty()).then(|| parts.join("; "))

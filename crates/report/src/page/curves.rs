@@ -2,7 +2,7 @@
 
 use super::measured::MeasuredSide;
 use super::pairs::JudgedPairs;
-use super::values::{Value, compare, lead, name, unit};
+use super::values::{Value, compare, lead, listed, name, unit};
 use crate::FLOOR;
 use crate::document::Digits;
 use crate::labels::{self, LabelledLine};
@@ -267,6 +267,28 @@ impl<'a> Panel<'a> {
         all
     }
 
+    /// What was measured at a payload and is no answer, with the reason.
+    pub fn unranked(&self, payload_bytes: u64) -> Option<String> {
+        let last = self.curves.iter().map(|curve| curve.folder).max();
+        let is_meant = |curve: &&Curve<'_>| {
+            Some(curve.folder) == last
+                && !curve.merged().planned.added_as_floor
+                && curve.value(payload_bytes, self.statistic()).is_some()
+        };
+        let named = |is: fn(&Curve<'_>, u64) -> bool| {
+            let mut names: Vec<&str> =
+                self.compared().filter(is_meant).filter(|one| is(one, payload_bytes)).map(|one| &*one.label).collect();
+            names.dedup();
+            names
+        };
+        let missed = named(|curve, payload| curve.side.metrics.is_rate_missed(curve.row(payload)));
+        let failed = named(|curve, _| curve.has_failed_proof());
+        let reasons = [(missed, "missed the rate"), (failed, "failed the path proof")];
+        let reasons = reasons.into_iter().filter(|(names, _)| !names.is_empty());
+        let parts: Vec<String> = reasons.map(|(names, why)| format!("{}, which {why}", listed(&names))).collect();
+        (!parts.is_empty()).then(|| format!("not ranked: {}", parts.join("; ")))
+    }
+
     /// At most [`MOST_LINES`] curves: the best at the first payload that has any, and the floor.
     pub fn drawn(&self) -> Vec<&Curve<'a>> {
         if self.curves.len() <= MOST_LINES {
@@ -373,8 +395,12 @@ impl Curve<'_> {
         }
     }
 
+    fn has_failed_proof(&self) -> bool {
+        self.merged().proof().is_some_and(|(_, proof)| proof.verdict == Verdict::Failed)
+    }
+
     fn counts(&self, payload_bytes: u64) -> bool {
-        let failed = self.merged().proof().is_some_and(|(_, proof)| proof.verdict == Verdict::Failed);
+        let failed = self.has_failed_proof();
         let is_missed = self.side.metrics.is_rate_missed(self.row(payload_bytes));
         !failed && !is_missed && !self.merged().planned.added_as_floor
     }

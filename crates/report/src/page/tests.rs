@@ -180,7 +180,7 @@ fn few_samples_and_untouched_payloads_are_told() {
     }
     let said = answer(&page_of_one(&manifest));
     let expected = "; fewer samples than planned in 2 of 4 measurements; fewer than 299 samples in a round, too few for p99, in 2 of 4 \
-                    measurements; in 1 of 2 sub-experiments nothing reads the payload (touch none); ";
+                    latencies; in 1 of 2 sub-experiments nothing reads the payload (touch none); ";
     assert!(said.contains(expected), "{said}");
 }
 

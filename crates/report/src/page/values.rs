@@ -4,6 +4,7 @@ use crate::document::Digits;
 use tripmeter_analysis::{Rounds, derived};
 use tripmeter_model::figure::{Figure, Unit};
 use tripmeter_model::metric::Interval;
+use tripmeter_stats::median;
 use tripmeter_stats::rounds::{ALPHA, figure_over_rounds};
 use tripmeter_stats::shift::Shift;
 
@@ -75,7 +76,13 @@ pub fn compare(ours: &Rounds<'_>, theirs: &Rounds<'_>, are_paired: bool) -> Opti
     if are_paired || (ours.values.len() == 1 && theirs.values.len() == 1) {
         let each = derived::ratio(ours, theirs);
         // What is within the only round does not say what other rounds would be.
-        return Value::over(&each.values, None);
+        let paired = Value::over(&each.values, None)?;
+        // Where rounds are too few for an interval, it is what the values beside it are to each other.
+        let of_medians = || Some(median(ours.values)? / median(theirs.values).filter(|theirs| *theirs > 0.0)?);
+        return match paired.interval {
+            Some(_) => Some(paired),
+            None => Some(Value { value: of_medians()?, ..paired }),
+        };
     }
     let shift = Shift::ratio(theirs.values, ours.values).ok()?;
     let rounds = ours.values.len().min(theirs.values.len());

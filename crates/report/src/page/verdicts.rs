@@ -58,7 +58,8 @@ pub struct Map {
 }
 
 /// What the signs of changes mean.
-const CHANGES: &str = "! worse, ≈ not different, ? cannot be told, no mark: better; each cell has its gravest figure";
+const CHANGES: &str =
+    "! worse or missing, ≈ not different, ? cannot be told, no mark: better; each cell has its gravest figure";
 /// What the signs of limits mean.
 const LIMITS: &str = "! beyond its limit or not measured, ≈ within it by less than 10 %, without a mark by more; each cell has its gravest figure";
 

@@ -63,7 +63,9 @@ pub struct ChooseArgs {
     pub from: Option<PathBuf>,
     #[command(flatten)]
     pub measuring: MeasuringArgs,
-    /// Repeat everything; below 6 there are no intervals [default: 6]
+    /// Repeat everything [default: 6 for two transports, 9 for ten]
+    ///
+    /// Below 6 there are no intervals, and ratios of many transports need more.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub rounds: Option<u32>,
     /// Most seconds that measuring may take

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Which figures are judged.
 #[derive(Args, Clone, Default)]
 pub struct FiguresArgs {
-    /// Figures [default: p50, p99, loss and rates]
+    /// Figures [default: p50, p99, loss_share and rates]
     ///
     /// Each is FIGURE[.STATISTIC] with the names of metrics.csv, such as rtt_half_ns.p999 or cpu_share, or a statistic
     /// of the usual latency, such as p99 or median. They are of all messages, and of the last of several followers; what neither has is taken of each stream that has it.
@@ -138,7 +138,7 @@ impl LimitsArgs {
   tripmeter compare results/monday results/tuesday --threshold 5% --all
   tripmeter compare results/monday results/tuesday --figures cpu_share --json
 
-Method ranks, the usual one where both have 2 rounds or more: of each round only
+Method ranks, the usual one where both have 4 rounds or more: of each round only
 its figures count, and the ratio new / old has an exact interval (Mann and
 Whitney's). Regressed if it lies above 1 + margin, improved if below 1 - margin,
 equivalent if between both, else inconclusive; of rates the other way round. Of

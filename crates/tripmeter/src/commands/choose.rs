@@ -15,9 +15,9 @@ use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::Plan;
 use tripmeter_report::render;
 use tripmeter_report::{Choice, Wish, counted};
+use tripmeter_stats::rounds::ALPHA;
+use tripmeter_stats::shift::fewest_pairs;
 
-/// Rounds, if no number is asked for: the fewest that have an interval at 95 %.
-const ROUNDS: u32 = 6;
 /// Seconds that a sub-experiment takes beside its messages: processes, path proof, probes.
 const START_S: f64 = 2.0;
 /// Fewest messages of a round.
@@ -37,9 +37,10 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     }
     let samples = args.measuring.samples.unwrap_or(wanted(args.by));
     let mut asked = args.experiment(samples);
-    asked.rounds.get_or_insert(ROUNDS);
     // What is left out is a part of the ranking.
     let mut prepared = Prepared::new(&asked, &args.output.plugins, true)?;
+    let rounds = args.rounds.unwrap_or(fewest_rounds(prepared.plan.sub_experiments.len()));
+    (asked.rounds, prepared.plan.rounds) = (Some(rounds), rounds);
     let affordable = affordable(args, &prepared.plan, samples)?;
     if args.print {
         asked.measuring.samples = Some(affordable);
@@ -69,6 +70,11 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     let code = tell(args, &show::printable(&manifest), Some(&folder))?;
     output::print_folder(&args.output, &folder)?;
     Ok(if manifest.status == RunStatus::Interrupted { exit::INTERRUPTED } else { code })
+}
+
+/// Rounds that show a difference where only one of so many transports differs: the fewest whose ratios have intervals then.
+fn fewest_rounds(transports: usize) -> u32 {
+    fewest_pairs(ALPHA / transports.saturating_sub(1).max(1) as f64) as u32
 }
 
 /// Messages of a round that bound the statistic.
@@ -155,6 +161,11 @@ fn tell(args: &ChooseArgs, manifest: &Manifest, measured: Option<&Path>) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_transports_need_more_rounds() {
+        assert_eq!([0, 2, 3, 10, 100].map(fewest_rounds), [6, 6, 7, 9, 12]);
+    }
 
     #[test]
     fn a_round_that_would_not_end_within_the_budget_is_not_begun() {

@@ -32,7 +32,16 @@ pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     args.sorting.refuse_with_json(args.json)?;
     let [old, new] = [open(&args.old, args.allow_damage)?, open(&args.new, args.allow_damage)?];
     let selection = selection(&args.figures.figures, &[&old, &new])?;
-    let have_rounds = [&old, &new].iter().all(|side| side.manifest.plan.rounds > 1);
+    let fewest = fewest_runs(verdicts::RATE);
+    let rounds = [&old, &new].map(|side| side.manifest.plan.rounds);
+    let have_rounds = rounds.iter().all(|rounds| u64::from(*rounds) >= fewest);
+    if args.method.is_none() && !have_rounds && rounds.iter().any(|rounds| *rounds > 1) {
+        let text = format!(
+            "note: {} and {} rounds are too few for an interval, which needs {fewest} of either side: compared by a threshold",
+            rounds[0], rounds[1]
+        );
+        output::say(&text);
+    }
     let method = args.method.unwrap_or(if have_rounds { Method::Ranks } else { Method::Threshold });
     let code = match method {
         Method::Ranks => by_ranks(args, [&old, &new], &selection)?,

@@ -89,7 +89,7 @@ fn refuse(args: &ExplainArgs) -> Result<(), CliError> {
 fn note_uncounted(transport: &mut ExplainedTransport) {
     if transport.cost.is_some_and(|cost| cost.cycles.is_none()) {
         let why = "cycles and instructions: its processes could not count them; logs/ in the results folder says why";
-        transport.missing.push(why.to_owned());
+        transport.missing.push(format!("{}: {why}", transport.transport));
     }
 }
 
@@ -184,7 +184,7 @@ fn name_every_row(document: &mut Document) {
 }
 
 /// What was found before.
-fn read(folder: &Path) -> Result<Explanation, CliError> {
+pub(super) fn read(folder: &Path) -> Result<Explanation, CliError> {
     let file = folder.join(FILE);
     let bytes = tripmeter_model::file::read(&file, MOST_BYTES).map_err(|error| {
         let text = format!("{error}; `tripmeter explain -o DIR` makes one");

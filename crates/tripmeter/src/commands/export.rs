@@ -2,7 +2,7 @@
 
 mod exchange;
 
-use super::show;
+use super::{explain, show};
 use crate::args::{ExportArgs, ExportFormat};
 use crate::database::last_part;
 use crate::error::CliError;
@@ -11,10 +11,11 @@ use crate::results::listed;
 use crate::{output, sample_plots};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use tripmeter_model::explain::FILE;
 use tripmeter_model::file::write_named;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::{exit, printable};
-use tripmeter_report::document::Document;
+use tripmeter_report::document::{Block, Document};
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::aimrt::charts;
 use tripmeter_report::{NamedResults, PageChecks, PageInput, page_of};
@@ -85,7 +86,17 @@ fn plots(args: &ExportArgs, options: Options) -> Result<u8, CliError> {
     let pairs = args.folders.iter().map(|folder| super::report::asked(folder)).collect();
     let checks = PageChecks { pairs, ..PageChecks::default() };
     let page = page_of(&PageInput { results: &results, samples: &samples, check: Some(&checks) });
-    let mut drawn = draw(&[charts(&results), page], &place, options)?;
+    let mut documents = vec![charts(&results), page];
+    for (folder, name) in args.folders.iter().zip(&names).filter(|one| one.0.join(FILE).exists()) {
+        let mut parts = tripmeter_report::explain(&explain::read(folder)?);
+        for block in parts.blocks.iter_mut().filter(|_| names.len() > 1) {
+            if let Block::Chart(chart) = block {
+                chart.name = format!("{}_{name}", chart.name);
+            }
+        }
+        documents.push(parts);
+    }
+    let mut drawn = draw(&documents, &place, options)?;
     for (folder, NamedResults { name, manifest }) in args.folders.iter().zip(&results) {
         let place = if results.len() == 1 { place.clone() } else { place.join(name) };
         drawn.extend(sample_plots::draw(folder, manifest, &place, options)?);

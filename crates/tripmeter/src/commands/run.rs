@@ -18,7 +18,7 @@ use tripmeter_model::experiment::TableKind;
 use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
 use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_model::{Pattern, exit};
-use tripmeter_report::counted;
+use tripmeter_report::{FLOOR, counted};
 
 /// Longest time without a heartbeat of a measuring process, which sends one per second.
 pub const WATCHDOG: Duration = Duration::from_secs(20);
@@ -153,7 +153,12 @@ fn next(manifest: &Manifest, folder: &Path) -> Vec<String> {
         Pattern::Log => " --pattern logger",
     };
     let is_meant = |one: &&SubExperiment| !one.added_as_floor && one.pattern == pattern && !one.workload.is_recorded();
-    let transports: BTreeSet<String> = measured().filter(is_meant).map(|one| one.transport.to_string()).collect();
+    let meant: Vec<&SubExperiment> = measured().filter(is_meant).collect();
+    let is_other = |one: &&&SubExperiment| one.transport.system != FLOOR;
+    // The floor is no rival of others.
+    let without_floor = meant.iter().filter(is_other).count() > 1;
+    let meant = meant.iter().filter(|one| !without_floor || is_other(one));
+    let transports: BTreeSet<String> = meant.map(|one| one.transport.to_string()).collect();
     let mut transports = transports.iter();
     let second = match (transports.next(), transports.next()) {
         (Some(a), Some(b)) => format!("tripmeter ab {} {}{command}", quoted(a), quoted(b)),

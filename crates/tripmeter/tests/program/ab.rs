@@ -497,7 +497,9 @@ fn experiments_with_several_rounds_are_compared_run_by_run() {
     run("inmem", "1k", "5", "other");
     compare("fast", "other", &[]).with(65).one_line(&["nothing to compare"]);
     run("inmem", "64k", "3", "few");
-    compare("fast", "few", &[]).with(65).one_line(&["'few'", "3", "4 of either side", "--rounds"]);
+    compare("fast", "few", &["--method", "ranks"]).with(65).one_line(&["'few'", "3", "4 of either side", "--rounds"]);
+    let done = compare("fast", "few", &[]).with(0);
+    assert!(done.stderr.contains("5 and 3 rounds are too few") && done.stdout.contains("passed"), "{done:?}");
     let manifest = place.path().join("slow/manifest.json");
     let trials = manifest.with_file_name("trials.jsonl");
     let measured = fs::read_to_string(&trials).unwrap();
