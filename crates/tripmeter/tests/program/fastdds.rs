@@ -74,7 +74,7 @@ fn attempt_access(
         }
         connected.wait();
         // A true pair forgets its keys once it is connected.
-        let names = std::fs::read_dir(scratch.path().join("fastdds")).unwrap().flatten();
+        let names = std::fs::read_dir(scratch.path().join(tripmeter_abi::AGREED_FOLDER)).unwrap().flatten();
         let keys: Vec<_> =
             names.map(|entry| entry.file_name()).filter(|name| name.to_string_lossy().contains("key")).collect();
         let unauthorized_peer = NodeOptions { unauthorized_peer: Some(kind), ..of(Role::Follower) };
