@@ -13,15 +13,20 @@
 mod meet;
 mod network;
 mod push;
+mod run_there;
 mod serve;
 mod ssh;
+mod turns;
 mod words;
 
 pub use meet::{HostError, HostProblem};
 pub(crate) use meet::{Met, look_again, meet};
-pub(crate) use push::Pushed;
+pub use push::Pushed;
+pub use run_there::{CommandThere, Ended, run_there};
 pub use serve::serve;
 pub(crate) use ssh::Ssh;
+pub use ssh::reach;
+pub use turns::take_turns;
 pub(crate) use words::{FromHost, ToHost};
 
 use std::time::Duration;

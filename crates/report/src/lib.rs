@@ -14,6 +14,7 @@
 //! | [`limit_checks()`], [`limits()`] | an experiment against limits, and limits |
 //! | [`by_threshold()`], [`by_runs()`] | an experiment against a reference, by a threshold or run against run |
 //! | [`choose()`] | the transports for one workload, ranked, with what fails the limits |
+//! | [`fleet()`], [`fleet_page()`] | one command on many hosts: every figure over all hosts or pairs |
 //! | [`explain()`] | where the time of a message goes, transport by transport |
 //! | [`trends()`] | figures over time as a page of charts |
 //! | [`changes()`] | steps and slow drifts in the history of figures |
@@ -46,6 +47,7 @@ mod fastest;
 mod figures;
 #[cfg(test)]
 mod fixture;
+mod fleet;
 mod hosts;
 mod html;
 mod iceperf;
@@ -81,6 +83,7 @@ pub use compared::{by_runs, by_threshold};
 pub use ecal::ecal;
 pub use explain::explain;
 pub use figures::figures;
+pub use fleet::{FleetFigure, FleetResults, fleet, fleet_figures, fleet_page};
 pub use iceperf::iceperf;
 pub use limit_checks::{limit_checks, limits};
 pub use markup::markdown_words;

@@ -6,6 +6,7 @@ mod doctor;
 mod eprosima;
 mod experiment;
 mod explain;
+mod fleet;
 mod iceperf;
 mod machine;
 mod measure;
@@ -24,6 +25,7 @@ pub use eprosima::{
 };
 pub use experiment::{ExperimentArgs, Written};
 pub use explain::ExplainArgs;
+pub use fleet::{FleetArgs, MeasuringCommand};
 pub use iceperf::{Benchmark, IceperfArgs, IceperfCommand, IceperfLeaderArgs, Technology};
 pub use machine::{CompletionsArgs, InstallArgs, ListArgs, ManArgs};
 pub use measure::{
@@ -61,6 +63,7 @@ pub enum Command {
     Ab(AbArgs),
     Choose(ChooseArgs),
     Explain(ExplainArgs),
+    Fleet(FleetArgs),
     Follow(FollowArgs),
     Show(ShowArgs),
     Report(ReportArgs),
@@ -93,7 +96,20 @@ pub enum Command {
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Measure",
-        &["run", "ping", "publish", "call", "throughput", "replay", "logger", "ab", "choose", "explain", "follow"],
+        &[
+            "run",
+            "ping",
+            "publish",
+            "call",
+            "throughput",
+            "replay",
+            "logger",
+            "ab",
+            "choose",
+            "explain",
+            "fleet",
+            "follow",
+        ],
     ),
     ("Results", &["show", "report", "compare", "check", "limits", "history", "export"]),
     ("Machine", &["list", "install", "doctor", "selftest", "completions", "man"]),
