@@ -10,15 +10,18 @@
 //! ends of the ssh connection say every second that they are there: one that says nothing for a while is given
 //! up, and what it started ends.
 
+mod look;
 mod meet;
 mod network;
 mod push;
 mod run_there;
 mod serve;
 mod ssh;
+mod time_sync;
 mod turns;
 mod words;
 
+pub use look::{NOT_PUSHED, look_at, own_look};
 pub use meet::{HostError, HostProblem};
 pub(crate) use meet::{Met, look_again, meet};
 pub use push::Pushed;

@@ -18,6 +18,7 @@
 //! | [`delivery`], [`used`] | what happened to a message or call, and what a process used |
 //! | [`explain`] | where the time of a message goes |
 //! | [`fleet`] | hosts that one command is run on, and which of them were measured |
+//! | [`host`] | a host beside another, without measuring |
 //! | [`log`] | calls of a logger, and the lines that came of them |
 //! | [`search`] | steps of a search for the highest rate |
 //! | [`mod@file`] | files, whatever they hold |
@@ -39,6 +40,7 @@ pub mod file;
 pub mod fleet;
 pub mod folder;
 mod handover;
+pub mod host;
 mod json;
 mod kept;
 mod known;

@@ -187,19 +187,7 @@ impl<'a> View<'a> {
         let failed = if failed > 0 { format!("; {failed} failed") } else { String::new() };
         let mut text = format!("{measured} of {} measured{failed}.", counted(jobs.len(), self.noun()));
         for over in self.firsts().into_iter().take(MOST_ON_SCREEN).filter(|over| over.all.len() > 1) {
-            let Some([best, worst]) = over.ends() else { continue };
-            let (_, unit) = unit(over.address.figure);
-            let ratio = Digits::Significant(3).write(worst.value / over.median);
-            text += &format!(
-                "\n{}: {} to {} {unit} ({} to {}), median {}; {} is at ×{ratio} of the median.",
-                over.address,
-                over.written(best.value),
-                over.written(worst.value),
-                name(best),
-                name(worst),
-                over.written(over.median),
-                name(worst)
-            );
+            text += &format!("\n{}: {}", over.address, reading(over));
         }
         text
     }
@@ -432,19 +420,22 @@ fn heat_cell(over: &OverAll<'_>, one: &FleetFigure) -> HeatCell {
     };
     let level = HeatLevel::Scale(if place.is_finite() { place } else { 0.0 });
     let (_, unit) = unit(over.address.figure);
-    let detail = format!("{}: {} {unit}", name(one), over.written(one.value));
+    let within = one.interval.map(|ends| format!(" ({} to {})", over.written(ends[0]), over.written(ends[1])));
+    let detail = format!("{}: {} {unit}{}", name(one), over.written(one.value), within.unwrap_or_default());
     HeatCell { column: 0, row: 0, level, text: over.written(one.value), detail }
 }
 
+/// The best and the worst of all.
 fn reading(over: &OverAll<'_>) -> String {
     let Some([best, worst]) = over.ends() else { return String::new() };
     let (_, unit) = unit(over.address.figure);
     format!(
-        "Best is {} with {} {unit}, worst {} with {} {unit}; the median is {} {unit}.",
+        "best {} with {} {unit}, worst {} with {} {unit}, ×{} of the median, {} {unit}.",
         name(best),
         over.written(best.value),
         name(worst),
         over.written(worst.value),
+        Digits::Significant(3).write(worst.value / over.median),
         over.written(over.median)
     )
 }

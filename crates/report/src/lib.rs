@@ -9,7 +9,7 @@
 //! | [`all()`] | one table of everything |
 //! | [`figures()`] | every figure by its address, over all rounds |
 //! | [`ab()`] | two sides that were measured in pairs |
-//! | [`audit()`] | what of a machine disturbs measuring |
+//! | [`audit()`], [`side_by_side()`] | what of a machine disturbs measuring; two hosts beside each other |
 //! | [`eprosima`] | what eProsima's scripts check and compare |
 //! | [`limit_checks()`], [`limits()`] | an experiment against limits, and limits |
 //! | [`by_threshold()`], [`by_runs()`] | an experiment against a reference, by a threshold or run against run |
@@ -66,6 +66,7 @@ mod rpc;
 mod run_notes;
 mod screen;
 mod series;
+mod side_by_side;
 mod sorting;
 mod table_row;
 mod throughput;
@@ -91,6 +92,7 @@ pub use number::counted;
 pub use page::{AskedPairs, PageChecks, PageInput, SampledTrial, page, page_of};
 pub use plots::aimrt::NamedResults;
 pub use screen::screen;
+pub use side_by_side::side_by_side;
 pub use sorting::{Sort, sortable};
 pub use trends::{Trends, trends};
 pub use verdicts::percent;

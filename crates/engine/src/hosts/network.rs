@@ -1,5 +1,6 @@
 //! What an interface is, and what it and the protocols above have counted: as `ip`, `ethtool` and the kernel tell.
 
+use super::time_sync::time_sync;
 use crate::os::interfaces;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -60,14 +61,18 @@ fn network(name: &str, address: IpAddr) -> Network {
         }
         Err(why) => hidden.push(format!("mtu, state, drops: {why}")),
     }
-    for (arguments, names) in
-        [(&[name][..], &["Speed", "Duplex"][..]), (&["-k", name], &OFFLOADS), (&["-c", name], &COALESCING)]
-    {
+    for (arguments, names) in [
+        (&[name][..], &["Speed", "Duplex"][..]),
+        (&["-i", name], &["driver", "firmware-version"]),
+        (&["-k", name], &OFFLOADS),
+        (&["-c", name], &COALESCING),
+    ] {
         match ran("ethtool", arguments) {
             Ok(text) => facts.extend(listed(&text, names)),
             Err(why) => hidden.push(format!("{}: {why}", names.join(", "))),
         }
     }
+    facts.extend(time_sync(&mut hidden));
     let snmp = fs::read_to_string("/proc/net/snmp").unwrap_or_default();
     for (protocol, counter) in PROTOCOL_COUNTERS {
         of_protocol(&snmp, protocol, counter).map(|count| counters.insert(format!("{protocol}_{counter}"), count));
@@ -83,7 +88,7 @@ fn network(name: &str, address: IpAddr) -> Network {
 }
 
 /// What a program says.
-fn ran(program: &str, arguments: &[&str]) -> Result<String, String> {
+pub(super) fn ran(program: &str, arguments: &[&str]) -> Result<String, String> {
     // Where Debian has them, which not every user has in the path.
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let output = Command::new(program).args(arguments).env("PATH", path).env("LC_ALL", "C").output();

@@ -9,25 +9,25 @@ use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
 use tripmeter_model::metric::Stream;
 
 /// Several hosts, and a folder for results that they do not see.
-struct Lab {
+pub struct Lab {
     folder: TempDir,
     hosts: u32,
     shifted: &'static str,
 }
 
 impl Lab {
-    fn new(hosts: u32) -> Self {
+    pub fn new(hosts: u32) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build's folder can be written");
         Self { folder, hosts, shifted: "" }
     }
 
-    fn results(&self, name: &str) -> PathBuf {
+    pub fn results(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Runs a script in the middle of the hosts, where `$T` is the program and `$R` the folder for results; `None`, with a
     /// message, if hosts cannot be made here.
-    fn run(&self, script: &str) -> Option<Output> {
+    pub fn run(&self, script: &str) -> Option<Output> {
         let mut command = Command::new("timeout");
         command.arg(LONGEST.as_secs().to_string()).arg(repository().join("scripts/hosts.sh"));
         command.arg(self.hosts.to_string()).args(["sh", "-uc", script]);
@@ -43,13 +43,13 @@ impl Lab {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// The script ended well.
 #[track_caller]
-fn good(output: &Output) {
+pub fn good(output: &Output) {
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
 }
 

@@ -12,14 +12,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tripmeter_engine::hosts::{CommandThere, Pushed, reach, run_there, take_turns};
+use tripmeter_engine::hosts::{CommandThere, NOT_PUSHED, Pushed, reach, run_there, take_turns};
 use tripmeter_model::exit;
 use tripmeter_model::fleet::{Fleet, FleetHost, FleetJob, FleetMode, FleetState};
 
 /// Hosts that are looked at, at once.
 const LOOKED_AT: usize = 16;
-/// Folder of a host that nothing was pushed to.
-const NOT_PUSHED: &str = "none";
 
 /// Measures what is missing, and says how it goes on.
 ///
