@@ -25,7 +25,7 @@ pub use look::{NOT_PUSHED, look_at, own_look};
 pub use meet::{HostError, HostProblem};
 pub(crate) use meet::{Met, look_again, meet};
 pub use push::Pushed;
-pub use run_there::{CommandThere, Ended, run_there};
+pub use run_there::{CommandThere, Ended, WayThere, run_there};
 pub use serve::serve;
 pub(crate) use ssh::Ssh;
 pub use ssh::reach;

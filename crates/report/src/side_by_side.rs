@@ -33,10 +33,14 @@ pub fn side_by_side(own: &MachineLook, other: &HostLook) -> Document {
     let table = Table::new(title, columns, rows.into_iter().map(row).collect()).within(COLUMNS);
     let mut blocks = vec![Block::Table(table), Block::Text(format!("{} (≠)", counted(differing, "difference")))];
     blocks.push(Block::Text(clocks(other)));
-    let hidden = [("here", &other.here), ("there", &other.there)]
-        .into_iter()
-        .flat_map(|(where_, network)| network.hidden.iter().map(move |what| format!("not visible {where_}: {what}")));
-    let notes: Vec<Note> = hidden.map(|text| Note::new(Severity::Info, "network", None, text)).collect();
+    let mut hidden: Vec<String> = Vec::new();
+    for what in &other.here.hidden {
+        let both = if other.there.hidden.contains(what) { format!(" and on '{}'", other.to) } else { String::new() };
+        hidden.push(format!("not visible here{both}: {what}"));
+    }
+    let only_there = other.there.hidden.iter().filter(|what| !other.here.hidden.contains(what));
+    hidden.extend(only_there.map(|what| format!("not visible on '{}': {what}", other.to)));
+    let notes: Vec<Note> = hidden.into_iter().map(|text| Note::new(Severity::Info, "network", None, text)).collect();
     blocks.extend((!notes.is_empty()).then_some(Block::Notes(notes)));
     Document { blocks }
 }

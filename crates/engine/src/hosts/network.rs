@@ -61,6 +61,7 @@ fn network(name: &str, address: IpAddr) -> Network {
         }
         Err(why) => hidden.push(format!("mtu, state, drops: {why}")),
     }
+    let mut unseen: Vec<(String, Vec<&str>)> = Vec::new();
     for (arguments, names) in [
         (&[name][..], &["Speed", "Duplex"][..]),
         (&["-i", name], &["driver", "firmware-version"]),
@@ -69,9 +70,13 @@ fn network(name: &str, address: IpAddr) -> Network {
     ] {
         match ran("ethtool", arguments) {
             Ok(text) => facts.extend(listed(&text, names)),
-            Err(why) => hidden.push(format!("{}: {why}", names.join(", "))),
+            Err(why) => match unseen.iter_mut().find(|known| known.0 == why) {
+                Some((_, all)) => all.extend(names),
+                None => unseen.push((why, names.to_vec())),
+            },
         }
     }
+    hidden.extend(unseen.into_iter().map(|(why, names)| format!("{}: {why}", names.join(", "))));
     facts.extend(time_sync(&mut hidden));
     let snmp = fs::read_to_string("/proc/net/snmp").unwrap_or_default();
     for (protocol, counter) in PROTOCOL_COUNTERS {
@@ -92,7 +97,7 @@ pub(super) fn ran(program: &str, arguments: &[&str]) -> Result<String, String> {
     // Where Debian has them, which not every user has in the path.
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let output = Command::new(program).args(arguments).env("PATH", path).env("LC_ALL", "C").output();
-    let output = output.map_err(|_| format!("no `{program}` here"))?;
+    let output = output.map_err(|_| format!("`{program}` is not installed"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

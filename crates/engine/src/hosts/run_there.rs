@@ -1,13 +1,14 @@
-//! A command on another host, whose results folder is brought here: one ssh connection for all of it.
+//! A command on another host, whose results folder is brought here: one connection for all of it, by ssh or by Slurm.
 //!
 //! The script goes to `sh` there by standard input, so no login shell reads it. Standard output is a line with the exit code
 //! and then the folder as an archive of `tar`; where standard input ends, the command is ended, too.
 
 use super::ssh::{command, program};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Component, Path};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
@@ -28,14 +29,56 @@ const OUR_ERROR: &str = "tripmeter: ";
 /// What is run there.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandThere<'a> {
-    /// The host, as ssh takes it.
-    pub host: &'a str,
+    /// How its host is reached.
+    pub way: WayThere<'a>,
     /// Name of the folder that the program was pushed to.
     pub pushed: &'a str,
     /// A measuring command and its flags, without a results folder.
     pub words: &'a [String],
     /// Name and text of a file in the folder that it is run in.
     pub file: Option<(&'a str, &'a str)>,
+}
+
+/// How the host of a command is reached.
+#[derive(Clone, Copy, Debug)]
+pub enum WayThere<'a> {
+    /// By ssh, as it takes the host.
+    Ssh(&'a str),
+    /// By Slurm, which allocates these nodes exclusively; the command runs on the first.
+    Slurm(&'a [&'a str]),
+}
+
+impl WayThere<'_> {
+    /// Runs `sh` there, which reads standard input.
+    fn shell(&self) -> Command {
+        match self {
+            WayThere::Ssh(host) => {
+                let mut ssh = command(host);
+                ssh.arg("exec sh -s");
+                ssh
+            }
+            WayThere::Slurm(nodes) => {
+                let first = nodes.first().copied().unwrap_or_default();
+                let mut salloc = Command::new("salloc");
+                salloc.args(["--quiet", "--exclusive", "--job-name=tripmeter", &format!("--nodes={}", nodes.len())]);
+                salloc.args([&format!("--nodelist={}", nodes.join(",")), "srun", "--quiet", "--nodes=1", "--ntasks=1"]);
+                salloc.args([&format!("--nodelist={first}"), "--chdir=/", "sh", "-s"]);
+                salloc
+            }
+        }
+    }
+
+    /// What cannot be started, and what to do.
+    fn not_started(&self, error: &io::Error) -> String {
+        let [program, package] = match self {
+            WayThere::Ssh(_) => ["ssh", "openssh-client"],
+            WayThere::Slurm(_) => ["salloc", "slurm-client"],
+        };
+        match error.kind() {
+            io::ErrorKind::NotFound => format!("no `{program}` here: install {package}"),
+            _ => format!("{program} cannot be started: {error}"),
+        }
+    }
 }
 
 /// How it ended.
@@ -53,9 +96,9 @@ pub struct Ended {
 /// # Errors
 /// Why there are no results, in one line: the host cannot be reached, or the archive is damaged or would leave `into`.
 pub fn run_there(asked: &CommandThere<'_>, into: &Path, stop: &AtomicBool) -> Result<Ended, String> {
-    let mut ssh = command(asked.host);
-    ssh.arg("exec sh -s").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = ssh.spawn().map_err(|error| format!("ssh cannot be started: {error}"))?;
+    let mut shell = asked.way.shell();
+    shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = shell.spawn().map_err(|error| asked.way.not_started(&error))?;
     let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(mut input), Some(output), Some(errors)) = (input, output, errors) else {
         unreachable!("all three are pipes");
@@ -77,7 +120,7 @@ pub fn run_there(asked: &CommandThere<'_>, into: &Path, stop: &AtomicBool) -> Re
     match found {
         _ if stop.load(Relaxed) => Ok(interrupted),
         Ok(Some(code)) => Ok(Ended { code, error: said }),
-        Ok(None) => Err(said.unwrap_or_else(|| format!("ssh ended with {status}"))),
+        Ok(None) => Err(said.unwrap_or_else(|| format!("the connection ended with {status}"))),
         Err(error) => Err(format!("its results cannot be unpacked: {error}")),
     }
 }
@@ -88,13 +131,16 @@ fn end_when_stopped(child: &Mutex<Child>, input: ChildStdin, stop: &AtomicBool, 
         std::thread::sleep(LOOKING);
     }
     drop(input);
-    let begin = Instant::now();
-    while !is_over.load(Relaxed) && begin.elapsed() < ENDING_TIME {
-        std::thread::sleep(LOOKING);
-    }
-    if !is_over.load(Relaxed) {
-        // It may have ended by itself.
-        let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+    for signal in [Signal::TERM, Signal::KILL] {
+        let begin = Instant::now();
+        while !is_over.load(Relaxed) && begin.elapsed() < ENDING_TIME {
+            std::thread::sleep(LOOKING);
+        }
+        if !is_over.load(Relaxed) {
+            let child = child.lock().unwrap_or_else(PoisonError::into_inner);
+            // It may have ended by itself.
+            let _ = kill_process(Pid::from_child(&child), signal);
+        }
     }
 }
 
@@ -187,7 +233,6 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
 
     /// An archive of one entry; `tar` itself refuses to write some names.
     fn archive(path: &str, kind: EntryType) -> Vec<u8> {
@@ -241,7 +286,12 @@ mod tests {
         std::fs::write(&program, text).unwrap();
         Command::new("chmod").arg("+x").arg(&program).status().unwrap();
         let words = ["ping", "it's", "$(x)", "a b"].map(str::to_owned);
-        let asked = CommandThere { host: "", pushed: "none", words: &words, file: Some(("given.toml", "a = 'b'\n")) };
+        let asked = CommandThere {
+            way: WayThere::Ssh(""),
+            pushed: "none",
+            words: &words,
+            file: Some(("given.toml", "a = 'b'\n")),
+        };
         let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
         let mut sh = Command::new("sh");
         let sh = sh.arg("-s").env("PATH", path).env("TMPDIR", folder.path()).stdin(Stdio::piped());

@@ -47,12 +47,16 @@ pub struct FleetArgs {
     /// Measure pairs from both ends
     #[arg(long)]
     pub both_ways: bool,
-    /// Most at once; none share a host [default: 1, of hosts all]
+    /// Most at once; none share a host [default: 1; by themselves, or under
+    /// a scheduler, all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
     /// Copy this program and its plugins to the hosts
     #[arg(long)]
     pub push: bool,
+    /// Have a scheduler allocate the hosts, whose names are its nodes
+    #[arg(long, value_parser = words_of(&[("slurm", Scheduler::Slurm)]), conflicts_with = "push")]
+    pub scheduler: Option<Scheduler>,
     #[command(flatten)]
     pub figures: FiguresArgs,
     /// Folder of all results [default: results/DATE_TIME]
@@ -68,6 +72,13 @@ pub struct FleetArgs {
 
 const MODES: [(&str, FleetMode); 3] =
     [("hosts", FleetMode::Hosts), ("pairs", FleetMode::Pairs), ("star", FleetMode::Star)];
+
+/// What allocates hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduler {
+    /// Slurm, by `salloc` and `srun`.
+    Slurm,
+}
 
 /// A measuring command, as it is run on the hosts.
 pub struct MeasuringCommand<'a> {

@@ -45,13 +45,19 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
     let registry = experiment::program().and_then(|program| experiment::registry(&PluginArgs::default(), &program));
     let registry = registry.map_err(|error| audit.findings.push(unusable(&error))).ok();
     let open_to_others = &registry.as_ref().map_or_else(BTreeMap::new, open_to_others);
-    let mut hosts = Vec::new();
+    let (mut hosts, mut unreached) = (Vec::new(), None);
     for (to, there) in args.to.iter().zip(each_host) {
         if !args.quiet {
             output::say(&format!("looking at '{to}'"));
         }
-        let found = look_at(to, args.interface.as_deref(), there);
-        hosts.push(found.map_err(|error| CliError::new(error.exit_code(), error.to_string()))?);
+        match look_at(to, args.interface.as_deref(), there) {
+            Ok(host) => hosts.push(host),
+            // The others are looked at nevertheless.
+            Err(error) => {
+                output::say(&format!("tripmeter: {error}"));
+                unreached = Some(error.exit_code());
+            }
+        }
     }
     let text = if args.json {
         json(&Findings { audit: &audit, open_to_others, hosts: &hosts })
@@ -67,7 +73,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
     }
     let audits = hosts.iter().map(|host| &host.machine.audit).chain([&audit]);
     let is_refused = args.strict && audits.into_iter().any(|audit| !audit.refused().is_empty());
-    Ok(if is_refused { exit::FINDING } else { exit::GOOD })
+    Ok(unreached.unwrap_or(if is_refused { exit::FINDING } else { exit::GOOD }))
 }
 
 /// The interface of each host that is looked at.

@@ -1,6 +1,6 @@
 //! One command on several hosts: namespaces of this machine, each with an sshd of its own (`scripts/hosts.sh`).
 
-use crate::common::{alone, manifest};
+use crate::common::{alone, manifest, repository, say};
 use crate::hosts::{Lab, good, text};
 use std::path::Path;
 use tripmeter_model::fleet::{Fleet, FleetState};
@@ -140,6 +140,33 @@ fn hosts_by_themselves_a_star_and_an_experiment_file() {
     assert_eq!(names(&star, FleetState::Measured), ["h2--h1", "h1--h2", "h2--h3", "h3--h2"]);
     let copied = said.lines().filter(|line| line.starts_with("copied this program")).count();
     assert_eq!(copied, 3, "once to each host: {said}");
+}
+
+#[test]
+fn pairs_are_measured_as_jobs_of_slurm() {
+    let _alone = alone();
+    if !repository().join("target/tools/slurm/usr/sbin/slurmctld-wlm").exists() {
+        say("SKIPPED: slurm: scripts/install-middleware.sh --slurm gets it");
+        return;
+    }
+    let lab = Lab::new(2);
+    let Some(output) = lab.run(&script(
+        r#"
+        hosts 2
+        printf '[[hosts]]\nname = "nobody"\n' >>"$R/HOSTS.toml"
+        scripts/slurm.sh sh -c '"$T" fleet "$R/HOSTS.toml" --scheduler slurm -o "$R/lab" -- ping tcp '"$few"'; echo "code $?"
+            squeue -h -o "job %A %T"; scontrol show job 1 | grep -E "NodeList|JobName"'"#,
+    )) else {
+        return;
+    };
+    good(&output);
+    let said = text(&output.stdout);
+    codes(&said, &[75]);
+    let fleet = fleet(&lab.results("lab"));
+    assert_eq!(names(&fleet, FleetState::Measured), ["h1--h2"], "{said}\n{}", text(&output.stderr));
+    assert_eq!(names(&fleet, FleetState::Failed), ["h1--nobody", "h2--nobody"]);
+    assert!(said.contains("NodeList=h[1-2]") && said.contains("JobName=tripmeter"), "{said}");
+    assert!(!said.contains("RUNNING") && said.contains("Invalid node name"), "{said}");
 }
 
 #[test]

@@ -12,10 +12,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tripmeter_engine::hosts::{CommandThere, NOT_PUSHED, Pushed, reach, run_there, take_turns};
+use tripmeter_engine::hosts::{CommandThere, NOT_PUSHED, Pushed, WayThere, reach, run_there, take_turns};
 use tripmeter_model::exit;
 use tripmeter_model::fleet::{Fleet, FleetHost, FleetJob, FleetMode, FleetState};
 
+/// Most jobs at once, unless more are asked for.
+const MOST: usize = 64;
 /// Hosts that are looked at, at once.
 const LOOKED_AT: usize = 16;
 
@@ -33,7 +35,9 @@ pub fn measure(
     let waiting = |fleet: &Fleet| -> Vec<FleetJob> {
         fleet.jobs.iter().filter(|job| job.state == FleetState::Waiting).cloned().collect()
     };
-    let unusable = unusable(asked, pushed, &waiting(fleet), stop);
+    // A scheduler knows which hosts are down, and lets nobody log in before.
+    let is_scheduled = asked.args.scheduler.is_some();
+    let unusable = if is_scheduled { BTreeMap::new() } else { unusable(asked, pushed, &waiting(fleet), stop) };
     for job in fleet.jobs.iter_mut().filter(|job| job.state == FleetState::Waiting) {
         let problem = job.hosts().find_map(|host| Some(format!("host '{host}': {}", unusable.get(host)?)));
         if problem.is_some() && !stop.load(Relaxed) {
@@ -44,7 +48,7 @@ pub fn measure(
     let mut jobs = waiting(fleet);
     // A drift over the hours is not to look like a slow host.
     fastrand::shuffle(&mut jobs);
-    let usual = if asked.args.mode == FleetMode::Hosts { jobs.len() } else { 1 };
+    let usual = if is_scheduled || asked.args.mode == FleetMode::Hosts { jobs.len().min(MOST) } else { 1 };
     let most = asked.args.jobs.map_or(usual, usize::from);
     let all = jobs.len();
     let state = Mutex::new(Progress { fleet, done: 0, failed: None });
@@ -126,8 +130,9 @@ fn one(asked: &Asked<'_>, pushed: Option<&Pushed>, folder: &Path, job: &FleetJob
     };
     let results = fetched.path().join("results");
     let words = asked.words(job);
+    let (nodes, is_scheduled) = (job.hosts().collect::<Vec<_>>(), asked.args.scheduler.is_some());
     let command = CommandThere {
-        host: asked.host(&job.from).ssh(),
+        way: if is_scheduled { WayThere::Slurm(&nodes) } else { WayThere::Ssh(asked.host(&job.from).ssh()) },
         pushed: pushed.map_or(NOT_PUSHED, |pushed| &pushed.name),
         words: &words,
         file: asked.file(),
