@@ -59,7 +59,8 @@ for program in "$slurm"/usr/bin/s*; do
     printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$libraries" "$program" >"$folder/bin/$(basename "$program")"
 done
 chmod +x "$folder"/bin/*
-export PATH=$folder/bin:$PATH
+# Jobs have the environment of who submits them.
+export PATH=$folder/bin:$TRIPMETER_HOSTS/bin:$PATH
 for _ in $(seq 100); do
     [[ $(sinfo -h -t idle -o %D 2>/dev/null) == "${#hosts[@]}" ]] && exec "$@"
     sleep 0.2

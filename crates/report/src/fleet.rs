@@ -1,14 +1,14 @@
 //! Hosts that one command was run on: each figure over all hosts or pairs, as heat maps and tables.
 
+mod maps;
+
 use crate::document::{Block, Cell, Column, Digits, Document, Heading, Missing, Note, Severity, Table};
 use crate::number::counted;
 use crate::page::values::unit;
-use crate::plots::Chart;
-use crate::plots::chart::{Heat, HeatCell, HeatLevel, X, Y};
 use serde::Serialize;
 use tripmeter_analysis::{MetricTable, Selected, Selection};
 use tripmeter_model::address::FigureAddress;
-use tripmeter_model::figure::{Better, Figure, Statistic};
+use tripmeter_model::figure::{Better, Figure};
 use tripmeter_model::fleet::{Fleet, FleetJob, FleetMode, FleetState};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_stats::median;
@@ -68,7 +68,7 @@ pub struct FleetResults<'a> {
 
 /// The screen: figures over all hosts or pairs, and the first matrices.
 pub fn fleet(results: &FleetResults<'_>) -> Document {
-    let view = View::new(results);
+    let view = FleetView::new(results);
     let mut blocks = vec![Block::Text(view.answer())];
     blocks.extend(view.summary().map(Block::Table));
     let mut firsts = view.firsts();
@@ -89,7 +89,7 @@ pub fn fleet(results: &FleetResults<'_>) -> Document {
 
 /// The page: the same with a heat map of every figure.
 pub fn fleet_page(results: &FleetResults<'_>) -> Document {
-    let view = View::new(results);
+    let view = FleetView::new(results);
     let heading = |id, text: &str| Block::Heading(Heading { id, text: text.to_owned() });
     let mut blocks = vec![heading("answer", "Answer"), Block::Text(view.answer())];
     blocks.extend(view.notes());
@@ -137,13 +137,13 @@ impl OverAll<'_> {
     }
 }
 
-struct View<'a> {
+struct FleetView<'a> {
     fleet: &'a Fleet,
     /// In the order in which they were found.
     overs: Vec<OverAll<'a>>,
 }
 
-impl<'a> View<'a> {
+impl<'a> FleetView<'a> {
     fn new(results: &FleetResults<'a>) -> Self {
         let mut overs: Vec<OverAll<'a>> = Vec::new();
         for one in results.figures {
@@ -199,8 +199,9 @@ impl<'a> View<'a> {
             Column::words("sub_experiment", "sub-experiment", "").at_most(22),
             Column::words("at", "at", ""),
             Column::words("figure", "figure", ""),
-            Column::numbers("n", self.noun(), "", Digits::Integer, ""),
-            number("median", "median", "of all that have the figure"),
+            Column::numbers("n", "n", "", Digits::Integer, "hosts or pairs that have the figure"),
+            Column::words("unit", "in", ""),
+            number("median", "median", ""),
             number("best", "best", ""),
             Column::words("best_at", "of", ""),
             number("worst", "worst", ""),
@@ -209,12 +210,13 @@ impl<'a> View<'a> {
         let row = |over: &OverAll<'_>| {
             let [best, worst] = over.ends()?;
             let (_, unit) = unit(over.address.figure);
-            let written = |value: f64| Cell::text(format!("{} {unit}", over.written(value)));
+            let written = |value: f64| Cell::text(over.written(value));
             let cells = vec![
                 Cell::text(&over.address.sub_experiment),
                 Cell::text(over.address.place()),
                 Cell::text(over.address.name()),
                 Cell::number(over.all.len() as f64),
+                Cell::text(unit),
                 written(over.median),
                 written(best.value),
                 Cell::text(name(best)),
@@ -286,77 +288,6 @@ impl<'a> View<'a> {
         (!firsts.is_empty()).then(|| Table::new(title, columns, rows).within(COLUMNS))
     }
 
-    fn maps(&self) -> Vec<Chart> {
-        match self.fleet.mode {
-            FleetMode::Hosts => self.maps_of_hosts(),
-            FleetMode::Pairs | FleetMode::Star => self.overs.iter().map(|over| self.map(over)).collect(),
-        }
-    }
-
-    /// Leaders are rows, followers columns.
-    fn map(&self, over: &OverAll<'_>) -> Chart {
-        let names: Vec<String> = self.fleet.hosts.iter().map(|host| host.name.clone()).collect();
-        let place = |name: &str| names.iter().position(|host| host == name);
-        let rows: Vec<String> =
-            names.iter().filter(|name| self.fleet.jobs.iter().any(|job| job.from == **name)).cloned().collect();
-        let row = |name: &str| rows.iter().position(|host| host == name);
-        let measured = over.all.iter().filter_map(|one| {
-            let (column, row) = (place(one.to.as_deref()?)?, row(&one.from)?);
-            Some(HeatCell { column, row, ..heat_cell(over, one) })
-        });
-        let has = |job: &&FleetJob| over.all.iter().any(|one| one.from == job.from && one.to == job.to);
-        let without = self.fleet.jobs.iter().filter(|job| !has(job)).filter_map(|job| {
-            let (column, row) = (place(job.to.as_deref()?)?, row(&job.from)?);
-            let detail = format!("{}: {}", job.name(), job.problem.as_deref().unwrap_or("not measured"));
-            Some(HeatCell { column, row, level: HeatLevel::Unclear, text: "-".to_owned(), detail })
-        });
-        let cells = measured.chain(without).collect();
-        let (_, unit) = unit(over.address.figure);
-        Chart {
-            name: "fleet".to_owned(),
-            title: format!("{} in {unit}", over.address),
-            reading: reading(over),
-            x: X::Categories { label: "Follower".to_owned(), names: names.clone() },
-            y: Y { label: "Leader".to_owned(), ..Y::default() },
-            heat: Some(Heat { rows, cells }),
-            ..Chart::default()
-        }
-    }
-
-    /// Hosts are rows, sub-experiments with their payloads columns; a map for each figure.
-    fn maps_of_hosts(&self) -> Vec<Chart> {
-        let mut kinds: Vec<(Figure, Statistic)> = Vec::new();
-        for over in &self.overs {
-            let kind = (over.address.figure, over.address.statistic);
-            if !kinds.contains(&kind) {
-                kinds.push(kind);
-            }
-        }
-        let rows: Vec<String> = self.fleet.hosts.iter().map(|host| host.name.clone()).collect();
-        let map = |kind: (Figure, Statistic)| {
-            let overs: Vec<_> =
-                self.overs.iter().filter(|over| (over.address.figure, over.address.statistic) == kind).collect();
-            let cells = overs.iter().enumerate().flat_map(|(column, over)| {
-                let rows = &rows;
-                over.all.iter().filter_map(move |one| {
-                    let row = rows.iter().position(|host| *host == one.from)?;
-                    Some(HeatCell { column, row, ..heat_cell(over, one) })
-                })
-            });
-            let column = |over: &&OverAll<'_>| format!("{} {}", over.address.sub_experiment, over.address.place());
-            Some(Chart {
-                name: "fleet".to_owned(),
-                title: format!("{} in {}", overs.first()?.address.name(), unit(kind.0).1),
-                reading: "Each column has a scale of its own.".to_owned(),
-                x: X::Categories { label: "Sub-experiment".to_owned(), names: overs.iter().map(column).collect() },
-                y: Y { label: "Host".to_owned(), ..Y::default() },
-                heat: Some(Heat { rows: rows.clone(), cells: cells.collect() }),
-                ..Chart::default()
-            })
-        };
-        kinds.into_iter().filter_map(map).collect()
-    }
-
     /// Every result with the link to its page.
     fn jobs(&self) -> Table {
         let columns = vec![
@@ -409,20 +340,6 @@ fn name(one: &FleetFigure) -> String {
         Some(to) => format!("{}--{to}", one.from),
         None => one.from.clone(),
     }
-}
-
-/// A value among all: shares by their difference, all else by its ratio.
-fn heat_cell(over: &OverAll<'_>, one: &FleetFigure) -> HeatCell {
-    let (least, most) = over.values().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
-    let place = match least > 0.0 {
-        true => (one.value / least).ln() / (most / least).ln(),
-        false => (one.value - least) / (most - least),
-    };
-    let level = HeatLevel::Scale(if place.is_finite() { place } else { 0.0 });
-    let (_, unit) = unit(over.address.figure);
-    let within = one.interval.map(|ends| format!(" ({} to {})", over.written(ends[0]), over.written(ends[1])));
-    let detail = format!("{}: {} {unit}{}", name(one), over.written(one.value), within.unwrap_or_default());
-    HeatCell { column: 0, row: 0, level, text: over.written(one.value), detail }
 }
 
 /// The best and the worst of all.

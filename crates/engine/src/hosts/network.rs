@@ -1,12 +1,12 @@
 //! What an interface is, and what it and the protocols above have counted: as `ip`, `ethtool` and the kernel tell.
 
+use super::ran::ran;
 use super::time_sync::time_sync;
 use crate::os::interfaces;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
-use std::process::Command;
 use tripmeter_model::manifest::Network;
 
 /// Offloads that change how packets are made of messages, as `ethtool -k` names them.
@@ -90,20 +90,6 @@ fn network(name: &str, address: IpAddr) -> Network {
         before: counters,
         after: BTreeMap::new(),
     }
-}
-
-/// What a program says.
-pub(super) fn ran(program: &str, arguments: &[&str]) -> Result<String, String> {
-    // Where Debian has them, which not every user has in the path.
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    let output = Command::new(program).args(arguments).env("PATH", path).env("LC_ALL", "C").output();
-    let output = output.map_err(|_| format!("`{program}` is not installed"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let last = said.lines().last().unwrap_or("it says nothing").trim().to_owned();
-    Err(format!("`{program}`: {}", tripmeter_model::printable::line(&last)))
 }
 
 fn link(text: &str) -> Result<IpLink, String> {

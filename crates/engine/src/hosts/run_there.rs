@@ -83,7 +83,7 @@ impl WayThere<'_> {
 
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct EndedThere {
     /// Its exit code.
     pub code: u8,
     /// The error that it named last.
@@ -95,7 +95,7 @@ pub struct Ended {
 ///
 /// # Errors
 /// Why there are no results, in one line: the host cannot be reached, or the archive is damaged or would leave `into`.
-pub fn run_there(asked: &CommandThere<'_>, into: &Path, stop: &AtomicBool) -> Result<Ended, String> {
+pub fn run_there(asked: &CommandThere<'_>, into: &Path, stop: &AtomicBool) -> Result<EndedThere, String> {
     let mut shell = asked.way.shell();
     shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = shell.spawn().map_err(|error| asked.way.not_started(&error))?;
@@ -116,10 +116,10 @@ pub fn run_there(asked: &CommandThere<'_>, into: &Path, stop: &AtomicBool) -> Re
     });
     let mut child = child.into_inner().unwrap_or_else(PoisonError::into_inner);
     let status = child.wait().map_err(|error| error.to_string())?;
-    let interrupted = Ended { code: exit::INTERRUPTED, error: None };
+    let interrupted = EndedThere { code: exit::INTERRUPTED, error: None };
     match found {
         _ if stop.load(Relaxed) => Ok(interrupted),
-        Ok(Some(code)) => Ok(Ended { code, error: said }),
+        Ok(Some(code)) => Ok(EndedThere { code, error: said }),
         Ok(None) => Err(said.unwrap_or_else(|| format!("the connection ended with {status}"))),
         Err(error) => Err(format!("its results cannot be unpacked: {error}")),
     }
@@ -152,7 +152,9 @@ fn last_words(errors: impl Read) -> Option<String> {
         if let Some(error) = said.strip_prefix(OUR_ERROR) {
             ours = Some(error.to_owned());
         }
-        last = Some(said).filter(|said| !said.is_empty()).or(last);
+        // Slurm says after each error that there was one.
+        let adds_nothing = said.is_empty() || said.starts_with("srun: ") && last.is_some();
+        last = if adds_nothing { last } else { Some(said) };
     }
     ours.or(last)
 }

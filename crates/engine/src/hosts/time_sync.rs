@@ -1,6 +1,6 @@
 //! What keeps the clock of a machine: chrony and PTP, as their own programs tell.
 
-use super::network::ran;
+use super::ran::ran;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

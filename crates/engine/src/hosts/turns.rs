@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// What is left to do, and who is busy.
-struct Turns<'a, J> {
+struct WaitingJobs<'a, J> {
     waiting: Vec<&'a J>,
     busy: BTreeSet<String>,
 }
@@ -20,7 +20,7 @@ pub fn take_turns<J: Sync>(
     hosts_of: impl Fn(&J) -> Vec<String> + Sync,
     work: impl Fn(&J) + Sync,
 ) {
-    let turns = Mutex::new(Turns { waiting: jobs.iter().collect(), busy: BTreeSet::new() });
+    let turns = Mutex::new(WaitingJobs { waiting: jobs.iter().collect(), busy: BTreeSet::new() });
     let changed = Condvar::new();
     let next = || {
         let mut turns = turns.lock().unwrap_or_else(PoisonError::into_inner);

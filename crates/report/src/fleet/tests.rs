@@ -1,6 +1,9 @@
 use super::*;
 use crate::fixture;
-use crate::render::{Text, html};
+use crate::html::html;
+use crate::plots::Chart;
+use crate::plots::chart::HeatLevel;
+use crate::render::Text;
 use tripmeter_model::fleet::{FleetHost, HostsFile, SCHEMA_VERSION, jobs};
 
 fn a_fleet(mode: FleetMode, hosts: usize) -> Fleet {

@@ -9,7 +9,7 @@ use crate::commands::{report, show};
 use crate::error::CliError;
 use crate::lock::lock;
 use crate::output;
-use asked::Asked;
+use asked::FleetAsked;
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ const FETCHED: &str = ".fetched-";
 
 /// `tripmeter fleet`
 pub fn fleet(args: &FleetArgs) -> Result<u8, CliError> {
-    let asked = Asked::new(args)?;
+    let asked = FleetAsked::new(args)?;
     let selection = Selection::asked(&args.figures.figures)
         .map_err(|why| CliError::new(exit::USAGE, format!("{why} (--figures)")))?;
     let stop = stop_on_signals()?;
@@ -51,7 +51,7 @@ pub fn fleet(args: &FleetArgs) -> Result<u8, CliError> {
 ///
 /// # Errors
 /// If the folder is of another command, or of none.
-fn resumed(folder: &Path, asked: &Asked<'_>) -> Result<Fleet, CliError> {
+fn resumed(folder: &Path, asked: &FleetAsked<'_>) -> Result<Fleet, CliError> {
     let mut fleet = asked.fleet.clone();
     let failed = |error: std::io::Error| CliError::from(FileError::reading(folder, &error));
     let file = folder.join(FILE);

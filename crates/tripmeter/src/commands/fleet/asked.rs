@@ -19,7 +19,7 @@ const MOST_BYTES: u64 = 16 << 20;
 const EXPERIMENT: &str = "experiment.toml";
 
 /// What is asked.
-pub struct Asked<'a> {
+pub struct FleetAsked<'a> {
     pub args: &'a FleetArgs,
     /// Everything, and nothing of it measured.
     pub fleet: Fleet,
@@ -33,7 +33,7 @@ pub struct Asked<'a> {
     is_quiet: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> FleetAsked<'a> {
     /// Reads the hosts, and checks the command.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The jobs of a fleet: hosts are looked at first, and then measured side by side.
 
-use super::asked::Asked;
+use super::asked::FleetAsked;
 use super::{FETCHED, write};
 use crate::error::CliError;
 use crate::output;
@@ -26,7 +26,7 @@ const LOOKED_AT: usize = 16;
 /// # Errors
 /// If `fleet.json` cannot be written.
 pub fn measure(
-    asked: &Asked<'_>,
+    asked: &FleetAsked<'_>,
     pushed: Option<&Pushed>,
     folder: &Path,
     fleet: &mut Fleet,
@@ -51,7 +51,7 @@ pub fn measure(
     let usual = if is_scheduled || asked.args.mode == FleetMode::Hosts { jobs.len().min(MOST) } else { 1 };
     let most = asked.args.jobs.map_or(usual, usize::from);
     let all = jobs.len();
-    let state = Mutex::new(Progress { fleet, done: 0, failed: None });
+    let state = Mutex::new(JobsDone { fleet, done: 0, failed: None });
     let begin = Instant::now();
     let hosts_of = |job: &FleetJob| job.hosts().map(str::to_owned).collect();
     take_turns(&jobs, most, stop, hosts_of, |job| {
@@ -71,14 +71,14 @@ pub fn measure(
 }
 
 /// What jobs in parallel write to.
-struct Progress<'a> {
+struct JobsDone<'a> {
     fleet: &'a mut Fleet,
     done: usize,
     /// Why `fleet.json` cannot be written.
     failed: Option<CliError>,
 }
 
-impl Progress<'_> {
+impl JobsDone<'_> {
     fn note(&mut self, folder: &Path, done: &FleetJob, stop: &AtomicBool) {
         self.done += 1;
         if let Some(job) = self.fleet.jobs.iter_mut().find(|job| job.is_like(done)) {
@@ -93,7 +93,7 @@ impl Progress<'_> {
 
 /// Why hosts cannot be used, by their names. Each is reached, and has the same program afterwards.
 fn unusable(
-    asked: &Asked<'_>,
+    asked: &FleetAsked<'_>,
     pushed: Option<&Pushed>,
     jobs: &[FleetJob],
     stop: &AtomicBool,
@@ -122,7 +122,7 @@ fn unusable(
 }
 
 /// Measures one host or pair, and brings its results here; it goes on waiting if it was stopped.
-fn one(asked: &Asked<'_>, pushed: Option<&Pushed>, folder: &Path, job: &FleetJob, stop: &AtomicBool) -> FleetJob {
+fn one(asked: &FleetAsked<'_>, pushed: Option<&Pushed>, folder: &Path, job: &FleetJob, stop: &AtomicBool) -> FleetJob {
     let failed = |problem: String| FleetJob { state: FleetState::Failed, problem: Some(problem), ..job.clone() };
     let fetched = match tempfile::Builder::new().prefix(FETCHED).tempdir_in(folder) {
         Ok(fetched) => fetched,
