@@ -233,7 +233,9 @@ impl<'a> FleetView<'a> {
     fn tables(&self, over: &OverAll<'_>) -> Vec<Table> {
         let hosts: Vec<&str> = self.fleet.hosts.iter().map(|host| host.name.as_str()).collect();
         let (_, unit) = unit(over.address.figure);
-        let parts = hosts.chunks(HOSTS_IN_A_LINE).enumerate();
+        let is_follower = |name: &&str| self.fleet.jobs.iter().any(|job| job.to.as_deref() == Some(*name));
+        let followers: Vec<&str> = hosts.iter().copied().filter(is_follower).collect();
+        let parts = followers.chunks(HOSTS_IN_A_LINE).enumerate();
         let table = |(part, columns): (usize, &[&str])| {
             let title = if part == 0 {
                 format!("{} in {unit}; rows: leader, columns: follower", over.address)

@@ -19,10 +19,11 @@ impl FleetView<'_> {
 
     /// Leaders are rows, followers columns.
     fn map(&self, over: &OverAll<'_>) -> Chart {
-        let names: Vec<String> = self.fleet.hosts.iter().map(|host| host.name.clone()).collect();
+        let hosts = || self.fleet.hosts.iter().map(|host| host.name.clone());
+        let is_follower = |name: &String| self.fleet.jobs.iter().any(|job| job.to.as_ref() == Some(name));
+        let names: Vec<String> = hosts().filter(is_follower).collect();
         let place = |name: &str| names.iter().position(|host| host == name);
-        let rows: Vec<String> =
-            names.iter().filter(|name| self.fleet.jobs.iter().any(|job| job.from == **name)).cloned().collect();
+        let rows: Vec<String> = hosts().filter(|name| self.fleet.jobs.iter().any(|job| job.from == *name)).collect();
         let row = |name: &str| rows.iter().position(|host| host == name);
         let measured = over.all.iter().filter_map(|one| {
             let (column, row) = (place(one.to.as_deref()?)?, row(&one.from)?);

@@ -43,7 +43,7 @@ fn pairs_are_a_matrix_with_the_best_the_worst_and_what_failed() {
     let results = FleetResults { fleet: &fleet, figures: &figures };
     let screen = text(&super::fleet(&results));
     assert!(screen.starts_with("2 of 3 pairs measured; 1 failed.\n"), "{screen}");
-    assert!(screen.contains("h1     1.00    -\nh2          3.00\n"), "{screen}");
+    assert!(screen.contains("h1  1.00    -\nh2       3.00\n"), "{screen}");
     assert!(screen.contains("FAILED: h1--h3: host 'h2': no route"), "{screen}");
     let page = html(&fleet_page(&results), "fleet");
     assert!(page.contains("title=\"h2--h3: 3.00 µs\">3.00</td>"), "{page}");

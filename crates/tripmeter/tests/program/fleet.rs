@@ -53,7 +53,7 @@ fn all_pairs_are_measured_but_those_of_a_host_that_is_down_until_it_is_there() {
         fleet -o "$R/lab" -- ping tcp udp $few 2>&1
         cksum <"$R/lab/h1--h2/manifest.json" | cmp - "$R/before" && echo "not measured again"
         fleet -o "$R/lab" --json -- ping tcp udp $few >"$R/json"
-        left"#,
+        left || true"#,
     )) else {
         return;
     };
@@ -150,13 +150,15 @@ fn pairs_are_measured_as_jobs_of_slurm() {
         return;
     }
     let lab = Lab::new(2);
-    let Some(output) = lab.run(&script(
-        r#"
+    let run = r#"
         hosts 2
         printf '[[hosts]]\nname = "nobody"\n' >>"$R/HOSTS.toml"
-        scripts/slurm.sh sh -c '"$T" fleet "$R/HOSTS.toml" --scheduler slurm -o "$R/lab" -- ping tcp '"$few"'; echo "code $?"
-            squeue -h -o "job %A %T"; scontrol show job 1 | grep -E "NodeList|JobName"'"#,
-    )) else {
+        export few
+        "$SLURM" sh -uc '
+            "$T" fleet "$R/HOSTS.toml" --scheduler slurm -o "$R/lab" -- ping tcp $few; echo "code $?"
+            squeue -h -o "job %A %T"; scontrol show job | grep -E "NodeList|JobName"'"#;
+    let slurm = format!("SLURM='{}'\n", repository().join("scripts/slurm.sh").display());
+    let Some(output) = lab.run(&(slurm + &script(run))) else {
         return;
     };
     good(&output);
@@ -186,6 +188,7 @@ fn what_is_wrong_is_said_in_one_line_before_any_host_is_reached() {
         ("[[hosts]]\nname = \"a\"\n", &["--", "ping"], 65, "a pair needs two hosts, and there is 1"),
         (two, &["--", "show", "x"], 64, "'show' does not measure"),
         (two, &["--", "ping", "--payload"], 64, "after '--': unexpected argument '--payload'"),
+        (two, &["--", "ping", "-h"], 64, "after '--': help is not measured"),
         (two, &["--", "ping", "--to", "b"], 64, "after '--': --to has no meaning there"),
         (two, &["--", "ping", "-o", "x"], 64, "after '--': --output has no meaning there"),
         (two, &["--", "run", "x.toml"], 66, "'x.toml' cannot be read"),

@@ -3,6 +3,7 @@
 use crate::args::{Cli, ExperimentArgs, FleetArgs, MeasuringCommand, Written};
 use crate::commands::run::Prepared;
 use crate::error::CliError;
+use crate::in_one_line;
 use clap::Parser;
 use std::path::Path;
 use tripmeter_engine::hosts::Pushed;
@@ -52,8 +53,12 @@ impl<'a> FleetAsked<'a> {
             return Err(CliError::new(exit::USAGE, "--both-ways is of pairs; leave it out, or --mode hosts"));
         }
         let cli = Cli::try_parse_from([&["tripmeter".to_owned()][..], &args.command].concat());
-        let cli =
-            cli.map_err(|error| CliError::new(exit::USAGE, format!("after '--': {}", crate::in_one_line(&error))))?;
+        let cli = cli.map_err(|error| {
+            let is_help = !error.use_stderr();
+            let why =
+                if is_help { "help is not measured; ask for it without fleet".into() } else { in_one_line(&error) };
+            CliError::new(exit::USAGE, format!("after '--': {why}"))
+        })?;
         let command = cli.command.measuring().ok_or_else(|| {
             let text =
                 format!("after '--': '{}' does not measure; see `tripmeter --help` for what does", args.command[0]);
