@@ -8,9 +8,10 @@ use crate::page::values::unit;
 use serde::Serialize;
 use tripmeter_analysis::{MetricTable, Selected, Selection};
 use tripmeter_model::address::FigureAddress;
-use tripmeter_model::figure::{Better, Figure};
+use tripmeter_model::figure::{Better, Figure, Statistic};
 use tripmeter_model::fleet::{Fleet, FleetJob, FleetMode, FleetState};
 use tripmeter_model::manifest::Manifest;
+use tripmeter_model::metric::Stream;
 use tripmeter_stats::median;
 use tripmeter_stats::rounds::figure_over_rounds;
 
@@ -76,7 +77,7 @@ pub fn fleet(results: &FleetResults<'_>) -> Document {
         FleetMode::Pairs => {
             let more = firsts.len().saturating_sub(MOST_ON_SCREEN);
             firsts.truncate(MOST_ON_SCREEN);
-            blocks.extend(firsts.iter().flat_map(|over| view.tables(over)).map(Block::Table));
+            blocks.extend(firsts.iter().flat_map(|over| view.matrix(over)));
             if more > 0 {
                 blocks.push(Block::Text(format!("{} more on the page (report.html)", counted(more, "figure"))));
             }
@@ -163,6 +164,19 @@ impl<'a> FleetView<'a> {
         Self { fleet: results.fleet, overs }
     }
 
+    /// What was measured: the transport, or the sub-experiment if several are of one.
+    fn label(&self, over: &OverAll<'_>) -> String {
+        let transport = |over: &OverAll<'_>| over.all[0].transport.clone();
+        let (own, sub) = (transport(over), &over.address.sub_experiment);
+        let is_shared = self.overs.iter().any(|one| transport(one) == own && one.address.sub_experiment != *sub);
+        if is_shared || own.is_empty() { sub.clone() } else { own }
+    }
+
+    /// What was measured, at which payload and load, and which figure.
+    fn title(&self, over: &OverAll<'_>) -> String {
+        format!("{} at {}: {}", self.label(over), over.address.place(), figure_name(over.address))
+    }
+
     /// What one job is.
     fn noun(&self) -> &'static str {
         if self.fleet.mode == FleetMode::Hosts { "host" } else { "pair" }
@@ -187,7 +201,7 @@ impl<'a> FleetView<'a> {
         let failed = if failed > 0 { format!("; {failed} failed") } else { String::new() };
         let mut text = format!("{measured} of {} measured{failed}.", counted(jobs.len(), self.noun()));
         for over in self.firsts().into_iter().take(MOST_ON_SCREEN).filter(|over| over.all.len() > 1) {
-            text += &format!("\n{}: {}", over.address, reading(over));
+            text += &format!("\n{}: {}", self.title(over), reading(over));
         }
         text
     }
@@ -196,7 +210,7 @@ impl<'a> FleetView<'a> {
     fn summary(&self) -> Option<Table> {
         let number = |id: &str, title: &str, help| Column { is_right: true, ..Column::words(id, title, help) };
         let columns = vec![
-            Column::words("sub_experiment", "sub-experiment", "").at_most(22),
+            Column::words("transport", "transport", "").at_most(26),
             Column::words("at", "at", ""),
             Column::words("figure", "figure", ""),
             Column::numbers("n", "n", "", Digits::Integer, "hosts or pairs that have the figure"),
@@ -212,9 +226,9 @@ impl<'a> FleetView<'a> {
             let (_, unit) = unit(over.address.figure);
             let written = |value: f64| Cell::text(over.written(value));
             let cells = vec![
-                Cell::text(&over.address.sub_experiment),
+                Cell::text(self.label(over)),
                 Cell::text(over.address.place()),
-                Cell::text(over.address.name()),
+                Cell::text(figure_name(over.address)),
                 Cell::number(over.all.len() as f64),
                 Cell::text(unit),
                 written(over.median),
@@ -229,19 +243,20 @@ impl<'a> FleetView<'a> {
         (!rows.is_empty()).then(|| Table::new(String::new(), columns, rows).within(COLUMNS))
     }
 
+    /// A matrix with its title.
+    fn matrix(&self, over: &OverAll<'_>) -> impl Iterator<Item = Block> {
+        let (_, unit) = unit(over.address.figure);
+        let title = format!("{} in {unit}, leaders down, followers across", self.title(over));
+        [Block::Text(title)].into_iter().chain(self.tables(over).into_iter().map(Block::Table))
+    }
+
     /// A matrix as tables of so many columns: leaders are rows, followers columns.
     fn tables(&self, over: &OverAll<'_>) -> Vec<Table> {
         let hosts: Vec<&str> = self.fleet.hosts.iter().map(|host| host.name.as_str()).collect();
-        let (_, unit) = unit(over.address.figure);
         let is_follower = |name: &&str| self.fleet.jobs.iter().any(|job| job.to.as_deref() == Some(*name));
         let followers: Vec<&str> = hosts.iter().copied().filter(is_follower).collect();
-        let parts = followers.chunks(HOSTS_IN_A_LINE).enumerate();
-        let table = |(part, columns): (usize, &[&str])| {
-            let title = if part == 0 {
-                format!("{} in {unit}; rows: leader, columns: follower", over.address)
-            } else {
-                String::new()
-            };
+        let parts = followers.chunks(HOSTS_IN_A_LINE);
+        let table = |columns: &[&str]| {
             let heads = columns.iter().map(|host| Column { unit: "", ..over.column(host, host) });
             let heads = [Column::words("leader", "", "")].into_iter().chain(heads).collect();
             let rows = hosts.iter().map(|from| {
@@ -250,7 +265,7 @@ impl<'a> FleetView<'a> {
             });
             // Rows that are blank in this part are left out.
             let has_any = |row: &(_, Vec<Cell>)| row.1[1..].iter().any(|cell| *cell != BLANK);
-            Table::new(title, heads, rows.filter(has_any).collect()).within(COLUMNS)
+            Table::new(String::new(), heads, rows.filter(has_any).collect()).within(COLUMNS)
         };
         parts.map(table).filter(|table| !table.rows.is_empty()).collect()
     }
@@ -273,7 +288,7 @@ impl<'a> FleetView<'a> {
         };
         let column = |(place, over): (usize, &&OverAll<'_>)| {
             let address = &over.address;
-            let title = format!("{}\n{}\n{}", address.sub_experiment, address.place(), address.name());
+            let title = format!("{}\n{}\n{}", self.label(over), address.place(), figure_name(address));
             over.column(&format!("figure_{}", place + 1), &title)
         };
         let columns = firsts.iter().enumerate().map(column);
@@ -331,6 +346,16 @@ impl<'a> FleetView<'a> {
         let notes: Vec<Note> = reasons.into_iter().map(note).collect();
         (!notes.is_empty()).then_some(Block::Notes(notes))
     }
+}
+
+/// `rtt_half p50`, before it the stream if it is not of all messages.
+fn figure_name(address: &FigureAddress) -> String {
+    let figure = crate::page::values::name(address.figure);
+    let name = match address.statistic {
+        Statistic::Value => figure.to_owned(),
+        statistic => format!("{figure} {statistic}"),
+    };
+    if address.stream == Stream::all() { name } else { format!("{} {name}", address.stream) }
 }
 
 /// Nothing is measured there.

@@ -1,7 +1,6 @@
 //! Each figure of a fleet as a heat map.
 
-use super::FleetFigure;
-use super::{FleetView, OverAll, name, reading};
+use super::{FleetFigure, FleetView, OverAll, figure_name, name, reading};
 use crate::page::values::unit;
 use crate::plots::Chart;
 use crate::plots::chart::{Heat, HeatCell, HeatLevel, X, Y};
@@ -39,7 +38,7 @@ impl FleetView<'_> {
         let (_, unit) = unit(over.address.figure);
         Chart {
             name: "fleet".to_owned(),
-            title: format!("{} in {unit}", over.address),
+            title: format!("{} in {unit}", self.title(over)),
             reading: reading(over),
             x: X::Categories { label: "Follower".to_owned(), names: names.clone() },
             y: Y { label: "Leader".to_owned(), ..Y::default() },
@@ -68,10 +67,10 @@ impl FleetView<'_> {
                     Some(HeatCell { column, row, ..heat_cell(over, one) })
                 })
             });
-            let column = |over: &&OverAll<'_>| format!("{} {}", over.address.sub_experiment, over.address.place());
+            let column = |over: &&OverAll<'_>| format!("{} {}", self.label(over), over.address.place());
             Some(Chart {
                 name: "fleet".to_owned(),
-                title: format!("{} in {}", overs.first()?.address.name(), unit(kind.0).1),
+                title: format!("{} in {}", figure_name(overs.first()?.address), unit(kind.0).1),
                 reading: "Each column has a scale of its own.".to_owned(),
                 x: X::Categories { label: "Sub-experiment".to_owned(), names: overs.iter().map(column).collect() },
                 y: Y { label: "Host".to_owned(), ..Y::default() },
