@@ -141,12 +141,22 @@ fn systems(own: &MachineLook, other: &MachineLook) -> Vec<Fact> {
     names.into_iter().map(row).collect()
 }
 
+/// In the largest unit that it has one of.
+fn time(ns: u64) -> String {
+    let (divisor, unit) = match ns {
+        1_000_000_000.. => (1e9, "s"),
+        1_000_000.. => (1e6, "ms"),
+        _ => (1e3, "µs"),
+    };
+    format!("{} {unit}", significant(ns as f64 / divisor, 3, 3))
+}
+
+/// How far the time of day there is from this one.
 fn clocks(other: &HostLook) -> String {
-    let micros = |ns: u64| format!("{} µs", significant(ns as f64 / 1e3, 3, 3));
     match (other.clock, &other.clock_problem) {
         (Some(ClockOffset { offset_ns, error_ns }), _) => {
             let way = if offset_ns < 0 { "behind" } else { "ahead of" };
-            let (offset, error) = (micros(offset_ns.unsigned_abs()), micros(error_ns));
+            let (offset, error) = (time(offset_ns.unsigned_abs()), time(error_ns));
             format!(
                 "The time of day of '{}' is {offset} {way} this one, ± {error} (half of the shortest round trip).",
                 other.to
@@ -203,7 +213,7 @@ mod tests {
         assert!(!row("name").starts_with('≠') && row("governor").contains("info: powersave"), "{text}");
         assert!(row("governor").contains("warn: powersave") && row("tcp").contains("not there"), "{text}");
         assert!(row("rx_dropped so far").contains('3') && !text.contains("rx_errors"), "{text}");
-        assert!(text.contains("of 'lab2' is 1234 µs behind this one, ± 20.5 µs"), "{text}");
+        assert!(text.contains("of 'lab2' is 1.23 ms behind this one, ± 20.5 µs"), "{text}");
         assert!(text.contains("3 differences (≠)"), "{text}");
     }
 }
