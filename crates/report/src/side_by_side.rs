@@ -90,7 +90,7 @@ fn network(other: &HostLook) -> Vec<Fact> {
     let names: BTreeSet<&String> = other.here.facts.keys().chain(other.there.facts.keys()).collect();
     let of = |network: &Network, name: &str| network.facts.get(name).cloned().unwrap_or_else(|| NOTHING.to_owned());
     // Offsets of clocks are never the same.
-    let is_setting = |name: &str| !name.contains("_s") || name.starts_with("chrony reference");
+    let is_setting = |name: &str| !name.ends_with("_s") && !name.ends_with("_ns");
     facts.extend(
         names.into_iter().map(|name| fact(name, [of(&other.here, name), of(&other.there, name)], is_setting(name))),
     );

@@ -20,9 +20,17 @@ const OFFLOADS: [&str; 6] = [
 ];
 /// What delays interrupts, as `ethtool -c` names it.
 const COALESCING: [&str; 4] = ["rx-usecs", "rx-frames", "tx-usecs", "tx-frames"];
-/// Of `/proc/net/snmp`: what was lost or sent again.
-const PROTOCOL_COUNTERS: [(&str, &str); 4] =
-    [("Tcp", "RetransSegs"), ("Tcp", "InErrs"), ("Udp", "RcvbufErrors"), ("Udp", "SndbufErrors")];
+/// Of `/proc/net/snmp` and `/proc/net/netstat`: what was lost or sent again.
+const PROTOCOL_COUNTERS: [(&str, &str); 8] = [
+    ("Ip", "InDiscards"),
+    ("Ip", "OutDiscards"),
+    ("Ip", "ReasmFails"),
+    ("Tcp", "RetransSegs"),
+    ("Tcp", "InErrs"),
+    ("TcpExt", "TCPTimeouts"),
+    ("Udp", "RcvbufErrors"),
+    ("Udp", "SndbufErrors"),
+];
 
 #[derive(Deserialize)]
 struct IpLink {
@@ -78,9 +86,10 @@ fn network(name: &str, address: IpAddr) -> Network {
     }
     hidden.extend(unseen.into_iter().map(|(why, names)| format!("{}: {why}", names.join(", "))));
     facts.extend(time_sync(&mut hidden));
-    let snmp = fs::read_to_string("/proc/net/snmp").unwrap_or_default();
+    let counted = ["/proc/net/snmp", "/proc/net/netstat"].map(|file| fs::read_to_string(file).unwrap_or_default());
+    let counted = counted.concat();
     for (protocol, counter) in PROTOCOL_COUNTERS {
-        of_protocol(&snmp, protocol, counter).map(|count| counters.insert(format!("{protocol}_{counter}"), count));
+        of_protocol(&counted, protocol, counter).map(|count| counters.insert(format!("{protocol}_{counter}"), count));
     }
     Network {
         interface: name.to_owned(),
@@ -105,8 +114,8 @@ fn listed(text: &str, names: &[&str]) -> Vec<(String, String)> {
     wanted.map(|(name, value)| (name.to_lowercase(), value.trim().to_owned())).collect()
 }
 
-fn of_protocol(snmp: &str, protocol: &str, counter: &str) -> Option<u64> {
-    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(':'));
+fn of_protocol(text: &str, protocol: &str, counter: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(':'));
     let (names, values) = (lines.next()?, lines.next()?);
     let place = names.split_whitespace().position(|name| name == counter)?;
     values.split_whitespace().nth(place)?.parse().ok()
@@ -126,7 +135,7 @@ mod tests {
         let offloads =
             listed("Features for eth0:\ntcp-segmentation-offload: on\n\ttx-lockless: on [fixed]\n", &OFFLOADS);
         assert_eq!(offloads, [("tcp-segmentation-offload".to_owned(), "on".to_owned())]);
-        let snmp = "Tcp: A RetransSegs\nTcp: 1 7\nUdp: RcvbufErrors\nUdp: 2\n";
+        let snmp = "Tcp: A RetransSegs\nTcp: 1 7\nUdp: RcvbufErrors\nUdp: 2\nTcpExt: RetransSegs\nTcpExt: 9\n";
         assert_eq!(
             (of_protocol(snmp, "Tcp", "RetransSegs"), of_protocol(snmp, "Udp", "RcvbufErrors")),
             (Some(7), Some(2))
