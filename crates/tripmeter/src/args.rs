@@ -127,7 +127,7 @@ pub fn command() -> clap::Command {
         |(title, names): &(&str, &[&str])| format!("\n{title}:\n{}", names.iter().filter_map(line).collect::<String>());
     let groups: String = GROUPS.iter().map(group).collect::<Vec<_>>().concat();
     let next = "\nFirst: `tripmeter run`. Examples of a command: `tripmeter ping -h`. Version: -V";
-    command.after_help(groups + next)
+    command.after_help((groups + next).trim_start().to_owned())
 }
 
 /// A share from 0 to below 1, written as `2%` or `0.02`.
