@@ -4,7 +4,7 @@
 # iproute2, ssh and an sshd; scripts/install-middleware.sh gets them.
 #
 # The command runs beside them, at 10.77.0.254 and fd77::fe; host N is `hN`, at 10.77.0.N and fd77::N. It finds them by
-# TRIPMETER_SSH, which names an ssh configuration, in a folder that is $TRIPMETER_HOSTS. Tests cut a link by
+# TRIPMETER_SSH, which names an ssh configuration, in a folder that is $TRIPMETER_HOSTS; so do the hosts each other. Tests cut a link by
 # `ip link set hN down`, and set its MTU.
 #
 # The hosts named in $HOSTS_SHIFTED have CLOCK_MONOTONIC, which is 5000 s later there, and no TSC.
@@ -97,7 +97,7 @@ UsePAM no
 StrictModes no
 PasswordAuthentication no
 PermitRootLogin yes
-SetEnv PATH=$folder/bin:/usr/local/bin:/usr/bin:/bin XDG_CACHE_HOME=/tmp/cache TRIPMETER_TRANSPORTS=${TRIPMETER_TRANSPORTS:-} HOME=/root
+SetEnv PATH=$folder/bin:/usr/local/bin:/usr/bin:/bin XDG_CACHE_HOME=/tmp/cache TRIPMETER_TRANSPORTS=${TRIPMETER_TRANSPORTS:-} HOME=/root "TRIPMETER_SSH=ssh -F $folder/config"
 EOF
     cat >>"$folder/config" <<EOF
 Host $host

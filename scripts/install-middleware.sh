@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the transports need that drive a middleware: every Debian package named in transports/*/transport.toml,
-# and, for the user who runs this, the Python packages named there (`tripmeter install --all --python`; not with --packages). May be
-# run again at any time: what is there is not installed again.
+# and, for the user who runs this, the Python packages named there (`tripmeter install --all --python`; not with --packages).
+# With --slurm also Slurm, for scripts/slurm.sh. May be run again at any time: what is there is not installed again.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -67,7 +67,22 @@ if ! command -v /usr/sbin/sshd >/dev/null && [[ ! -x target/tools/openssh/usr/sb
         for package in ./*.deb; do dpkg-deb -x "$package" .; done
     )
 fi
-if [[ $python -eq 1 && ${1:-} != --packages ]]; then
+# Slurm's programs, without its services: only where they are asked for.
+if [[ " $* " == *" --slurm "* && ! -x target/tools/slurm/usr/sbin/slurmctld-wlm ]]; then
+    echo "install-middleware: Slurm to target/tools/slurm"
+    mkdir -p target/tools/slurm
+    (
+        cd target/tools/slurm
+        slurm=(libhwloc15 liblua5.1-0 libmunge2 slurm-wlm-basic-plugins slurm-client slurmctld slurmd)
+        apt-get download -q "${slurm[@]}" 2>/dev/null || {
+            as_root apt-get -o DPkg::Lock::Timeout=600 update -q
+            apt-get download -q "${slurm[@]}"
+        }
+        for package in ./*.deb; do dpkg-deb -x "$package" .; done
+        rm ./*.deb
+    )
+fi
+if [[ $python -eq 1 && " $* " != *" --packages "* ]]; then
     cargo run --quiet --locked -p tripmeter -- install --all --python
 fi
 echo "install-middleware: done; next: scripts/build-transports.sh"

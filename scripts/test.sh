@@ -182,7 +182,7 @@ core() {
 
 everything() {
     step packages
-    scripts/install-middleware.sh --packages
+    scripts/install-middleware.sh --packages --slurm
     runner
     [[ $stage != ci ]] || lints
     build

@@ -108,6 +108,27 @@ impl Clock for Timebase {
     }
 }
 
+/// The time of day in nanoseconds since an epoch, which both hosts have; 0 before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimeOfDay {
+    /// In nanoseconds since 1970.
+    pub epoch_ns: u64,
+}
+
+impl TimeOfDay {
+    /// Since half a month ago: what is read now is a whole number as a float, too.
+    pub(crate) fn recent() -> Self {
+        Self { epoch_ns: Self { epoch_ns: 0 }.now().saturating_sub(1 << 50) }
+    }
+}
+
+impl Clock for TimeOfDay {
+    fn now(&self) -> u64 {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        (since.as_nanos() as u64).saturating_sub(self.epoch_ns)
+    }
+}
+
 /// CLOCK_MONOTONIC in nanoseconds.
 #[inline]
 pub fn monotonic_ns() -> u64 {

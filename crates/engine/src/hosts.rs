@@ -10,18 +10,27 @@
 //! ends of the ssh connection say every second that they are there: one that says nothing for a while is given
 //! up, and what it started ends.
 
+mod look;
 mod meet;
 mod network;
 mod push;
+mod ran;
+mod run_there;
 mod serve;
 mod ssh;
+mod time_sync;
+mod turns;
 mod words;
 
+pub use look::{NOT_PUSHED, look_at, own_look};
 pub use meet::{HostError, HostProblem};
 pub(crate) use meet::{Met, look_again, meet};
-pub(crate) use push::Pushed;
+pub use push::Pushed;
+pub use run_there::{CommandThere, EndedThere, WayThere, run_there};
 pub use serve::serve;
 pub(crate) use ssh::Ssh;
+pub use ssh::reach;
+pub use turns::take_turns;
 pub(crate) use words::{FromHost, ToHost};
 
 use std::time::Duration;

@@ -297,7 +297,7 @@ fn meet_hosts<'a>(
         let description = registry_of(&sub_experiment.name).get(system).ok()?.describe().ok()?;
         Some((description.version.clone(), description.system_version.clone()))
     };
-    let mut name = "none".to_owned();
+    let mut name = hosts::NOT_PUSHED.to_owned();
     if options.push && !plan.hosts.is_empty() {
         let plugins = plan.sub_experiments.iter().filter_map(|one| {
             let entry = registry_of(&one.name).get(&one.transport.system).ok()?;

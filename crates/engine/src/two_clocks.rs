@@ -1,7 +1,7 @@
 //! How far the clocks of two hosts are apart: who asks reads its clock before and after, who answers in between. Whatever
 //! the ways there and back take, the answer was read within that time.
 
-use crate::clock::Timebase;
+use crate::clock::{Clock, Timebase};
 use crate::wire::ClockAddress;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, UdpSocket};
@@ -59,11 +59,11 @@ impl ClockServer {
     }
 
     /// Answers until the last question, or until nobody asks any more.
-    pub fn serve(&self, timebase: &Timebase) {
+    pub fn serve(&self, clock: &impl Clock) {
         let (mut heard, mut room) = (Instant::now(), [0; QUESTION_BYTES + 1]);
         while heard.elapsed() < SILENCE {
             let asked = self.socket.recv_from(&mut room);
-            let now = timebase.now();
+            let now = clock.now();
             let (length, from) = match asked {
                 Ok(asked) => asked,
                 Err(_) => {
@@ -114,6 +114,14 @@ impl ClockReading {
     /// # Errors
     /// If there is no answer.
     pub fn take(from: IpAddr, clock: &ClockAddress, timebase: &Timebase) -> io::Result<Self> {
+        Self::take_by(from, clock, timebase, timebase.ticks_per_ns())
+    }
+
+    /// The same by any clock here, with so many ticks in a nanosecond.
+    ///
+    /// # Errors
+    /// If there is no answer.
+    pub fn take_by(from: IpAddr, clock: &ClockAddress, own: &impl Clock, ticks_per_ns: f64) -> io::Result<Self> {
         let socket = UdpSocket::bind((from, 0))?;
         socket.connect(clock.at)?;
         socket.set_nonblocking(true)?;
@@ -121,21 +129,21 @@ impl ClockReading {
         question[..TOKEN_BYTES].copy_from_slice(&clock.token);
         let (begin, mut best) = (Instant::now(), None::<Self>);
         for asked in 0.. {
-            let is_soon = best.is_some_and(|best| best.bound / timebase.ticks_per_ns() <= SOON_NS);
+            let is_soon = best.is_some_and(|best| best.bound / ticks_per_ns <= SOON_NS);
             let passed = begin.elapsed();
             let is_enough = is_soon && (asked >= QUESTIONS || passed > READING_TIME);
             if is_enough || passed > LONGEST_READING {
                 break;
             }
             question[TOKEN_BYTES..].copy_from_slice(&asked.to_le_bytes());
-            let before = timebase.now();
+            let before = own.now();
             match socket.send(&question) {
                 Ok(_) => {}
                 // The answer to the one before: nobody is there yet.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => continue,
                 Err(error) => return Err(error),
             }
-            if let Some((there, after)) = answer(&socket, asked, timebase) {
+            if let Some((there, after)) = answer(&socket, asked, own) {
                 let found = Self::between(before, there, after);
                 best = best.filter(|best| best.bound <= found.bound).or(Some(found));
             }
@@ -148,12 +156,12 @@ impl ClockReading {
 }
 
 /// What the clock said, and when that was here.
-fn answer(socket: &UdpSocket, asked: u64, timebase: &Timebase) -> Option<(u64, u64)> {
+fn answer(socket: &UdpSocket, asked: u64, own: &impl Clock) -> Option<(u64, u64)> {
     let (begin, mut room) = (Instant::now(), [0; ANSWER_BYTES + 1]);
     loop {
         match socket.recv(&mut room) {
             Ok(ANSWER_BYTES) if number(&room[TOKEN_BYTES..]) == asked => {
-                return Some((number(&room[QUESTION_BYTES..]), timebase.now()));
+                return Some((number(&room[QUESTION_BYTES..]), own.now()));
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             // A late answer to another question, or nobody there.

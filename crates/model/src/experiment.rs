@@ -1,8 +1,8 @@
 //! An experiment as written: in a TOML file, in a preset, or by flags, which override the file.
 
-use crate::plain_words::{in_plain_words, with_key};
 use crate::plan::{Daemons, Raw, Streams};
 use crate::recording::Recording;
+use crate::toml_text::from_toml;
 use crate::{Pattern, Touch, Wait};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -239,19 +239,7 @@ impl Experiment {
     /// # Errors
     /// What is wrong and where: line, column and the line itself, as the TOML library draws it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).or_else(|_| {
-            // Following the keys takes time.
-            let failed = |key: &str, error: toml::de::Error| {
-                let what = in_plain_words(error.message(), "a table", None);
-                let what = with_key(key, what);
-                error.to_string().replacen(error.message(), &what, 1)
-            };
-            let reader = toml::Deserializer::parse(text).map_err(|error| error.to_string())?;
-            serde_path_to_error::deserialize(reader).map_err(|error| {
-                let key = error.path().to_string();
-                failed(&key, error.into_inner())
-            })
-        })
+        from_toml(text)
     }
 }
 

@@ -17,6 +17,8 @@
 //! | [`recording`] | a recording whose messages are published again, and its schedule |
 //! | [`delivery`], [`used`] | what happened to a message or call, and what a process used |
 //! | [`explain`] | where the time of a message goes |
+//! | [`fleet`] | hosts that one command is run on, and which of them were measured |
+//! | [`host`] | a host beside another, without measuring |
 //! | [`log`] | calls of a logger, and the lines that came of them |
 //! | [`search`] | steps of a search for the highest rate |
 //! | [`mod@file`] | files, whatever they hold |
@@ -35,8 +37,10 @@ pub mod experiment;
 pub mod explain;
 pub mod figure;
 pub mod file;
+pub mod fleet;
 pub mod folder;
 mod handover;
+pub mod host;
 mod json;
 mod kept;
 mod known;
@@ -57,6 +61,7 @@ pub mod samples;
 pub mod search;
 pub mod series;
 pub mod sidecar;
+pub mod toml_text;
 mod touch;
 pub mod transport;
 pub mod trial;

@@ -198,7 +198,7 @@ pub struct Network {
     pub interface: String,
     /// Its address that data went to.
     pub address: String,
-    /// Kind, MTU, state, speed, offloads, coalescing, as the tools of the system name them.
+    /// Kind, MTU, state, speed, driver, offloads, coalescing, chrony and PTP, as the tools of the system name them.
     pub facts: BTreeMap<String, String>,
     /// What is not visible, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -9,11 +9,12 @@
 //! | [`all()`] | one table of everything |
 //! | [`figures()`] | every figure by its address, over all rounds |
 //! | [`ab()`] | two sides that were measured in pairs |
-//! | [`audit()`] | what of a machine disturbs measuring |
+//! | [`audit()`], [`side_by_side()`] | what of a machine disturbs measuring; two hosts beside each other |
 //! | [`eprosima`] | what eProsima's scripts check and compare |
 //! | [`limit_checks()`], [`limits()`] | an experiment against limits, and limits |
 //! | [`by_threshold()`], [`by_runs()`] | an experiment against a reference, by a threshold or run against run |
 //! | [`choose()`] | the transports for one workload, ranked, with what fails the limits |
+//! | [`fleet()`], [`fleet_page()`] | one command on many hosts: every figure over all hosts or pairs |
 //! | [`explain()`] | where the time of a message goes, transport by transport |
 //! | [`trends()`] | figures over time as a page of charts |
 //! | [`changes()`] | steps and slow drifts in the history of figures |
@@ -46,6 +47,7 @@ mod fastest;
 mod figures;
 #[cfg(test)]
 mod fixture;
+mod fleet;
 mod hosts;
 mod html;
 mod iceperf;
@@ -64,6 +66,7 @@ mod rpc;
 mod run_notes;
 mod screen;
 mod series;
+mod side_by_side;
 mod sorting;
 mod table_row;
 mod throughput;
@@ -81,6 +84,7 @@ pub use compared::{by_runs, by_threshold};
 pub use ecal::ecal;
 pub use explain::explain;
 pub use figures::figures;
+pub use fleet::{FleetFigure, FleetResults, fleet, fleet_figures, fleet_page};
 pub use iceperf::iceperf;
 pub use limit_checks::{limit_checks, limits};
 pub use markup::markdown_words;
@@ -88,6 +92,7 @@ pub use number::counted;
 pub use page::{AskedPairs, PageChecks, PageInput, SampledTrial, page, page_of};
 pub use plots::aimrt::NamedResults;
 pub use screen::screen;
+pub use side_by_side::side_by_side;
 pub use sorting::{Sort, sortable};
 pub use trends::{Trends, trends};
 pub use verdicts::percent;

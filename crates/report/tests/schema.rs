@@ -3,6 +3,7 @@
 use schemars::{JsonSchema, schema_for};
 use std::path::Path;
 use tripmeter_model::explain::Explanation;
+use tripmeter_model::fleet::{Fleet, HostsFile};
 use tripmeter_model::folder::{Audits, TrialsLine};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::verdict::VerdictDocument;
@@ -32,4 +33,6 @@ fn the_committed_schemas_are_those_of_the_types() {
     is_committed::<Audits>("audit.schema.json");
     is_committed::<VerdictDocument>("verdict.schema.json");
     is_committed::<Explanation>("explain.schema.json");
+    is_committed::<Fleet>("fleet.schema.json");
+    is_committed::<HostsFile>("hosts.schema.json");
 }

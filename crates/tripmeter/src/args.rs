@@ -6,6 +6,7 @@ mod doctor;
 mod eprosima;
 mod experiment;
 mod explain;
+mod fleet;
 mod iceperf;
 mod machine;
 mod measure;
@@ -24,6 +25,7 @@ pub use eprosima::{
 };
 pub use experiment::{ExperimentArgs, Written};
 pub use explain::ExplainArgs;
+pub use fleet::{FleetArgs, MeasuringCommand};
 pub use iceperf::{Benchmark, IceperfArgs, IceperfCommand, IceperfLeaderArgs, Technology};
 pub use machine::{CompletionsArgs, InstallArgs, ListArgs, ManArgs};
 pub use measure::{
@@ -61,6 +63,7 @@ pub enum Command {
     Ab(AbArgs),
     Choose(ChooseArgs),
     Explain(ExplainArgs),
+    Fleet(FleetArgs),
     Follow(FollowArgs),
     Show(ShowArgs),
     Report(ReportArgs),
@@ -93,7 +96,20 @@ pub enum Command {
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Measure",
-        &["run", "ping", "publish", "call", "throughput", "replay", "logger", "ab", "choose", "explain", "follow"],
+        &[
+            "run",
+            "ping",
+            "publish",
+            "call",
+            "throughput",
+            "replay",
+            "logger",
+            "ab",
+            "choose",
+            "explain",
+            "fleet",
+            "follow",
+        ],
     ),
     ("Results", &["show", "report", "compare", "check", "limits", "history", "export"]),
     ("Machine", &["list", "install", "doctor", "selftest", "completions", "man"]),
@@ -111,7 +127,7 @@ pub fn command() -> clap::Command {
         |(title, names): &(&str, &[&str])| format!("\n{title}:\n{}", names.iter().filter_map(line).collect::<String>());
     let groups: String = GROUPS.iter().map(group).collect::<Vec<_>>().concat();
     let next = "\nFirst: `tripmeter run`. Examples of a command: `tripmeter ping -h`. Version: -V";
-    command.after_help(groups + next)
+    command.after_help((groups + next).trim_start().to_owned())
 }
 
 /// A share from 0 to below 1, written as `2%` or `0.02`.

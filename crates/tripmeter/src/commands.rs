@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod eprosima;
 pub mod explain;
 pub mod export;
+pub mod fleet;
 pub mod history;
 pub mod iceperf;
 pub mod install;

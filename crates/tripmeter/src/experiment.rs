@@ -12,6 +12,7 @@ use tripmeter_engine::resolve::{Unavailable, fits_recording, resolve};
 use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, WrittenRecording};
 use tripmeter_model::plan::Plan;
 use tripmeter_model::recording::Recording;
+use tripmeter_model::toml_text::one_line;
 use tripmeter_model::transport::Selector;
 use tripmeter_model::{VERSION, exit, file};
 
@@ -294,16 +295,6 @@ fn read(path: &Path) -> Result<Experiment, CliError> {
     Ok(experiment)
 }
 
-/// A TOML error without the drawing of the line: `line 2, column 8: unknown field …`.
-fn one_line(error: &str) -> String {
-    let mut parts = error.lines().map(str::trim).filter(|line| !line.is_empty());
-    let place = parts.next().unwrap_or_default();
-    let place = place.strip_prefix("TOML parse error at ").unwrap_or(place);
-    let is_drawing = |line: &&str| line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ').starts_with('|');
-    let reasons: Vec<&str> = parts.filter(|line| !is_drawing(line)).collect();
-    if reasons.is_empty() { place.to_owned() } else { format!("{place}: {}", reasons.join("; ")) }
-}
-
 /// The transports of comma-separated lists. A piece that begins with a digit belongs to the setting before it.
 fn split(lists: &[String]) -> Vec<String> {
     let mut transports: Vec<String> = Vec::new();
@@ -458,12 +449,5 @@ mod tests {
         apply(&mut experiment, &args("run -n 7 --wait block --no-floor --leader-cpu 1 --follower-cpu none"));
         assert!(experiment.sub_experiments.iter().all(|entry| entry.wait == Some(tripmeter_model::Wait::Block)));
         assert_eq!((experiment.samples, experiment.floor, experiment.leader_cpu), (Some(7), Some(false), Some(1)));
-    }
-
-    #[test]
-    fn a_toml_error_becomes_one_line() {
-        let error = Experiment::parse("samples = 1\nwait = \"often\"\n").unwrap_err();
-        let line = one_line(&error);
-        assert!(line.starts_with("line 2, column 8: ") && !line.contains('\n') && line.contains("often"), "{line}");
     }
 }

@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         Command::Ab(args) => commands::ab::ab(&args),
         Command::Choose(args) => commands::choose::choose(&args),
         Command::Explain(args) => commands::explain::explain(&args),
+        Command::Fleet(args) => commands::fleet::fleet(&args),
         Command::Follow(args) => commands::run::follow(&args),
         Command::Show(args) => commands::show::show(&args),
         Command::Report(args) => commands::report::report(&args),
@@ -80,12 +81,17 @@ fn args_refused(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::GOOD });
     }
+    output::say(&format!("tripmeter: {}; see --help", in_one_line(error)));
+    ExitCode::from(exit::USAGE)
+}
+
+/// What is wrong with the usage, in one line.
+fn in_one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let told = text.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let told = told.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
     // Of its tips only those that name something; the one about `--` does not help here.
     let told = told.filter(|line| !line.starts_with("tip: to pass"));
     let line = told.collect::<Vec<_>>().join("; ").replace(":;", ":");
-    output::say(&format!("tripmeter: {}; see --help", line.strip_prefix("error: ").unwrap_or(&line)));
-    ExitCode::from(exit::USAGE)
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }

@@ -142,7 +142,7 @@ fn meet_one(
     Ok(Met { to: host.to.clone(), connection, cpu, pushed: pushed.to_owned(), environment })
 }
 
-fn prepared(ssh: &mut Ssh, plans: Vec<SubExperiment>, address: IpAddr) -> Result<HostFindings, String> {
+pub(super) fn prepared(ssh: &mut Ssh, plans: Vec<SubExperiment>, address: IpAddr) -> Result<HostFindings, String> {
     ssh.send(&ToHost::Prepare { plans, address }).map_err(|error| error.to_string())?;
     match ssh.wait(PREPARING_TIME)? {
         FromHost::Prepared(prepared) => Ok(*prepared),
@@ -200,7 +200,7 @@ fn compare(
 }
 
 /// Addresses that data goes between: the addresses or interfaces asked for, otherwise the addresses that ssh uses.
-fn ends(here: Option<&str>, there: Option<&str>, hello: &Hello) -> Result<DataAddresses, HostProblem> {
+pub(super) fn ends(here: Option<&str>, there: Option<&str>, hello: &Hello) -> Result<DataAddresses, HostProblem> {
     let own = interfaces();
     let ssh = hello.connection;
     let follower = address(there, &hello.interfaces, ssh.map(|Connection { to, .. }| to), None)

@@ -1,11 +1,12 @@
 //! What an interface is, and what it and the protocols above have counted: as `ip`, `ethtool` and the kernel tell.
 
+use super::ran::ran;
+use super::time_sync::time_sync;
 use crate::os::interfaces;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
-use std::process::Command;
 use tripmeter_model::manifest::Network;
 
 /// Offloads that change how packets are made of messages, as `ethtool -k` names them.
@@ -19,9 +20,17 @@ const OFFLOADS: [&str; 6] = [
 ];
 /// What delays interrupts, as `ethtool -c` names it.
 const COALESCING: [&str; 4] = ["rx-usecs", "rx-frames", "tx-usecs", "tx-frames"];
-/// Of `/proc/net/snmp`: what was lost or sent again.
-const PROTOCOL_COUNTERS: [(&str, &str); 4] =
-    [("Tcp", "RetransSegs"), ("Tcp", "InErrs"), ("Udp", "RcvbufErrors"), ("Udp", "SndbufErrors")];
+/// Of `/proc/net/snmp` and `/proc/net/netstat`: what was lost or sent again.
+const PROTOCOL_COUNTERS: [(&str, &str); 8] = [
+    ("Ip", "InDiscards"),
+    ("Ip", "OutDiscards"),
+    ("Ip", "ReasmFails"),
+    ("Tcp", "RetransSegs"),
+    ("Tcp", "InErrs"),
+    ("TcpExt", "TCPTimeouts"),
+    ("Udp", "RcvbufErrors"),
+    ("Udp", "SndbufErrors"),
+];
 
 #[derive(Deserialize)]
 struct IpLink {
@@ -60,17 +69,27 @@ fn network(name: &str, address: IpAddr) -> Network {
         }
         Err(why) => hidden.push(format!("mtu, state, drops: {why}")),
     }
-    for (arguments, names) in
-        [(&[name][..], &["Speed", "Duplex"][..]), (&["-k", name], &OFFLOADS), (&["-c", name], &COALESCING)]
-    {
+    let mut unseen: Vec<(String, Vec<&str>)> = Vec::new();
+    for (arguments, names) in [
+        (&[name][..], &["Speed", "Duplex"][..]),
+        (&["-i", name], &["driver", "firmware-version"]),
+        (&["-k", name], &OFFLOADS),
+        (&["-c", name], &COALESCING),
+    ] {
         match ran("ethtool", arguments) {
             Ok(text) => facts.extend(listed(&text, names)),
-            Err(why) => hidden.push(format!("{}: {why}", names.join(", "))),
+            Err(why) => match unseen.iter_mut().find(|known| known.0 == why) {
+                Some((_, all)) => all.extend(names),
+                None => unseen.push((why, names.to_vec())),
+            },
         }
     }
-    let snmp = fs::read_to_string("/proc/net/snmp").unwrap_or_default();
+    hidden.extend(unseen.into_iter().map(|(why, names)| format!("{}: {why}", names.join(", "))));
+    facts.extend(time_sync(&mut hidden));
+    let counted = ["/proc/net/snmp", "/proc/net/netstat"].map(|file| fs::read_to_string(file).unwrap_or_default());
+    let counted = counted.concat();
     for (protocol, counter) in PROTOCOL_COUNTERS {
-        of_protocol(&snmp, protocol, counter).map(|count| counters.insert(format!("{protocol}_{counter}"), count));
+        of_protocol(&counted, protocol, counter).map(|count| counters.insert(format!("{protocol}_{counter}"), count));
     }
     Network {
         interface: name.to_owned(),
@@ -80,20 +99,6 @@ fn network(name: &str, address: IpAddr) -> Network {
         before: counters,
         after: BTreeMap::new(),
     }
-}
-
-/// What a program says.
-fn ran(program: &str, arguments: &[&str]) -> Result<String, String> {
-    // Where Debian has them, which not every user has in the path.
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    let output = Command::new(program).args(arguments).env("PATH", path).env("LC_ALL", "C").output();
-    let output = output.map_err(|_| format!("no `{program}` here"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let last = said.lines().last().unwrap_or("it says nothing").trim().to_owned();
-    Err(format!("`{program}`: {}", tripmeter_model::printable::line(&last)))
 }
 
 fn link(text: &str) -> Result<IpLink, String> {
@@ -109,8 +114,8 @@ fn listed(text: &str, names: &[&str]) -> Vec<(String, String)> {
     wanted.map(|(name, value)| (name.to_lowercase(), value.trim().to_owned())).collect()
 }
 
-fn of_protocol(snmp: &str, protocol: &str, counter: &str) -> Option<u64> {
-    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(':'));
+fn of_protocol(text: &str, protocol: &str, counter: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(':'));
     let (names, values) = (lines.next()?, lines.next()?);
     let place = names.split_whitespace().position(|name| name == counter)?;
     values.split_whitespace().nth(place)?.parse().ok()
@@ -130,7 +135,7 @@ mod tests {
         let offloads =
             listed("Features for eth0:\ntcp-segmentation-offload: on\n\ttx-lockless: on [fixed]\n", &OFFLOADS);
         assert_eq!(offloads, [("tcp-segmentation-offload".to_owned(), "on".to_owned())]);
-        let snmp = "Tcp: A RetransSegs\nTcp: 1 7\nUdp: RcvbufErrors\nUdp: 2\n";
+        let snmp = "Tcp: A RetransSegs\nTcp: 1 7\nUdp: RcvbufErrors\nUdp: 2\nTcpExt: RetransSegs\nTcpExt: 9\n";
         assert_eq!(
             (of_protocol(snmp, "Tcp", "RetransSegs"), of_protocol(snmp, "Udp", "RcvbufErrors")),
             (Some(7), Some(2))

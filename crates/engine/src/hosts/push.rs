@@ -18,7 +18,9 @@ fn folder(name: &str) -> String {
 }
 
 /// What is pushed, and the name of its folder.
-pub(crate) struct Pushed {
+#[derive(Debug)]
+pub struct Pushed {
+    /// Of its folder there.
     pub name: String,
     program: PathBuf,
     plugins: Vec<PathBuf>,
@@ -29,7 +31,7 @@ impl Pushed {
     ///
     /// # Errors
     /// If one cannot be read.
-    pub(crate) fn of(program: &Path, mut plugins: Vec<PathBuf>) -> io::Result<Self> {
+    pub fn of(program: &Path, mut plugins: Vec<PathBuf>) -> io::Result<Self> {
         plugins.sort();
         plugins.dedup();
         let mut hash = Sha256::new();
@@ -48,7 +50,7 @@ impl Pushed {
     ///
     /// # Errors
     /// Why not, in one line.
-    pub(crate) fn push(&self, to: &str) -> Result<bool, String> {
+    pub fn push(&self, to: &str) -> Result<bool, String> {
         let folder = folder(&self.name);
         let looked = run(to, &format!("uname -m; if [ -x {folder}/tripmeter ]; then echo there; fi"), None)?;
         let said = String::from_utf8_lossy(&looked.stdout).into_owned();

@@ -5,13 +5,14 @@ use super::words::{FromHost, Hello, HostFindings, ToHost};
 use super::{LONGEST_SILENCE, SIGN_OF_LIFE};
 use crate::audit::{self, Root};
 use crate::channel::{Heard, Incoming, receive_line};
-use crate::clock::Calibration;
+use crate::clock::{Calibration, TimeOfDay};
 use crate::environment;
 use crate::os;
-use crate::registry::Registry;
+use crate::registry::{Entry, Registry, SystemSource};
 use crate::resolve;
 use crate::scratch::{self, ScratchFolder};
 use crate::spawn::Worker;
+use crate::two_clocks::ClockServer;
 use crate::wire::{Follow, FollowerPlace, FromFollower, ToWorker};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tripmeter_abi::{NodeOptions, Role};
 use tripmeter_model::exit;
+use tripmeter_model::host::SystemLook;
 use tripmeter_model::plan::SubExperiment;
 
 /// Longest that a follower that was started may take to come.
@@ -86,6 +88,15 @@ fn converse(registry: &Registry, program: &Path, out: &Output) -> Result<(), Str
                 let prepared = FromHost::Prepared(Box::new(prepare(registry, &plans, address)));
                 out.send(&prepared).map_err(|error| error.to_string())?;
             }
+            Some(ToHost::List) => {
+                out.send(&FromHost::Systems(systems(registry))).map_err(|error| error.to_string())?;
+            }
+            Some(ToHost::Clock { address, epoch_ns }) => {
+                let failed = |error: io::Error| format!("its clock cannot be asked at {address}: {error}");
+                let server = ClockServer::bind(address).map_err(failed)?;
+                out.send(&FromHost::Clock(server.address().map_err(failed)?)).map_err(failed)?;
+                server.serve(&TimeOfDay { epoch_ns });
+            }
             Some(ToHost::Start { address, cpu }) => {
                 let word = follow(registry, program, (address, cpu), &heard, out)?;
                 return out.send(&FromHost::Ended(word)).map_err(|error| error.to_string());
@@ -93,6 +104,20 @@ fn converse(registry: &Registry, program: &Path, out: &Output) -> Result<(), Str
             Some(ToHost::Control(_) | ToHost::Alive) => {}
         }
     }
+}
+
+/// Every system that is here.
+pub(super) fn systems(registry: &Registry) -> BTreeMap<String, SystemLook> {
+    let is_here = |entry: &&Entry| !matches!(entry.source, SystemSource::Missing { .. });
+    let look = |entry: &Entry| match entry.describe() {
+        Ok(found) => SystemLook {
+            version: Some(found.version.clone()),
+            system_version: Some(found.system_version.clone()),
+            problem: None,
+        },
+        Err(why) => SystemLook { problem: Some(why.to_string()), ..SystemLook::default() },
+    };
+    registry.entries().iter().filter(is_here).map(|entry| (entry.system().to_owned(), look(entry))).collect()
 }
 
 /// The next message; `None` at the end.

@@ -20,15 +20,18 @@ const HELLO_TIME: Duration = Duration::from_secs(30);
 /// Longest wait for the last words of an ssh that has ended.
 const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 
-/// What the login shell there runs: the program that was pushed, or else the one in the path. A word for `sh`, as that
-/// shell may be any.
-fn script(pushed: &str) -> String {
+/// Sets `p` to the program there: the one that was pushed, or else the one in the path. For `sh`, without single quotes.
+pub(super) fn program(pushed: &str) -> String {
     format!(
-        "exec sh -c 'd=\"${{XDG_CACHE_HOME:-$HOME/.cache}}/tripmeter/{pushed}\"; p=$d/tripmeter; \
+        "d=\"${{XDG_CACHE_HOME:-$HOME/.cache}}/tripmeter/{pushed}\"; p=$d/tripmeter; \
          if [ -x \"$p\" ]; then TRIPMETER_TRANSPORTS=$d; export TRIPMETER_TRANSPORTS; else p=tripmeter; fi; \
-         command -v \"$p\" >/dev/null || {{ echo \"no tripmeter there; --push copies it\" >&2; exit 69; }}; \
-         exec \"$p\" {REMOTE_COMMAND}'"
+         command -v \"$p\" >/dev/null || {{ echo \"no tripmeter there; --push copies it\" >&2; exit 69; }}; "
     )
+}
+
+/// What the login shell there runs. A word for `sh`, as that shell may be any.
+fn script(pushed: &str) -> String {
+    format!("exec sh -c '{}exec \"$p\" {REMOTE_COMMAND}'", program(pushed))
 }
 
 /// Starts `ssh`, which asks nothing: keys, agents, jump hosts and `~/.ssh/config` are the user's.
@@ -173,6 +176,14 @@ impl Drop for Ssh {
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
         kill(&mut self.child);
     }
+}
+
+/// Looks whether the same program is on a host; `pushed` is the name of the folder that it was pushed to.
+///
+/// # Errors
+/// As [`Ssh::open`].
+pub fn reach(to: &str, pushed: &str) -> Result<(), String> {
+    Ssh::open(to, pushed).map(drop)
 }
 
 /// The lines of ssh's standard error, which go to ours as well.

@@ -2,11 +2,12 @@
 
 use crate::channel::Versions;
 use crate::os::interfaces;
-use crate::wire::FromFollower;
+use crate::wire::{ClockAddress, FromFollower};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use tripmeter_model::audit::Audit;
+use tripmeter_model::host::SystemLook;
 use tripmeter_model::manifest::{Environment, Network};
 use tripmeter_model::plan::SubExperiment;
 
@@ -67,6 +68,15 @@ pub(crate) enum ToHost {
         /// Its CPU, if the plan names none.
         cpu: Option<usize>,
     },
+    /// Which systems are there; answered with [`FromHost::Systems`].
+    List,
+    /// Answer for the time of day at this address, once; said with [`FromHost::Clock`].
+    Clock {
+        /// The address.
+        address: IpAddr,
+        /// Its epoch, in nanoseconds since 1970.
+        epoch_ns: u64,
+    },
     /// A line of the control channel.
     Control(String),
     /// A sign of life.
@@ -78,6 +88,10 @@ pub(crate) enum ToHost {
 pub(crate) enum FromHost {
     /// What it has found.
     Prepared(Box<HostFindings>),
+    /// Every system.
+    Systems(BTreeMap<String, SystemLook>),
+    /// Where its time of day is asked for.
+    Clock(ClockAddress),
     /// A line of the control channel.
     Control(String),
     /// The follower's last word; it has ended.

@@ -77,7 +77,7 @@ fn carry(part: &Relay, leader: &UnixStream) -> std::result::Result<Option<FromFo
             }
             Some(FromHost::Ended(word)) => return Ok(word),
             Some(FromHost::Failed(why)) => return Err(why),
-            Some(FromHost::Alive | FromHost::Prepared(_)) | None => {}
+            Some(FromHost::Alive | FromHost::Prepared(_) | FromHost::Systems(_) | FromHost::Clock(_)) | None => {}
         }
     }
 }

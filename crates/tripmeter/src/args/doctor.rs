@@ -11,6 +11,7 @@ use tripmeter_engine::audit::cpu_list;
   tripmeter doctor
   tripmeter doctor --cpus 2,3 --seconds 2
   tripmeter doctor --json --strict
+  tripmeter doctor --to lab2 --to lab3
   tripmeter doctor --list
 
 Levels: info (as it should be, or good to know), warn (figures are likely to be
@@ -18,7 +19,11 @@ worse or less steady than the transport's own), fail (figures are likely to be
 the machine's). What the machine hides is shown as `not visible here`
 and never assumed to be good; it neither warns nor fails.
 
-Exit codes: 0; with --strict 1 if anything warns or fails.")]
+With --to each host is compared with this one: versions of system and plugins,
+interfaces, what warns or fails on either, and how far its clock is off.
+
+Exit codes: 0; with --strict 1 if anything warns or fails; 64 wrong usage, 69 a
+host cannot be reached.")]
 pub struct DoctorArgs {
     /// The CPUs that leader and follower are to use: 2,3 or 0-3 [default: those that `run` chooses]
     #[arg(long, value_name = "LIST")]
@@ -32,6 +37,15 @@ pub struct DoctorArgs {
     /// Only list the checks: what each reads, its limits, and what would fix it
     #[arg(long, conflicts_with_all = ["cpus", "seconds", "strict"])]
     pub list: bool,
+    /// Compare with another host, as ssh takes it; one for each
+    #[arg(long, value_name = "[USER@]HOST", conflicts_with = "list")]
+    pub to: Vec<String>,
+    /// Our address or interface that it reaches [default: as ssh]
+    #[arg(long, value_name = "ADDRESS|NAME", requires = "to", hide_short_help = true)]
+    pub interface: Option<String>,
+    /// The same there: one for all hosts, or one for each [default: as ssh]
+    #[arg(long, value_name = "ADDRESS|NAME", requires = "to", hide_short_help = true)]
+    pub to_interface: Vec<String>,
     /// Print the audit as JSON instead of a table
     #[arg(long)]
     pub json: bool,

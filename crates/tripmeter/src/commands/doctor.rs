@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tripmeter_engine::audit::{self, Root};
 use tripmeter_engine::clock::Calibration;
+use tripmeter_engine::hosts::{look_at, own_look};
 use tripmeter_engine::registry::{Entry, Registry, SystemSource};
 use tripmeter_engine::{os, resolve};
 use tripmeter_model::audit::{Audit, CheckInfo, Finding, Level};
 use tripmeter_model::exit;
+use tripmeter_model::host::HostLook;
 
 /// What is found.
 #[derive(Serialize)]
@@ -19,6 +21,9 @@ struct Findings<'a> {
     audit: &'a Audit,
     /// Of each system here, what others can reach while it is measured.
     open_to_others: &'a BTreeMap<&'a str, &'a [String]>,
+    /// Other hosts.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    hosts: &'a [HostLook],
 }
 
 /// `tripmeter doctor`
@@ -28,6 +33,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
         output::print(&if args.json { json(&checks) } else { output::text(&tripmeter_report::audit_checks(&checks)) })?;
         return Ok(exit::GOOD);
     }
+    let each_host = to_interfaces(args)?;
     let cpus = match &args.cpus {
         Some(list) => allowed(&list.0)?,
         None => resolve::usual_cpus(),
@@ -39,14 +45,52 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
     let registry = experiment::program().and_then(|program| experiment::registry(&PluginArgs::default(), &program));
     let registry = registry.map_err(|error| audit.findings.push(unusable(&error))).ok();
     let open_to_others = &registry.as_ref().map_or_else(BTreeMap::new, open_to_others);
+    let (mut hosts, mut unreached) = (Vec::new(), None);
+    for (to, there) in args.to.iter().zip(each_host) {
+        if !args.quiet {
+            output::say(&format!("looking at '{to}'"));
+        }
+        match look_at(to, args.interface.as_deref(), there) {
+            Ok(host) => hosts.push(host),
+            // The others are looked at nevertheless.
+            Err(error) => {
+                output::say(&format!("tripmeter: {error}"));
+                unreached = Some(error.exit_code());
+            }
+        }
+    }
     let text = if args.json {
-        json(&Findings { audit: &audit, open_to_others })
+        json(&Findings { audit: &audit, open_to_others, hosts: &hosts })
     } else {
         output::text(&tripmeter_report::audit(&audit, open_to_others))
     };
     output::print(&text)?;
-    let is_refused = args.strict && !audit.refused().is_empty();
-    Ok(if is_refused { exit::FINDING } else { exit::GOOD })
+    if let (Some(registry), false) = (&registry, args.json || hosts.is_empty()) {
+        let own = own_look(registry, audit.clone());
+        for host in &hosts {
+            output::print(&format!("\n{}", output::text(&tripmeter_report::side_by_side(&own, host))))?;
+        }
+    }
+    let audits = hosts.iter().map(|host| &host.machine.audit).chain([&audit]);
+    let is_refused = args.strict && audits.into_iter().any(|audit| !audit.refused().is_empty());
+    Ok(unreached.unwrap_or(if is_refused { exit::FINDING } else { exit::GOOD }))
+}
+
+/// The interface of each host that is looked at.
+fn to_interfaces(args: &DoctorArgs) -> Result<Vec<Option<&str>>, CliError> {
+    match &args.to_interface[..] {
+        [] => Ok(vec![None; args.to.len()]),
+        [one] => Ok(vec![Some(one); args.to.len()]),
+        each if each.len() == args.to.len() => Ok(each.iter().map(|one| Some(one.as_str())).collect()),
+        each => {
+            let text = format!(
+                "{} interfaces are given (--to-interface) for {} hosts (--to); give one for all, or one for each",
+                each.len(),
+                args.to.len()
+            );
+            Err(CliError::new(exit::USAGE, text))
+        }
+    }
 }
 
 /// That transports cannot be looked for.

@@ -9,25 +9,25 @@ use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
 use tripmeter_model::metric::Stream;
 
 /// Several hosts, and a folder for results that they do not see.
-struct Lab {
+pub struct Lab {
     folder: TempDir,
     hosts: u32,
     shifted: &'static str,
 }
 
 impl Lab {
-    fn new(hosts: u32) -> Self {
+    pub fn new(hosts: u32) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build's folder can be written");
         Self { folder, hosts, shifted: "" }
     }
 
-    fn results(&self, name: &str) -> PathBuf {
+    pub fn results(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Runs a script in the middle of the hosts, where `$T` is the program and `$R` the folder for results; `None`, with a
     /// message, if hosts cannot be made here.
-    fn run(&self, script: &str) -> Option<Output> {
+    pub fn run(&self, script: &str) -> Option<Output> {
         let mut command = Command::new("timeout");
         command.arg(LONGEST.as_secs().to_string()).arg(repository().join("scripts/hosts.sh"));
         command.arg(self.hosts.to_string()).args(["sh", "-uc", script]);
@@ -43,13 +43,13 @@ impl Lab {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// The script ended well.
 #[track_caller]
-fn good(output: &Output) {
+pub fn good(output: &Output) {
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
 }
 
@@ -235,6 +235,44 @@ fn what_is_wrong_with_a_host_is_said_in_one_line() {
         assert!(found[0].starts_with("tripmeter: ") && found[0].contains(part), "{part}: {found:?}");
         assert_eq!(found[1], format!("code {code}"), "{found:?}");
     }
+}
+
+#[test]
+fn doctor_shows_other_hosts_beside_this_one_and_names_those_that_are_not_reached() {
+    let _alone = alone();
+    let lab = Lab { shifted: "h2", ..Lab::new(2) };
+    let Some(output) = lab.run(
+        r#"
+        ip link set h1 mtu 9000; ip -n h1 link set eth0 mtu 9000
+        "$T" doctor --to h1 --to nobody.invalid --to h2 --seconds 0.1 -q; echo "code $?"
+        "$T" doctor --to h2 --to-interface eth0 --seconds 0.1 -q --json >"$R/json"; echo "code $?"
+        "$T" doctor --to h2 --to-interface a --to-interface b -q; echo "code $?""#,
+    ) else {
+        return;
+    };
+    good(&output);
+    let (said, errors) = (text(&output.stdout), text(&output.stderr));
+    let codes: Vec<&str> = said.lines().filter(|line| line.starts_with("code ")).collect();
+    assert_eq!(codes, ["code 69", "code 0", "code 64"], "{said}\n{errors}");
+    assert!(
+        errors.contains("tripmeter: host 'nobody.invalid': ") && errors.contains("2 interfaces are given"),
+        "{errors}"
+    );
+    for host in ["h1", "h2"] {
+        assert!(said.contains(&format!("This host and '{host}'")), "{said}");
+        assert!(said.contains(&format!("The time of day of '{host}' is ")), "{said}");
+    }
+    let mtu = said.lines().find(|line| line.starts_with("≠ mtu")).unwrap_or_default();
+    assert!(mtu.contains("1500") && mtu.contains("9000"), "{said}");
+    let clock = said.lines().find(|line| line.starts_with("≠ clock")).unwrap_or_default();
+    assert!(clock.contains("tsc") && clock.contains("monotonic"), "{said}");
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(lab.results("json")).unwrap()).unwrap();
+    let host = &json["hosts"][0];
+    assert_eq!((host["to"].as_str(), host["there"]["address"].as_str()), (Some("h2"), Some("10.77.0.2")));
+    assert_eq!(host["systems"]["tcp"]["version"], env!("CARGO_PKG_VERSION"));
+    // It is one machine, whose time of day is one, too.
+    let [offset, error] = ["offset_ns", "error_ns"].map(|key| host["clock"][key].as_i64().unwrap());
+    assert!(error > 0 && offset.abs() <= error, "{offset} {error}");
 }
 
 #[test]

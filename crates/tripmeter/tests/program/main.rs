@@ -16,6 +16,7 @@ mod explain;
 mod exports;
 mod fastdds;
 mod faults;
+mod fleet;
 mod handover;
 mod hostile;
 mod hosts;

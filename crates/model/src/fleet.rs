@@ -1,0 +1,225 @@
+//! Fleets: the hosts that one command is run on (`HOSTS.toml`), and what was measured of them (`fleet.json`).
+
+use crate::folder::REPORT;
+use crate::name::is_name;
+use crate::toml_text::{from_toml, one_line};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// The file in the folder of a fleet.
+pub const FILE: &str = "fleet.json";
+/// Version of that file.
+pub const SCHEMA_VERSION: &str = "1.0";
+/// Stands between the names of two hosts in the name of their folder.
+const BETWEEN: &str = "--";
+
+/// The file of hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostsFile {
+    /// The hosts, each with a name of its own.
+    pub hosts: Vec<FleetHost>,
+}
+
+/// A host of a fleet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FleetHost {
+    /// Its name in tables and folders: letters, digits and `_.=-`.
+    pub name: String,
+    /// How ssh reaches it from here; its name if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh: Option<String>,
+    /// How ssh of the other hosts reaches it; as from here if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// Its address or interface that messages go through; as ssh if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+}
+
+impl FleetHost {
+    /// How ssh reaches it from here.
+    pub fn ssh(&self) -> &str {
+        self.ssh.as_deref().unwrap_or(&self.name)
+    }
+
+    /// How ssh of the other hosts reaches it.
+    pub fn to(&self) -> &str {
+        self.to.as_deref().unwrap_or(self.ssh())
+    }
+}
+
+impl HostsFile {
+    /// Reads the text of the file.
+    ///
+    /// # Errors
+    /// What is wrong and where, in one line.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: Self = from_toml(text).map_err(|error| one_line(&error))?;
+        let mut names = BTreeSet::new();
+        for host in &file.hosts {
+            let name = &host.name;
+            let is_file = [FILE, REPORT].contains(&name.as_str());
+            if !is_name(name) || name.contains(BETWEEN) || is_file {
+                let rule = "1 to 100 letters, digits and '_.=-', without '--' and without '.' or '-' in front";
+                return Err(format!("host '{name}': the name names a folder: write {rule}"));
+            }
+            if !names.insert(name) {
+                return Err(format!("host '{name}' is there twice; give each a name of its own"));
+            }
+            let empty = [("ssh", &host.ssh), ("to", &host.to), ("interface", &host.interface)];
+            if let Some((key, _)) = empty.into_iter().find(|(_, value)| value.as_deref() == Some("")) {
+                return Err(format!("host '{name}': '{key}' is empty; leave it out or write one"));
+            }
+        }
+        if file.hosts.is_empty() {
+            return Err("there are no hosts; write [[hosts]] and name = \"HOST\" for each".to_owned());
+        }
+        Ok(file)
+    }
+}
+
+/// What is measured of the hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FleetMode {
+    /// Every host by itself.
+    Hosts,
+    /// Every pair of hosts.
+    Pairs,
+    /// One host with every other.
+    Star,
+}
+
+/// One command on one host, with a follower on another or without.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FleetJob {
+    /// The name of the host that runs the command.
+    pub from: String,
+    /// The name of the host of the follower, if it is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// How far it is.
+    pub state: FleetState,
+    /// The exit code of the command there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<u8>,
+    /// Why there are no results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FleetState {
+    /// It was not tried yet.
+    Waiting,
+    /// Its results folder is here.
+    Measured,
+    /// It was tried, and there are no results.
+    Failed,
+}
+
+impl FleetJob {
+    fn new(from: &FleetHost, to: Option<&FleetHost>) -> Self {
+        let (from, to) = (from.name.clone(), to.map(|to| to.name.clone()));
+        Self { from, to, state: FleetState::Waiting, exit_code: None, problem: None }
+    }
+
+    /// The name of its results folder: `a`, `a--b`.
+    pub fn name(&self) -> String {
+        [Some(self.from.as_str()), self.to.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(BETWEEN)
+    }
+
+    /// The names of its hosts.
+    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+        [Some(self.from.as_str()), self.to.as_deref()].into_iter().flatten()
+    }
+
+    /// Whether both are of the same hosts.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (&self.from, &self.to) == (&other.from, &other.to)
+    }
+}
+
+/// The file `fleet.json`: what was asked, and how far it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Fleet {
+    /// See [`SCHEMA_VERSION`].
+    pub schema_version: String,
+    /// What is measured.
+    pub mode: FleetMode,
+    /// The words of the command.
+    pub command: Vec<String>,
+    /// The text of the experiment file that the command names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiment: Option<String>,
+    /// The hosts.
+    pub hosts: Vec<FleetHost>,
+    /// In the order of the hosts.
+    pub jobs: Vec<FleetJob>,
+}
+
+/// The jobs of a mode: hosts or pairs in the order of the file. Pairs are measured from their first host, and from their
+/// second one too if they go `both_ways`. `center` is the index of the host of a star.
+pub fn jobs(hosts: &[FleetHost], mode: FleetMode, center: usize, both_ways: bool) -> Vec<FleetJob> {
+    let pair = |(from, to): (usize, usize)| FleetJob::new(&hosts[from], Some(&hosts[to]));
+    let both = |(from, to): (usize, usize)| [(from, to), (to, from)].into_iter().take(1 + usize::from(both_ways));
+    let count = hosts.len();
+    match mode {
+        FleetMode::Hosts => hosts.iter().map(|host| FleetJob::new(host, None)).collect(),
+        FleetMode::Pairs => {
+            let pairs = (0..count).flat_map(|from| (from + 1..count).map(move |to| (from, to)));
+            pairs.flat_map(both).map(pair).collect()
+        }
+        FleetMode::Star => {
+            let others = (0..count).filter(|other| *other != center);
+            others.flat_map(|other| both((center, other))).map(pair).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_in_a_file_of_hosts_is_one_line() {
+        let host = |text: &str| HostsFile::parse(&format!("[[hosts]]\n{text}\n")).unwrap_err();
+        for (text, part) in [
+            ("name = \"a\"\naddress = \"x\"", "there is no key 'address'; known are 'name', 'ssh', 'to', 'interface'"),
+            ("ssh = \"a\"", "the key 'name' is missing"),
+            ("name = \"../a\"", "host '../a': the name names a folder"),
+            ("name = \"a--b\"", "without '--'"),
+            ("name = \"report.html\"", "names a folder"),
+            ("name = \"a\"\n[[hosts]]\nname = \"a\"", "host 'a' is there twice"),
+            ("name = \"a\"\nssh = \"\"", "host 'a': 'ssh' is empty"),
+        ] {
+            let error = host(text);
+            assert!(error.contains(part) && !error.contains('\n'), "{text}: {error}");
+        }
+        assert!(HostsFile::parse("hosts = []").unwrap_err().contains("there are no hosts"));
+        assert!(HostsFile::parse("").unwrap_err().contains("'hosts' is missing"));
+        let file = HostsFile::parse("[[hosts]]\nname = \"a\"\n[[hosts]]\nname = \"b\"\nssh = \"u@b\"").unwrap();
+        assert_eq!(
+            file.hosts.iter().map(|host| (host.ssh(), host.to())).collect::<Vec<_>>(),
+            [("a", "a"), ("u@b", "u@b")]
+        );
+    }
+
+    #[test]
+    fn each_pair_is_measured_once_or_from_both_ends() {
+        let file = HostsFile::parse("hosts = [{name = \"a\"}, {name = \"b\"}, {name = \"c\"}]").unwrap();
+        let names = |mode, center, both_ways| -> Vec<String> {
+            jobs(&file.hosts, mode, center, both_ways).iter().map(FleetJob::name).collect()
+        };
+        assert_eq!(names(FleetMode::Hosts, 0, false), ["a", "b", "c"]);
+        assert_eq!(names(FleetMode::Pairs, 0, false), ["a--b", "a--c", "b--c"]);
+        assert_eq!(names(FleetMode::Pairs, 0, true), ["a--b", "b--a", "a--c", "c--a", "b--c", "c--b"]);
+        assert_eq!(names(FleetMode::Star, 1, false), ["b--a", "b--c"]);
+        assert_eq!(names(FleetMode::Star, 1, true), ["b--a", "a--b", "b--c", "c--b"]);
+    }
+}

@@ -1,0 +1,388 @@
+//! Hosts that one command was run on: each figure over all hosts or pairs, as heat maps and tables.
+
+mod maps;
+
+use crate::document::{Block, Cell, Column, Digits, Document, Heading, Missing, Note, Severity, Table};
+use crate::number::counted;
+use crate::page::values::unit;
+use serde::Serialize;
+use tripmeter_analysis::{MetricTable, Selected, Selection};
+use tripmeter_model::address::FigureAddress;
+use tripmeter_model::figure::{Better, Figure, Statistic};
+use tripmeter_model::fleet::{Fleet, FleetJob, FleetMode, FleetState};
+use tripmeter_model::manifest::Manifest;
+use tripmeter_model::metric::Stream;
+use tripmeter_stats::median;
+use tripmeter_stats::rounds::figure_over_rounds;
+
+/// Columns of a line.
+const COLUMNS: u16 = 80;
+/// Most matrices on the screen.
+const MOST_ON_SCREEN: usize = 3;
+/// Hosts side by side on the screen.
+const HOSTS_IN_A_LINE: usize = 8;
+
+/// A figure of one host or pair.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FleetFigure {
+    /// The name of the host that ran the command.
+    pub from: String,
+    /// The name of the host of the follower.
+    pub to: Option<String>,
+    /// The transport, as it is named in commands.
+    pub transport: String,
+    /// Where it is in the results.
+    #[serde(flatten)]
+    pub address: FigureAddress,
+    /// In the unit of the figure.
+    pub value: f64,
+    /// Both ends of the interval over rounds, where there are enough for one.
+    pub interval: Option<[f64; 2]>,
+}
+
+/// The figures of a selection in the results of one host or pair.
+pub fn fleet_figures(job: &FleetJob, manifest: &Manifest, selection: &Selection) -> Vec<FleetFigure> {
+    let transport = |name: &str| {
+        let planned = manifest.plan.sub_experiments.iter().find(|sub| sub.name == name);
+        planned.map(|sub| sub.transport.to_string()).unwrap_or_default()
+    };
+    let selected = selection.select(&MetricTable::of(manifest)).into_iter();
+    let figure = |selected: Selected| FleetFigure {
+        from: job.from.clone(),
+        to: job.to.clone(),
+        transport: transport(&selected.address.sub_experiment),
+        value: selected.value,
+        interval: figure_over_rounds(&selected.values()).and_then(|over| over.interval).map(|one| [one.low, one.high]),
+        address: selected.address,
+    };
+    selected.map(figure).collect()
+}
+
+/// What was measured of a fleet.
+#[derive(Clone, Copy, Debug)]
+pub struct FleetResults<'a> {
+    /// Hosts and jobs.
+    pub fleet: &'a Fleet,
+    /// The figures of all results.
+    pub figures: &'a [FleetFigure],
+}
+
+/// The screen: figures over all hosts or pairs, and the first matrices.
+pub fn fleet(results: &FleetResults<'_>) -> Document {
+    let view = FleetView::new(results);
+    let mut blocks = vec![Block::Text(view.answer())];
+    blocks.extend(view.summary().map(Block::Table));
+    let mut firsts = view.firsts();
+    match results.fleet.mode {
+        FleetMode::Pairs => {
+            let more = firsts.len().saturating_sub(MOST_ON_SCREEN);
+            firsts.truncate(MOST_ON_SCREEN);
+            blocks.extend(firsts.iter().flat_map(|over| view.matrix(over)));
+            if more > 0 {
+                blocks.push(Block::Text(format!("{} more on the page (report.html)", counted(more, "figure"))));
+            }
+        }
+        FleetMode::Hosts | FleetMode::Star => blocks.extend(view.by_host().map(Block::Table)),
+    }
+    blocks.extend(view.notes());
+    Document { blocks }
+}
+
+/// The page: the same with a heat map of every figure.
+pub fn fleet_page(results: &FleetResults<'_>) -> Document {
+    let view = FleetView::new(results);
+    let heading = |id, text: &str| Block::Heading(Heading { id, text: text.to_owned() });
+    let mut blocks = vec![heading("answer", "Answer"), Block::Text(view.answer())];
+    blocks.extend(view.notes());
+    blocks.extend(view.summary().map(Block::Table));
+    let maps: Vec<Block> = view.maps().into_iter().map(Block::Chart).collect();
+    if !maps.is_empty() {
+        blocks.push(heading("maps", "Heat maps"));
+        blocks.extend(maps);
+    }
+    if let Some(table) = view.by_host() {
+        blocks.extend([heading("hosts", "Hosts"), Block::Table(table)]);
+    }
+    blocks.push(heading("results", "Results"));
+    blocks.push(Block::Table(view.jobs()));
+    Document { blocks }
+}
+
+/// A figure over all hosts or pairs that have it.
+struct OverAll<'a> {
+    address: &'a FigureAddress,
+    all: Vec<&'a FleetFigure>,
+    median: f64,
+}
+
+impl OverAll<'_> {
+    fn values(&self) -> impl Iterator<Item = f64> {
+        self.all.iter().map(|one| one.value)
+    }
+
+    /// The best and the worst, by what is better of the figure.
+    fn ends(&self) -> Option<[&FleetFigure; 2]> {
+        let least = self.all.iter().min_by(|a, b| a.value.total_cmp(&b.value))?;
+        let most = self.all.iter().max_by(|a, b| a.value.total_cmp(&b.value))?;
+        Some(if self.address.figure.better() == Better::Higher { [most, least] } else { [least, most] })
+    }
+
+    /// A value as it is written, without its unit.
+    fn written(&self, value: f64) -> String {
+        Digits::Significant(3).write(value * unit(self.address.figure).0)
+    }
+
+    fn column(&self, id: &str, title: &str) -> Column {
+        let (factor, unit) = unit(self.address.figure);
+        Column { divisor: 1.0 / factor, unit, ..Column::numbers(id, title, "", Digits::Significant(3), "") }
+    }
+}
+
+struct FleetView<'a> {
+    fleet: &'a Fleet,
+    /// In the order in which they were found.
+    overs: Vec<OverAll<'a>>,
+}
+
+impl<'a> FleetView<'a> {
+    fn new(results: &FleetResults<'a>) -> Self {
+        let mut overs: Vec<OverAll<'a>> = Vec::new();
+        for one in results.figures {
+            match overs.iter_mut().find(|over| *over.address == one.address) {
+                Some(over) => over.all.push(one),
+                None => overs.push(OverAll { address: &one.address, all: vec![one], median: f64::NAN }),
+            }
+        }
+        // A loss that is nowhere is said in the answer.
+        overs.retain(|over| over.address.figure != Figure::LossShare || over.values().any(|share| share > 0.0));
+        for over in &mut overs {
+            over.median = median(&over.values().collect::<Vec<_>>()).unwrap_or(f64::NAN);
+        }
+        overs.sort_by_key(|over| {
+            (over.address.sub_experiment.clone(), over.address.payload_bytes, over.address.load.to_string())
+        });
+        Self { fleet: results.fleet, overs }
+    }
+
+    /// What was measured: the transport, or the sub-experiment if several are of one.
+    fn label(&self, over: &OverAll<'_>) -> String {
+        let transport = |over: &OverAll<'_>| over.all[0].transport.clone();
+        let (own, sub) = (transport(over), &over.address.sub_experiment);
+        let is_shared = self.overs.iter().any(|one| transport(one) == own && one.address.sub_experiment != *sub);
+        if is_shared || own.is_empty() { sub.clone() } else { own }
+    }
+
+    /// What was measured, at which payload and load, and which figure.
+    fn title(&self, over: &OverAll<'_>) -> String {
+        format!("{} at {}: {}", self.label(over), over.address.place(), figure_name(over.address))
+    }
+
+    /// What one job is.
+    fn noun(&self) -> &'static str {
+        if self.fleet.mode == FleetMode::Hosts { "host" } else { "pair" }
+    }
+
+    /// Of each sub-experiment, payload and load the first figure.
+    fn firsts(&self) -> Vec<&OverAll<'a>> {
+        let place = |over: &OverAll<'_>| (over.address.sub_experiment.clone(), over.address.place());
+        let mut firsts: Vec<&OverAll<'_>> = Vec::new();
+        for over in &self.overs {
+            if !firsts.iter().any(|first| place(first) == place(over)) {
+                firsts.push(over);
+            }
+        }
+        firsts
+    }
+
+    fn answer(&self) -> String {
+        let jobs = &self.fleet.jobs;
+        let count = |state| jobs.iter().filter(|job| job.state == state).count();
+        let (measured, failed) = (count(FleetState::Measured), count(FleetState::Failed));
+        let failed = if failed > 0 { format!("; {failed} failed") } else { String::new() };
+        let mut text = format!("{measured} of {} measured{failed}.", counted(jobs.len(), self.noun()));
+        for over in self.firsts().into_iter().take(MOST_ON_SCREEN).filter(|over| over.all.len() > 1) {
+            text += &format!("\n{}: {}", self.title(over), reading(over));
+        }
+        text
+    }
+
+    /// A row for each figure.
+    fn summary(&self) -> Option<Table> {
+        let number = |id: &str, title: &str, help| Column { is_right: true, ..Column::words(id, title, help) };
+        let columns = vec![
+            Column::words("transport", "transport", "").at_most(26),
+            Column::words("at", "at", ""),
+            Column::words("figure", "figure", ""),
+            Column::numbers("n", "n", "", Digits::Integer, "hosts or pairs that have the figure"),
+            Column::words("unit", "in", ""),
+            number("median", "median", ""),
+            number("best", "best", ""),
+            Column::words("best_at", "of", ""),
+            number("worst", "worst", ""),
+            Column::words("worst_at", "of", ""),
+        ];
+        let row = |over: &OverAll<'_>| {
+            let [best, worst] = over.ends()?;
+            let (_, unit) = unit(over.address.figure);
+            let written = |value: f64| Cell::text(over.written(value));
+            let cells = vec![
+                Cell::text(self.label(over)),
+                Cell::text(over.address.place()),
+                Cell::text(figure_name(over.address)),
+                Cell::number(over.all.len() as f64),
+                Cell::text(unit),
+                written(over.median),
+                written(best.value),
+                Cell::text(name(best)),
+                written(worst.value),
+                Cell::text(name(worst)),
+            ];
+            Some((None, cells))
+        };
+        let rows: Vec<_> = self.overs.iter().filter_map(row).collect();
+        (!rows.is_empty()).then(|| Table::new(String::new(), columns, rows).within(COLUMNS))
+    }
+
+    /// A matrix with its title.
+    fn matrix(&self, over: &OverAll<'_>) -> impl Iterator<Item = Block> {
+        let (_, unit) = unit(over.address.figure);
+        let title = format!("{} in {unit}, leaders down, followers across", self.title(over));
+        [Block::Text(title)].into_iter().chain(self.tables(over).into_iter().map(Block::Table))
+    }
+
+    /// A matrix as tables of so many columns: leaders are rows, followers columns.
+    fn tables(&self, over: &OverAll<'_>) -> Vec<Table> {
+        let hosts: Vec<&str> = self.fleet.hosts.iter().map(|host| host.name.as_str()).collect();
+        let is_follower = |name: &&str| self.fleet.jobs.iter().any(|job| job.to.as_deref() == Some(*name));
+        let followers: Vec<&str> = hosts.iter().copied().filter(is_follower).collect();
+        let parts = followers.chunks(HOSTS_IN_A_LINE);
+        let table = |columns: &[&str]| {
+            let heads = columns.iter().map(|host| Column { unit: "", ..over.column(host, host) });
+            let heads = [Column::words("leader", "", "")].into_iter().chain(heads).collect();
+            let rows = hosts.iter().map(|from| {
+                let cells = columns.iter().map(|to| self.cell(over, from, to));
+                (None, [Cell::text(*from)].into_iter().chain(cells).collect::<Vec<_>>())
+            });
+            // Rows that are blank in this part are left out.
+            let has_any = |row: &(_, Vec<Cell>)| row.1[1..].iter().any(|cell| *cell != BLANK);
+            Table::new(String::new(), heads, rows.filter(has_any).collect()).within(COLUMNS)
+        };
+        parts.map(table).filter(|table| !table.rows.is_empty()).collect()
+    }
+
+    fn cell(&self, over: &OverAll<'_>, from: &str, to: &str) -> Cell {
+        let is_it = |one: &&&FleetFigure| one.from == from && one.to.as_deref() == Some(to);
+        if let Some(one) = over.all.iter().find(is_it) {
+            return Cell::Number { value: one.value, interval: None, mark: "" };
+        }
+        let is_planned = self.fleet.jobs.iter().any(|job| job.from == from && job.to.as_deref() == Some(to));
+        if is_planned { Cell::Missing(Missing::NotMeasured) } else { BLANK }
+    }
+
+    /// The median over the results that each host has a part in.
+    fn by_host(&self) -> Option<Table> {
+        let firsts: Vec<_> = self.firsts();
+        let of = |over: &OverAll<'_>, host: &str| {
+            let mine = over.all.iter().filter(|one| one.from == host || one.to.as_deref() == Some(host));
+            median(&mine.map(|one| one.value).collect::<Vec<_>>())
+        };
+        let column = |(place, over): (usize, &&OverAll<'_>)| {
+            let address = &over.address;
+            let title = format!("{}\n{}\n{}", self.label(over), address.place(), figure_name(address));
+            over.column(&format!("figure_{}", place + 1), &title)
+        };
+        let columns = firsts.iter().enumerate().map(column);
+        let columns: Vec<_> = [Column::words("host", "host", "")].into_iter().chain(columns).collect();
+        let row = |host: &str| {
+            let cells = firsts.iter().map(|over| Cell::maybe(of(over, host)));
+            (None, [Cell::text(host)].into_iter().chain(cells).collect::<Vec<_>>())
+        };
+        let rows: Vec<_> = self.fleet.hosts.iter().map(|host| row(&host.name)).collect();
+        let title = match self.fleet.mode {
+            FleetMode::Hosts => String::new(),
+            FleetMode::Pairs | FleetMode::Star => "Median over the pairs of each host".to_owned(),
+        };
+        (!firsts.is_empty()).then(|| Table::new(title, columns, rows).within(COLUMNS))
+    }
+
+    /// Every result with the link to its page.
+    fn jobs(&self) -> Table {
+        let columns = vec![
+            Column::words("name", self.noun(), ""),
+            Column::words("state", "state", ""),
+            Column::words("problem", "problem", "").if_any(),
+        ];
+        let row = |job: &FleetJob| {
+            let name = job.name();
+            let first = match job.state {
+                FleetState::Measured => Cell::Link { target: format!("{name}/report.html"), text: name },
+                FleetState::Waiting | FleetState::Failed => Cell::text(name),
+            };
+            let state = match (job.state, job.exit_code) {
+                (FleetState::Waiting, _) => "not measured".to_owned(),
+                (FleetState::Failed, _) => "failed".to_owned(),
+                (FleetState::Measured, Some(0) | None) => "measured".to_owned(),
+                (FleetState::Measured, Some(code)) => format!("measured, exit code {code}"),
+            };
+            (None, vec![first, Cell::text(state), Cell::text(job.problem.clone().unwrap_or_default())])
+        };
+        Table::new(String::new(), columns, self.fleet.jobs.iter().map(row).collect())
+    }
+
+    /// What failed and why; one line for jobs that failed for one reason.
+    fn notes(&self) -> Option<Block> {
+        let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+        for job in self.fleet.jobs.iter() {
+            let Some(why) = job.problem.as_deref() else { continue };
+            match reasons.iter_mut().find(|known| known.0 == why) {
+                Some((_, names)) => names.push(job.name()),
+                None => reasons.push((why, vec![job.name()])),
+            }
+        }
+        let note = |(why, names): (&str, Vec<String>)| {
+            let text = format!("FAILED: {}: {why}", names.join(", "));
+            Note::new(Severity::Error, "fleet", None, text)
+        };
+        let notes: Vec<Note> = reasons.into_iter().map(note).collect();
+        (!notes.is_empty()).then_some(Block::Notes(notes))
+    }
+}
+
+/// `rtt_half p50`, before it the stream if it is not of all messages.
+fn figure_name(address: &FigureAddress) -> String {
+    let figure = crate::page::values::name(address.figure);
+    let name = match address.statistic {
+        Statistic::Value => figure.to_owned(),
+        statistic => format!("{figure} {statistic}"),
+    };
+    if address.stream == Stream::all() { name } else { format!("{} {name}", address.stream) }
+}
+
+/// Nothing is measured there.
+const BLANK: Cell = Cell::Missing(Missing::NotOfThisRow);
+
+/// The host or pair of a figure.
+fn name(one: &FleetFigure) -> String {
+    match &one.to {
+        Some(to) => format!("{}--{to}", one.from),
+        None => one.from.clone(),
+    }
+}
+
+/// The best and the worst of all.
+fn reading(over: &OverAll<'_>) -> String {
+    let Some([best, worst]) = over.ends() else { return String::new() };
+    let (_, unit) = unit(over.address.figure);
+    format!(
+        "best {} with {} {unit}, worst {} with {} {unit}, ×{} of the median, {} {unit}.",
+        name(best),
+        over.written(best.value),
+        name(worst),
+        over.written(worst.value),
+        Digits::Significant(3).write(worst.value / over.median),
+        over.written(over.median)
+    )
+}
+
+#[cfg(test)]
+mod tests;

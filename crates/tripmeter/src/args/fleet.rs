@@ -1,0 +1,126 @@
+//! Arguments of `tripmeter fleet`.
+
+use super::{Command, ExperimentArgs, FiguresArgs, MeasuringArgs, OutputArgs, text_path, words_of};
+use clap::Args;
+use std::path::PathBuf;
+use tripmeter_model::fleet::FleetMode;
+
+/// Run one command on many hosts, or between all pairs of them
+#[derive(Args)]
+#[command(after_help = "Examples:
+  tripmeter fleet HOSTS.toml -- ping tcp udp
+  tripmeter fleet HOSTS.toml --mode hosts -o results/lab -- run quick --rounds 5")]
+#[command(after_long_help = "Examples:
+  tripmeter fleet HOSTS.toml -- ping tcp udp --payloads 1k
+  tripmeter fleet HOSTS.toml --jobs 4 --push -- throughput tcp
+  tripmeter fleet HOSTS.toml --mode star --center lab2 -- publish zenoh
+  tripmeter fleet HOSTS.toml --mode hosts -o results/lab -- run quick --rounds 5
+
+HOSTS.toml:
+  [[hosts]]
+  name = \"lab1\"            # of its folder, and for ssh unless `ssh` is there
+  ssh = \"user@10.0.0.1\"    # how ssh reaches it from here
+  to = \"10.1.0.1\"          # how ssh of the other hosts does [default: ssh]
+  interface = \"eth1\"       # of its messages [default: as ssh]
+
+The folder has a results folder of each host or pair, fleet.json with what was
+measured and what failed, and report.html with a heat map of each figure. The
+same command with the same -o measures what is missing only. A host that fails
+is named, and the others go on. docs/fleet.md says more.
+
+Exit codes: 0 good, 64 wrong usage, 65 wrong data, 66 no such file, 69 no host
+can be used, 73 cannot create, 75 some hosts or pairs have no results or not
+all of them, 130 interrupted.")]
+pub struct FleetArgs {
+    /// The hosts: names, and how ssh reaches them
+    #[arg(value_name = "HOSTS.toml")]
+    pub hosts: PathBuf,
+    /// The command, of any that measures, with its flags
+    #[arg(value_name = "COMMAND", last = true, required = true, num_args = 1..)]
+    pub command: Vec<String>,
+    /// Measure every host by itself, every pair, or one host with every other
+    #[arg(long, default_value = "pairs", value_parser = words_of(&MODES))]
+    pub mode: FleetMode,
+    /// The host of a star [default: the first]
+    #[arg(long, value_name = "NAME")]
+    pub center: Option<String>,
+    /// Measure pairs from both ends
+    #[arg(long)]
+    pub both_ways: bool,
+    /// Most at once; none share a host [default: 1; by themselves, or under
+    /// a scheduler, all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+    /// Copy this program and its plugins to the hosts
+    #[arg(long)]
+    pub push: bool,
+    /// Have a scheduler allocate the hosts, whose names are its nodes
+    #[arg(long, value_parser = words_of(&[("slurm", Scheduler::Slurm)]), conflicts_with = "push")]
+    pub scheduler: Option<Scheduler>,
+    #[command(flatten)]
+    pub figures: FiguresArgs,
+    /// Folder of all results [default: results/DATE_TIME]
+    #[arg(short, long, value_name = "DIR", value_parser = text_path())]
+    pub output: Option<PathBuf>,
+    /// Print fleet.json and all figures instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+const MODES: [(&str, FleetMode); 3] =
+    [("hosts", FleetMode::Hosts), ("pairs", FleetMode::Pairs), ("star", FleetMode::Star)];
+
+/// What allocates hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduler {
+    /// Slurm, by `salloc` and `srun`.
+    Slurm,
+}
+
+/// A measuring command, as it is run on the hosts.
+pub struct MeasuringCommand<'a> {
+    /// What it measures; `None` where that is more than one experiment.
+    pub experiment: Option<ExperimentArgs>,
+    /// How it measures.
+    pub measuring: &'a MeasuringArgs,
+    /// How it prints.
+    pub output: &'a OutputArgs,
+    /// Another flag that has no meaning on other hosts, where it is set.
+    pub unfit: Option<&'static str>,
+}
+
+impl Command {
+    /// The parts of a command that measures; `None` if it is another.
+    pub fn measuring(&self) -> Option<MeasuringCommand<'_>> {
+        macro_rules! running {
+            ($args:expr) => {{
+                let running = &$args.running;
+                let flags = [
+                    ("--print", running.print),
+                    ("--live", running.live),
+                    ("--rendezvous", running.rendezvous.is_some()),
+                ];
+                let unfit = flags.into_iter().find(|(_, is_set)| *is_set).map(|(flag, _)| flag);
+                let experiment = Some($args.experiment());
+                Some(MeasuringCommand { experiment, measuring: &$args.measuring, output: &running.output, unfit })
+            }};
+        }
+        let other = |measuring, output, unfit| Some(MeasuringCommand { experiment: None, measuring, output, unfit });
+        match self {
+            Command::Run(args) => running!(args),
+            Command::Ping(args) => running!(args),
+            Command::Publish(args) => running!(args),
+            Command::Call(args) => running!(args),
+            Command::Throughput(args) => running!(args),
+            Command::Replay(args) => running!(args),
+            Command::Logger(args) => running!(args),
+            Command::Ab(args) => other(&args.measuring, &args.output, args.live.then_some("--live")),
+            Command::Choose(args) => other(&args.measuring, &args.output, args.print.then_some("--print")),
+            Command::Explain(args) => other(&args.measuring, &args.output, args.from.as_ref().map(|_| "--from")),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! `tripmeter fleet`: one command on many hosts, or between pairs of them.
+
+mod asked;
+mod measure;
+
+use crate::args::FleetArgs;
+use crate::commands::run::{signals_end_us, stop_on_signals};
+use crate::commands::{report, show};
+use crate::error::CliError;
+use crate::lock::lock;
+use crate::output;
+use asked::FleetAsked;
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tripmeter_analysis::Selection;
+use tripmeter_engine::results::{dated, holds_nothing};
+use tripmeter_model::exit;
+use tripmeter_model::file::{FileError, read, write_whole};
+use tripmeter_model::fleet::{FILE, Fleet, FleetState, SCHEMA_VERSION};
+use tripmeter_model::folder::check_version_of;
+use tripmeter_report::{FleetFigure, FleetResults, fleet_figures, fleet_page};
+
+/// Most bytes of `fleet.json`.
+const MOST_BYTES: u64 = 64 << 20;
+/// Begins the names of folders that results are unpacked in.
+const FETCHED: &str = ".fetched-";
+
+/// `tripmeter fleet`
+pub fn fleet(args: &FleetArgs) -> Result<u8, CliError> {
+    let asked = FleetAsked::new(args)?;
+    let selection = Selection::asked(&args.figures.figures)
+        .map_err(|why| CliError::new(exit::USAGE, format!("{why} (--figures)")))?;
+    let stop = stop_on_signals()?;
+    let pushed = asked.pushed()?;
+    let folder = match &args.output {
+        Some(folder) => folder.clone(),
+        None => dated(Path::new("results")).map_err(tripmeter_engine::RunError::from)?,
+    };
+    let _lock = lock(&folder, "fleet", "-o")?;
+    let mut fleet = resumed(&folder, &asked)?;
+    write(&folder, &fleet)?;
+    measure::measure(&asked, pushed.as_ref(), &folder, &mut fleet, &stop)?;
+    signals_end_us();
+    tell(args, &folder, &fleet, &selection)?;
+    let is_stopped = fleet.jobs.iter().any(|job| job.state == FleetState::Waiting);
+    Ok(if is_stopped { exit::INTERRUPTED } else { exit_code(&fleet) })
+}
+
+/// What is to be measured, and what of it is there.
+///
+/// # Errors
+/// If the folder is of another command, or of none.
+fn resumed(folder: &Path, asked: &FleetAsked<'_>) -> Result<Fleet, CliError> {
+    let mut fleet = asked.fleet.clone();
+    let failed = |error: std::io::Error| CliError::from(FileError::reading(folder, &error));
+    let file = folder.join(FILE);
+    if !file.exists() {
+        if holds_nothing(folder).map_err(failed)? {
+            return Ok(fleet);
+        }
+        let text = format!("'{}' has other files than results of a fleet; name another folder (-o)", folder.display());
+        return Err(CliError::new(exit::CANNOT_CREATE, text));
+    }
+    let earlier = earlier(&file)?;
+    let differs = |what| {
+        let text = format!("'{}' is of another {what}; name another folder (-o)", folder.display());
+        Err(CliError::new(exit::DATA, text))
+    };
+    match () {
+        () if earlier.command != fleet.command => return differs("command"),
+        () if earlier.mode != fleet.mode => return differs("mode"),
+        () if earlier.experiment != fleet.experiment => return differs("experiment"),
+        () => {}
+    }
+    let is_known = |name: &str| fleet.hosts.iter().any(|host| host.name == name);
+    let measured = earlier.jobs.into_iter().filter(|job| job.state == FleetState::Measured);
+    let there: Vec<_> = measured.filter(|job| job.hosts().all(is_known) && folder.join(job.name()).is_dir()).collect();
+    for job in there {
+        match fleet.jobs.iter_mut().find(|new| new.is_like(&job)) {
+            Some(new) => *new = job,
+            // It was asked for before.
+            None => fleet.jobs.push(job),
+        }
+    }
+    // We have the lock, so nobody unpacks anything there.
+    for entry in fs::read_dir(folder).map_err(failed)?.filter_map(Result::ok) {
+        let is_left = entry.file_name().as_encoded_bytes().starts_with(FETCHED.as_bytes());
+        if is_left && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            fs::remove_dir_all(entry.path()).map_err(failed)?;
+        }
+    }
+    Ok(fleet)
+}
+
+fn earlier(file: &Path) -> Result<Fleet, CliError> {
+    let wrong = |what: String| CliError::from(FileError::wrong(file, what));
+    let bytes = read(file, MOST_BYTES)?;
+    let json: serde_json::Value = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+    check_version_of(&json["schema_version"], SCHEMA_VERSION).map_err(wrong)?;
+    serde_json::from_value(json).map_err(|error| wrong(error.to_string()))
+}
+
+fn write(folder: &Path, fleet: &Fleet) -> Result<(), CliError> {
+    let text = serde_json::to_string_pretty(fleet).expect("it is plain data") + "\n";
+    Ok(write_whole(&folder.join(FILE), text.as_bytes())?)
+}
+
+/// Prints all figures, and makes their page.
+fn tell(args: &FleetArgs, folder: &Path, fleet: &Fleet, selection: &Selection) -> Result<(), CliError> {
+    let figures = figures(folder, fleet, selection)?;
+    let results = FleetResults { fleet, figures: &figures };
+    report::of_document(&fleet_page(&results), "fleet", folder, args.quiet);
+    if args.json {
+        let mut json = json!(fleet);
+        json["figures"] = json!(figures);
+        return output::print(&format!("{json:#}\n"));
+    }
+    output::print_document(&tripmeter_report::fleet(&results))?;
+    output::print(&format!("\n{}\n", folder.display()))
+}
+
+/// The figures of all results that are there.
+fn figures(folder: &Path, fleet: &Fleet, selection: &Selection) -> Result<Vec<FleetFigure>, CliError> {
+    let mut figures = Vec::new();
+    for job in fleet.jobs.iter().filter(|job| job.state == FleetState::Measured) {
+        let results: PathBuf = folder.join(job.name());
+        match show::read(&results) {
+            Ok(manifest) => figures.extend(fleet_figures(job, &manifest, selection)),
+            Err(error) => output::say(&format!("note: left out: '{}': {error}", job.name())),
+        }
+    }
+    Ok(figures)
+}
+
+/// What the whole means to a script.
+fn exit_code(fleet: &Fleet) -> u8 {
+    let code = |job: &tripmeter_model::fleet::FleetJob| match job.state {
+        FleetState::Measured => job.exit_code.unwrap_or(exit::GOOD),
+        FleetState::Waiting | FleetState::Failed => exit::PARTIAL,
+    };
+    match fleet.jobs.iter().map(code).max().unwrap_or(exit::GOOD) {
+        _ if fleet.jobs.iter().all(|job| job.state == FleetState::Failed) => exit::UNAVAILABLE,
+        code if code >= exit::USAGE => exit::PARTIAL,
+        code => code,
+    }
+}

@@ -1,0 +1,171 @@
+//! What is asked of a fleet, checked before any host is reached.
+
+use crate::args::{Cli, ExperimentArgs, FleetArgs, MeasuringCommand, Written};
+use crate::commands::run::Prepared;
+use crate::error::CliError;
+use crate::in_one_line;
+use clap::Parser;
+use std::path::Path;
+use tripmeter_engine::hosts::Pushed;
+use tripmeter_model::exit;
+use tripmeter_model::experiment::Experiment;
+use tripmeter_model::file::read;
+use tripmeter_model::fleet::{Fleet, FleetHost, FleetJob, FleetMode, HostsFile, SCHEMA_VERSION, jobs};
+use tripmeter_model::name::is_name;
+use tripmeter_model::toml_text::one_line;
+
+/// Most bytes of a file of hosts, or of an experiment.
+const MOST_BYTES: u64 = 16 << 20;
+/// The experiment file there, if its name here has other letters.
+const EXPERIMENT: &str = "experiment.toml";
+
+/// What is asked.
+pub struct FleetAsked<'a> {
+    pub args: &'a FleetArgs,
+    /// Everything, and nothing of it measured.
+    pub fleet: Fleet,
+    /// The command as it is run there.
+    words: Vec<String>,
+    /// The name of the experiment file there.
+    file: Option<String>,
+    /// What is measured, if it is one experiment.
+    experiment: Option<ExperimentArgs>,
+    /// Whether the command itself prints no progress.
+    is_quiet: bool,
+}
+
+impl<'a> FleetAsked<'a> {
+    /// Reads the hosts, and checks the command.
+    ///
+    /// # Errors
+    /// If the command does not measure, has flags that a fleet sets, or the file of hosts is wrong.
+    pub fn new(args: &'a FleetArgs) -> Result<Self, CliError> {
+        let hosts = hosts(&args.hosts)?;
+        let center = center(args, &hosts)?;
+        if args.mode != FleetMode::Hosts && hosts.len() < 2 {
+            let text = format!(
+                "'{}': a pair needs two hosts, and there is 1; add another, or ask for --mode hosts",
+                args.hosts.display()
+            );
+            return Err(CliError::new(exit::DATA, text));
+        }
+        if args.mode == FleetMode::Hosts && args.both_ways {
+            return Err(CliError::new(exit::USAGE, "--both-ways is of pairs; leave it out, or --mode hosts"));
+        }
+        let cli = Cli::try_parse_from([&["tripmeter".to_owned()][..], &args.command].concat());
+        let cli = cli.map_err(|error| {
+            let is_help = !error.use_stderr();
+            let why =
+                if is_help { "help is not measured; ask for it without fleet".into() } else { in_one_line(&error) };
+            CliError::new(exit::USAGE, format!("after '--': {why}"))
+        })?;
+        let command = cli.command.measuring().ok_or_else(|| {
+            let text =
+                format!("after '--': '{}' does not measure; see `tripmeter --help` for what does", args.command[0]);
+            CliError::new(exit::USAGE, text)
+        })?;
+        fits(&command)?;
+        let mut words = args.command.clone();
+        let written = command.experiment.as_ref().map(|experiment| &experiment.written);
+        let (file, experiment) = match written {
+            Some(Written::File(path)) => {
+                let (name, text) = experiment_file(path)?;
+                let word = words.iter_mut().skip(1).find(|word| Path::new(word.as_str()) == path.as_path());
+                *word.expect("the file is a word of the command") = format!("./{name}");
+                (Some(name), Some(text))
+            }
+            _ => (None, None),
+        };
+        let jobs = jobs(&hosts, args.mode, center, args.both_ways);
+        let (mode, command_words, schema_version) = (args.mode, args.command.clone(), SCHEMA_VERSION.to_owned());
+        let fleet = Fleet { schema_version, mode, command: command_words, experiment, hosts, jobs };
+        let is_quiet = command.output.quiet;
+        Ok(Self { args, fleet, words, file, experiment: command.experiment, is_quiet })
+    }
+
+    /// The command of a job, with its flags.
+    pub fn words(&self, job: &FleetJob) -> Vec<String> {
+        let mut flags = Vec::new();
+        if let Some(to) = &job.to {
+            let (from, to) = (self.host(&job.from), self.host(to));
+            let named = [("--to", Some(to.to())), ("--interface", from.interface.as_deref())];
+            let named = named.into_iter().chain([("--to-interface", to.interface.as_deref())]);
+            flags.extend(named.filter_map(|(flag, value)| Some(format!("{flag}={}", value?))));
+            flags.extend(self.args.push.then(|| "--push".to_owned()));
+        }
+        flags.extend((!self.is_quiet).then(|| "--quiet".to_owned()));
+        let (name, others) = self.words.split_first().expect("clap requires a word");
+        [std::slice::from_ref(name), &flags, others].concat()
+    }
+
+    /// Name and text of the experiment file there.
+    pub fn file(&self) -> Option<(&str, &str)> {
+        Some((self.file.as_deref()?, self.fleet.experiment.as_deref()?))
+    }
+
+    /// A host of that name.
+    pub fn host(&self, name: &str) -> &FleetHost {
+        self.fleet.hosts.iter().find(|host| host.name == name).expect("jobs are made of the hosts")
+    }
+
+    /// This program, and the plugins that the command needs, if they are to be copied.
+    pub fn pushed(&self) -> Result<Option<Pushed>, CliError> {
+        if !self.args.push {
+            return Ok(None);
+        }
+        let Some(mut experiment) = self.experiment.clone() else {
+            let text = format!("--push does not know the plugins of '{}'; copy them, and leave it out", self.words[0]);
+            return Err(CliError::new(exit::USAGE, text));
+        };
+        // Between hosts not all transports can be measured.
+        if self.args.mode != FleetMode::Hosts {
+            experiment.measuring.hosts.to = vec![self.fleet.hosts[1].to().to_owned()];
+        }
+        let prepared = Prepared::new(&experiment, &Default::default(), true)?;
+        let systems = prepared.plan.sub_experiments.iter().map(|sub| &sub.transport.system);
+        let plugins = systems.filter_map(|system| prepared.registry.plugin_file(system)).map(Path::to_path_buf);
+        let pushed = Pushed::of(&crate::experiment::program()?, plugins.collect());
+        pushed.map(Some).map_err(|error| CliError::new(exit::NO_INPUT, format!("--push: {error}")))
+    }
+}
+
+fn hosts(file: &Path) -> Result<Vec<FleetHost>, CliError> {
+    let wrong = |why: String| CliError::new(exit::DATA, format!("'{}': {why}", file.display()));
+    let text = String::from_utf8(read(file, MOST_BYTES)?).map_err(|_| wrong("it is not UTF-8 text".to_owned()))?;
+    Ok(HostsFile::parse(&text).map_err(wrong)?.hosts)
+}
+
+/// The index of the host of a star.
+fn center(args: &FleetArgs, hosts: &[FleetHost]) -> Result<usize, CliError> {
+    let Some(name) = &args.center else { return Ok(0) };
+    if args.mode != FleetMode::Star {
+        return Err(CliError::new(exit::USAGE, "--center is of --mode star; leave it out, or ask for that"));
+    }
+    hosts.iter().position(|host| host.name == *name).ok_or_else(|| {
+        let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+        CliError::new(exit::USAGE, format!("--center: there is no host '{name}'; there are {}", names.join(", ")))
+    })
+}
+
+/// Refuses flags that have no meaning on other hosts, or that a fleet sets.
+fn fits(command: &MeasuringCommand<'_>) -> Result<(), CliError> {
+    let (output, hosts) = (command.output, &command.measuring.hosts);
+    let unfit = [("--output", output.folder.is_some()), ("--json", output.json), ("--to", !hosts.to.is_empty())];
+    let unfit = unfit.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag).chain(command.unfit).next();
+    match unfit {
+        Some(flag) => {
+            let text = format!("after '--': {flag} has no meaning there, as fleet says where; leave it out");
+            Err(CliError::new(exit::USAGE, text))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The name of an experiment file there, and its text.
+fn experiment_file(path: &Path) -> Result<(String, String), CliError> {
+    let wrong = |why: &str| CliError::new(exit::DATA, format!("experiment '{}': {why}", path.display()));
+    let text = String::from_utf8(read(path, MOST_BYTES)?).map_err(|_| wrong("it is not UTF-8 text"))?;
+    Experiment::parse(&text).map_err(|error| wrong(&one_line(&error)))?;
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).filter(|name| is_name(name));
+    Ok((name.unwrap_or_else(|| EXPERIMENT.to_owned()), text))
+}

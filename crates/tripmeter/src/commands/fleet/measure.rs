@@ -1,0 +1,171 @@
+//! The jobs of a fleet: hosts are looked at first, and then measured side by side.
+
+use super::asked::FleetAsked;
+use super::{FETCHED, write};
+use crate::error::CliError;
+use crate::output;
+use crate::results::is_results;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tripmeter_engine::hosts::{CommandThere, NOT_PUSHED, Pushed, WayThere, reach, run_there, take_turns};
+use tripmeter_model::exit;
+use tripmeter_model::fleet::{Fleet, FleetHost, FleetJob, FleetMode, FleetState};
+
+/// Most jobs at once, unless more are asked for.
+const MOST: usize = 64;
+/// Hosts that are looked at, at once.
+const LOOKED_AT: usize = 16;
+
+/// Measures what is missing, and says how it goes on.
+///
+/// # Errors
+/// If `fleet.json` cannot be written.
+pub fn measure(
+    asked: &FleetAsked<'_>,
+    pushed: Option<&Pushed>,
+    folder: &Path,
+    fleet: &mut Fleet,
+    stop: &AtomicBool,
+) -> Result<(), CliError> {
+    let waiting = |fleet: &Fleet| -> Vec<FleetJob> {
+        fleet.jobs.iter().filter(|job| job.state == FleetState::Waiting).cloned().collect()
+    };
+    // A scheduler knows which hosts are down, and lets nobody log in before.
+    let is_scheduled = asked.args.scheduler.is_some();
+    let unusable = if is_scheduled { BTreeMap::new() } else { unusable(asked, pushed, &waiting(fleet), stop) };
+    for job in fleet.jobs.iter_mut().filter(|job| job.state == FleetState::Waiting) {
+        let problem = job.hosts().find_map(|host| Some(format!("host '{host}': {}", unusable.get(host)?)));
+        if problem.is_some() && !stop.load(Relaxed) {
+            (job.state, job.problem) = (FleetState::Failed, problem);
+        }
+    }
+    write(folder, fleet)?;
+    let mut jobs = waiting(fleet);
+    // A drift over the hours is not to look like a slow host.
+    fastrand::shuffle(&mut jobs);
+    let usual = if is_scheduled || asked.args.mode == FleetMode::Hosts { jobs.len().min(MOST) } else { 1 };
+    let most = asked.args.jobs.map_or(usual, usize::from);
+    let all = jobs.len();
+    let state = Mutex::new(JobsDone { fleet, done: 0, failed: None });
+    let begin = Instant::now();
+    let hosts_of = |job: &FleetJob| job.hosts().map(str::to_owned).collect();
+    take_turns(&jobs, most, stop, hosts_of, |job| {
+        let started = Instant::now();
+        let done = one(asked, pushed, folder, job, stop);
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        if done.state == FleetState::Waiting {
+            return;
+        }
+        state.note(folder, &done, stop);
+        if !asked.args.quiet {
+            output::say(&line(&done, [state.done, all], started.elapsed(), begin.elapsed()));
+        }
+    });
+    let failed = state.into_inner().unwrap_or_else(PoisonError::into_inner).failed;
+    failed.map_or(Ok(()), Err)
+}
+
+/// What jobs in parallel write to.
+struct JobsDone<'a> {
+    fleet: &'a mut Fleet,
+    done: usize,
+    /// Why `fleet.json` cannot be written.
+    failed: Option<CliError>,
+}
+
+impl JobsDone<'_> {
+    fn note(&mut self, folder: &Path, done: &FleetJob, stop: &AtomicBool) {
+        self.done += 1;
+        if let Some(job) = self.fleet.jobs.iter_mut().find(|job| job.is_like(done)) {
+            job.clone_from(done);
+        }
+        if let Err(error) = write(folder, self.fleet) {
+            self.failed = Some(error);
+            stop.store(true, Relaxed);
+        }
+    }
+}
+
+/// Why hosts cannot be used, by their names. Each is reached, and has the same program afterwards.
+fn unusable(
+    asked: &FleetAsked<'_>,
+    pushed: Option<&Pushed>,
+    jobs: &[FleetJob],
+    stop: &AtomicBool,
+) -> BTreeMap<String, String> {
+    let is_needed = |host: &&FleetHost| jobs.iter().any(|job| job.hosts().any(|name| name == host.name));
+    let hosts: Vec<&FleetHost> = asked.fleet.hosts.iter().filter(is_needed).collect();
+    let unusable = Mutex::new(BTreeMap::new());
+    take_turns(
+        &hosts,
+        LOOKED_AT,
+        stop,
+        |host| vec![host.name.clone()],
+        |host| {
+            let copied = pushed.map_or(Ok(false), |pushed| pushed.push(host.ssh()));
+            if copied == Ok(true) && !asked.args.quiet {
+                output::say(&format!("copied this program and its plugins to '{}'", host.name));
+            }
+            let name = pushed.map_or(NOT_PUSHED, |pushed| &pushed.name);
+            if let Err(why) = copied.and_then(|_| reach(host.ssh(), name)) {
+                output::say(&format!("host '{}' is left out: {why}", host.name));
+                unusable.lock().unwrap_or_else(PoisonError::into_inner).insert(host.name.clone(), why);
+            }
+        },
+    );
+    unusable.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Measures one host or pair, and brings its results here; it goes on waiting if it was stopped.
+fn one(asked: &FleetAsked<'_>, pushed: Option<&Pushed>, folder: &Path, job: &FleetJob, stop: &AtomicBool) -> FleetJob {
+    let failed = |problem: String| FleetJob { state: FleetState::Failed, problem: Some(problem), ..job.clone() };
+    let fetched = match tempfile::Builder::new().prefix(FETCHED).tempdir_in(folder) {
+        Ok(fetched) => fetched,
+        Err(error) => return failed(format!("'{}' cannot be written: {error}", folder.display())),
+    };
+    let results = fetched.path().join("results");
+    let words = asked.words(job);
+    let (nodes, is_scheduled) = (job.hosts().collect::<Vec<_>>(), asked.args.scheduler.is_some());
+    let command = CommandThere {
+        way: if is_scheduled { WayThere::Slurm(&nodes) } else { WayThere::Ssh(asked.host(&job.from).ssh()) },
+        pushed: pushed.map_or(NOT_PUSHED, |pushed| &pushed.name),
+        words: &words,
+        file: asked.file(),
+    };
+    let ended = match run_there(&command, &results, stop) {
+        Ok(ended) => ended,
+        Err(_) if stop.load(Relaxed) => return job.clone(),
+        Err(why) => return failed(format!("host '{}': {why}", job.from)),
+    };
+    if stop.load(Relaxed) {
+        return job.clone();
+    }
+    let code = Some(ended.code);
+    if ended.code == exit::INTERRUPTED || !is_results(&results) {
+        let why = ended.error.unwrap_or_else(|| format!("it ended with exit code {} and without results", ended.code));
+        return FleetJob { exit_code: code, ..failed(why) };
+    }
+    match fs::rename(&results, folder.join(job.name())) {
+        Ok(()) => FleetJob { state: FleetState::Measured, exit_code: code, problem: None, ..job.clone() },
+        Err(error) => failed(format!("'{}' cannot be created: {error}", folder.join(job.name()).display())),
+    }
+}
+
+/// `3 of 190: a--b: measured, 4 s; about 5 minutes left`
+fn line(job: &FleetJob, [done, all]: [usize; 2], took: Duration, since: Duration) -> String {
+    let what = match (&job.problem, job.exit_code) {
+        (Some(why), _) => format!("failed: {why}"),
+        (None, Some(code)) if code != exit::GOOD => format!("measured, exit code {code}"),
+        (None, _) => format!("measured, {:.0} s", took.as_secs_f64()),
+    };
+    let left = match all - done {
+        0 => String::new(),
+        left => format!("; about {:#} left", indicatif::HumanDuration(since / done as u32 * left as u32)),
+    };
+    format!("{done} of {all}: {}: {what}{left}", job.name())
+}
