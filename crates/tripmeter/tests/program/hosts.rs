@@ -340,7 +340,7 @@ fn a_follower_that_is_killed_and_a_link_that_is_cut_end_their_sub_experiment_onl
     assert!(!first.cells.is_empty(), "the payload before is kept");
 }
 
-/// Those of these transports that can be measured here, as words of a command.
+/// Which of these transports can be measured here, as words of a command.
 fn available(wanted: &[&str]) -> String {
     let known = transports();
     let is_here = |transport: &str| {
