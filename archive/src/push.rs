@@ -183,6 +183,7 @@ async fn write(archive: &Archive, file: &str, batches: impl Iterator<Item = Resu
     };
     let mut sink = BufWriter::with_capacity(archive.store.clone(), archive.path(file), PART_BYTES);
     let options = ArrowWriterOptions::new().with_properties(properties(&schema)).with_skip_arrow_metadata(true);
+    let mut is_ending = false;
     let written = async {
         let failed = |error| archive.unwritable(error);
         let mut writer = AsyncArrowWriter::try_new_with_options(&mut sink, schema, options).map_err(failed)?;
@@ -192,11 +193,12 @@ async fn write(archive: &Archive, file: &str, batches: impl Iterator<Item = Resu
             rows += batch.num_rows();
             writer.write(&batch).await.map_err(failed)?;
         }
+        is_ending = true;
         writer.finish().await.map_err(failed)?;
         Ok(Written { rows, bytes: writer.bytes_written() as u64 })
     };
     let written = written.await;
-    if written.is_err() {
+    if written.is_err() && !is_ending {
         // What was uploaded so far is not visible; why it failed is known already.
         let _ = sink.abort().await;
     }

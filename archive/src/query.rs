@@ -76,7 +76,7 @@ async fn context(args: &QueryArgs) -> Result<SessionContext> {
 
 /// Rows as they come; of a table the first ones.
 enum Output {
-    Csv(CsvWriter<BufWriter<Stdout>>),
+    Csv(Box<CsvWriter<BufWriter<Stdout>>>),
     Json(ArrayWriter<BufWriter<Stdout>>),
     Table { batches: Vec<RecordBatch>, shown: usize, all: usize },
 }
@@ -85,7 +85,7 @@ impl Output {
     fn new(args: &QueryArgs) -> Self {
         let out = BufWriter::new(stdout());
         match (args.csv, args.json) {
-            (true, _) => Output::Csv(WriterBuilder::new().with_header(true).build(out)),
+            (true, _) => Output::Csv(Box::new(WriterBuilder::new().with_header(true).build(out))),
             (_, true) => Output::Json(ArrayWriter::new(out)),
             _ => Output::Table { batches: Vec::new(), shown: 0, all: 0 },
         }

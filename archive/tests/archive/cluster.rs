@@ -1,9 +1,6 @@
 //! The same queries on a Ballista cluster of two executors.
-#![cfg(feature = "ballista")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::net::TcpStream;
 
 #[test]

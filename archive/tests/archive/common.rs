@@ -37,8 +37,11 @@ pub fn measured() -> &'static Path {
     let folder = MEASURED.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         for (name, arguments) in [
-            ("pings", "ping uds/stream shm/ring -n 3000 --payloads 64,1k --rounds 2"),
-            ("messages", "publish uds/stream --rate 5000 -n 2000 --payloads 1k --no-floor"),
+            (
+                "pings",
+                "ping uds/stream shm/ring --wait block -n 3000 --payloads 64,1k --rounds 2 --attempts 1 --no-spin",
+            ),
+            ("messages", "publish uds/stream --rate 5000 -n 2000 --payloads 1k --no-floor --attempts 1 --no-spin"),
         ] {
             let output = run(tripmeter(
                 arguments.split(' ').chain(["--raw", "samples", "--no-report", "-o"]).map(str::to_owned),
@@ -82,7 +85,9 @@ pub fn archive(arguments: &[&str], endpoint: Option<&str>) -> Command {
     {
         command.env(name, value);
     }
-    endpoint.iter().for_each(|endpoint| drop(command.env("AWS_ENDPOINT_URL", endpoint)));
+    if let Some(endpoint) = endpoint {
+        command.env("AWS_ENDPOINT_URL", endpoint);
+    }
     command
 }
 
