@@ -5,8 +5,9 @@
 #   scripts/test.sh all               installs every middleware (as root or by sudo) and tests every transport, none skipped
 #   scripts/test.sh ci                the same, with format, lints and documentation
 #   scripts/test.sh nightly           as `all`, with what the others leave out: every variant in the kill tests, all sizes in
-#                                     the conformance tests, simulations, a release build, mutants (each run the next of 16
-#                                     parts; TRIPMETER_MUTANTS=K/N names one, 0/1 is all). A test that fails ends none of it
+#                                     the conformance tests, simulations, the archive, a release build, mutants (each run the
+#                                     next of 16 parts; TRIPMETER_MUTANTS=K/N names one, 0/1 is all). A test that fails ends
+#                                     none of it
 #   scripts/test.sh only EXPRESSION   the tests of a nextest filter, e.g. 'test(followers)' or 'test(/^ab::/)'
 #
 # Each test runs once, in namespaces of its own where the system allows them, several at a time. Ends with the minutes of
@@ -146,7 +147,8 @@ lints() {
     local manifest
     while IFS= read -r manifest; do
         cargo fmt --check --manifest-path "$manifest"
-    done < <(grep -l '^\[workspace\]' transports/*/Cargo.toml transports/common/*/Cargo.toml bench/native/*/Cargo.toml tools/*/Cargo.toml)
+    done < <(grep -l '^\[workspace\]' archive/Cargo.toml transports/*/Cargo.toml transports/common/*/Cargo.toml \
+        bench/native/*/Cargo.toml tools/*/Cargo.toml)
     environment shellcheck scripts/shellcheck.txt
     "$tools/shellcheck/bin/shellcheck" .ci/run scripts/*.sh scripts/action/*.sh tools/echarts/*.sh tests/browser/*.sh tests/openmetrics/*.sh
     python3 scripts/circles.py
@@ -288,6 +290,8 @@ nightly() {
     everything
     step simulations and drawings that take long
     TRIPMETER_REQUIRE_ALL=1 run_tests --run-ignored only || broken=1
+    step archive
+    TRIPMETER=$tripmeter scripts/test-archive.sh || broken=1
     step release build
     cargo build --release --locked -p tripmeter
     "${isolated[@]}" "$target/release/tripmeter" run quick -o "$scratch/results/release"

@@ -1,7 +1,8 @@
 //! Limits from many runs.
 
 use crate::check::CheckedLimit;
-use crate::selection::Selected;
+use crate::results::{JudgedResults, differences_of_workloads};
+use crate::selection::{Selected, Selection};
 use std::collections::HashMap;
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::Better;
@@ -15,6 +16,45 @@ pub struct LimitRun {
     pub name: String,
     /// Each with the value of this run alone.
     pub figures: Vec<Selected>,
+}
+
+impl LimitRun {
+    /// The trusted figures of each round of the results called `name`.
+    pub fn of(name: &str, results: &JudgedResults, selection: &Selection) -> Vec<Self> {
+        let selected = selection.select(&results.trusted());
+        let rounds = results.manifest.plan.rounds;
+        let of_round = |round: u32| {
+            let figure = |one: &Selected| {
+                let value = one.rounds.iter().find(|(of, _)| *of == round)?.1;
+                Some(Selected { value, ..one.clone() })
+            };
+            let name = if rounds > 1 { format!("{name}/round-{round:02}") } else { name.to_owned() };
+            Self { name, figures: selected.iter().filter_map(figure).collect() }
+        };
+        // A round by itself keeps its number.
+        let mut numbers: Vec<u32> = results.manifest.sub_experiments.iter().map(|result| result.round).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.into_iter().map(of_round).collect()
+    }
+}
+
+/// Refuses two runs, each with its name, in which a sub-experiment of the same name sends to others.
+///
+/// # Errors
+/// The sub-experiment and what differs, in one line.
+pub fn refuse_other_workloads([(first, known), (name, results)]: [(&str, &JudgedResults); 2]) -> Result<(), String> {
+    for plan in &results.manifest.plan.sub_experiments {
+        let Some(before) = known.plan(&plan.name) else { continue };
+        if let Some((what, one, other)) = differences_of_workloads(before, plan).first() {
+            return Err(format!(
+                "'{}' has no common limits: run '{first}' was measured with {what} {one}, run '{name}' with {other}; keep \
+                 them in different folders",
+                plan.name
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What some runs have and others lack.

@@ -6,9 +6,8 @@ use crate::error::CliError;
 use crate::many_runs::{ManyRuns, RunsOutcome};
 use crate::output;
 use crate::results::{NamedFolder, folders_in, listed, note_left_out, open_finished, selection};
-use tripmeter_analysis::limits::{DerivedLimits, LimitRun, RunGap};
-use tripmeter_analysis::results::differences_of_workloads;
-use tripmeter_analysis::{JudgedResults, Selected, Selection};
+use tripmeter_analysis::JudgedResults;
+use tripmeter_analysis::limits::{DerivedLimits, LimitRun, RunGap, refuse_other_workloads};
 use tripmeter_model::exit;
 use tripmeter_report::counted;
 use tripmeter_stats::conformal::fewest_for_percentile;
@@ -68,50 +67,14 @@ fn runs(folders: &[NamedFolder], args: &LimitsArgs) -> Result<Vec<LimitRun>, Cli
         if let Some(results) = open_finished(folder, args.allow_damage)? {
             note_left_out(&folder.name, &results);
             if let Some((first, known)) = all.first() {
-                same_workloads((&first.name, known), (&folder.name, &results))?;
+                let sides = [(first.name.as_str(), known), (folder.name.as_str(), &results)];
+                refuse_other_workloads(sides).map_err(|why| CliError::new(exit::DATA, why))?;
             }
             all.push((folder, results));
         }
     }
     let selection = selection(&args.figures.figures, &all.iter().map(|(_, results)| results).collect::<Vec<_>>())?;
-    Ok(all.iter().flat_map(|(folder, results)| rounds(&folder.name, results, &selection)).collect())
-}
-
-/// Refuses runs in which a sub-experiment of the same name sends to others.
-fn same_workloads(
-    (first, known): (&str, &JudgedResults),
-    (name, results): (&str, &JudgedResults),
-) -> Result<(), CliError> {
-    for plan in &results.manifest.plan.sub_experiments {
-        let Some(before) = known.plan(&plan.name) else { continue };
-        if let Some((what, one, other)) = differences_of_workloads(before, plan).first() {
-            let text = format!(
-                "'{}' has no common limits: run '{first}' was measured with {what} {one}, run '{name}' with {other}; keep \
-                 them in different folders",
-                plan.name
-            );
-            return Err(CliError::new(exit::DATA, text));
-        }
-    }
-    Ok(())
-}
-
-fn rounds(name: &str, results: &JudgedResults, selection: &Selection) -> Vec<LimitRun> {
-    let selected = selection.select(&results.trusted());
-    let rounds = results.manifest.plan.rounds;
-    let of_round = |round: u32| {
-        let figure = |one: &Selected| {
-            let value = one.rounds.iter().find(|(of, _)| *of == round)?.1;
-            Some(Selected { value, ..one.clone() })
-        };
-        let name = if rounds > 1 { format!("{name}/round-{round:02}") } else { name.to_owned() };
-        LimitRun { name, figures: selected.iter().filter_map(figure).collect() }
-    };
-    // A round by itself keeps its number.
-    let mut numbers: Vec<u32> = results.manifest.sub_experiments.iter().map(|result| result.round).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    numbers.into_iter().map(of_round).collect()
+    Ok(all.iter().flat_map(|(folder, results)| LimitRun::of(&folder.name, results, &selection)).collect())
 }
 
 /// One line if runs fail the limits that were made from them because there are too few for the percentile.

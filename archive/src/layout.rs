@@ -1,0 +1,156 @@
+//! The tables of an archive: their columns, and the folders that their files are in.
+
+use crate::error::{ArchiveError, Result};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use std::sync::Arc;
+use tripmeter_model::exit;
+use tripmeter_model::name::is_name;
+
+/// A table; its files are in a folder of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// A row for each run. It is written last: what has no row here is not visible.
+    Runs,
+    /// A row for each figure of each trial.
+    Metrics,
+    /// A row for each message, call or round trip.
+    Samples,
+}
+
+impl Table {
+    /// All.
+    pub const ALL: [Table; 3] = [Table::Runs, Table::Metrics, Table::Samples];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Table::Runs => "runs",
+            Table::Metrics => "metrics",
+            Table::Samples => "samples",
+        }
+    }
+
+    /// Columns that are folders, from the outermost to the innermost.
+    pub fn partitions(self) -> &'static [&'static str] {
+        match self {
+            Table::Runs => &["date", "machine", "run"],
+            Table::Metrics | Table::Samples => &["date", "machine", "sub_experiment", "run"],
+        }
+    }
+
+    /// Columns of its files.
+    pub fn schema(self) -> SchemaRef {
+        let text = |name: &str| Field::new(name, DataType::Utf8, false);
+        let whole = |name: &str| Field::new(name, DataType::Int64, false);
+        let time = |name: &str| Field::new(name, DataType::Timestamp(TimeUnit::Nanosecond, None), false);
+        let optional = |field: Field| field.with_nullable(true);
+        let fields = match self {
+            Table::Runs => vec![
+                text("folder"),
+                time("started"),
+                optional(time("ended")),
+                text("status"),
+                text("source"),
+                whole("rounds"),
+                text("tripmeter_version"),
+                text("cpu_model"),
+                whole("cpus"),
+                text("kernel"),
+                whole("samples"),
+                whole("metrics"),
+                text("manifest"),
+            ],
+            Table::Metrics => vec![
+                whole("round"),
+                whole("trial"),
+                whole("payload_bytes"),
+                text("offered_load"),
+                text("stream"),
+                text("figure"),
+                text("statistic"),
+                Field::new("value", DataType::Float64, false),
+                Field::new("low", DataType::Float64, true),
+                Field::new("high", DataType::Float64, true),
+            ],
+            Table::Samples => vec![
+                whole("round"),
+                whole("trial"),
+                whole("payload_bytes"),
+                text("stream"),
+                whole("sequence"),
+                text("status"),
+                optional(whole("intended_ns")),
+                optional(whole("sent_ns")),
+                optional(whole("received_ns")),
+                optional(whole("answered_ns")),
+            ],
+        };
+        Arc::new(Schema::new(fields))
+    }
+}
+
+/// Where a run is: the values of its partitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunPlace {
+    /// The day that it started on, `YYYY-mm-dd`, by its own local time.
+    pub date: String,
+    /// The name of the machine.
+    pub machine: String,
+    /// Its identity: when it started, and a hash of what was measured.
+    pub run: String,
+}
+
+impl RunPlace {
+    /// The path of a file in the archive; of a sub-experiment, but for the table of runs.
+    pub fn file(&self, table: Table, sub_experiment: &str, file: &str) -> String {
+        let Self { date, machine, run } = self;
+        let sub = match table {
+            Table::Runs => String::new(),
+            Table::Metrics | Table::Samples => format!("/sub_experiment={sub_experiment}"),
+        };
+        format!("{}/date={date}/machine={machine}{sub}/run={run}/{file}.parquet", table.name())
+    }
+}
+
+/// The run that a file of an archive is of.
+pub fn run_of(path: &str) -> Option<&str> {
+    path.rsplit('/').find_map(|part| part.strip_prefix("run="))
+}
+
+/// A machine's name, checked: it becomes a part of paths.
+///
+/// # Errors
+/// If it is no name.
+pub fn machine(name: &str) -> Result<String> {
+    if is_name(name) {
+        return Ok(name.to_owned());
+    }
+    let text = format!("'{name}' is no name of a machine: 1 to 100 letters, digits and _.=-, without . or - in front");
+    Err(ArchiveError::new(exit::USAGE, text))
+}
+
+/// A name made of what a machine says of itself: its CPU model and how many CPUs were used.
+pub fn machine_of(cpu_model: &str, cpus: usize) -> String {
+    let words = cpu_model.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let mut name = words.collect::<Vec<_>>().join("-").to_lowercase();
+    name.truncate(80);
+    let name = if name.is_empty() { "unknown".to_owned() } else { name };
+    format!("{name}-{cpus}cpus")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_names_its_run_and_a_machine_is_a_name() {
+        let place = RunPlace { date: "2026-01-02".into(), machine: "lab".into(), run: "r".into() };
+        let file = place.file(Table::Samples, "tcp_nodelay=off_poll", "round-01");
+        let expected = "samples/date=2026-01-02/machine=lab/sub_experiment=tcp_nodelay=off_poll/run=r/round-01.parquet";
+        assert_eq!((file.as_str(), run_of(&file)), (expected, Some("r")));
+        assert_eq!(run_of(&place.file(Table::Runs, "", "run")), Some("r"));
+        assert_eq!(machine_of("Intel(R) Xeon(R) CPU @ 2.20GHz", 2), "intel-r-xeon-r-cpu-2-20ghz-2cpus");
+        assert_eq!(machine(&machine_of("", 1)).unwrap(), "unknown-1cpus");
+        assert!(machine("../x").is_err());
+    }
+}

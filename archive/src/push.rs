@@ -1,0 +1,222 @@
+//! `tripmeter-archive push`: results folders into an archive.
+
+use crate::error::{ArchiveError, Result, print};
+use crate::layout::{self, RunPlace, Table, run_of};
+use crate::results;
+use crate::samples;
+use crate::store::Archive;
+use datafusion::arrow::array::RecordBatch;
+use futures::future::try_join_all;
+use object_store::buffered::BufWriter;
+use object_store::{ObjectMeta, ObjectStoreExt};
+use parquet::arrow::AsyncArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use parquet::schema::types::ColumnPath;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use tripmeter_model::exit;
+use tripmeter_model::folder::MANIFEST;
+use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult};
+
+/// Rows of a group, which is what is read at a time.
+const ROWS_IN_A_GROUP: usize = 1 << 20;
+/// Bytes that are uploaded at a time.
+const PART_BYTES: usize = 8 << 20;
+
+/// What `push` does.
+#[derive(Debug, clap::Args)]
+pub struct PushArgs {
+    /// Results folders, or folders of them, and last the archive: a folder or s3://BUCKET/PREFIX
+    #[arg(value_name = "DIR... DEST", num_args = 2.., required = true)]
+    pub paths: Vec<String>,
+    /// Name of the machine that they were measured on [default: its CPU model]
+    #[arg(long, value_name = "NAME")]
+    pub machine: Option<String>,
+}
+
+/// Pushes every folder and prints a line for each.
+///
+/// # Errors
+/// If one cannot be read or the archive not written; folders before it are in the archive.
+pub async fn push(args: &PushArgs) -> Result<()> {
+    let machine = args.machine.as_deref().map(layout::machine).transpose()?;
+    let (dest, folders) = args.paths.split_last().expect("at least two are required");
+    let folders = folders_in(folders)?;
+    let archive = Archive::open_or_make(dest).await?;
+    let mut known = Known::read(&archive).await?;
+    for folder in &folders {
+        let name = folder.display();
+        let line = match push_one(&archive, folder, machine.clone(), &mut known).await? {
+            Pushed::AlreadyThere(run) => format!("'{name}' is there already, as {run}"),
+            Pushed::StillRunning => format!("'{name}' is left out: it is being measured, or was killed"),
+            Pushed::New { run, samples, metrics, bytes } => {
+                format!("'{name}' is archived as {run}: {samples} samples, {metrics} figures, {bytes} bytes")
+            }
+        };
+        print(&format!("{line}\n"))?;
+    }
+    Ok(())
+}
+
+/// The results folders given, and those in other folders given, by name.
+fn folders_in(given: &[String]) -> Result<Vec<PathBuf>> {
+    let is_results = |folder: &Path| folder.join(MANIFEST).symlink_metadata().is_ok();
+    let mut found = Vec::new();
+    for folder in given.iter().map(PathBuf::from) {
+        if is_results(&folder) {
+            found.push(folder);
+            continue;
+        }
+        let failed = |error| {
+            ArchiveError::new(exit::NO_INPUT, format!("the folder '{}' cannot be read: {error}", folder.display()))
+        };
+        let entries = std::fs::read_dir(&folder).map_err(failed)?;
+        let entries: std::io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
+        let mut inner = entries.map_err(failed)?;
+        inner.retain(|folder| is_results(folder));
+        if inner.is_empty() {
+            let text = format!("'{}' is no results folder, and holds none", folder.display());
+            return Err(ArchiveError::new(exit::DATA, text));
+        }
+        inner.sort();
+        found.extend(inner);
+    }
+    Ok(found)
+}
+
+enum Pushed {
+    New { run: String, samples: usize, metrics: usize, bytes: u64 },
+    AlreadyThere(String),
+    StillRunning,
+}
+
+/// Runs of an archive, and files of others that a push that was killed has left.
+struct Known {
+    runs: BTreeSet<String>,
+    left: Vec<ObjectMeta>,
+}
+
+impl Known {
+    async fn read(archive: &Archive) -> Result<Self> {
+        let [runs, metrics, samples] = try_join_all(Table::ALL.map(|table| archive.files(table.name())))
+            .await?
+            .try_into()
+            .expect("there are three tables");
+        let run = |file: &ObjectMeta| run_of(file.location.as_ref()).map(str::to_owned);
+        let runs: BTreeSet<String> = runs.iter().filter_map(run).collect();
+        let is_left = |file: &ObjectMeta| run(file).is_none_or(|run| !runs.contains(&run));
+        let left = metrics.into_iter().chain(samples).filter(is_left).collect();
+        Ok(Self { runs, left })
+    }
+}
+
+async fn push_one(archive: &Archive, folder: &Path, machine: Option<String>, known: &mut Known) -> Result<Pushed> {
+    let results = results::read(folder)?;
+    let manifest = &results.manifest;
+    if manifest.status == RunStatus::Running {
+        return Ok(Pushed::StillRunning);
+    }
+    if known.runs.contains(&results.run) {
+        return Ok(Pushed::AlreadyThere(results.run));
+    }
+    let environment = &manifest.environment;
+    let machine = machine.unwrap_or_else(|| layout::machine_of(&environment.cpu_model, environment.cpus.len()));
+    let place = RunPlace { date: results.date.clone(), machine, run: results.run.clone() };
+    for file in known.left.iter().filter(|file| run_of(file.location.as_ref()) == Some(&place.run)) {
+        archive.store.delete(&file.location).await.map_err(|error| archive.unwritable(error))?;
+    }
+    let mut sum = Written::default();
+    for result in &manifest.sub_experiments {
+        sum.add(push_samples(archive, folder, &place, manifest, result).await?);
+    }
+    let samples = std::mem::take(&mut sum.rows);
+    for (name, batch) in results::metrics(manifest) {
+        let file = place.file(Table::Metrics, &name, "metrics");
+        sum.add(write(archive, &file, std::iter::once(Ok(batch))).await?);
+    }
+    let metrics = std::mem::take(&mut sum.rows);
+    // Only now it is visible.
+    let row = results.row(samples, metrics);
+    sum.add(write(archive, &place.file(Table::Runs, "", "run"), std::iter::once(Ok(row))).await?);
+    known.runs.insert(place.run.clone());
+    Ok(Pushed::New { run: place.run, samples, metrics, bytes: sum.bytes })
+}
+
+/// Writes the samples of a sub-experiment in one round, if they were kept.
+async fn push_samples(
+    archive: &Archive,
+    folder: &Path,
+    place: &RunPlace,
+    manifest: &Manifest,
+    result: &SubExperimentResult,
+) -> Result<Written> {
+    let round = if manifest.plan.rounds > 1 { format!("round-{:02}", result.round) } else { String::new() };
+    let Some(source) = samples::file_of(&folder.join(round), &result.name) else { return Ok(Written::default()) };
+    let trials = result.cells.iter().flat_map(|cell| &cell.trials).map(|trial| i64::from(trial.number)).collect();
+    let file = place.file(Table::Samples, &result.name, &format!("round-{:02}", result.round));
+    write(archive, &file, samples::batches(&source, trials)?).await
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    rows: usize,
+    bytes: u64,
+}
+
+impl Written {
+    fn add(&mut self, other: Written) {
+        self.rows += other.rows;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Writes a file whole or not at all; none without rows.
+async fn write(archive: &Archive, file: &str, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<Written> {
+    let mut batches = batches.peekable();
+    let schema = match batches.peek() {
+        None => return Ok(Written::default()),
+        Some(Ok(batch)) => batch.schema(),
+        Some(Err(_)) => return Err(batches.next().expect("it was seen").expect_err("it is one")),
+    };
+    let mut sink = BufWriter::with_capacity(archive.store.clone(), archive.path(file), PART_BYTES);
+    let options = ArrowWriterOptions::new().with_properties(properties(&schema)).with_skip_arrow_metadata(true);
+    let mut is_ending = false;
+    let written = async {
+        let failed = |error| archive.unwritable(error);
+        let mut writer = AsyncArrowWriter::try_new_with_options(&mut sink, schema, options).map_err(failed)?;
+        let mut rows = 0;
+        for batch in batches {
+            let batch = batch?;
+            rows += batch.num_rows();
+            writer.write(&batch).await.map_err(failed)?;
+        }
+        is_ending = true;
+        writer.finish().await.map_err(failed)?;
+        Ok(Written { rows, bytes: writer.bytes_written() as u64 })
+    };
+    let written = written.await;
+    if written.is_err() && !is_ending {
+        // What was uploaded so far is not visible; why it failed is known already.
+        let _ = sink.abort().await;
+    }
+    written
+}
+
+/// zstd; whole numbers by their differences, texts by dictionary.
+fn properties(schema: &datafusion::arrow::datatypes::Schema) -> WriterProperties {
+    use datafusion::arrow::datatypes::DataType;
+    let level = ZstdLevel::try_new(3).expect("zstd has it");
+    let mut made = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(level))
+        .set_max_row_group_row_count(Some(ROWS_IN_A_GROUP))
+        .set_dictionary_enabled(true);
+    for field in schema.fields().iter().filter(|field| *field.data_type() == DataType::Int64) {
+        let column = ColumnPath::from(field.name().as_str());
+        made = made.set_column_dictionary_enabled(column.clone(), false);
+        made = made.set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+    }
+    made.build()
+}

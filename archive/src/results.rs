@@ -1,0 +1,200 @@
+//! A results folder as rows of the tables of runs and metrics, and back.
+
+use crate::error::{ArchiveError, Result};
+use crate::layout::Table;
+use datafusion::arrow::array::{
+    ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray,
+};
+use sha2::{Digest, Sha256};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::file::FileError;
+use tripmeter_model::folder::{self, MANIFEST, TRIALS};
+use tripmeter_model::manifest::{MOST_BYTES, Manifest};
+use tripmeter_model::metric::{Interval, Stream};
+use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::printable;
+use tripmeter_model::trial::Trial;
+
+/// Bytes of a hash that name a run.
+const HASH_BYTES: usize = 8;
+
+/// A results folder.
+pub struct Results {
+    /// Everything in it but the samples.
+    pub manifest: Manifest,
+    /// The day that it started on.
+    pub date: String,
+    /// See [`crate::layout::RunPlace::run`].
+    pub run: String,
+    /// The last part of its path.
+    folder: String,
+    /// Nanoseconds since 1970.
+    started: i64,
+    ended: Option<i64>,
+}
+
+/// Reads a results folder.
+///
+/// # Errors
+/// If a file is missing or wrong.
+pub fn read(path: &Path) -> Result<Results> {
+    let manifest = folder::read(path, |text| Cow::Owned(printable::json(text)))?;
+    let wrong = |what: String| ArchiveError::from(FileError::wrong(&path.join(MANIFEST), what));
+    let time = |text: &str| {
+        let time: jiff::Timestamp = text.parse().map_err(|error| wrong(format!("'{text}' is no time: {error}")))?;
+        i64::try_from(time.as_nanosecond()).map_err(|_| wrong(format!("the time '{text}' is beyond the year 2262")))
+    };
+    let started = time(&manifest.started)?;
+    let ended = manifest.ended.as_deref().map(time).transpose()?;
+    // RFC 3339: the local day, and the local time to the second.
+    let local = manifest.started.get(..19).filter(|local| local.is_ascii());
+    let local = local.ok_or_else(|| wrong(format!("'{}' is no time", manifest.started)))?;
+    let date = local[..10].to_owned();
+    let run = format!("{}_{}", local.replace(':', "-"), hash(path)?);
+    let folder = path.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    let folder = printable::line(&folder.unwrap_or_default()).into_owned();
+    Ok(Results { manifest, date, run, folder, started, ended })
+}
+
+/// The beginning of a hash of what was measured.
+fn hash(folder: &Path) -> Result<String> {
+    let mut hash = Sha256::new();
+    hash.update(tripmeter_model::file::read(&folder.join(MANIFEST), MOST_BYTES)?);
+    let trials = folder.join(TRIALS);
+    if trials.symlink_metadata().is_ok() {
+        hash.update(tripmeter_model::file::read(&trials, u64::MAX)?);
+    }
+    Ok(hash.finalize()[..HASH_BYTES].iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+impl Results {
+    /// The row of the table of runs, with the numbers of rows in the others.
+    pub fn row(&self, samples: usize, metrics: usize) -> RecordBatch {
+        let manifest = &self.manifest;
+        let environment = &manifest.environment;
+        let text = |text: &str| Arc::new(StringArray::from(vec![text.to_owned()])) as ArrayRef;
+        let whole = |number: usize| Arc::new(Int64Array::from(vec![number as i64])) as ArrayRef;
+        let time = |time: Option<i64>| Arc::new(TimestampNanosecondArray::from(vec![time])) as ArrayRef;
+        let status = serde_json::to_value(manifest.status).ok();
+        let status = status.as_ref().and_then(|status| status.as_str()).unwrap_or_default();
+        let columns = vec![
+            text(&self.folder),
+            time(Some(self.started)),
+            time(self.ended),
+            text(status),
+            text(&manifest.plan.source),
+            whole(manifest.plan.rounds as usize),
+            text(&manifest.tripmeter_version),
+            text(&environment.cpu_model),
+            whole(environment.cpus.len()),
+            text(&environment.kernel),
+            whole(samples),
+            whole(metrics),
+            text(&without_trials(manifest).whole().to_string()),
+        ];
+        RecordBatch::try_new(Table::Runs.schema(), columns).expect("one row in each column")
+    }
+}
+
+/// What the table of metrics does not say.
+fn without_trials(manifest: &Manifest) -> Manifest {
+    let mut rest = manifest.clone();
+    for cell in rest.sub_experiments.iter_mut().flat_map(|result| &mut result.cells) {
+        cell.warmup_damaged = cell.damaged_beside();
+        cell.earlier_attempts.clear();
+        cell.trials.clear();
+    }
+    rest
+}
+
+/// A row of the table of metrics.
+#[derive(Clone, Debug)]
+pub struct MetricRow {
+    /// 1-based.
+    pub round: u32,
+    /// See [`Trial::number`].
+    pub trial: u32,
+    /// Bytes of every message.
+    pub payload_bytes: u64,
+    /// How messages were offered.
+    pub load: OfferedLoad,
+    /// Which messages, or which process.
+    pub stream: Stream,
+    /// What it is.
+    pub figure: Figure,
+    /// What is known of its samples.
+    pub statistic: Statistic,
+    /// In the unit of the figure.
+    pub value: f64,
+    /// At 95 %, within the trial.
+    pub within: Option<Interval>,
+}
+
+/// Every figure that counts, by sub-experiment.
+pub fn metrics(manifest: &Manifest) -> Vec<(String, RecordBatch)> {
+    let mut rows: BTreeMap<&str, Vec<MetricRow>> = BTreeMap::new();
+    for result in &manifest.sub_experiments {
+        for cell in &result.cells {
+            for trial in cell.flat_trials() {
+                let row = |one: tripmeter_model::trial::TrialFigure<'_>| MetricRow {
+                    round: result.round,
+                    trial: trial.number,
+                    payload_bytes: cell.payload_bytes,
+                    load: trial.load,
+                    stream: one.stream.clone(),
+                    figure: one.figure,
+                    statistic: one.statistic,
+                    value: one.value,
+                    within: one.within,
+                };
+                rows.entry(&result.name).or_default().extend(trial.figures().map(row));
+            }
+        }
+    }
+    rows.into_iter().map(|(name, rows)| (name.to_owned(), batch(&rows))).collect()
+}
+
+fn batch(rows: &[MetricRow]) -> RecordBatch {
+    let whole = |of: fn(&MetricRow) -> i64| Arc::new(Int64Array::from_iter_values(rows.iter().map(of))) as ArrayRef;
+    let text = |of: fn(&MetricRow) -> String| Arc::new(StringArray::from_iter_values(rows.iter().map(of))) as ArrayRef;
+    let end = |of: fn(&Interval) -> f64| {
+        let ends = rows.iter().map(|row| row.within.as_ref().map(of));
+        Arc::new(ends.collect::<Float64Array>()) as ArrayRef
+    };
+    let columns = vec![
+        whole(|row| row.round.into()),
+        whole(|row| row.trial.into()),
+        whole(|row| row.payload_bytes as i64),
+        text(|row| row.load.to_string()),
+        text(|row| row.stream.to_string()),
+        text(|row| row.figure.id().to_owned()),
+        text(|row| row.statistic.id().to_owned()),
+        Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| row.value))),
+        end(|within| within.low),
+        end(|within| within.high),
+    ];
+    RecordBatch::try_new(Table::Metrics.schema(), columns).expect("all columns have all rows")
+}
+
+/// Puts a figure back into the trial that it is of.
+pub fn put(manifest: &mut Manifest, sub_experiment: &str, row: &MetricRow) {
+    let results = &mut manifest.sub_experiments;
+    let result = results.iter_mut().find(|result| result.name == sub_experiment && result.round == row.round);
+    let cells = result.into_iter().flat_map(|result| &mut result.cells);
+    let Some(cell) = cells.into_iter().find(|cell| cell.payload_bytes == row.payload_bytes) else { return };
+    let is_of = |trial: &Trial| trial.number == row.trial && trial.load == row.load;
+    let place = cell.trials.iter().position(is_of).unwrap_or_else(|| {
+        let mut trial = Trial::new(row.load);
+        trial.number = row.trial;
+        cell.trials.push(trial);
+        cell.trials.len() - 1
+    });
+    let trial = &mut cell.trials[place];
+    trial.rate_missed |= row.figure == Figure::RateMissed;
+    // Of the trials of a payload, each has the figures of its probes.
+    trial.put_statistic(&row.stream, row.figure, row.statistic, row.value, row.within);
+}

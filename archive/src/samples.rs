@@ -1,0 +1,184 @@
+//! Samples of a results folder, in batches: of CSV or of Parquet files, without rows that do not count.
+
+use crate::error::{ArchiveError, Result};
+use crate::layout::Table;
+use datafusion::arrow::array::{
+    Array, ArrayRef, BooleanArray, Int64Array, Int64Builder, RecordBatch, StringDictionaryBuilder,
+};
+use datafusion::arrow::compute::filter_record_batch;
+use datafusion::arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tripmeter_model::exit;
+use tripmeter_model::file::{self, FileError};
+use tripmeter_model::samples::{HEADER, SAMPLES, SampleReader, SampleRow};
+
+/// Rows that are held at a time.
+const ROWS: usize = 1 << 16;
+/// The column with the number of the trial.
+const TRIAL: usize = 1;
+
+/// The rows of a file, some at a time.
+pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch>>>;
+
+/// The samples of a sub-experiment in the folder of its round, as CSV or Parquet, if they were kept.
+pub fn file_of(folder: &Path, sub_experiment: &str) -> Option<PathBuf> {
+    let file = |ending| folder.join(SAMPLES).join(format!("{sub_experiment}.{ending}"));
+    ["csv", "parquet"].map(file).into_iter().find(|file| file.symlink_metadata().is_ok())
+}
+
+/// Columns as they are held in memory: those of the table, texts by dictionary.
+pub fn schema() -> SchemaRef {
+    let in_memory = |field: &Arc<Field>| match field.data_type() {
+        DataType::Utf8 => {
+            let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+            Field::new(field.name(), dictionary, field.is_nullable())
+        }
+        _ => field.as_ref().clone(),
+    };
+    Arc::new(Schema::new(Table::Samples.schema().fields().iter().map(in_memory).collect::<Vec<_>>()))
+}
+
+/// The rows of these trials.
+///
+/// # Errors
+/// If the file cannot be opened, or has other columns. Items: if a row is wrong.
+pub fn batches(file: &Path, trials: BTreeSet<i64>) -> Result<Batches> {
+    let all: Batches = match file.extension().is_some_and(|ending| ending == "parquet") {
+        true => of_parquet(file)?,
+        false => Box::new(CsvBatches { rows: SampleReader::open(file)?, file: file.to_owned() }),
+    };
+    Ok(Box::new(all.map(move |batch| counted(batch?, &trials)).filter(|batch| !is_empty(batch))))
+}
+
+fn is_empty(batch: &Result<RecordBatch>) -> bool {
+    batch.as_ref().is_ok_and(|batch| batch.num_rows() == 0)
+}
+
+/// The rows of trials that count: a kill leaves others.
+fn counted(batch: RecordBatch, trials: &BTreeSet<i64>) -> Result<RecordBatch> {
+    let numbers = batch.column(TRIAL).as_any().downcast_ref::<Int64Array>().expect("the schema says so").values();
+    let mut known = (0, false);
+    let counts = numbers.iter().map(|number| {
+        if known.0 != *number {
+            known = (*number, trials.contains(number));
+        }
+        known.1
+    });
+    let counts: BooleanArray = counts.map(Some).collect();
+    if counts.true_count() == batch.num_rows() {
+        return Ok(batch);
+    }
+    filter_record_batch(&batch, &counts).map_err(|error| ArchiveError::new(exit::SOFTWARE, error.to_string()))
+}
+
+fn of_parquet(path: &Path) -> Result<Batches> {
+    let name = path.to_owned();
+    let wrong = move |error: &dyn std::fmt::Display| ArchiveError::from(FileError::wrong(&name, error.to_string()));
+    let columns = |error: &dyn std::fmt::Display| format!("the columns are not {}: {error}", HEADER.join(","));
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_schema(schema());
+    let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file::open(path)?, options);
+    let builder = builder.map_err(|error| wrong(&columns(&error)))?;
+    let reader = builder.with_batch_size(ROWS).build().map_err(|error| wrong(&error))?;
+    Ok(Box::new(reader.map(move |batch| batch.map_err(|error| wrong(&error)))))
+}
+
+struct CsvBatches<R> {
+    rows: SampleReader<R>,
+    file: PathBuf,
+}
+
+impl<R: std::io::Read> Iterator for CsvBatches<R> {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut columns = Columns::default();
+        for row in self.rows.by_ref().take(ROWS) {
+            let added = row.map_err(ArchiveError::from).and_then(|row| {
+                columns.add(&row).map_err(|what| {
+                    let text = format!("sample {} of trial {}: {what}", row.sequence, row.trial);
+                    FileError::wrong(&self.file, text).into()
+                })
+            });
+            if let Err(error) = added {
+                return Some(Err(error));
+            }
+        }
+        let batch = columns.finish();
+        (batch.num_rows() > 0).then_some(Ok(batch))
+    }
+}
+
+/// Columns that grow by a row at a time.
+#[derive(Default)]
+struct Columns {
+    numbers: [Int64Builder; 8],
+    texts: [StringDictionaryBuilder<Int32Type>; 2],
+}
+
+impl Columns {
+    fn add(&mut self, row: &SampleRow) -> std::result::Result<(), String> {
+        let numbers = [
+            Some(u64::from(row.round)),
+            Some(u64::from(row.trial)),
+            Some(row.payload_bytes),
+            Some(row.sequence),
+            row.intended_ns,
+            row.sent_ns,
+            row.received_ns,
+            row.answered_ns,
+        ];
+        let signed = |number: u64| i64::try_from(number).map_err(|_| format!("{number} is more than {}", i64::MAX));
+        for (column, number) in self.numbers.iter_mut().zip(numbers) {
+            column.append_option(number.map(signed).transpose()?);
+        }
+        self.texts[0].append_value(&row.stream);
+        self.texts[1].append_value(&row.status);
+        Ok(())
+    }
+
+    fn finish(mut self) -> RecordBatch {
+        let [round, trial, payload, sequence, intended, sent, received, answered] =
+            self.numbers.each_mut().map(|column| Arc::new(column.finish()) as ArrayRef);
+        let [stream, status] = self.texts.each_mut().map(|column| Arc::new(column.finish()) as ArrayRef);
+        let columns = vec![round, trial, payload, stream, sequence, status, intended, sent, received, answered];
+        RecordBatch::try_new(schema(), columns).expect("all columns have all rows")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Write;
+
+    fn numbers(batch: &RecordBatch, name: &str) -> Vec<Option<i64>> {
+        let column = batch.column_by_name(name).unwrap().as_any().downcast_ref::<Int64Array>().unwrap();
+        column.iter().collect()
+    }
+
+    #[test]
+    fn rows_of_trials_that_count_are_kept_with_what_they_lack() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.csv");
+        let mut text = HEADER.join(",") + "\n";
+        for (trial, sent) in [(1, 5), (2, 6), (3, 7)] {
+            writeln!(text, "1,{trial},64,all,{sent},ok,,{sent},,9").unwrap();
+        }
+        std::fs::write(&file, text).unwrap();
+        let all: Vec<RecordBatch> = batches(&file, BTreeSet::from([1, 3])).unwrap().collect::<Result<_>>().unwrap();
+        assert_eq!(numbers(&all[0], "sent_ns"), [Some(5), Some(7)]);
+        assert_eq!(numbers(&all[0], "received_ns"), [None, None]);
+        assert_eq!(batches(&file, BTreeSet::new()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_number_that_is_too_large_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.csv");
+        std::fs::write(&file, HEADER.join(",") + "\n1,1,64,all,7,ok,,9223372036854775808,,9\n").unwrap();
+        let error = batches(&file, BTreeSet::from([1])).unwrap().next().unwrap().unwrap_err().to_string();
+        assert!(error.contains("sample 7 of trial 1: 9223372036854775808 is more than"), "{error}");
+    }
+}

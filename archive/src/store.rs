@@ -1,0 +1,169 @@
+//! Where an archive is: a folder, or a bucket of an S3-compatible store.
+
+use crate::error::{ArchiveError, Result};
+use datafusion::execution::object_store::{DefaultObjectStoreRegistry, ObjectStoreRegistry};
+use futures::TryStreamExt;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+use tripmeter_model::exit;
+use url::Url;
+
+/// The file that makes a folder an archive; it has the version of the layout.
+const MARKER: &str = "tripmeter-archive.json";
+/// Written into [`MARKER`]; an archive with another one is refused.
+const LAYOUT: &str = "{\"layout\": 1}\n";
+/// A request is repeated so often, and for so long, where a store does not answer.
+const MOST_RETRIES: usize = 3;
+const LONGEST_RETRYING: Duration = Duration::from_secs(20);
+
+/// An archive, or the place of one.
+#[derive(Clone, Debug)]
+pub struct Archive {
+    /// As the user named it.
+    pub name: String,
+    /// Its files.
+    pub store: Arc<dyn ObjectStore>,
+    /// Its root, for DataFusion; ends with `/`.
+    pub url: Url,
+    root: Path,
+}
+
+impl Archive {
+    /// The archive at a folder or `s3://BUCKET[/PREFIX]`.
+    ///
+    /// # Errors
+    /// If it is no such name, is not there, or holds no archive.
+    pub async fn open(dest: &str) -> Result<Self> {
+        let archive = Self::at(dest)?;
+        match archive.store.get(&archive.path(MARKER)).await {
+            Ok(found) => {
+                let layout = found.bytes().await.map_err(|error| archive.unreadable(error))?;
+                archive.check_layout(&layout)?;
+                Ok(archive)
+            }
+            Err(object_store::Error::NotFound { .. }) => {
+                let text = format!("'{dest}' holds no archive; make one by `tripmeter-archive push RESULTS {dest}`");
+                Err(ArchiveError::new(exit::NO_INPUT, text))
+            }
+            Err(error) => Err(archive.unreadable(error)),
+        }
+    }
+
+    /// The same, which is made if the folder is empty or not there.
+    ///
+    /// # Errors
+    /// If it is no such name, cannot be written, or holds something else.
+    pub async fn open_or_make(dest: &str) -> Result<Self> {
+        if !dest.contains("://") {
+            let failed =
+                |error| ArchiveError::new(exit::CANNOT_CREATE, format!("the folder '{dest}' cannot be made: {error}"));
+            std::fs::create_dir_all(dest).map_err(failed)?;
+        }
+        let archive = Self::at(dest)?;
+        match archive.store.get(&archive.path(MARKER)).await {
+            Ok(found) => {
+                let layout = found.bytes().await.map_err(|error| archive.unreadable(error))?;
+                archive.check_layout(&layout)?;
+            }
+            Err(object_store::Error::NotFound { .. }) => {
+                let root = Some(&archive.root);
+                let first = archive.store.list(root).try_next().await.map_err(|error| archive.unreadable(error))?;
+                if let Some(first) = first {
+                    let text = format!("'{dest}' is no archive, and not empty: it holds '{}'", first.location);
+                    return Err(ArchiveError::new(exit::CANNOT_CREATE, text));
+                }
+                let put = archive.store.put(&archive.path(MARKER), LAYOUT.into()).await;
+                put.map_err(|error| archive.unwritable(error))?;
+            }
+            Err(error) => return Err(archive.unreadable(error)),
+        }
+        Ok(archive)
+    }
+
+    fn at(dest: &str) -> Result<Self> {
+        let wrong = |why: String| ArchiveError::new(exit::USAGE, format!("'{dest}' is no archive: {why}"));
+        let name = dest.to_owned();
+        if !dest.contains("://") {
+            let folder = std::path::Path::new(dest).canonicalize().map_err(|error| {
+                ArchiveError::new(exit::NO_INPUT, format!("the folder '{dest}' cannot be read: {error}"))
+            })?;
+            let url = Url::from_directory_path(&folder).map_err(|()| wrong("its path is not absolute".to_owned()))?;
+            let root = Path::from_absolute_path(&folder).map_err(|error| wrong(error.to_string()))?;
+            return Ok(Self { name, store: Arc::new(LocalFileSystem::new()), url, root });
+        }
+        let url = Url::parse(&format!("{}/", dest.trim_end_matches('/'))).map_err(|error| wrong(error.to_string()))?;
+        let bucket = url.host_str().filter(|_| url.scheme() == "s3");
+        let bucket = bucket.ok_or_else(|| wrong("name a folder, or s3://BUCKET/PREFIX".to_owned()))?;
+        let store = s3(bucket).map_err(|error| wrong(error.to_string()))?;
+        let root = Path::from_url_path(url.path()).map_err(|error| wrong(error.to_string()))?;
+        Ok(Self { name, store, root, url })
+    }
+
+    fn check_layout(&self, found: &[u8]) -> Result<()> {
+        if found == LAYOUT.as_bytes() {
+            return Ok(());
+        }
+        let found = String::from_utf8_lossy(&found[..found.len().min(100)]).trim().to_owned();
+        let text = format!("'{}' has another layout ({found}), this program reads {}", self.name, LAYOUT.trim());
+        Err(ArchiveError::new(exit::DATA, text))
+    }
+
+    /// The path of a file in it.
+    pub fn path(&self, relative: &str) -> Path {
+        self.root.parts().chain(Path::from(relative).parts()).collect()
+    }
+
+    /// All its files below a folder of it, e.g. `samples`.
+    ///
+    /// # Errors
+    /// If the store does not list them.
+    pub async fn files(&self, below: &str) -> Result<Vec<ObjectMeta>> {
+        let root = self.path(below);
+        self.store.list(Some(&root)).try_collect().await.map_err(|error| self.unreadable(error))
+    }
+
+    /// That it cannot be read.
+    pub fn unreadable(&self, error: impl Display) -> ArchiveError {
+        ArchiveError::failed(format!("'{}' cannot be read", self.name), error)
+    }
+
+    /// That it cannot be written.
+    pub fn unwritable(&self, error: impl Display) -> ArchiveError {
+        let what = format!("'{}' cannot be written, and nothing of this run is visible in it", self.name);
+        ArchiveError::failed(what, error)
+    }
+}
+
+/// A bucket; endpoint, region and keys are those of the usual `AWS_*` variables.
+fn s3(bucket: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
+    let retry = RetryConfig { max_retries: MOST_RETRIES, retry_timeout: LONGEST_RETRYING, ..RetryConfig::default() };
+    let builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
+    // Whoever names an endpoint without TLS means it.
+    let endpoints =
+        [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint].map(|key| builder.get_config_value(&key));
+    let is_plain = endpoints.into_iter().flatten().any(|endpoint| endpoint.starts_with("http://"));
+    let builder = if is_plain { builder.with_allow_http(true) } else { builder };
+    Ok(Arc::new(builder.build()?))
+}
+
+/// Finds the stores of DataFusion's URLs: files, and buckets with the settings of [`s3`].
+#[derive(Debug, Default)]
+pub struct Stores(DefaultObjectStoreRegistry);
+
+impl ObjectStoreRegistry for Stores {
+    fn register_store(&self, url: &Url, store: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
+        self.0.register_store(url, store)
+    }
+
+    fn get_store(&self, url: &Url) -> datafusion::error::Result<Arc<dyn ObjectStore>> {
+        if let (Err(_), "s3", Some(bucket)) = (self.0.get_store(url), url.scheme(), url.host_str()) {
+            self.0.register_store(url, s3(bucket)?);
+        }
+        self.0.get_store(url)
+    }
+}

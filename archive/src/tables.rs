@@ -1,0 +1,166 @@
+//! The tables of an archive as DataFusion sees them.
+
+use crate::error::{ArchiveError, Result};
+use crate::layout::{Table, run_of};
+use crate::store::{Archive, Stores};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Share of the memory that DataFusion accounts for; the rest is for decoded pages and the program itself.
+const ACCOUNTED: f64 = 0.6;
+/// How many of the largest consumers an error names.
+const NAMED_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).expect("it is not 0");
+/// Columns that follow from the times of a sample.
+const LATENCIES: &str = "answered_ns - sent_ns AS rtt_ns, received_ns - sent_ns AS one_way_ns, \
+     received_ns - intended_ns AS response_ns, answered_ns - intended_ns AS response_rtt_ns, \
+     sent_ns - intended_ns AS lateness_ns";
+
+/// What a query may take.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ResourceArgs {
+    /// Most memory; what needs more is spilled to disk
+    #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = size)]
+    pub memory: usize,
+    /// Folder for what is spilled [default: that of temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub spill: Option<PathBuf>,
+}
+
+/// Reads a size: bytes, or a number with `K`, `M` or `G`.
+///
+/// # Errors
+/// If it is none, or below 64 MiB.
+pub fn size(text: &str) -> std::result::Result<usize, String> {
+    const FEWEST: usize = 64 << 20;
+    let digits = text.trim_end_matches(['K', 'M', 'G', 'k', 'm', 'g']);
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        _ => return Err("it is no size, such as 512M or 2G".to_owned()),
+    };
+    let number: usize = digits.parse().map_err(|_| "it is no size, such as 512M or 2G".to_owned())?;
+    let bytes = number.checked_shl(shift).filter(|bytes| bytes >> shift == number).ok_or("it is too large")?;
+    if bytes < FEWEST { Err("the least is 64M".to_owned()) } else { Ok(bytes) }
+}
+
+/// Stores, memory and spilled files of a process.
+///
+/// # Errors
+/// If the folder for spilled files cannot be made.
+pub fn runtime(resources: &ResourceArgs) -> Result<Arc<RuntimeEnv>> {
+    let pool = FairSpillPool::new((resources.memory as f64 * ACCOUNTED) as usize);
+    let mode = resources
+        .spill
+        .clone()
+        .map_or(DiskManagerMode::OsTmpDirectory, |folder| DiskManagerMode::Directories(vec![folder]));
+    let built = RuntimeEnvBuilder::new()
+        .with_object_store_registry(Arc::new(Stores::default()))
+        .with_memory_pool(Arc::new(TrackConsumersPool::new(pool, NAMED_CONSUMERS)))
+        .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(mode))
+        .build_arc();
+    built.map_err(ArchiveError::from)
+}
+
+/// A context that runs queries in this process.
+///
+/// # Errors
+/// As [`runtime`].
+pub fn local(resources: &ResourceArgs) -> Result<SessionContext> {
+    let state = SessionStateBuilder::new()
+        .with_config(config(SessionConfig::new()))
+        .with_runtime_env(runtime(resources)?)
+        .with_default_features()
+        .build();
+    Ok(SessionContext::new_with_state(state))
+}
+
+/// What is common to all engines.
+pub fn config(config: SessionConfig) -> SessionConfig {
+    config.with_information_schema(true).set_bool("datafusion.execution.parquet.schema_force_view_types", false)
+}
+
+/// Makes the tables `runs`, `metrics` and `samples` known. Of a run that was not pushed to its end nothing is in them.
+///
+/// # Errors
+/// If the archive cannot be read.
+pub async fn register(context: &SessionContext, archive: &Archive) -> Result<()> {
+    context.sql("CREATE SCHEMA files").await?.collect().await?;
+    let unfinished = unfinished(archive).await?;
+    for table in Table::ALL {
+        let name = table.name();
+        context.register_table(format!("files.{name}"), Arc::new(listing(archive, table)?))?;
+        let mut columns: Vec<String> = table.partitions().iter().map(|column| (*column).to_owned()).collect();
+        columns.extend(table.schema().fields().iter().map(|field| field.name().clone()));
+        columns.extend((table == Table::Samples).then(|| LATENCIES.to_owned()));
+        // Runs are parts of paths, so a filter by them costs nothing for each row.
+        let filter = match unfinished.is_empty() {
+            true => String::new(),
+            false => {
+                let names: Vec<String> = unfinished.iter().map(|run| literal(run)).collect();
+                format!(" WHERE run NOT IN ({})", names.join(", "))
+            }
+        };
+        let view = format!("CREATE VIEW {name} AS SELECT {} FROM files.{name}{filter}", columns.join(", "));
+        context.sql(&view).await?.collect().await?;
+    }
+    Ok(())
+}
+
+/// A text in SQL.
+pub fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+fn listing(archive: &Archive, table: Table) -> Result<ListingTable> {
+    let partitions = table.partitions().iter().map(|name| {
+        let kind = if *name == "date" { DataType::Date32 } else { DataType::Utf8 };
+        ((*name).to_owned(), kind)
+    });
+    let options = ListingOptions::new(Arc::new(ParquetFormat::default()))
+        .with_file_extension(".parquet")
+        .with_table_partition_cols(partitions.collect())
+        .with_collect_stat(false);
+    let url = archive.url.join(&format!("{}/", table.name())).map_err(|error| archive.unreadable(error))?;
+    let url = ListingTableUrl::parse(url)?;
+    let config = ListingTableConfig::new(url).with_listing_options(options).with_schema(table.schema());
+    Ok(ListingTable::try_new(config)?)
+}
+
+/// Runs that have files and no row in the table of runs: they are being pushed, or their push was killed.
+async fn unfinished(archive: &Archive) -> Result<BTreeSet<String>> {
+    let mut runs = [BTreeSet::new(), BTreeSet::new()];
+    for table in Table::ALL {
+        let files = archive.files(table.name()).await?;
+        let found = files.iter().filter_map(|file| Some(run_of(file.location.as_ref())?.to_owned()));
+        runs[usize::from(table != Table::Runs)].extend(found);
+    }
+    let [finished, mut all] = runs;
+    all.retain(|run| !finished.contains(run));
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_and_wrong_ones_are_refused() {
+        assert_eq!((size("2G"), size("512m"), size("67108864")), (Ok(2 << 30), Ok(512 << 20), Ok(64 << 20)));
+        for wrong in ["", "G", "2T", "1.5G", "-1G", "2GG", "63M", "99999999999999999999G", "18014398509481984G"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(literal("it's"), "'it''s'");
+    }
+}
