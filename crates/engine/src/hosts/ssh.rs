@@ -181,7 +181,7 @@ impl Drop for Ssh {
 /// Looks whether the same program is on a host; `pushed` is the name of the folder that it was pushed to.
 ///
 /// # Errors
-/// As [`Ssh::open`].
+/// As when a connection is opened for a run.
 pub fn reach(to: &str, pushed: &str) -> Result<(), String> {
     Ssh::open(to, pushed).map(drop)
 }

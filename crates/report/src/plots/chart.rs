@@ -314,7 +314,8 @@ impl Chart {
         let path = format!("{}.{}", self.name, options.format.extension());
         let values = self.lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
         let mut values = values.chain(self.stacks.iter().flat_map(|part| part.values.iter().copied()));
-        let y = Y { log: self.y.log || options.log && values.all(|value| value > 0.0 || value.is_nan()), ..self.y.clone() };
+        let y =
+            Y { log: self.y.log || options.log && values.all(|value| value > 0.0 || value.is_nan()), ..self.y.clone() };
         Ok(Picture { path, bytes: Chart { y, ..self.clone() }.draw(options)? })
     }
 }
