@@ -29,7 +29,7 @@ pub fn file_of(folder: &Path, sub_experiment: &str) -> Option<PathBuf> {
     ["csv", "parquet"].map(file).into_iter().find(|file| file.symlink_metadata().is_ok())
 }
 
-/// Columns as they are held in memory: those of the table, texts by dictionary.
+/// Columns as they are held in memory: as in the table, texts by dictionary.
 pub fn schema() -> SchemaRef {
     let in_memory = |field: &Arc<Field>| match field.data_type() {
         DataType::Utf8 => {

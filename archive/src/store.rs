@@ -139,7 +139,7 @@ impl Archive {
     }
 }
 
-/// A bucket; endpoint, region and keys are those of the usual `AWS_*` variables.
+/// A bucket; endpoint, region and keys come from the usual `AWS_*` variables.
 fn s3(bucket: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
     let retry = RetryConfig { max_retries: MOST_RETRIES, retry_timeout: LONGEST_RETRYING, ..RetryConfig::default() };
     let builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);

@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 
 /// Questions of one reading, at least: the one that was answered soonest counts.
 const QUESTIONS: u64 = 200;
+/// After so many it is the way that takes long.
+const MANY_QUESTIONS: u64 = 2000;
 /// Longest time of a reading where one was answered soon enough.
 const READING_TIME: Duration = Duration::from_millis(60);
 /// The same where others keep both sides from their CPUs, and none was.
 const LONGEST_READING: Duration = Duration::from_secs(2);
 /// Half of the time that is soon enough, in nanoseconds.
 const SOON_NS: f64 = 20_000.0;
-/// Longest that an answer is waited for.
+/// After so long without an answer the next question is asked; a later answer counts too.
 const ANSWER_TIME: Duration = Duration::from_millis(5);
 /// After so long without a question nobody asks any more.
 const SILENCE: Duration = Duration::from_millis(500);
@@ -128,22 +130,25 @@ impl ClockReading {
         let mut question = [0; QUESTION_BYTES];
         question[..TOKEN_BYTES].copy_from_slice(&clock.token);
         let (begin, mut best) = (Instant::now(), None::<Self>);
+        // When each question was asked.
+        let mut sent = Vec::with_capacity(MANY_QUESTIONS as usize);
         for asked in 0.. {
             let is_soon = best.is_some_and(|best| best.bound / ticks_per_ns <= SOON_NS);
             let passed = begin.elapsed();
             let is_enough = is_soon && (asked >= QUESTIONS || passed > READING_TIME);
-            if is_enough || passed > LONGEST_READING {
+            if is_enough || asked >= MANY_QUESTIONS || passed > LONGEST_READING {
                 break;
             }
             question[TOKEN_BYTES..].copy_from_slice(&asked.to_le_bytes());
-            let before = own.now();
+            sent.push(own.now());
             match socket.send(&question) {
                 Ok(_) => {}
                 // The answer to the one before: nobody is there yet.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => continue,
                 Err(error) => return Err(error),
             }
-            if let Some((there, after)) = answer(&socket, asked, own) {
+            if let Some((number, there, after)) = answer(&socket, asked, own) {
+                let before = sent[number as usize];
                 let found = Self::between(before, there, after);
                 best = best.filter(|best| best.bound <= found.bound).or(Some(found));
             }
@@ -155,16 +160,15 @@ impl ClockReading {
     }
 }
 
-/// What the clock said, and when that was here.
-fn answer(socket: &UdpSocket, asked: u64, own: &impl Clock) -> Option<(u64, u64)> {
+/// The number of a question, what the clock said, and when that was here.
+fn answer(socket: &UdpSocket, asked: u64, own: &impl Clock) -> Option<(u64, u64, u64)> {
     let (begin, mut room) = (Instant::now(), [0; ANSWER_BYTES + 1]);
     loop {
         match socket.recv(&mut room) {
-            Ok(ANSWER_BYTES) if number(&room[TOKEN_BYTES..]) == asked => {
-                return Some((number(&room[QUESTION_BYTES..]), own.now()));
+            Ok(ANSWER_BYTES) if number(&room[TOKEN_BYTES..]) <= asked => {
+                return Some((number(&room[TOKEN_BYTES..]), number(&room[QUESTION_BYTES..]), own.now()));
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            // A late answer to another question, or nobody there.
+            // No answer yet, another's message, or nobody there.
             _ => {}
         }
         if begin.elapsed() > ANSWER_TIME {
@@ -223,6 +227,33 @@ mod tests {
             ClockReading::take([127, 0, 0, 1].into(), &stranger, &base)
         });
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
+    }
+
+    /// Each answer takes longer than it is waited for.
+    #[test]
+    fn a_clock_behind_a_long_way_is_read_within_its_bound() {
+        let base = Timebase::NANOSECONDS;
+        let server = ClockServer::bind([127, 0, 0, 1].into()).unwrap();
+        let [way, back] = [0, 1].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let address = server.address().unwrap();
+        back.connect(address.at).unwrap();
+        let far = ClockAddress { at: way.local_addr().unwrap(), ..address };
+        [&way, &back].iter().for_each(|socket| socket.set_read_timeout(Some(SILENCE)).unwrap());
+        let reading = std::thread::scope(|scope| {
+            scope.spawn(|| server.serve(&base));
+            scope.spawn(|| {
+                let mut room = [0; 64];
+                while let Ok((bytes, from)) = way.recv_from(&mut room) {
+                    std::thread::sleep(2 * ANSWER_TIME);
+                    let sent = back.send(&room[..bytes]).and_then(|_| back.recv(&mut room));
+                    let Ok(bytes) = sent else { break };
+                    way.send_to(&room[..bytes], from).unwrap();
+                }
+            });
+            ClockReading::take([127, 0, 0, 1].into(), &far, &base).unwrap()
+        });
+        assert!(reading.bound >= ANSWER_TIME.as_nanos() as f64, "{reading:?}");
+        assert!((reading.there as f64 - reading.here).abs() <= reading.bound, "{reading:?}");
     }
 
     #[test]

@@ -132,7 +132,7 @@ figures! {
     Refused = "refused", Count, Lower, Sum, "times that the transport was full and refused a message";
     Behind = "behind", Count, Lower, Sum, "messages sent more than one period late";
     BeforeSent = "before_sent", Count, Lower, Sum, "messages that came before they were sent, by the clock";
-    ClockError = "clock_error_ns", Ns, Lower, Max, "how far the clocks of two hosts may be apart";
+    ClockError = "clock_error_ns", Ns, Lower, Max, "error of the offset between the clocks of two hosts";
     OneWayMissing = "one_way_missing", Count, Neither, Sum, "samples whose arrival at the follower was not noted";
     OneWayTimed = "one_way_timed", Count, Neither, Sum, "messages sent of which the latency one way was to be measured";
     RateMissed = "rate_missed", Count, Lower, Sum, "1 for a trial that missed its rate";

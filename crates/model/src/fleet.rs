@@ -58,7 +58,7 @@ impl HostsFile {
     /// What is wrong and where, in one line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: Self = from_toml(text).map_err(|error| one_line(&error))?;
-        let mut names = BTreeSet::new();
+        let (mut names, mut destinations) = (BTreeSet::new(), BTreeSet::new());
         for host in &file.hosts {
             let name = &host.name;
             let is_file = [FILE, REPORT].contains(&name.as_str());
@@ -68,6 +68,12 @@ impl HostsFile {
             }
             if !names.insert(name) {
                 return Err(format!("host '{name}' is there twice; give each a name of its own"));
+            }
+            if !destinations.insert(host.ssh()) {
+                return Err(format!(
+                    "host '{name}': '{}' is reached under another name, too; leave one out",
+                    host.ssh()
+                ));
             }
             let empty = [("ssh", &host.ssh), ("to", &host.to), ("interface", &host.interface)];
             if let Some((key, _)) = empty.into_iter().find(|(_, value)| value.as_deref() == Some("")) {

@@ -153,7 +153,7 @@ impl<'a> FleetView<'a> {
                 None => overs.push(OverAll { address: &one.address, all: vec![one], median: f64::NAN }),
             }
         }
-        // A loss that is nowhere is said in the answer.
+        // A loss that is nowhere needs no table.
         overs.retain(|over| over.address.figure != Figure::LossShare || over.values().any(|share| share > 0.0));
         for over in &mut overs {
             over.median = median(&over.values().collect::<Vec<_>>()).unwrap_or(f64::NAN);
@@ -373,14 +373,18 @@ fn name(one: &FleetFigure) -> String {
 fn reading(over: &OverAll<'_>) -> String {
     let Some([best, worst]) = over.ends() else { return String::new() };
     let (_, unit) = unit(over.address.figure);
+    let (ratio, median) = (worst.value / over.median, over.written(over.median));
+    // To a median of 0 there is none.
+    let median = match ratio.is_finite() {
+        true => format!("×{} of the median, {median}", Digits::Significant(3).write(ratio)),
+        false => format!("the median {median}"),
+    };
     format!(
-        "best {} with {} {unit}, worst {} with {} {unit}, ×{} of the median, {} {unit}.",
+        "best {} with {} {unit}, worst {} with {} {unit}, {median} {unit}.",
         name(best),
         over.written(best.value),
         name(worst),
-        over.written(worst.value),
-        Digits::Significant(3).write(worst.value / over.median),
-        over.written(over.median)
+        over.written(worst.value)
     )
 }
 

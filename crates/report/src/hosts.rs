@@ -27,7 +27,7 @@ pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
             continue;
         }
         let text = format!(
-            "{} at {}: NO LATENCY ONE WAY: the clocks of the hosts may be {} apart, {} are allowed (--max-clock-error)",
+            "{} at {}: NO LATENCY ONE WAY: the clocks of the hosts are known to within {}, {} are allowed (--max-clock-error)",
             metrics.sub(row),
             display_size(row.payload_bytes),
             micros(ns),
@@ -47,7 +47,8 @@ pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
     }
     if largest_ns > 0.0 {
         let apart = micros(largest_ns);
-        let text = format!("latencies one way are by two clocks, at most {apart} apart: their intervals hold that");
+        let text =
+            format!("latencies one way are by two clocks, known to within {apart}: intervals within a round hold that");
         all.push(Note::new(Severity::Info, "two clocks", None, text));
     }
     all
@@ -83,13 +84,13 @@ mod tests {
             [
                 "between this host (10.0.0.2) and 'lab' (h1, 10.0.0.1)",
                 "'lab', eth0 there: rx_dropped 3 while it was measured, of all programs",
-                "latencies one way are by two clocks, at most 4.76 µs apart: their intervals hold that"
+                "latencies one way are by two clocks, known to within 4.76 µs: intervals within a round hold that"
             ]
         );
         manifest.plan.max_clock_error_ns = 1000;
         assert!(
             texts(&manifest)[1]
-                .contains("at 64: NO LATENCY ONE WAY: the clocks of the hosts may be 4.76 µs apart, 1.00 µs")
+                .contains("at 64: NO LATENCY ONE WAY: the clocks of the hosts are known to within 4.76 µs, 1.00 µs")
         );
     }
 }

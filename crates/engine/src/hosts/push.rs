@@ -52,7 +52,15 @@ impl Pushed {
     /// Why not, in one line.
     pub fn push(&self, to: &str) -> Result<bool, String> {
         let folder = folder(&self.name);
-        let looked = run(to, &format!("uname -m; if [ -x {folder}/tripmeter ]; then echo there; fi"), None)?;
+        let size = |file: &Path| {
+            let length = file.metadata().map(|found| found.len());
+            length.map_err(|error| format!("'{}': {error}", file.display()))
+        };
+        // What broke off is shorter.
+        let is_whole = |name: &str, size: u64| format!("[ \"$(wc -c <{folder}/{name})\" -eq {size} ]");
+        let is_there = is_whole("tripmeter", size(&self.program)?);
+        let script = format!("uname -m; if [ -x {folder}/tripmeter ] && {is_there}; then echo there; fi");
+        let looked = run(to, &script, None)?;
         let said = String::from_utf8_lossy(&looked.stdout).into_owned();
         // The shell may have said something before.
         let machine = said.lines().rev().find(|said| *said != "there").unwrap_or_default().trim().to_owned();
@@ -69,9 +77,13 @@ impl Pushed {
         }
         for file in self.plugins.iter().chain([&self.program]) {
             let name = if *file == self.program { "tripmeter".into() } else { plugin_name(file) };
+            let (new, size) = (format!("{name}.$$"), size(file)?);
+            // Where ssh ends, `cat` ends well.
             let script = format!(
-                "set -e; umask 077; mkdir -p {folder}; cat >{folder}/{name}.$$; chmod 700 {folder}/{name}.$$; \
-                 mv {folder}/{name}.$$ {folder}/{name}"
+                "set -e; umask 077; mkdir -p {folder}; cat >{folder}/{new}; \
+                 {} || {{ rm -f {folder}/{new}; echo 'the copy broke off; run it again' >&2; exit 1; }}; \
+                 chmod 700 {folder}/{new}; mv {folder}/{new} {folder}/{name}",
+                is_whole(&new, size)
             );
             let opened = File::open(file).map_err(|error| format!("'{}': {error}", file.display()))?;
             run(to, &script, Some(opened))?;

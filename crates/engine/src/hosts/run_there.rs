@@ -21,6 +21,8 @@ use tripmeter_model::printable::line;
 const MARK: &str = "tripmeter-ended";
 /// How long a command that was stopped may take to end.
 const ENDING_TIME: Duration = Duration::from_secs(20);
+/// Most bytes after the end of an archive.
+const MOST_PADDING: u64 = 1 << 20;
 /// Between two looks at whether it was stopped.
 const LOOKING: Duration = Duration::from_millis(100);
 /// What our errors begin with.
@@ -119,6 +121,9 @@ pub fn run_there(asked: &CommandThere<'_>, into: &Path, stop: &AtomicBool) -> Re
     let interrupted = EndedThere { code: exit::INTERRUPTED, error: None };
     match found {
         _ if stop.load(Relaxed) => Ok(interrupted),
+        Ok(Some(_)) if !status.success() => {
+            Err(format!("its results are not whole: the connection ended with {status}"))
+        }
         Ok(Some(code)) => Ok(EndedThere { code, error: said }),
         Ok(None) => Err(said.unwrap_or_else(|| format!("the connection ended with {status}"))),
         Err(error) => Err(format!("its results cannot be unpacked: {error}")),
@@ -174,7 +179,9 @@ fn receive(mut output: impl BufRead, into: &Path) -> io::Result<Option<u8>> {
         }
     };
     if !output.fill_buf()?.is_empty() {
-        unpack(output, into)?;
+        unpack(&mut output, into)?;
+        // `tar` fills its last block, and fails where nobody takes that.
+        io::copy(&mut output.take(MOST_PADDING), &mut io::sink())?;
     }
     Ok(code)
 }
@@ -221,8 +228,9 @@ fn script(asked: &CommandThere<'_>) -> String {
         "exec 3<&0\n\"$p\" {} -o results{flags} 3<&- >/dev/null &\nrun=$!\n\
          {{ read -r _ <&3; kill -TERM $run; }} >/dev/null 2>&1 &\nlook=$!\n\
          wait $run; code=$?\nkill $look 2>/dev/null\ntrap '' PIPE\necho \"{MARK} $code\"\n\
-         if [ -e results ]; then tar -C results -cf - .; fi\nexit 0\n}}\n",
-        quoted(name)
+         if [ -e results ]; then tar -C results -cf - . || exit {}; fi\nexit 0\n}}\n",
+        quoted(name),
+        exit::SOFTWARE
     );
     text
 }

@@ -203,6 +203,7 @@ fn follow(
     while !follower.has_ended() {
         match next_soon(heard) {
             Ok(Some(ToHost::Control(line))) => {
+                silent = None;
                 // A follower that has gone is seen above.
                 let _ = stream.write_all(format!("{line}\n").as_bytes());
             }

@@ -96,15 +96,15 @@ impl Ssh {
     fn hello(&mut self) -> Result<Hello, String> {
         let begin = Instant::now();
         loop {
+            if begin.elapsed() > HELLO_TIME {
+                return Err(format!("no `tripmeter` says its name within {} s", HELLO_TIME.as_secs()));
+            }
             match self.incoming.next_line(Duration::from_millis(200)) {
                 // What is no greeting was said by the shell.
                 Ok(Heard::Message(said)) => match serde_json::from_slice(&said) {
                     Ok(First::Hello(hello)) => return Ok(hello),
                     Ok(First::Other(_)) | Err(_) => {}
                 },
-                Ok(Heard::Nothing) if begin.elapsed() > HELLO_TIME => {
-                    return Err(format!("it says nothing within {} s", HELLO_TIME.as_secs()));
-                }
                 Ok(Heard::Nothing) => {}
                 Ok(Heard::End) | Err(_) => return Err(self.why_it_ended()),
             }
@@ -117,6 +117,9 @@ impl Ssh {
         let mut last = None;
         while let Ok(said) = self.said.recv_timeout(end.saturating_duration_since(Instant::now())) {
             last = Some(said).filter(|said| !said.trim().is_empty()).or(last);
+            if Instant::now() > end {
+                break;
+            }
         }
         match (last, kill(&mut self.child)) {
             (Some(said), _) => said,

@@ -82,7 +82,7 @@ impl FleetView<'_> {
     }
 }
 
-/// A value among all: shares by their difference, all else by its ratio.
+/// A value among all: by its ratio to the least, or where that is 0 by its difference.
 fn heat_cell(over: &OverAll<'_>, one: &FleetFigure) -> HeatCell {
     let (least, most) = over.values().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
     let place = match least > 0.0 {

@@ -17,7 +17,7 @@ use tripmeter_analysis::Selection;
 use tripmeter_engine::results::{dated, holds_nothing};
 use tripmeter_model::exit;
 use tripmeter_model::file::{FileError, read, write_whole};
-use tripmeter_model::fleet::{FILE, Fleet, FleetState, SCHEMA_VERSION};
+use tripmeter_model::fleet::{FILE, Fleet, FleetHost, FleetState, SCHEMA_VERSION};
 use tripmeter_model::folder::check_version_of;
 use tripmeter_report::{FleetFigure, FleetResults, fleet_figures, fleet_page};
 
@@ -73,6 +73,19 @@ fn resumed(folder: &Path, asked: &FleetAsked<'_>) -> Result<Fleet, CliError> {
         () if earlier.experiment != fleet.experiment => return differs("experiment"),
         () => {}
     }
+    let is_same = |host: &FleetHost| {
+        let mut measured = earlier.jobs.iter().filter(|job| job.state == FleetState::Measured);
+        let has_results = measured.any(|job| job.hosts().any(|name| name == host.name));
+        !has_results || earlier.hosts.iter().all(|old| old.name != host.name || old == host)
+    };
+    if let Some(host) = fleet.hosts.iter().find(|host| !is_same(host)) {
+        let text = format!(
+            "host '{}' was reached otherwise when '{}' was measured; give it another name, or name another folder (-o)",
+            host.name,
+            folder.display()
+        );
+        return Err(CliError::new(exit::DATA, text));
+    }
     let is_known = |name: &str| fleet.hosts.iter().any(|host| host.name == name);
     let measured = earlier.jobs.into_iter().filter(|job| job.state == FleetState::Measured);
     let there: Vec<_> = measured.filter(|job| job.hosts().all(is_known) && folder.join(job.name()).is_dir()).collect();
@@ -81,6 +94,12 @@ fn resumed(folder: &Path, asked: &FleetAsked<'_>) -> Result<Fleet, CliError> {
             Some(new) => *new = job,
             // It was asked for before.
             None => fleet.jobs.push(job),
+        }
+    }
+    // A kill may have come before it was noted.
+    for job in fleet.jobs.iter_mut().filter(|job| job.state == FleetState::Waiting) {
+        if show::read(&folder.join(job.name())).is_ok() {
+            job.state = FleetState::Measured;
         }
     }
     // We have the lock, so nobody unpacks anything there.

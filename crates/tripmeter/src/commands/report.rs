@@ -100,18 +100,19 @@ pub fn of_document(found: &Document, command: &str, folder: &Path, is_quiet: boo
 
 /// Writes the page of a run into its results folder, and says where unless `quiet`. Without it the run is as good.
 pub fn of_run(manifest: &Manifest, folder: &Path, quiet: bool) {
-    match write(manifest, folder) {
+    match write(manifest, folder, quiet) {
         Ok(file) if !quiet => output::say(&format!("report: {}", file.display())),
         Ok(_) => {}
         Err(error) => output::say(&format!("note: no report: {error}")),
     }
 }
 
-fn write(manifest: &Manifest, folder: &Path) -> Result<PathBuf, FileError> {
+fn write(manifest: &Manifest, folder: &Path, is_quiet: bool) -> Result<PathBuf, FileError> {
     let (file, name, manifest) = (folder.join(REPORT), crate::database::last_part(folder), show::printable(manifest));
     // They do not fail the run a second time if they cannot be read.
     let samples = match first_samples(&manifest) {
         ..=MOST_SAMPLES => sample_plots::first_trials(0, folder, &manifest).unwrap_or_default(),
+        _ if is_quiet => Vec::new(),
         many => {
             output::say(&format!(
                 "note: the report has no part on time, as {many} samples would have to be read; `tripmeter report` \
@@ -126,10 +127,17 @@ fn write(manifest: &Manifest, folder: &Path) -> Result<PathBuf, FileError> {
     Ok(file)
 }
 
-/// How many samples there are of the first payloads in the first round of each sub-experiment.
+/// How many samples are kept of the first payloads in the first round of each sub-experiment; of a stream that saturates few
+/// are.
 fn first_samples(manifest: &Manifest) -> u64 {
+    let plan = &manifest.plan;
+    if plan.raw.is_none() {
+        return 0;
+    }
+    let is_whole =
+        |name: &str| plan.sub_experiments.iter().any(|sub| sub.name == name && !sub.workload.is_saturating());
     let mut seen = BTreeSet::new();
-    let first = manifest.sub_experiments.iter().filter(|result| seen.insert(&result.name));
+    let first = manifest.sub_experiments.iter().filter(|one| is_whole(&one.name) && seen.insert(&one.name));
     first.filter_map(|result| result.cells.first()).map(|cell| cell.samples).sum()
 }
 

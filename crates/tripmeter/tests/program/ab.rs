@@ -498,7 +498,7 @@ fn experiments_with_several_rounds_are_compared_run_by_run() {
     compare("fast", "other", &[]).with(65).one_line(&["nothing to compare"]);
     run("inmem", "64k", "3", "few");
     compare("fast", "few", &["--method", "ranks"]).with(65).one_line(&["'few'", "3", "4 of either side", "--rounds"]);
-    let done = compare("fast", "few", &[]).with(0);
+    let done = compare("fast", "few", &["--figures", "loss_share"]).with(0);
     assert!(done.stderr.contains("5 and 3 rounds are too few") && done.stdout.contains("passed"), "{done:?}");
     let manifest = place.path().join("slow/manifest.json");
     let trials = manifest.with_file_name("trials.jsonl");

@@ -2,6 +2,7 @@
 
 use super::asked::FleetAsked;
 use super::{FETCHED, write};
+use crate::commands::show;
 use crate::error::CliError;
 use crate::output;
 use crate::results::is_results;
@@ -146,6 +147,11 @@ fn one(asked: &FleetAsked<'_>, pushed: Option<&Pushed>, folder: &Path, job: &Fle
         return job.clone();
     }
     let code = Some(ended.code);
+    if is_results(&results)
+        && let Err(why) = show::read(&results)
+    {
+        return FleetJob { exit_code: code, ..failed(format!("its results cannot be read: {why}")) };
+    }
     if ended.code == exit::INTERRUPTED || !is_results(&results) {
         let why = ended.error.unwrap_or_else(|| format!("it ended with exit code {} and without results", ended.code));
         return FleetJob { exit_code: code, ..failed(why) };
