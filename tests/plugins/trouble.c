@@ -21,6 +21,17 @@
 #define LOAD LOADS
 #endif
 
+/* With -DFAR=VERSION it claims to reach other hosts, and to be of that version. */
+#ifdef FAR
+#define VERSION FAR
+#define CLAIMED_PATH TM_PATH_TCP
+#define FLAGS TM_REMOTE
+#else
+#define VERSION "1.0.0"
+#define CLAIMED_PATH TM_PATH_UNIX_STREAM
+#define FLAGS 0
+#endif
+
 #if LOAD == BAD_NAME
 #define VARIANT "Not A Name"
 #else
@@ -200,7 +211,8 @@ static void release(tm_link *link, tm_message *message) {
 static const tm_variant variants[] = {{
     .name = TM_STR(VARIANT),
     .summary = TM_STR("AF_UNIX stream, with trouble on request"),
-    .path = TM_PATH_UNIX_STREAM,
+    .path = CLAIMED_PATH,
+    .flags = FLAGS,
     .patterns = TM_PINGPONG | TM_CHANNEL | TM_RPC,
     .waits = TM_POLL | TM_BLOCK,
 }};
@@ -226,7 +238,7 @@ static const tm_description description = {
     .struct_size = sizeof(tm_description),
     .system = TM_STR("trouble"),
     .summary = TM_STR("fails on request"),
-    .version = TM_STR("1.0.0"),
+    .version = TM_STR(VERSION),
     .system_version = TM_STR("none"),
     .variants = LOAD == NULL_VARIANTS ? NULL : variants,
     .variant_count = LOAD == NO_VARIANT ? 0 : 1,

@@ -64,6 +64,8 @@ pub struct Job {
     pub cpus: Vec<usize>,
     /// The address that followers on other hosts reach; `None` if all are on this one.
     pub local_address: Option<IpAddr>,
+    /// Their hosts, as ssh takes them; empty if that is this one.
+    pub hosts: Vec<String>,
     /// See the plan.
     pub max_clock_error_ns: u64,
 }

@@ -60,15 +60,11 @@ impl Manifest {
     /// Everything as one JSON value: with the sub-experiments, their cells and the audits of the environment, which have
     /// files of their own in a results folder.
     pub fn whole(&self) -> serde_json::Value {
-        let json = |value: serde_json::Result<serde_json::Value>| value.unwrap_or_default();
-        let mut whole = json(serde_json::to_value(self));
-        let audits = [("audit_before", &self.environment.audit_before), ("audit_after", &self.environment.audit_after)];
-        for (name, audit) in audits.into_iter().filter(|(_, audit)| audit.is_some()) {
-            whole["environment"][name] = json(serde_json::to_value(audit));
-        }
-        whole["sub_experiments"] = json(serde_json::to_value(&self.sub_experiments));
+        let mut whole = json(self);
+        whole["environment"] = self.environment.whole();
+        whole["sub_experiments"] = json(&self.sub_experiments);
         for (index, result) in self.sub_experiments.iter().enumerate() {
-            whole["sub_experiments"][index]["cells"] = json(serde_json::to_value(&result.cells));
+            whole["sub_experiments"][index]["cells"] = json(&result.cells);
         }
         whole
     }
@@ -170,6 +166,26 @@ pub struct Environment {
     /// The hosts of the followers, if they are others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostEnvironment>,
+}
+
+impl Environment {
+    fn whole(&self) -> serde_json::Value {
+        let mut whole = json(self);
+        let audits = [("audit_before", &self.audit_before), ("audit_after", &self.audit_after)];
+        for (name, audit) in audits.into_iter().filter(|(_, audit)| audit.is_some()) {
+            whole[name] = json(audit);
+        }
+        for (index, host) in self.hosts.iter().enumerate() {
+            let whole = &mut whole["hosts"][index];
+            whole["environment"] = host.environment.whole();
+            (whole["here"], whole["there"]) = (json(&host.here), json(&host.there));
+        }
+        whole
+    }
+}
+
+fn json(value: &impl Serialize) -> serde_json::Value {
+    serde_json::to_value(value).unwrap_or_default()
 }
 
 /// Another host that a follower ran on.

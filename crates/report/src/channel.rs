@@ -18,7 +18,7 @@ use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::trial::SHOWN_FOLLOWERS;
 
 const TIME_HELP: &str = "\
-response = one way from when a message was to be sent, service = from when it was sent, by two readings of one clock";
+response = one way from when a message was to be sent, service = from when it was sent; a clock is read at both ends";
 const BURSTS_HELP: &str = "\
 messages per second that each publisher was to send on each topic; n per t: bursts of n, t from the begin of one to the begin of \
 the next, achieved at their mean rate";

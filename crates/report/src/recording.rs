@@ -22,7 +22,7 @@ const RATE_HELP: [&str; 2] = [
     "the same, as sent; !: the rate was missed",
 ];
 const TIME_HELP: &str = "\
-response = one way from when a message was to be sent, as recorded, service = from when it was sent, by two readings of one clock";
+response = one way from when a message was to be sent, as recorded, service = from when it was sent; a clock is read at both ends";
 
 const CALLS_HELP: &str = "\
 response = from when a message was to be sent, as recorded, service = from when it was sent, one way; rtt: a call, whole round \

@@ -208,7 +208,7 @@ const MISSED_HELP: &str = "intact messages that arrived, each counted once, per 
 /// Statistics shown of latencies one way.
 const ONE_WAY: [Statistic; 3] = [Statistic::P50, Statistic::P99, Statistic::Max];
 const ONE_WAY_HELP: &str =
-    "from before a message was sent to its arrival, two readings of one clock, of messages that arrived";
+    "from before a message was sent to its arrival, a clock read at both ends, of messages that arrived";
 
 /// Of each row that is not good, at any follower, the mark `*`.
 pub fn stars(subs: &[Merged<'_>], metrics: &MetricTable) -> BTreeSet<Row> {

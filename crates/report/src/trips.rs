@@ -21,7 +21,7 @@ const WAIT_HELP: &str = "how both sides wait";
 const TOUCH_HELP: &str = "none = only our 16-byte header, header = the first cache line, full = every byte";
 const SAMPLES_HELP: &str = "samples; *: fewer than planned, or messages came damaged";
 const HALF_HELP: &str = "half of a round trip, what the published tables call latency";
-const ONE_WAY_HELP: &str = "from sending to the arrival at the follower, two readings of one clock";
+const ONE_WAY_HELP: &str = "from sending to the arrival at the follower, a clock read at both ends";
 const OVER_HELP: &str = "median less what one cache line takes from CPU to CPU, by the probes before and after; ~: these \
                          differ, or a CPU was away";
 const FLOOR_HELP: &str =

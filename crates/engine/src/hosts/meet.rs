@@ -184,7 +184,8 @@ fn compare(
         let Some(theirs) = prepared.systems.get(system) else {
             return Err(refused("it was not looked for".to_owned()));
         };
-        let (there, driven_there) = theirs.as_ref().map_err(|why| refused(why.clone()))?;
+        let missing = |why: &String| refused(format!("{why}; install it there, or copy its plugin by --push"));
+        let (there, driven_there) = theirs.as_ref().map_err(missing)?;
         let Some((here, driven_here)) = versions(system) else { continue };
         if *there != here {
             return Err(refused(format!("it has version {there} there, {here} here; use the same (--push)")));

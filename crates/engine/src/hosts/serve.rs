@@ -138,7 +138,8 @@ fn prepare(registry: &Registry, plans: &[SubExperiment], address: IpAddr) -> Hos
     let (mut systems, mut problems) = (BTreeMap::new(), BTreeMap::new());
     let scratch = ScratchFolder::create();
     for plan in plans {
-        let described = registry.get(&plan.transport.system).map_err(|error| error.to_string()).and_then(|entry| {
+        let unknown = |_| "it has no such transport".to_owned();
+        let described = registry.get(&plan.transport.system).map_err(unknown).and_then(|entry| {
             let description = entry.describe().map_err(ToString::to_string)?;
             Ok((entry, (description.version.clone(), description.system_version.clone())))
         });

@@ -58,5 +58,6 @@ pub(super) fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Par
         cpus: run.plan.cpus.clone(),
         max_clock_error_ns: run.plan.max_clock_error_ns,
         local_address: run.met.first().map(|host| host.connection.leader),
+        hosts: run.met.iter().map(|host| host.to.clone()).collect(),
     }
 }

@@ -4,7 +4,7 @@ use super::patience::{FollowerPatience, SIGN_OF_LIFE, Stillness};
 use super::{Error, Result};
 use crate::channel::{Channel, NoMessage};
 use crate::measure::Failure;
-use crate::wire::{FromFollower, FromLeader, Report, ToFollower, ToWorker};
+use crate::wire::{FromFollower, FromLeader, Job, Report, ToFollower, ToWorker};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use std::io;
@@ -20,16 +20,18 @@ pub(super) struct Controls {
     followers: Vec<Channel<FromFollower>>,
     /// Arrivals that each has sent with its latest report.
     came: Vec<Vec<u8>>,
-    /// What is measured, for errors.
+    /// Where followers are, if that is not here, and what is measured, for errors.
+    hosts: Vec<String>,
     transport: String,
     phase: String,
 }
 
 impl Controls {
     /// Channels that are open.
-    pub(super) fn new(supervisor: Channel<ToWorker>, followers: Vec<Channel<FromFollower>>, transport: String) -> Self {
+    pub(super) fn new(supervisor: Channel<ToWorker>, followers: Vec<Channel<FromFollower>>, job: &Job) -> Self {
         let came = vec![Vec::new(); followers.len()];
-        Self { supervisor, followers, came, transport, phase: String::new() }
+        let transport = job.sub_experiment.transport.to_string();
+        Self { supervisor, followers, came, hosts: job.hosts.clone(), transport, phase: String::new() }
     }
 
     /// Says no more to the followers.
@@ -77,9 +79,10 @@ impl Controls {
 
     /// A follower, for people.
     pub(super) fn who(&self, follower: usize) -> String {
-        match self.followers.len() {
-            1 => "the follower".to_owned(),
-            count => format!("follower {follower} (of 0 to {})", count - 1),
+        match (self.hosts.get(follower), self.followers.len()) {
+            (Some(host), _) => format!("the follower on host '{host}'"),
+            (None, 1) => "the follower".to_owned(),
+            (None, count) => format!("follower {follower} (of 0 to {})", count - 1),
         }
     }
 
@@ -197,7 +200,9 @@ impl Controls {
     /// without a word tells more than what others say of that.
     pub(super) fn diagnose(&mut self, failure: Failure) -> Error {
         const LOOK: Duration = Duration::from_millis(1);
-        let deadline = Instant::now() + Duration::from_millis(300);
+        // An ssh that has lost its host says why only then.
+        let most = Duration::from_millis(if self.hosts.is_empty() { 300 } else { 3000 });
+        let deadline = Instant::now() + most;
         let mut said = vec![None; self.followers.len()];
         loop {
             let is_second_look = said.iter().any(Option::is_some);

@@ -83,7 +83,7 @@ fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Pr
     let channel = |stream| Channel::new(stream, shared.clone(), Target::current(), |_, _| None);
     let controls: std::io::Result<Vec<_>> = streams.into_iter().map(channel).collect();
     let controls = controls.map_err(|error| Error::of("control channel", error))?;
-    let controls = Controls::new(supervisor, controls, job.sub_experiment.transport.to_string());
+    let controls = Controls::new(supervisor, controls, &job);
     let files = Files::of(&job).map_err(|error| Error::of("results folder", error))?;
     let attempts = Attempts::new(&job.results_dir, &job.sub_experiment.name);
     let attempts = attempts.map_err(|error| Error::of("results folder", error))?;

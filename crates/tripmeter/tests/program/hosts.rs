@@ -1,6 +1,6 @@
 //! Followers on other hosts: namespaces of this machine, each with an sshd of its own (`scripts/hosts.sh`).
 
-use crate::common::{LONGEST, alone, is_required, manifest, repository, result, say, transports};
+use crate::common::{LONGEST, alone, is_required, manifest, repository, result, say};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
@@ -55,7 +55,7 @@ pub fn good(output: &Output) {
 
 /// Every sub-experiment is whole, its path proven by what crossed the interfaces.
 #[track_caller]
-fn whole(folder: &Path) -> Manifest {
+pub fn whole(folder: &Path) -> Manifest {
     let manifest = manifest(folder);
     for one in &manifest.sub_experiments {
         let proof = one.path_proof.as_ref().unwrap_or_else(|| panic!("{}: {:?}", one.name, one.error));
@@ -338,122 +338,4 @@ fn a_follower_that_is_killed_and_a_link_that_is_cut_end_their_sub_experiment_onl
     let why = first.error.clone().unwrap_or_default();
     assert!(first.status == RunStatus::Failed && why.contains("host 'h1'"), "{why}");
     assert!(!first.cells.is_empty(), "the payload before is kept");
-}
-
-/// Which of these transports can be measured here, as words of a command.
-fn available(wanted: &[&str]) -> String {
-    let known = transports();
-    let is_here = |transport: &str| {
-        let (system, rest) = transport.split_once('/').expect("system/variant");
-        let variant = rest.split('?').next().expect("a name");
-        known
-            .iter()
-            .any(|row| row.system == system && row.variants.iter().any(|one| one.variant == variant && one.available))
-    };
-    let (here, missing): (Vec<_>, Vec<_>) = wanted.iter().copied().partition(|transport| is_here(transport));
-    if !missing.is_empty() {
-        assert!(!is_required(), "TRIPMETER_REQUIRE_ALL=1, and missing are {missing:?}");
-        say(&format!("SKIPPED: between hosts: missing are {missing:?}"));
-    }
-    here.join(" ")
-}
-
-/// Transports that reach several hosts, and listen while they are measured.
-const FAN_OUT: [&str; 6] =
-    ["cyclonedds/tcp", "cyclonedds/udp", "fastdds/tcp", "fastdds/udp", "mqtt/embedded", "ros2/udp"];
-/// Others that need a library.
-const OTHERS: [&str; 4] = ["ecal/udp", "grpc/unary", "http/http1", "zeromq/tcp"];
-
-#[test]
-fn middleware_reaches_other_hosts() {
-    let _alone = alone();
-    let (several, one) = (available(&FAN_OUT), available(&OTHERS));
-    let lab = Lab::new(2);
-    let Some(output) = lab.run(&format!(
-        r#"set -e
-        for one in "ping {several} {one} --to h1" "publish {several} --to h1 --to h2" \
-            "throughput {several} {one} --to h1 --duration 0.2"; do
-            "$T" $one --payloads 1k,64k -n 100 --no-spin --allow-loss --no-report -q -o "$R/${{one%% *}}"
-        done"#
-    )) else {
-        return;
-    };
-    good(&output);
-    for (name, transports) in
-        [("ping", &[&several, &one][..]), ("publish", &[&several]), ("throughput", &[&several, &one])]
-    {
-        let planned: usize = transports.iter().map(|words| words.split_whitespace().count()).sum();
-        assert_eq!(whole(&lab.results(name)).sub_experiments.len(), planned, "{name}");
-    }
-}
-
-#[test]
-fn strangers_are_refused_between_hosts() {
-    let _alone = alone();
-    let secured = FAN_OUT.iter().chain(&OTHERS).filter_map(|transport| match transport.split_once('/')?.0 {
-        "cyclonedds" | "fastdds" => Some(format!("{transport}?security=on")),
-        "grpc" | "http" | "mqtt" => Some(format!("{transport}?tls=on")),
-        _ => None,
-    });
-    let secured: Vec<String> = secured.collect();
-    let transports = available(&secured.iter().map(String::as_str).collect::<Vec<_>>());
-    let lab = Lab::new(1);
-    let Some(output) = lab.run(&format!(
-        r#""$T" ping {transports} --to h1 --payloads 1k -n 100 --no-spin --no-report -q -o "$R/ping"
-        ssh -F "$TRIPMETER_HOSTS/config" h1 "find /tmp -name '*.pem' -o -name '*.der'""#
-    )) else {
-        return;
-    };
-    good(&output);
-    assert!(!text(&output.stdout).contains("/tmp/tripmeter"), "credentials are left: {}", text(&output.stdout));
-    for one in &whole(&lab.results("ping")).sub_experiments {
-        let trials = &one.path_proof.as_ref().expect("it is proven").unauthorized_peers;
-        assert!(trials.len() == 2 && trials.iter().all(|trial| trial.refused == Some(true)), "{one:?}");
-    }
-}
-
-#[test]
-fn what_listens_takes_nothing_that_comes_to_another_address() {
-    let _alone = alone();
-    let transports = available(&FAN_OUT);
-    let lab = Lab::new(1);
-    // While the second payload is measured, all is connected.
-    let Some(output) = lab.run(&format!(
-        r#"
-        dropped() {{ awk -v port=":$(printf %04X "$1")\$" '$2 ~ port {{ print $NF }}' /proc/net/udp; }}
-        number=0
-        for one in {transports}; do
-            number=$((number + 1))
-            "$T" ping $one --to h1 --payloads 1k,2k -n 2000000 --time-cap 3 --no-spin --no-report -q -o "$R/$number" >/dev/null &
-            run=$!
-            until grep -q '"payload_bytes":1024' "$R/$number/trials.jsonl" 2>/dev/null; do kill -0 $run || exit 1; sleep 0.1; done
-            ss -Hlnutp | grep 'tripmeter' >"$R/sockets"
-            ip netns exec h1 ss -Hlnutp | grep 'tripmeter' >>"$R/sockets"
-            echo "sockets $one $(grep -c '10\.77\.0\.' "$R/sockets") $(grep -c . "$R/sockets")"
-            for port in $(ss -Hlnup | grep tripmeter | grep -o '0\.0\.0\.0:[0-9][0-9]*' | cut -d: -f2); do
-                before=$(dropped $port)
-                bash -c "echo stranger >/dev/udp/127.0.0.1/$port"
-                for _ in $(seq 20); do [ "$(dropped $port)" -gt "$before" ] && break; sleep 0.1; done
-                [ "$(dropped $port)" -gt "$before" ] && echo "dropped: $one" || echo "taken: $one, UDP port $port"
-            done
-            for port in $(ss -Hlntp | grep tripmeter | grep -o '0\.0\.0\.0:[0-9][0-9]*' | cut -d: -f2); do
-                timeout 2 bash -c "exec 3<>/dev/tcp/127.0.0.1/$port" && echo "taken: $one, TCP port $port"
-            done
-            kill -INT $run; wait $run
-        done
-        true"#
-    )) else {
-        return;
-    };
-    good(&output);
-    let said = text(&output.stdout);
-    assert!(!said.contains("taken: "), "{said}");
-    for line in said.lines().filter_map(|line| line.strip_prefix("sockets ")) {
-        let words: Vec<&str> = line.split(' ').collect();
-        // Cyclone DDS binds to all addresses what it receives with; the kernel drops what comes to others.
-        let is_filtered = words[0].starts_with("cyclonedds/");
-        assert!(words[2] != "0" && (is_filtered || words[1] == words[2]), "{line}");
-        assert!(words[0] != "cyclonedds/udp" || said.contains("dropped: cyclonedds/udp"), "{said}");
-    }
-    assert_eq!(said.matches("sockets ").count(), transports.split_whitespace().count(), "{said}");
 }

@@ -20,6 +20,8 @@ mod fleet;
 mod handover;
 mod hostile;
 mod hosts;
+mod hosts_transports;
+mod hosts_trouble;
 mod lies;
 mod live;
 mod log;

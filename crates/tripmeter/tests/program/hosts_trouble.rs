@@ -1,0 +1,86 @@
+//! Hosts that lack something, or go away (`scripts/hosts.sh`).
+
+use crate::common::{alone, manifest, plugin};
+use crate::hosts::{Lab, good, text, whole};
+use tripmeter_model::manifest::RunStatus;
+
+#[test]
+fn a_plugin_that_is_missing_or_another_there_is_named_before_anything_is_measured() {
+    let _alone = alone();
+    let lab = Lab::new(1);
+    let folder = plugin("trouble").parent().expect("it is in a folder").display().to_string();
+    let Some(output) = lab.run(&format!(
+        r#"
+        there() {{
+            rm "$TRIPMETER_HOSTS/bin/tripmeter"
+            printf '#!/bin/sh\nTRIPMETER_TRANSPORTS=%s exec %s "$@"\n' "$1" "$T" >"$TRIPMETER_HOSTS/bin/tripmeter"
+            chmod +x "$TRIPMETER_HOSTS/bin/tripmeter"
+            TRIPMETER_TRANSPORTS={folder}/far-1 "$T" ping tcp trouble --to h1 --payloads 1k -n 10 --no-spin --no-report \
+                -o "$R/none" 2>&1
+            echo "code $?"
+        }}
+        there /nowhere
+        there {folder}/far-2
+        test ! -e "$R/none" || echo "a results folder was made""#,
+    )) else {
+        return;
+    };
+    good(&output);
+    let said = text(&output.stdout);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!((lines.len(), lines[1], lines[3]), (4, "code 69", "code 69"), "{said}");
+    let begins = "tripmeter: host 'h1': transport 'trouble/stream' cannot be measured there: ";
+    let lacking = "it has no such transport; install it there, or copy its plugin by --push";
+    let other = "it has version 2.0.0 there, 1.0.0 here; use the same (--push)";
+    assert_eq!([lines[0], lines[2]], [lacking, other].map(|why| format!("{begins}{why}")), "{said}");
+}
+
+#[test]
+fn a_host_that_goes_away_ends_its_sub_experiment_and_what_was_measured_before_stays() {
+    let _alone = alone();
+    let lab = Lab::new(2);
+    let Some(output) = lab.run(
+        r#"
+        "$T" publish tcp udp --to h1 --payloads 1k,2k --rate 1000 -n 3000 --no-spin --no-report -q -o "$R/gone" &
+        run=$!
+        until grep -q '"payload_bytes":1024' "$R/gone/trials.jsonl" 2>/dev/null; do sleep 0.1; done
+        # The first process of the host: the kernel ends all others with it.
+        kill -9 "$(pgrep -f "sshd.* $TRIPMETER_HOSTS/h1.conf" | head -1)"
+        ip link delete h1
+        wait $run; echo "code $?"
+        "$T" show "$R/gone" >/dev/null; echo "code $?""#,
+    ) else {
+        return;
+    };
+    good(&output);
+    let said = text(&output.stdout);
+    let codes: Vec<&str> = said.lines().filter(|line| line.starts_with("code ")).collect();
+    assert_eq!(codes, ["code 75", "code 0"], "{said}\n{}", text(&output.stderr));
+    let gone = manifest(&lab.results("gone"));
+    let [first, second] = &gone.sub_experiments[..] else { panic!("{:?}", gone.sub_experiments) };
+    for one in [first, second] {
+        let why = one.error.clone().unwrap_or_default();
+        assert!(one.status == RunStatus::Failed && why.contains("host 'h1'"), "{}: {why}", one.name);
+    }
+    assert!(!first.cells.is_empty(), "the payload before is kept");
+}
+
+#[test]
+fn hosts_may_have_ipv6_only() {
+    let _alone = alone();
+    let lab = Lab::new(1);
+    let Some(output) = lab.run(
+        r#"set -e
+        ip -4 address flush dev lab; ip -n h1 -4 address flush dev eth0
+        for one in "ping --one-way" publish call "throughput --duration 0.2"; do
+            "$T" $one tcp udp --to h1-v6 --payloads 1k -n 200 --no-spin --allow-loss --no-report -q -o "$R/${one%% *}"
+        done"#,
+    ) else {
+        return;
+    };
+    good(&output);
+    for name in ["ping", "publish", "call", "throughput"] {
+        let host = &whole(&lab.results(name)).environment.hosts[0];
+        assert_eq!((host.here.address.as_str(), host.there.address.as_str()), ("fd77::fe", "fd77::1"), "{name}");
+    }
+}
