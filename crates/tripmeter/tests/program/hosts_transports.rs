@@ -134,7 +134,7 @@ fn what_listens_takes_nothing_that_comes_to_another_address() {
             until grep -q '"payload_bytes":1024' "$R/$number/trials.jsonl" 2>/dev/null; do kill -0 $run || exit 1; sleep 0.1; done
             ss -Hlnutp | grep 'tripmeter' >"$R/sockets"
             ip netns exec h1 ss -Hlnutp | grep 'tripmeter' >>"$R/sockets"
-            echo "sockets $one $(grep -c '10\.77\.0\.' "$R/sockets") $(grep -c . "$R/sockets")"
+            echo "sockets $one $(grep -cE '10\.77\.0\.|%(lab|eth0):' "$R/sockets") $(grep -c . "$R/sockets")"
             for port in $(ss -Hlnup | grep tripmeter | grep -o '0\.0\.0\.0:[0-9][0-9]*' | cut -d: -f2); do
                 before=$(dropped $port)
                 bash -c "echo stranger >/dev/udp/127.0.0.1/$port"
