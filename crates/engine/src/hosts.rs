@@ -10,13 +10,14 @@
 //! ends of the ssh connection say every second that they are there: one that says nothing for a while is given
 //! up, and what it started ends.
 
+mod bounded;
 mod look;
 mod meet;
 mod network;
 mod push;
-mod ran;
 mod run_there;
 mod serve;
+mod silence;
 mod ssh;
 mod time_sync;
 mod turns;
@@ -28,6 +29,7 @@ pub(crate) use meet::{Met, look_again, meet};
 pub use push::Pushed;
 pub use run_there::{CommandThere, EndedThere, WayThere, run_there};
 pub use serve::serve;
+pub(crate) use silence::Silence;
 pub(crate) use ssh::Ssh;
 pub use ssh::reach;
 pub use turns::take_turns;

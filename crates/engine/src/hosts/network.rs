@@ -1,6 +1,6 @@
 //! What an interface is, and what it and the protocols above have counted: as `ip`, `ethtool` and the kernel tell.
 
-use super::ran::ran;
+use super::bounded::told;
 use super::time_sync::time_sync;
 use crate::os::interfaces;
 use serde::Deserialize;
@@ -56,7 +56,7 @@ pub(super) fn network_of(address: IpAddr) -> Network {
 
 fn network(name: &str, address: IpAddr) -> Network {
     let (mut facts, mut hidden, mut counters) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
-    match ran("ip", &["-j", "-s", "-d", "link", "show", "dev", name]).and_then(|text| link(&text)) {
+    match told("ip", &["-j", "-s", "-d", "link", "show", "dev", name]).and_then(|text| link(&text)) {
         Ok(link) => {
             let kind = link.linkinfo.info_kind.unwrap_or_else(|| "device".to_owned());
             let known = [("kind", Some(kind)), ("mtu", link.mtu.map(|mtu| mtu.to_string())), ("state", link.operstate)];
@@ -76,7 +76,7 @@ fn network(name: &str, address: IpAddr) -> Network {
         (&["-k", name], &OFFLOADS),
         (&["-c", name], &COALESCING),
     ] {
-        match ran("ethtool", arguments) {
+        match told("ethtool", arguments) {
             Ok(text) => facts.extend(listed(&text, names)),
             Err(why) => match unseen.iter_mut().find(|known| known.0 == why) {
                 Some((_, all)) => all.extend(names),

@@ -1,16 +1,21 @@
 //! Copies this program and the plugins of a plan to another host, if they are not there.
 
+use super::bounded::{ProgramOutput, run};
 use super::ssh::command;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::time::Duration;
 use tripmeter_model::printable::line;
 
 /// Digits of its hash that name the folder of what was pushed.
 const NAME_DIGITS: usize = 16;
+/// Most letters of what a host says its CPUs are.
+const MOST_LETTERS: usize = 80;
+/// How long a copy may stand still: what ssh has taken, some MiB, may go over a slow line.
+const STALLED: Duration = Duration::from_secs(300);
 
 /// Where it is put, below the user's cache there, for `sh`.
 fn folder(name: &str) -> String {
@@ -60,10 +65,10 @@ impl Pushed {
         let is_whole = |name: &str, size: u64| format!("[ \"$(wc -c <{folder}/{name})\" -eq {size} ]");
         let is_there = is_whole("tripmeter", size(&self.program)?);
         let script = format!("uname -m; if [ -x {folder}/tripmeter ] && {is_there}; then echo there; fi");
-        let looked = run(to, &script, None)?;
-        let said = String::from_utf8_lossy(&looked.stdout).into_owned();
+        let said = there(to, &script, None)?.text;
         // The shell may have said something before.
-        let machine = said.lines().rev().find(|said| *said != "there").unwrap_or_default().trim().to_owned();
+        let machine = said.lines().rev().find(|said| *said != "there").unwrap_or_default().trim();
+        let machine: String = machine.chars().take(MOST_LETTERS).collect();
         if machine != std::env::consts::ARCH {
             return Err(format!(
                 "its CPUs are '{}', this program is for '{}': build tripmeter and its plugins there (cargo build --release), \
@@ -86,7 +91,7 @@ impl Pushed {
                 is_whole(&new, size)
             );
             let opened = File::open(file).map_err(|error| format!("'{}': {error}", file.display()))?;
-            run(to, &script, Some(opened))?;
+            there(to, &script, Some(opened))?;
         }
         Ok(true)
     }
@@ -99,17 +104,18 @@ fn plugin_name(file: &Path) -> String {
 }
 
 /// Runs a script of `sh` there.
-fn run(to: &str, script: &str, input: Option<File>) -> Result<Output, String> {
-    let input = input.map_or_else(Stdio::null, Stdio::from);
+fn there(to: &str, script: &str, input: Option<File>) -> Result<ProgramOutput, String> {
     let quoted = script.replace('\'', "'\\''");
-    let ran = command(to).arg(format!("exec sh -c '{quoted}'")).stdin(input).output();
-    let output = ran.map_err(|error| format!("ssh cannot be started: {error}"))?;
-    if output.status.success() {
-        return Ok(output);
+    let ran = run(command(to).arg(format!("exec sh -c '{quoted}'")), input, STALLED);
+    let output = ran.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => "no `ssh` here: install openssh-client".to_owned(),
+        _ => format!("ssh: {error}"),
+    })?;
+    match output.error {
+        _ if output.status.success() => Ok(output),
+        Some(why) => Err(why),
+        None => Err(format!("ssh ended with {}", output.status)),
     }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let last = said.lines().rev().find(|said| !said.trim().is_empty()).unwrap_or_default();
-    Err(if last.is_empty() { format!("ssh ended with {}", output.status) } else { line(last.trim()).into_owned() })
 }
 
 #[cfg(test)]

@@ -1,32 +1,34 @@
 //! A command on another host, whose results folder is brought here: one connection for all of it, by ssh or by Slurm.
 //!
-//! The script goes to `sh` there by standard input, so no login shell reads it. Standard output is a line with the exit code
-//! and then the folder as an archive of `tar`; where standard input ends, the command is ended, too.
+//! The script goes to `sh` there by standard input, so no login shell reads it. Each further line of standard input is
+//! answered by a line, as a sign of life; where it ends, the command is ended, too. Standard output is those answers, a line
+//! with the exit code, and then the folder as an archive of `tar`.
 
-use super::ssh::{command, program};
-use rustix::process::{Pid, Signal, kill_process};
+mod link;
+mod unpack;
+
+use super::bounded::{ErrorLines, next_line};
+use super::ssh::{PUSH_IT, command, program};
+use link::{Link, Patience, WatchedOutput};
 use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::{Component, Path};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
-use tar::{Archive, EntryType};
+use std::time::Duration;
 use tripmeter_model::exit;
-use tripmeter_model::printable::line;
+use unpack::{ArchiveLimits, unpack};
 
 /// Stands before the exit code; what a shell says before is something else.
 const MARK: &str = "tripmeter-ended";
-/// How long a command that was stopped may take to end.
-const ENDING_TIME: Duration = Duration::from_secs(20);
+/// A sign of life.
+const ALIVE: &str = "tripmeter-alive";
 /// Most bytes after the end of an archive.
 const MOST_PADDING: u64 = 1 << 20;
-/// Between two looks at whether it was stopped.
-const LOOKING: Duration = Duration::from_millis(100);
-/// What our errors begin with.
-const OUR_ERROR: &str = "tripmeter: ";
+/// How long the last words of a connection that has ended may take.
+const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 
 /// What is run there.
 #[derive(Clone, Copy, Debug)]
@@ -96,125 +98,81 @@ pub struct EndedThere {
 /// `into`, if it made one. Once `stop` is set, the command is ended as by Ctrl-C, and its code is 130.
 ///
 /// # Errors
-/// Why there are no results, in one line: the host cannot be reached, or the archive is damaged or would leave `into`.
+/// Why there are no results, in one line: the host cannot be reached or has fallen silent, it has another version, or the
+/// archive is damaged, too large or would leave `into`.
 pub fn run_there(asked: &CommandThere<'_>, into: &Path, stop: &AtomicBool) -> Result<EndedThere, String> {
-    let mut shell = asked.way.shell();
-    shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    run(asked.way.shell(), asked, into, stop, Patience::USUAL)
+}
+
+fn run(
+    mut shell: Command,
+    asked: &CommandThere<'_>,
+    into: &Path,
+    stop: &AtomicBool,
+    patience: Patience,
+) -> Result<EndedThere, String> {
+    // A Ctrl-C in the terminal does not reach it: the command there ends first.
+    shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = shell.spawn().map_err(|error| asked.way.not_started(&error))?;
-    let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (Some(mut input), Some(output), Some(errors)) = (input, output, errors) else {
+    let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
         unreachable!("all three are pipes");
     };
-    let script = script(asked);
-    // An ssh that has ended says why.
-    let _ = input.write_all(script.as_bytes());
-    let (child, is_over) = (Mutex::new(child), AtomicBool::new(false));
-    let (found, said) = std::thread::scope(|scope| {
-        let said = scope.spawn(|| last_words(errors));
-        scope.spawn(|| end_when_stopped(&child, input, stop, &is_over));
-        let found = receive(BufReader::new(output), into);
-        is_over.store(true, Relaxed);
-        (found, said.join().unwrap_or_default())
+    let errors = ErrorLines::of(errors, None);
+    let link = Link::new(patience, matches!(asked.way, WayThere::Slurm(_)));
+    let (found, status) = std::thread::scope(|scope| {
+        scope.spawn(|| link.feed(input, &script(asked)));
+        let status = scope.spawn(|| link.watch(&mut child, stop));
+        let found = receive(BufReader::new(WatchedOutput::new(output, &link)), into);
+        link.finish();
+        (found, status.join().ok().flatten())
     });
-    let mut child = child.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let status = child.wait().map_err(|error| error.to_string())?;
-    let interrupted = EndedThere { code: exit::INTERRUPTED, error: None };
+    let said = errors.last(LAST_WORDS_TIME);
+    let how = status.map_or_else(|| "does not end".to_owned(), |status| format!("ended with {status}"));
+    let is_good = status.is_some_and(|status| status.success());
     match found {
-        _ if stop.load(Relaxed) => Ok(interrupted),
-        Ok(Some(_)) if !status.success() => {
-            Err(format!("its results are not whole: the connection ended with {status}"))
+        _ if stop.load(Relaxed) => Ok(EndedThere { code: exit::INTERRUPTED, error: None }),
+        Err(_) if link.was_silent() => {
+            Err(format!("it has said nothing for {} s; is the link cut, or does it hang?", patience.silence.as_secs()))
         }
-        Ok(Some(code)) => Ok(EndedThere { code, error: said }),
-        Ok(None) => Err(said.unwrap_or_else(|| format!("the connection ended with {status}"))),
         Err(error) => Err(format!("its results cannot be unpacked: {error}")),
+        Ok(Some(_)) if !is_good => Err(format!("its results are not whole: the connection {how}")),
+        Ok(Some(code)) => Ok(EndedThere { code, error: said }),
+        Ok(None) => Err(said.unwrap_or_else(|| format!("the connection {how}"))),
     }
-}
-
-/// Keeps the standard input of the command open until it is over or stopped; what does not end then is killed.
-fn end_when_stopped(child: &Mutex<Child>, input: ChildStdin, stop: &AtomicBool, is_over: &AtomicBool) {
-    while !is_over.load(Relaxed) && !stop.load(Relaxed) {
-        std::thread::sleep(LOOKING);
-    }
-    drop(input);
-    for signal in [Signal::TERM, Signal::KILL] {
-        let begin = Instant::now();
-        while !is_over.load(Relaxed) && begin.elapsed() < ENDING_TIME {
-            std::thread::sleep(LOOKING);
-        }
-        if !is_over.load(Relaxed) {
-            let child = child.lock().unwrap_or_else(PoisonError::into_inner);
-            // It may have ended by itself.
-            let _ = kill_process(Pid::from_child(&child), signal);
-        }
-    }
-}
-
-/// The last error of ours, else the last line.
-fn last_words(errors: impl Read) -> Option<String> {
-    let (mut ours, mut last) = (None, None);
-    for said in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
-        let said = line(String::from_utf8_lossy(&said).trim()).into_owned();
-        if let Some(error) = said.strip_prefix(OUR_ERROR) {
-            ours = Some(error.to_owned());
-        }
-        // Slurm says after each error that there was one.
-        let adds_nothing = said.is_empty() || said.starts_with("srun: ") && last.is_some();
-        last = if adds_nothing { last } else { Some(said) };
-    }
-    ours.or(last)
 }
 
 /// Waits for the exit code and unpacks the results that follow; `None` if there is no code.
 fn receive(mut output: impl BufRead, into: &Path) -> io::Result<Option<u8>> {
-    let mut said = Vec::new();
     let code = loop {
-        said.clear();
-        if output.read_until(b'\n', &mut said)? == 0 {
-            return Ok(None);
-        }
-        let said = String::from_utf8_lossy(&said);
-        let code = said.trim().strip_prefix(MARK).and_then(|code| code.trim().parse().ok());
+        let Some(said) = next_line(&mut output)? else { return Ok(None) };
+        let code = said.strip_prefix(MARK).and_then(|code| code.trim().parse().ok());
         if code.is_some() {
             break code;
         }
     };
     if !output.fill_buf()?.is_empty() {
-        unpack(&mut output, into)?;
+        unpack(&mut output, into, ArchiveLimits::USUAL)?;
         // `tar` fills its last block, and fails where nobody takes that.
         io::copy(&mut output.take(MOST_PADDING), &mut io::sink())?;
     }
     Ok(code)
 }
 
-/// Unpacks files and folders, and nothing else, below a folder that is made for them.
-fn unpack(archive: impl Read, into: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(into)?;
-    let mut archive = Archive::new(archive);
-    archive.set_preserve_permissions(false);
-    archive.set_unpack_xattrs(false);
-    for entry in archive.entries()? {
-        let mut entry = entry?;
-        let path = entry.path()?.into_owned();
-        let refused = |why: &str| Err(io::Error::other(format!("'{}' {why}", line(&path.to_string_lossy()))));
-        if !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
-            return refused("leads out of the folder");
-        }
-        if ![EntryType::Regular, EntryType::Directory].contains(&entry.header().entry_type()) {
-            return refused("is neither a file nor a folder");
-        }
-        if !entry.unpack_in(into)? {
-            return refused("leads out of the folder");
-        }
-    }
-    Ok(())
-}
-
 /// What `sh` there reads. It is one compound command, so that all is read before anything else is.
 fn script(asked: &CommandThere<'_>) -> String {
+    let advice = match asked.way {
+        WayThere::Ssh(_) => PUSH_IT,
+        WayThere::Slurm(_) => "install it into the path of its jobs",
+    };
+    let own = concat!("tripmeter ", env!("CARGO_PKG_VERSION"));
     let mut text = format!(
-        "{{ {}\nf=$(mktemp -d \"${{TMPDIR:-/tmp}}/tripmeter-fleet.XXXXXX\") || exit {}\n\
+        "{{ {}\necho {ALIVE}\nv=$(\"$p\" --version 2>/dev/null)\n\
+         [ \"$v\" = \"{own}\" ] || {{ echo \"tripmeter: it has '$v', this host '{own}'; use the same\" >&2; exit {}; }}\n\
+         f=$(mktemp -d \"${{TMPDIR:-/tmp}}/tripmeter-fleet.XXXXXX\") || exit {}\n\
          trap 'cd /; rm -rf \"$f\"' EXIT\ncd \"$f\" || exit {}\n",
-        program(asked.pushed),
+        program(asked.pushed, advice),
+        exit::UNAVAILABLE,
         exit::CANNOT_CREATE,
         exit::CANNOT_CREATE
     );
@@ -226,8 +184,8 @@ fn script(asked: &CommandThere<'_>) -> String {
     let _ = write!(
         text,
         "exec 3<&0\n\"$p\" {} -o results{flags} 3<&- >/dev/null &\nrun=$!\n\
-         {{ read -r _ <&3; kill -TERM $run; }} >/dev/null 2>&1 &\nlook=$!\n\
-         wait $run; code=$?\nkill $look 2>/dev/null\ntrap '' PIPE\necho \"{MARK} $code\"\n\
+         {{ trap '' PIPE; while read -r _; do echo {ALIVE}; done; kill -TERM $run; }} <&3 2>/dev/null &\nlook=$!\n\
+         wait $run; code=$?\n{{ kill $look; wait $look; }} 2>/dev/null\ntrap '' PIPE\necho \"{MARK} $code\"\n\
          if [ -e results ]; then tar -C results -cf - . || exit {}; fi\nexit 0\n}}\n",
         quoted(name),
         exit::SOFTWARE
@@ -242,40 +200,17 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::unpack::tests::archive;
     use super::*;
+    use std::time::Instant;
+    use tar::EntryType;
+    use tempfile::TempDir;
 
-    /// An archive of one entry; `tar` itself refuses to write some names.
-    fn archive(path: &str, kind: EntryType) -> Vec<u8> {
-        let mut header = tar::Header::new_gnu();
-        header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
-        header.set_entry_type(kind);
-        header.set_size(if kind == EntryType::Regular { 2 } else { 0 });
-        header.set_mode(0o644);
-        header.set_cksum();
-        let mut builder = tar::Builder::new(Vec::new());
-        builder.append(&header, &b"hi"[..if kind == EntryType::Regular { 2 } else { 0 }]).unwrap();
-        builder.into_inner().unwrap()
-    }
-
-    #[test]
-    fn files_are_unpacked_and_what_climbs_or_links_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let into = folder.path().join("into");
-        unpack(&archive("./a/b", EntryType::Regular)[..], &into).unwrap();
-        assert_eq!(std::fs::read(into.join("a/b")).unwrap(), b"hi");
-        for (path, kind, why) in [
-            ("../out", EntryType::Regular, "leads out"),
-            ("a/../../out", EntryType::Regular, "leads out"),
-            ("/out", EntryType::Regular, "leads out"),
-            ("link", EntryType::Symlink, "neither a file nor a folder"),
-            ("link", EntryType::Link, "neither a file nor a folder"),
-            ("pipe", EntryType::Fifo, "neither a file nor a folder"),
-        ] {
-            let error = unpack(&archive(path, kind)[..], &into).unwrap_err().to_string();
-            assert!(error.contains(why) && error.contains(path), "{path}: {error}");
-        }
-        assert!(!folder.path().join("out").exists());
-    }
+    const PATIENCE: Patience = Patience {
+        asking: Duration::from_millis(100),
+        silence: Duration::from_secs(2),
+        ending: Duration::from_millis(200),
+    };
 
     #[test]
     fn the_code_comes_after_what_a_shell_says_and_before_the_archive() {
@@ -288,32 +223,94 @@ mod tests {
         assert!(receive(&text[..text.len() - 1300], &into).is_err(), "it is cut off");
     }
 
+    /// A host whose `tripmeter` is a script: a folder in its path.
+    struct ScriptedHost(TempDir);
+
+    impl ScriptedHost {
+        fn new(program: &str) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("tripmeter");
+            std::fs::write(&file, format!("#!/bin/sh\n{program}")).unwrap();
+            Command::new("chmod").arg("+x").arg(&file).status().unwrap();
+            Self(folder)
+        }
+
+        fn run(&self, shell: &str, way: WayThere<'_>, words: &[&str], stop: &AtomicBool) -> Result<EndedThere, String> {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let asked = CommandThere { way, pushed: "none", words: &words, file: Some(("given.toml", "a = 'b'\n")) };
+            let path = format!("{}:{}", self.0.path().display(), std::env::var("PATH").unwrap());
+            let mut sh = Command::new("sh");
+            sh.args(["-c", shell]).env("PATH", path).env("TMPDIR", self.0.path());
+            run(sh, &asked, &self.0.path().join("into"), stop, PATIENCE)
+        }
+
+        /// Names of what is in its folder.
+        fn left(&self) -> Vec<String> {
+            let entries = std::fs::read_dir(self.0.path()).unwrap();
+            let mut names: Vec<_> =
+                entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+            names.sort();
+            names
+        }
+    }
+
+    const VERSION: &str =
+        concat!("[ \"$1\" = --version ] && { echo tripmeter ", env!("CARGO_PKG_VERSION"), "; exit; }\n");
+    const HERE: WayThere<'static> = WayThere::Ssh("");
+
     #[test]
     fn words_reach_the_program_as_they_are_and_its_folder_comes_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("tripmeter");
-        let text = "#!/bin/sh\n[ -e given.toml ] || exit 9\nshift\nmkdir \"$2\"\nfor word; do echo \"$word\"; done >\"$2/words\"\nexit 75\n";
-        std::fs::write(&program, text).unwrap();
-        Command::new("chmod").arg("+x").arg(&program).status().unwrap();
-        let words = ["ping", "it's", "$(x)", "a b"].map(str::to_owned);
-        let asked = CommandThere {
-            way: WayThere::Ssh(""),
-            pushed: "none",
-            words: &words,
-            file: Some(("given.toml", "a = 'b'\n")),
-        };
-        let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
-        let mut sh = Command::new("sh");
-        let sh = sh.arg("-s").env("PATH", path).env("TMPDIR", folder.path()).stdin(Stdio::piped());
-        let mut child = sh.stdout(Stdio::piped()).spawn().unwrap();
-        let mut input = child.stdin.take().unwrap();
-        input.write_all(script(&asked).as_bytes()).unwrap();
-        let into = folder.path().join("into");
-        let code = receive(BufReader::new(child.stdout.take().unwrap()), &into).unwrap();
-        assert!(child.wait().unwrap().success());
-        assert_eq!(code, Some(75));
-        assert_eq!(std::fs::read_to_string(into.join("words")).unwrap(), "-o\nresults\nit's\n$(x)\na b\n");
-        let left = std::fs::read_dir(folder.path()).unwrap().count();
-        assert_eq!(left, 2, "its folder is removed");
+        let program = "[ -e given.toml ] || exit 9\nshift\nmkdir \"$2\"\nfor word; do echo \"$word\"; done >\"$2/words\"\nexit 75\n";
+        let host = ScriptedHost::new(&(VERSION.to_owned() + program));
+        let ended = host.run("exec sh -s", HERE, &["ping", "it's", "$(x)", "a b"], &AtomicBool::new(false));
+        assert_eq!(ended, Ok(EndedThere { code: 75, error: None }));
+        let words = std::fs::read_to_string(host.0.path().join("into/words")).unwrap();
+        assert_eq!(words, "-o\nresults\nit's\n$(x)\na b\n");
+        assert_eq!(host.left(), ["into", "tripmeter"], "its folder is removed");
+    }
+
+    #[test]
+    fn another_version_and_a_host_without_a_program_are_named_with_what_helps() {
+        let never = AtomicBool::new(false);
+        let host = ScriptedHost::new("echo tripmeter 0.0.9\n");
+        for way in [HERE, WayThere::Slurm(&[])] {
+            let error = host.run("exec sh -s", way, &["ping"], &never).unwrap_err();
+            let own = env!("CARGO_PKG_VERSION");
+            assert_eq!(error, format!("it has 'tripmeter 0.0.9', this host 'tripmeter {own}'; use the same"));
+        }
+        std::fs::remove_file(host.0.path().join("tripmeter")).unwrap();
+        // Where this machine has one, the host has not.
+        let shell = "PATH=/usr/bin:/bin exec sh -s";
+        let error = host.run(shell, HERE, &["ping"], &never).unwrap_err();
+        assert_eq!(error, "no tripmeter there; --push copies it");
+        let error = host.run(shell, WayThere::Slurm(&[]), &["ping"], &never).unwrap_err();
+        assert_eq!(error, "no tripmeter there; install it into the path of its jobs");
+    }
+
+    #[test]
+    fn a_long_command_of_a_host_that_answers_is_waited_for_and_one_that_falls_silent_is_not() {
+        let never = AtomicBool::new(false);
+        let host = ScriptedHost::new(&(VERSION.to_owned() + "sleep 4\nexit 7\n"));
+        let ended = host.run("exec sh -s", HERE, &["ping"], &never);
+        assert_eq!(ended, Ok(EndedThere { code: 7, error: None }), "it takes twice the longest silence");
+        let error = host.run("exec sleep 600", HERE, &["ping"], &never).unwrap_err();
+        assert_eq!(error, "it has said nothing for 2 s; is the link cut, or does it hang?");
+        // Another process holds standard output.
+        let error = host.run("echo it begins; sleep 600 & exec sleep 600", WayThere::Slurm(&[]), &["ping"], &never);
+        assert!(error.unwrap_err().starts_with("it has said nothing for 2 s"));
+    }
+
+    #[test]
+    fn a_job_that_waits_in_the_queue_is_not_silent_and_ends_when_it_is_stopped() {
+        let (host, stop, begin) = (ScriptedHost::new(""), AtomicBool::new(false), Instant::now());
+        let ended = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(2 * PATIENCE.silence);
+                stop.store(true, Relaxed);
+            });
+            host.run("exec sleep 600", WayThere::Slurm(&[]), &["ping"], &stop)
+        });
+        assert_eq!(ended, Ok(EndedThere { code: exit::INTERRUPTED, error: None }));
+        assert!(begin.elapsed() >= 2 * PATIENCE.silence);
     }
 }

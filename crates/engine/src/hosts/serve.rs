@@ -1,6 +1,7 @@
 //! The program on the host of a follower, started by ssh: it says what it is, prepares, and starts one follower.
 
 use super::network::network_of;
+use super::silence::Silence;
 use super::words::{FromHost, Hello, HostFindings, ToHost};
 use super::{LONGEST_SILENCE, SIGN_OF_LIFE};
 use crate::audit::{self, Root};
@@ -20,7 +21,7 @@ use std::io::{self, BufReader, Write};
 use std::net::IpAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tripmeter_abi::{NodeOptions, Role};
@@ -32,6 +33,8 @@ use tripmeter_model::plan::SubExperiment;
 const COMING_TIME: Duration = Duration::from_secs(10);
 /// Length of the hiccup spin of the audit.
 const HICCUP_SPIN: Duration = Duration::from_millis(200);
+/// Most lines of the host that measures that wait to be heard: then it has to wait.
+const MOST_UNHEARD: usize = 16;
 /// How long a follower may take to end after its leader has gone.
 const ENDING_TIME: Duration = Duration::from_secs(5);
 
@@ -66,7 +69,7 @@ impl Output {
 
 fn converse(registry: &Registry, program: &Path, out: &Output) -> Result<(), String> {
     out.send(&Hello::own()).map_err(|error| error.to_string())?;
-    let (sender, heard) = channel();
+    let (sender, heard) = sync_channel(MOST_UNHEARD);
     std::thread::spawn(move || {
         let mut reader = BufReader::new(io::stdin());
         while let Ok(Some(line)) = receive_line(&mut reader) {
@@ -200,19 +203,15 @@ fn follow(
     let reader = stream.try_clone().map_err(started)?;
     let back = out.clone();
     let says = std::thread::spawn(move || carry_back(reader, &back));
-    let mut silent = None;
-    while !follower.has_ended() {
-        match next_soon(heard) {
-            Ok(Some(ToHost::Control(line))) => {
-                silent = None;
-                // A follower that has gone is seen above.
-                let _ = stream.write_all(format!("{line}\n").as_bytes());
-            }
-            Ok(Some(_)) => silent = None,
-            Ok(None) if silent.get_or_insert_with(std::time::Instant::now).elapsed() < LONGEST_SILENCE => {}
-            Ok(None) | Err(Gone) => break,
-        }
-    }
+    carry_on(
+        heard,
+        LONGEST_SILENCE,
+        || follower.has_ended(),
+        |line| {
+            // A follower that has gone is seen as one that has ended.
+            let _ = stream.write_all(format!("{line}\n").as_bytes());
+        },
+    );
     let _ = stream.shutdown(std::net::Shutdown::Both);
     follower.end(ENDING_TIME);
     // It has said all.
@@ -221,6 +220,26 @@ fn follow(
     let crash = follower.crash().map(|how| FromFollower::Failed(format!("the follower process {how}")));
     part.remove();
     Ok(word.or(crash))
+}
+
+/// Carries what the leader says, until the follower has ended, the leader has gone, or nothing was heard for too long.
+fn carry_on(
+    heard: &Receiver<Vec<u8>>,
+    longest_silence: Duration,
+    mut has_ended: impl FnMut() -> bool,
+    mut carry: impl FnMut(&str),
+) {
+    let mut silence = Silence::of(longest_silence);
+    while !has_ended() {
+        let Ok(message) = next_soon(heard) else { return };
+        silence.note(message.is_some());
+        if silence.is_over() {
+            return;
+        }
+        if let Some(ToHost::Control(line)) = message {
+            carry(&line);
+        }
+    }
 }
 
 struct Gone;
@@ -248,5 +267,33 @@ fn carry_back(follower: UnixStream, out: &Output) {
             Ok(Heard::Nothing) => {}
             Ok(Heard::End) | Err(_) => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn control_that_is_busy_without_a_sign_of_life_is_no_silence_and_silence_ends_it() {
+        const LONGEST: Duration = Duration::from_secs(1);
+        let (sender, heard) = sync_channel(MOST_UNHEARD);
+        let line = serde_json::to_vec(&ToHost::Control("7".to_owned())).unwrap();
+        let (mut carried, begin) = (0, Instant::now());
+        std::thread::scope(|scope| {
+            let sender = &sender;
+            scope.spawn(move || {
+                while begin.elapsed() < 3 * LONGEST {
+                    std::thread::sleep(LONGEST / 20);
+                    if sender.send(line.clone()).is_err() {
+                        return;
+                    }
+                }
+            });
+            carry_on(&heard, LONGEST, || false, |_| carried += 1);
+        });
+        assert!(begin.elapsed() > 3 * LONGEST, "it was given up while it was busy, after {carried} lines");
+        assert!(carried > 0);
     }
 }

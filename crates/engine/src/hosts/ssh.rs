@@ -1,17 +1,17 @@
 //! A connection to another host by the system's own `ssh`.
 
+use super::bounded::ErrorLines;
+use super::silence::Silence;
 use super::words::{FromHost, Hello, ToHost};
 use super::{LONGEST_SILENCE, REMOTE_COMMAND};
 use crate::channel::{Heard, Incoming, send};
 use crate::spawn::kill;
 use serde::Deserialize;
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, ChildStderr, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use tripmeter_model::printable::line;
 
 /// The command, as people may want to set it: `ssh -F FILE`.
 const SSH_VARIABLE: &str = "TRIPMETER_SSH";
@@ -20,18 +20,22 @@ const HELLO_TIME: Duration = Duration::from_secs(30);
 /// Longest wait for the last words of an ssh that has ended.
 const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 
-/// Sets `p` to the program there: the one that was pushed, or else the one in the path. For `sh`, without single quotes.
-pub(super) fn program(pushed: &str) -> String {
+/// Sets `p` to the program there: the one that was pushed, or else the one in the path; `advice` is for where there is none.
+/// For `sh`, without single quotes.
+pub(super) fn program(pushed: &str, advice: &str) -> String {
     format!(
         "d=\"${{XDG_CACHE_HOME:-$HOME/.cache}}/tripmeter/{pushed}\"; p=$d/tripmeter; \
          if [ -x \"$p\" ]; then TRIPMETER_TRANSPORTS=$d; export TRIPMETER_TRANSPORTS; else p=tripmeter; fi; \
-         command -v \"$p\" >/dev/null || {{ echo \"no tripmeter there; --push copies it\" >&2; exit 69; }}; "
+         command -v \"$p\" >/dev/null || {{ echo \"no tripmeter there; {advice}\" >&2; exit 69; }}; "
     )
 }
 
+/// Where there is no program, and it can be pushed.
+pub(super) const PUSH_IT: &str = "--push copies it";
+
 /// What the login shell there runs. A word for `sh`, as that shell may be any.
 fn script(pushed: &str) -> String {
-    format!("exec sh -c '{}exec \"$p\" {REMOTE_COMMAND}'", program(pushed))
+    format!("exec sh -c '{}exec \"$p\" {REMOTE_COMMAND}'", program(pushed, PUSH_IT))
 }
 
 /// Starts `ssh`, which asks nothing: keys, agents, jump hosts and `~/.ssh/config` are the user's.
@@ -53,7 +57,7 @@ pub(crate) struct Ssh {
     stream: UnixStream,
     incoming: Incoming,
     /// What ssh and the shell there say.
-    said: Receiver<String>,
+    said: ErrorLines,
     to: String,
 }
 
@@ -84,7 +88,8 @@ impl Ssh {
             ErrorKind::NotFound => "no `ssh` here: install openssh-client".to_owned(),
             _ => format!("ssh cannot be started: {error}"),
         })?;
-        let said = child.stderr.take().map(listen).unwrap_or_else(|| channel().1);
+        let Some(errors) = child.stderr.take() else { unreachable!("it is a pipe") };
+        let said = ErrorLines::of(errors, Some("ssh"));
         let mut ssh = Self { child, stream, incoming: Incoming::new(incoming), said, to: to.to_owned() };
         let hello = ssh.hello()?;
         if hello.versions != crate::channel::Versions::own() {
@@ -113,15 +118,7 @@ impl Ssh {
 
     /// What ssh has said last, or how it ended.
     pub(crate) fn why_it_ended(&mut self) -> String {
-        let end = Instant::now() + LAST_WORDS_TIME;
-        let mut last = None;
-        while let Ok(said) = self.said.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            last = Some(said).filter(|said| !said.trim().is_empty()).or(last);
-            if Instant::now() > end {
-                break;
-            }
-        }
-        match (last, kill(&mut self.child)) {
+        match (self.said.last(LAST_WORDS_TIME), kill(&mut self.child)) {
             (Some(said), _) => said,
             (None, Some(status)) => format!("ssh ended with {status}"),
             (None, None) => "ssh does not end".to_owned(),
@@ -159,15 +156,16 @@ impl Ssh {
     /// # Errors
     /// As [`next`](Self::next), or after that time.
     pub(crate) fn wait(&mut self, time: Duration) -> Result<FromHost, String> {
-        let (begin, mut heard) = (Instant::now(), Instant::now());
+        let (begin, mut silence) = (Instant::now(), Silence::of(LONGEST_SILENCE));
         loop {
-            match self.next(Duration::from_millis(500))? {
-                Some(FromHost::Alive) => heard = Instant::now(),
+            let message = self.next(Duration::from_millis(500))?;
+            silence.note(message.is_some());
+            if silence.is_over() || begin.elapsed() > time {
+                return Err(format!("'{}' does not answer", self.to));
+            }
+            match message {
+                Some(FromHost::Alive) | None => {}
                 Some(message) => return Ok(message),
-                None if heard.elapsed() > LONGEST_SILENCE || begin.elapsed() > time => {
-                    return Err(format!("'{}' does not answer", self.to));
-                }
-                None => {}
             }
         }
     }
@@ -187,19 +185,4 @@ impl Drop for Ssh {
 /// As when a connection is opened for a run.
 pub fn reach(to: &str, pushed: &str) -> Result<(), String> {
     Ssh::open(to, pushed).map(drop)
-}
-
-/// The lines of ssh's standard error, which go to ours as well.
-fn listen(errors: ChildStderr) -> Receiver<String> {
-    let (sender, said) = channel();
-    std::thread::spawn(move || {
-        for said in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
-            let said = line(String::from_utf8_lossy(&said).trim()).into_owned();
-            eprintln!("ssh: {said}");
-            if sender.send(said).is_err() {
-                break;
-            }
-        }
-    });
-    said
 }

@@ -1,6 +1,6 @@
 //! What keeps the clock of a machine: chrony and PTP, as their own programs tell.
 
-use super::ran::ran;
+use super::bounded::told;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -29,11 +29,11 @@ const PTP_DEVICES: &str = "/sys/class/ptp";
 /// Facts on what keeps the clock; what is not visible, and why, goes to `hidden`.
 pub(super) fn time_sync(hidden: &mut Vec<String>) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
-    match ran("chronyc", &["-c", "tracking"]) {
+    match told("chronyc", &["-c", "tracking"]) {
         Ok(text) => facts.extend(tracking(&text)),
         Err(why) => hidden.push(format!("chrony: {why}")),
     }
-    match ran("pmc", &["-u", "-b", "0", "GET TIME_STATUS_NP"]) {
+    match told("pmc", &["-u", "-b", "0", "GET TIME_STATUS_NP"]) {
         Ok(text) => facts.extend(time_status(&text)),
         Err(why) => hidden.push(format!("ptp4l: {why}")),
     }

@@ -2,13 +2,12 @@
 
 use super::{ANSWER_TIMEOUT, Error, Result, connect};
 use crate::channel::{receive_line, send};
-use crate::hosts::{FromHost, LONGEST_SILENCE, SIGN_OF_LIFE, Ssh, ToHost};
+use crate::hosts::{FromHost, LONGEST_SILENCE, SIGN_OF_LIFE, Silence, Ssh, ToHost};
 use crate::os;
 use crate::wire::{FromFollower, Relay};
 use std::io::BufReader;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::Instant;
 
 /// Starts the follower there and carries the control channel, until it has ended.
 ///
@@ -59,15 +58,12 @@ fn carry(part: &Relay, leader: &UnixStream) -> std::result::Result<Option<FromFo
             }
         }
     });
-    let (mut heard, mut writer) = (Instant::now(), leader.try_clone().map_err(gone)?);
+    let (mut silence, mut writer) = (Silence::of(LONGEST_SILENCE), leader.try_clone().map_err(gone)?);
     loop {
         let message = ssh.next(SIGN_OF_LIFE)?;
-        match &message {
-            Some(_) => heard = Instant::now(),
-            None if heard.elapsed() > LONGEST_SILENCE => {
-                return Err(format!("it has said nothing for {} s; is the link cut?", LONGEST_SILENCE.as_secs()));
-            }
-            None => {}
+        silence.note(message.is_some());
+        if silence.is_over() {
+            return Err(format!("it has said nothing for {} s; is the link cut?", LONGEST_SILENCE.as_secs()));
         }
         match message {
             Some(FromHost::Control(line)) => {

@@ -1,0 +1,240 @@
+//! What other programs and hosts say, within bounds of bytes and time.
+
+use crate::spawn::kill;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tripmeter_model::printable::line;
+
+/// Most bytes that are kept of a line.
+const MOST_LINE_BYTES: usize = 4096;
+/// Most bytes of standard output.
+const MOST_OUTPUT_BYTES: u64 = 1 << 20;
+/// Most lines of standard error that are shown.
+const MOST_SHOWN: usize = 100;
+/// How long standard output may stay open after its program has ended: another one may hold it.
+const CLOSING_TIME: Duration = Duration::from_secs(1);
+/// Longest pause between two looks at a program.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// What our errors begin with.
+const OUR_ERROR: &str = "tripmeter: ";
+/// How long a program of the system may take to tell facts.
+const TELLING_TIME: Duration = Duration::from_secs(10);
+
+/// The next line, fit for one line of a terminal; `None` at the end. Of a longer one the first 4 KiB are kept, and how many
+/// bytes were left out stands behind them.
+///
+/// # Errors
+/// If the stream breaks.
+pub(super) fn next_line(stream: &mut impl BufRead) -> io::Result<Option<String>> {
+    let mut said = Vec::new();
+    stream.by_ref().take(MOST_LINE_BYTES as u64).read_until(b'\n', &mut said)?;
+    if said.is_empty() {
+        return Ok(None);
+    }
+    let is_whole = said.len() < MOST_LINE_BYTES || said.ends_with(b"\n");
+    let left_out = if is_whole { 0 } else { stream.skip_until(b'\n')? };
+    let text = line(String::from_utf8_lossy(&said).trim()).into_owned();
+    Ok(Some(if left_out > 1 { format!("{text} … and {left_out} bytes more") } else { text }))
+}
+
+/// Standard error of a program, read by a thread that keeps the last lines only.
+pub(super) struct ErrorLines {
+    kept: Arc<Mutex<LastLines>>,
+    /// Disconnected at the end.
+    end: Receiver<()>,
+}
+
+#[derive(Default)]
+struct LastLines {
+    /// The last error of ours.
+    ours: Option<String>,
+    last: Option<String>,
+}
+
+impl ErrorLines {
+    /// Of this stream. The first hundred lines go to our standard error as well, with `shown` in front, if there is any.
+    pub fn of(errors: impl Read + Send + 'static, shown: Option<&'static str>) -> Self {
+        let (kept, (sender, end)) = (Arc::<Mutex<LastLines>>::default(), channel());
+        let lines = kept.clone();
+        std::thread::spawn(move || {
+            let (mut errors, mut count, _sender) = (BufReader::new(errors), 0, sender);
+            while let Ok(Some(said)) = next_line(&mut errors) {
+                count += 1;
+                match shown {
+                    Some(name) if count <= MOST_SHOWN => eprintln!("{name}: {said}"),
+                    Some(name) if count == MOST_SHOWN + 1 => eprintln!("{name}: more than {MOST_SHOWN} lines"),
+                    _ => {}
+                }
+                unpoisoned(&lines).note(said);
+            }
+        });
+        Self { kept, end }
+    }
+
+    /// The last error of ours, else the last line; waits for the end at most that long.
+    pub fn last(&self, time: Duration) -> Option<String> {
+        // There is nothing to receive but the end.
+        let _: Result<(), RecvTimeoutError> = self.end.recv_timeout(time);
+        let kept = unpoisoned(&self.kept);
+        kept.ours.clone().or_else(|| kept.last.clone())
+    }
+}
+
+fn unpoisoned(lines: &Mutex<LastLines>) -> MutexGuard<'_, LastLines> {
+    lines.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl LastLines {
+    fn note(&mut self, said: String) {
+        if let Some(error) = said.strip_prefix(OUR_ERROR) {
+            self.ours = Some(error.to_owned());
+        }
+        // Slurm says after each error that there was one.
+        if !said.is_empty() && !(said.starts_with("srun: ") && self.last.is_some()) {
+            self.last = Some(said);
+        }
+    }
+}
+
+/// What a program has said, and how it ended.
+pub(super) struct ProgramOutput {
+    pub status: ExitStatus,
+    /// Standard output.
+    pub text: String,
+    /// The last line of standard error.
+    pub error: Option<String>,
+}
+
+/// Runs a program with a file or nothing as its standard input. It is killed after `time` in which it has not read on in that
+/// file.
+///
+/// # Errors
+/// If it cannot be started, was killed, or says more than 1 MiB.
+pub(super) fn run(command: &mut Command, input: Option<File>, time: Duration) -> io::Result<ProgramOutput> {
+    let mut read = input.as_ref().map(File::try_clone).transpose()?;
+    let input = input.map_or_else(Stdio::null, Stdio::from);
+    let mut child = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {
+        unreachable!("both are pipes");
+    };
+    let (errors, (sender, said)) = (ErrorLines::of(errors, None), channel());
+    std::thread::spawn(move || {
+        let (mut output, mut text) = (output, Vec::new());
+        let taken = output.by_ref().take(MOST_OUTPUT_BYTES).read_to_end(&mut text);
+        let taken = taken.and_then(|_| io::copy(&mut output, &mut io::sink()));
+        // Nobody waits for it where the time is over.
+        let _ = sender.send(taken.map(|left_out| (text, left_out)));
+    });
+    let status = ended(&mut child, time, || read.as_mut().map_or(0, |file| file.stream_position().unwrap_or(0)))?;
+    let said = said.recv_timeout(CLOSING_TIME);
+    let (text, left_out) =
+        said.map_err(|_| io::Error::new(ErrorKind::TimedOut, "its output stays open after its end"))??;
+    if left_out > 0 {
+        let bytes = MOST_OUTPUT_BYTES + left_out;
+        return Err(io::Error::other(format!("it says {bytes} bytes, at most {MOST_OUTPUT_BYTES} are read")));
+    }
+    Ok(ProgramOutput { status, text: String::from_utf8_lossy(&text).into_owned(), error: errors.last(CLOSING_TIME) })
+}
+
+/// Waits for the end of a child. It is killed once `place` has been the same for that time.
+fn ended(child: &mut Child, time: Duration, mut place: impl FnMut() -> u64) -> io::Result<ExitStatus> {
+    let (mut moved, mut last, mut pause) = (Instant::now(), place(), Duration::from_millis(1));
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        let now = place();
+        if now != last {
+            (moved, last) = (Instant::now(), now);
+        }
+        if moved.elapsed() > time {
+            kill(child);
+            let text = format!("nothing has moved for {} s, so it was ended", time.as_secs_f64());
+            return Err(io::Error::new(ErrorKind::TimedOut, text));
+        }
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(LONGEST_PAUSE);
+    }
+}
+
+/// What a program of the system says of it.
+///
+/// # Errors
+/// Why it says nothing, in one line.
+pub(super) fn told(program: &str, arguments: &[&str]) -> Result<String, String> {
+    // Where Debian has them, which not every user has in the path.
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let mut command = Command::new(program);
+    command.args(arguments).env("PATH", path).env("LC_ALL", "C");
+    let output = run(&mut command, None, TELLING_TIME).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => format!("`{program}` is not installed"),
+        _ => format!("`{program}`: {error}"),
+    })?;
+    match output.error {
+        _ if output.status.success() => Ok(output.text),
+        error => Err(format!("`{program}`: {}", error.as_deref().unwrap_or("it says nothing"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const SHORT: Duration = Duration::from_millis(200);
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn sh(script: &str) -> Command {
+        let mut sh = Command::new("sh");
+        sh.args(["-c", script]);
+        sh
+    }
+
+    #[test]
+    fn a_line_without_end_is_cut_and_says_so_and_the_next_one_is_whole() {
+        let long = "x".repeat(MOST_LINE_BYTES);
+        let text = format!("a\u{1b}\n{long}{long}\nb\n{long}\nc");
+        let mut stream = BufReader::new(text.as_bytes());
+        let lines: Vec<String> = std::iter::from_fn(|| next_line(&mut stream).unwrap()).collect();
+        assert_eq!(lines, ["a\\u001b", &format!("{long} … and 4097 bytes more"), "b", &long, "c"]);
+    }
+
+    #[test]
+    fn a_flood_of_lines_leaves_the_last_error_of_ours_and_else_the_last_line() {
+        let flood = |end: &str| {
+            let (reader, mut writer) = std::io::pipe().unwrap();
+            let lines = ErrorLines::of(reader, None);
+            for _ in 0..100_000 {
+                writer.write_all(b"noise\n").unwrap();
+            }
+            writer.write_all(end.as_bytes()).unwrap();
+            drop(writer);
+            lines.last(LONG)
+        };
+        assert_eq!(flood("tripmeter: why\nmore\n").as_deref(), Some("why"));
+        assert_eq!(flood("last\n\nsrun: error: it failed\n").as_deref(), Some("last"));
+        let (reader, _open) = std::io::pipe().unwrap();
+        assert_eq!(ErrorLines::of(reader, None).last(SHORT), None, "it does not end");
+    }
+
+    #[test]
+    fn a_program_is_ended_where_nothing_moves_and_not_where_it_reads_on() {
+        let ran = run(&mut sh("echo out; echo err >&2; exit 3"), None, LONG).unwrap();
+        assert_eq!((ran.status.code(), ran.text.as_str(), ran.error.as_deref()), (Some(3), "out\n", Some("err")));
+        let error = run(&mut sh("exec sleep 600"), None, SHORT).err().unwrap();
+        assert!(error.kind() == ErrorKind::TimedOut && error.to_string().contains("for 0.2 s"), "{error}");
+        let error = run(&mut sh("cat /dev/zero | head -c 2000000"), None, LONG).err().unwrap().to_string();
+        assert_eq!(error, "it says 2000000 bytes, at most 1048576 are read");
+        // All of it takes longer than the time.
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[b'x'; 12]).unwrap();
+        file.rewind().unwrap();
+        let slow = "for part in 1 2 3 4 5 6; do dd bs=2 count=1 2>/dev/null; sleep 0.5; done";
+        let ran = run(&mut sh(slow), Some(file), Duration::from_secs(2)).unwrap();
+        assert_eq!(ran.text, "x".repeat(12));
+    }
+}

@@ -1,0 +1,136 @@
+//! The connection to a command on another host: its signs of life, and its end.
+
+use crate::os::wait_readable;
+use crate::spawn::kill;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::io::{self, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, ExitStatus};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// Between two looks at whether something has changed.
+const LOOKING: Duration = Duration::from_millis(100);
+
+/// What is waited for, and how long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// Between two lines that are to be answered.
+    pub asking: Duration,
+    /// How long it may say nothing.
+    pub silence: Duration,
+    /// How long it may take to end, first by itself, then by SIGTERM.
+    pub ending: Duration,
+}
+
+impl Patience {
+    /// For hosts that may have no CPU to spare while they measure.
+    pub const USUAL: Self =
+        Self { asking: Duration::from_secs(5), silence: Duration::from_secs(60), ending: Duration::from_secs(20) };
+}
+
+/// What the threads of one connection tell each other.
+pub(super) struct Link {
+    patience: Patience,
+    /// A scheduler may keep it waiting, for days.
+    is_scheduled: bool,
+    /// Something has come.
+    has_begun: AtomicBool,
+    /// The process of the connection has ended, or was killed.
+    has_ended: AtomicBool,
+    /// Standard input is to be closed.
+    is_over: AtomicBool,
+    was_silent: AtomicBool,
+}
+
+impl Link {
+    pub fn new(patience: Patience, is_scheduled: bool) -> Self {
+        let [has_begun, has_ended, is_over, was_silent] = [(); 4].map(|()| AtomicBool::new(false));
+        Self { patience, is_scheduled, has_begun, has_ended, is_over, was_silent }
+    }
+
+    /// All has come that is wanted.
+    pub fn finish(&self) {
+        self.is_over.store(true, Relaxed);
+    }
+
+    /// Whether it was given up as it said nothing.
+    pub fn was_silent(&self) -> bool {
+        self.was_silent.load(Relaxed)
+    }
+
+    /// Sends the script, then a line now and then that is to be answered, until it is over; then it closes the input.
+    pub fn feed(&self, mut input: ChildStdin, script: &str) {
+        // A connection that has ended says why.
+        let mut is_open = input.write_all(script.as_bytes()).is_ok();
+        let mut asked = Instant::now();
+        while is_open && !self.is_over.load(Relaxed) {
+            std::thread::sleep(LOOKING);
+            if asked.elapsed() > self.patience.asking && self.has_begun.load(Relaxed) {
+                (is_open, asked) = (input.write_all(b"\n").is_ok(), Instant::now());
+            }
+        }
+    }
+
+    /// Waits until it is over or stopped, and has the connection end. Returns how; `None` if the kernel does not let it go.
+    pub fn watch(&self, child: &mut Child, stop: &AtomicBool) -> Option<ExitStatus> {
+        let pid = Pid::from_child(child);
+        let mut status = None;
+        while status.is_none() && !stop.load(Relaxed) && !self.is_over.load(Relaxed) {
+            std::thread::sleep(LOOKING);
+            status = child.try_wait().ok().flatten();
+        }
+        if status.is_none() {
+            self.is_over.store(true, Relaxed);
+            for signal in [Signal::TERM, Signal::KILL] {
+                status = status.or_else(|| ended_within(child, self.patience.ending));
+                if status.is_none() {
+                    // It may have ended just now.
+                    let _ = kill_process_group(pid, signal);
+                }
+            }
+            status = status.or_else(|| kill(child));
+        }
+        self.has_ended.store(true, Relaxed);
+        status
+    }
+}
+
+fn ended_within(child: &mut Child, time: Duration) -> Option<ExitStatus> {
+    let begin = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(None) if begin.elapsed() < time => std::thread::sleep(LOOKING),
+            ended => return ended.ok().flatten(),
+        }
+    }
+}
+
+/// Standard output of the connection, which is given up once it says nothing for too long.
+pub(super) struct WatchedOutput<'a> {
+    output: ChildStdout,
+    link: &'a Link,
+}
+
+impl<'a> WatchedOutput<'a> {
+    pub fn new(output: ChildStdout, link: &'a Link) -> Self {
+        Self { output, link }
+    }
+}
+
+impl Read for WatchedOutput<'_> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let begin = Instant::now();
+        while !wait_readable(&[&self.output], LOOKING)?[0] {
+            let link = self.link;
+            let may_wait = link.is_scheduled && !link.has_begun.load(Relaxed) && !link.has_ended.load(Relaxed);
+            if !may_wait && begin.elapsed() > link.patience.silence {
+                link.was_silent.store(true, Relaxed);
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+        let bytes = self.output.read(room)?;
+        self.link.has_begun.store(true, Relaxed);
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,164 @@
+//! An archive of another host, unpacked within bounds.
+
+use std::cell::Cell;
+use std::io::{self, Read};
+use std::path::{Component, Path};
+use tar::{Archive, EntryType};
+use tripmeter_model::printable::line;
+
+/// Most bytes between two entries: their headers and names.
+const MOST_HEADER_BYTES: u64 = 1 << 20;
+/// Most folders above a file, and itself.
+const MOST_PARTS: usize = 16;
+
+/// What an archive may hold at most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ArchiveLimits {
+    /// Of all files.
+    pub bytes: u64,
+    /// Files and folders.
+    pub entries: u64,
+}
+
+impl ArchiveLimits {
+    /// For results: a thousand times a usual folder.
+    pub const USUAL: Self = Self { bytes: 16 << 30, entries: 100_000 };
+}
+
+/// An archive of which so many bytes may be read until more are allowed.
+struct MeteredArchive<'a, R> {
+    archive: R,
+    left: &'a Cell<u64>,
+}
+
+impl<R: Read> Read for MeteredArchive<'_, R> {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let most = room.len().min(usize::try_from(self.left.get()).unwrap_or(usize::MAX));
+        if most == 0 && !room.is_empty() {
+            return Err(io::Error::other(format!("a name or header has more than {MOST_HEADER_BYTES} bytes")));
+        }
+        let bytes = self.archive.read(&mut room[..most])?;
+        self.left.set(self.left.get() - bytes as u64);
+        Ok(bytes)
+    }
+}
+
+/// Unpacks files and folders, and nothing else, below a folder that is made for them.
+///
+/// # Errors
+/// If the archive is damaged, has anything else, more than the limits, or what leads out of the folder.
+pub(super) fn unpack(archive: impl Read, into: &Path, limits: ArchiveLimits) -> io::Result<()> {
+    std::fs::create_dir_all(into)?;
+    let left = Cell::new(MOST_HEADER_BYTES);
+    let mut archive = Archive::new(MeteredArchive { archive, left: &left });
+    archive.set_preserve_permissions(false);
+    archive.set_unpack_xattrs(false);
+    let (mut entries, mut bytes) = (0, 0_u64);
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        let refused = |why: &str| Err(io::Error::other(format!("'{}' {why}", shown(&path))));
+        if !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+            return refused("leads out of the folder");
+        }
+        if path.components().count() > MOST_PARTS {
+            return refused(&format!("is below more than {MOST_PARTS} folders"));
+        }
+        if ![EntryType::Regular, EntryType::Directory].contains(&entry.header().entry_type()) {
+            return refused("is neither a file nor a folder");
+        }
+        entries += 1;
+        bytes = bytes.saturating_add(entry.size());
+        if entries > limits.entries {
+            return refused(&format!("is file or folder {entries}, at most {} are taken", limits.entries));
+        }
+        if bytes > limits.bytes {
+            let all = format!("makes it {bytes} bytes, at most {} are taken", limits.bytes);
+            return refused(&format!("{all}; keep fewer samples (--raw none), or measure less at once"));
+        }
+        left.set(entry.size());
+        if !entry.unpack_in(into)? {
+            return refused("leads out of the folder");
+        }
+        left.set(MOST_HEADER_BYTES);
+    }
+    Ok(())
+}
+
+/// The beginning of a path, in one line.
+fn shown(path: &Path) -> String {
+    const MOST_LETTERS: usize = 200;
+    line(&path.to_string_lossy().chars().take(MOST_LETTERS).collect::<String>()).into_owned()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// An archive of one entry; `tar` itself refuses to write some names.
+    pub fn archive(path: &str, kind: EntryType) -> Vec<u8> {
+        let mut header = tar::Header::new_gnu();
+        header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
+        header.set_entry_type(kind);
+        header.set_size(if kind == EntryType::Regular { 2 } else { 0 });
+        header.set_mode(0o644);
+        header.set_cksum();
+        let mut builder = tar::Builder::new(Vec::new());
+        builder.append(&header, &b"hi"[..if kind == EntryType::Regular { 2 } else { 0 }]).unwrap();
+        builder.into_inner().unwrap()
+    }
+
+    #[test]
+    fn files_are_unpacked_and_what_climbs_or_links_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let into = folder.path().join("into");
+        unpack(&archive("./a/b", EntryType::Regular)[..], &into, ArchiveLimits::USUAL).unwrap();
+        assert_eq!(std::fs::read(into.join("a/b")).unwrap(), b"hi");
+        for (path, kind, why) in [
+            ("../out", EntryType::Regular, "leads out"),
+            ("a/../../out", EntryType::Regular, "leads out"),
+            ("/out", EntryType::Regular, "leads out"),
+            ("link", EntryType::Symlink, "neither a file nor a folder"),
+            ("link", EntryType::Link, "neither a file nor a folder"),
+            ("pipe", EntryType::Fifo, "neither a file nor a folder"),
+        ] {
+            let error = unpack(&archive(path, kind)[..], &into, ArchiveLimits::USUAL).unwrap_err().to_string();
+            assert!(error.contains(why) && error.contains(path), "{path}: {error}");
+        }
+        assert!(!folder.path().join("out").exists());
+    }
+
+    #[test]
+    fn an_archive_of_more_than_its_limits_is_refused_before_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |archive: &[u8], limits| {
+            let into = tempfile::tempdir_in(folder.path()).unwrap();
+            let error = unpack(archive, into.path(), limits).unwrap_err().to_string();
+            (error, std::fs::read_dir(into.path()).unwrap().count())
+        };
+        let two = |limits| {
+            let mut builder = tar::Builder::new(Vec::new());
+            for name in ["a", "b"] {
+                let mut header = tar::Header::new_gnu();
+                header.set_size(3);
+                header.set_mode(0o644);
+                builder.append_data(&mut header, name, &b"abc"[..]).unwrap();
+            }
+            refused(&builder.into_inner().unwrap(), limits)
+        };
+        let (error, left) = two(ArchiveLimits { bytes: 5, entries: 9 });
+        assert!(left == 1 && error.starts_with("'b' makes it 6 bytes, at most 5 are taken; keep fewer"), "{error}");
+        let (error, left) = two(ArchiveLimits { bytes: 9, entries: 1 });
+        assert!(left == 1 && error == "'b' is file or folder 2, at most 1 are taken", "{error}");
+        // A name without end, which would be kept in memory.
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(EntryType::GNULongName);
+        header.set_size(1 << 40);
+        header.set_cksum();
+        let endless = header.as_bytes().chain(io::repeat(b'x'));
+        let error = unpack(endless, folder.path(), ArchiveLimits::USUAL).unwrap_err().to_string();
+        assert!(error.contains("more than 1048576 bytes"), "{error}");
+        let deep = refused(&archive(&"a/".repeat(17), EntryType::Directory), ArchiveLimits::USUAL);
+        assert!(deep.1 == 0 && deep.0.ends_with("is below more than 16 folders"), "{deep:?}");
+    }
+}
