@@ -18,7 +18,7 @@ use tripmeter_model::plan::{Instrument, Raw, Streams, SubExperiment};
 use tripmeter_model::used::Used;
 
 /// Version of these messages; leader and follower must have the same.
-pub const PROTOCOL: u32 = 18;
+pub const PROTOCOL: u32 = 19;
 
 /// Phases of a leader, as it names them, before it gives signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
@@ -66,6 +66,8 @@ pub struct Job {
     pub local_address: Option<IpAddr>,
     /// Their hosts, as ssh takes them; empty if that is this one.
     pub hosts: Vec<String>,
+    /// The address of each follower; empty if all are on this host.
+    pub follower_addresses: Vec<IpAddr>,
     /// See the plan.
     pub max_clock_error_ns: u64,
 }
@@ -132,6 +134,17 @@ pub(crate) struct ClockAddress {
     pub at: SocketAddr,
     /// The word.
     pub token: [u8; 16],
+}
+
+impl ClockAddress {
+    /// Refuses another address than that of its host: it could be anybody's.
+    ///
+    /// # Errors
+    /// Names both.
+    pub fn check(&self, host: IpAddr) -> Result<(), String> {
+        let at = self.at.ip();
+        (at == host).then_some(()).ok_or_else(|| format!("its clock is to be asked at {at}, and messages go to {host}"))
+    }
 }
 
 /// From the supervisor to a worker.

@@ -68,6 +68,7 @@ fn clock(ssh: &mut Ssh, here: IpAddr, there: IpAddr) -> Result<ClockOffset, Stri
     let FromHost::Clock(at) = ask(ssh, &question, CLOCK_TIME)? else {
         return Err("its messages are out of order".to_owned());
     };
+    at.check(there)?;
     let reading = ClockReading::take_by(here, &at, &own, 1.0).map_err(|error| error.to_string())?;
     let offset_ns = reading.there as i64 - reading.here as i64;
     Ok(ClockOffset { offset_ns, error_ns: reading.bound.ceil() as u64 })

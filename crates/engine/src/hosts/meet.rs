@@ -4,6 +4,7 @@ use super::network::network_of;
 use super::ssh::Ssh;
 use super::words::{Connection, FromHost, Hello, HostFindings, ToHost};
 use crate::os::interfaces;
+use crate::proof::is_connected;
 use crate::wire::Relay;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -15,6 +16,8 @@ use tripmeter_model::plan::{Host, Plan, SubExperiment};
 
 /// How long a host may take to look at itself.
 const PREPARING_TIME: Duration = Duration::from_secs(120);
+/// Most interfaces that an error lists.
+const MOST_LISTED: usize = 16;
 
 /// Why a host cannot be measured with.
 #[derive(Debug, Error)]
@@ -128,6 +131,9 @@ fn meet_one(
 ) -> Result<Met, HostProblem> {
     let (mut ssh, hello) = Ssh::open(&host.to, pushed).map_err(HostProblem::Unreached)?;
     let connection = ends(plan.interface.as_deref(), host.interface.as_deref(), &hello)?;
+    if let Some(name) = host.interface.as_deref().filter(|asked| asked.parse::<IpAddr>().is_err()) {
+        watch(format!("'{}' says that its '{name}' has {}: messages go there", host.to, connection.follower));
+    }
     let prepared = prepared(&mut ssh, plan.sub_experiments.clone(), connection.follower);
     let prepared = prepared.map_err(HostProblem::Unreached)?;
     compare(plan, &prepared, versions, watch)?;
@@ -188,7 +194,7 @@ fn compare(
         let (there, driven_there) = theirs.as_ref().map_err(missing)?;
         let Some((here, driven_here)) = versions(system) else { continue };
         if *there != here {
-            return Err(refused(format!("it has version {there} there, {here} here; use the same (--push)")));
+            return Err(refused(format!("it has version {there} there, {here} here; use the same on both")));
         }
         if *driven_there != driven_here {
             watch(format!("{transport}: {driven_there} there, {driven_here} here"));
@@ -200,14 +206,21 @@ fn compare(
     Ok(())
 }
 
-/// Addresses that data goes between: the addresses or interfaces asked for, otherwise the addresses that ssh uses.
+/// Addresses that data goes between: the addresses or interfaces asked for, otherwise the ends of the ssh connection. The
+/// host could name any other as its end, so there must be such a connection.
 pub(super) fn ends(here: Option<&str>, there: Option<&str>, hello: &Hello) -> Result<DataAddresses, HostProblem> {
     let own = interfaces();
     let ssh = hello.connection;
-    let follower = address(there, &hello.interfaces, ssh.map(|Connection { to, .. }| to), None)
-        .map_err(|why| HostProblem::Address(format!("{why}; name its address or interface by --to-interface")))?;
-    let leader = address(here, &own, ssh.map(|Connection { from, .. }| from), Some(follower))
+    let advised = |why| HostProblem::Address(format!("{why}; name its address or interface by --to-interface"));
+    let follower = address(there, &hello.interfaces, ssh.map(|ends| ends.to.ip()), None).map_err(advised)?;
+    let leader = address(here, &own, ssh.map(|ends| ends.from.ip()), Some(follower))
         .map_err(|why| HostProblem::Address(format!("here, {why}; name our address or interface by --interface")))?;
+    if let (None, Some(Connection { from, to })) = (there, ssh)
+        && !is_connected(from, to)
+    {
+        let text = format!("it says that ssh reaches it at {to} from {from}, and there is no such connection here");
+        return Err(advised(text));
+    }
     if leader.is_ipv4() != follower.is_ipv4() {
         let text = format!(
             "{leader} here and {follower} there are of two families; choose others by --interface and --to-interface"
@@ -226,7 +239,8 @@ fn address(
     other: Option<IpAddr>,
 ) -> Result<IpAddr, String> {
     let listed = || {
-        let all: Vec<String> = interfaces.iter().map(|(name, address)| format!("{name} {address}")).collect();
+        let some = interfaces.iter().take(MOST_LISTED);
+        let all: Vec<String> = some.map(|(name, address)| format!("{name} {address}")).collect();
         if all.is_empty() {
             "there is none but the loopback".to_owned()
         } else {
@@ -253,4 +267,46 @@ fn address(
     let alike = |address: &&IpAddr| other.is_none_or(|other| other.is_ipv4() == address.is_ipv4());
     let found = of_it.iter().find(alike).or(of_it.first());
     found.copied().ok_or_else(|| format!("it has no interface '{asked}'; {}", listed()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channel::Versions;
+    use crate::wire::ClockAddress;
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+
+    fn hello(from: SocketAddr, to: SocketAddr) -> Hello {
+        let interfaces = vec![("eth0".to_owned(), to.ip()), ("eth1".to_owned(), [192, 0, 2, 7].into())];
+        Hello { versions: Versions::own(), name: "h".to_owned(), connection: Some(Connection { from, to }), interfaces }
+    }
+
+    #[test]
+    fn an_address_of_another_host_must_be_the_end_of_a_connection_or_asked_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let own = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let [from, to] = [own.local_addr().unwrap(), own.peer_addr().unwrap()];
+        let found = ends(None, None, &hello(from, to)).unwrap();
+        assert_eq!((found.leader, found.follower), (from.ip(), to.ip()));
+        // A third host, and another port of the true one.
+        for false_end in [SocketAddr::new([192, 0, 2, 7].into(), to.port()), SocketAddr::new(to.ip(), to.port() ^ 1)] {
+            let error = ends(None, None, &hello(from, false_end)).unwrap_err().to_string();
+            assert!(error.contains("there is no such connection here; name its address"), "{error}");
+        }
+        for asked in ["192.0.2.7", "eth1"] {
+            let found = ends(Some("127.0.0.1"), Some(asked), &hello(from, from)).unwrap();
+            assert_eq!(found.follower.to_string(), "192.0.2.7");
+        }
+        let ends = Connection::parse("10.0.0.1 50000 fd00::1 22").unwrap();
+        assert_eq!((ends.from.to_string(), ends.to.to_string()), ("10.0.0.1:50000".into(), "[fd00::1]:22".into()));
+        assert!(Connection::parse("fe80::1%eth0 50000 fe80::2 22").is_none() && Connection::parse("").is_none());
+    }
+
+    #[test]
+    fn the_clock_of_a_follower_is_at_the_address_that_messages_go_to() {
+        let clock = ClockAddress { at: "10.0.0.2:5000".parse().unwrap(), token: [0; 16] };
+        assert_eq!(clock.check([10, 0, 0, 2].into()), Ok(()));
+        let why = clock.check([10, 0, 0, 3].into()).unwrap_err();
+        assert_eq!(why, "its clock is to be asked at 10.0.0.2, and messages go to 10.0.0.3");
+    }
 }

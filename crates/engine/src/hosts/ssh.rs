@@ -4,7 +4,7 @@ use super::bounded::ErrorLines;
 use super::silence::Silence;
 use super::words::{FromHost, Hello, ToHost};
 use super::{LONGEST_SILENCE, REMOTE_COMMAND};
-use crate::channel::{Heard, Incoming, send};
+use crate::channel::{Heard, Incoming, Versions, send};
 use crate::spawn::kill;
 use serde::Deserialize;
 use std::io::ErrorKind;
@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 const SSH_VARIABLE: &str = "TRIPMETER_SSH";
 /// How long it may take until the program there speaks: a jump host and a slow shell.
 const HELLO_TIME: Duration = Duration::from_secs(30);
+/// Most bytes of what it says first.
+const MOST_HELLO_BYTES: usize = 1 << 20;
 /// Longest wait for the last words of an ssh that has ended.
 const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 
@@ -66,6 +68,7 @@ pub(crate) struct Ssh {
 #[serde(untagged)]
 enum First {
     Hello(Hello),
+    OfAnotherVersion { versions: Versions },
     Other(serde::de::IgnoredAny),
 }
 
@@ -92,9 +95,6 @@ impl Ssh {
         let said = ErrorLines::of(errors, Some("ssh"));
         let mut ssh = Self { child, stream, incoming: Incoming::new(incoming), said, to: to.to_owned() };
         let hello = ssh.hello()?;
-        if hello.versions != crate::channel::Versions::own() {
-            return Err(hello.versions.differ(&format!("program on '{to}'"), "one"));
-        }
         Ok((ssh, hello))
     }
 
@@ -106,10 +106,14 @@ impl Ssh {
             }
             match self.incoming.next_line(Duration::from_millis(200)) {
                 // What is no greeting was said by the shell.
-                Ok(Heard::Message(said)) => match serde_json::from_slice(&said) {
-                    Ok(First::Hello(hello)) => return Ok(hello),
+                Ok(Heard::Message(said)) if said.len() <= MOST_HELLO_BYTES => match serde_json::from_slice(&said) {
+                    Ok(First::Hello(hello)) if hello.versions == Versions::own() => return Ok(hello),
+                    Ok(First::Hello(Hello { versions, .. }) | First::OfAnotherVersion { versions }) => {
+                        return Err(versions.differ(&format!("program on '{}'", self.to), "one"));
+                    }
                     Ok(First::Other(_)) | Err(_) => {}
                 },
+                Ok(Heard::Message(_)) => {}
                 Ok(Heard::Nothing) => {}
                 Ok(Heard::End) | Err(_) => return Err(self.why_it_ended()),
             }

@@ -5,7 +5,7 @@ use crate::os::interfaces;
 use crate::wire::{ClockAddress, FromFollower};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use tripmeter_model::audit::Audit;
 use tripmeter_model::host::SystemLook;
 use tripmeter_model::manifest::{Environment, Network};
@@ -17,24 +17,28 @@ pub(crate) struct Hello {
     pub versions: Versions,
     /// What the machine calls itself.
     pub name: String,
-    /// Addresses of the ssh connection: this end's and that one's; none if the server does not tell.
+    /// Both ends of the ssh connection; none if the server does not tell.
     pub connection: Option<Connection>,
     /// Addresses of its interfaces, by their names.
     pub interfaces: Vec<(String, IpAddr)>,
 }
 
+/// Both ends of the ssh connection, as the host that was reached sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Connection {
-    pub from: IpAddr,
-    pub to: IpAddr,
+    /// Of the host that measures.
+    pub from: SocketAddr,
+    /// Of the host that was reached.
+    pub to: SocketAddr,
 }
 
 impl Connection {
     /// Of `SSH_CONNECTION`: address and port of the client, then of the server.
     pub fn parse(text: &str) -> Option<Self> {
-        let [from, _, to, _] = text.split(' ').collect::<Vec<_>>().try_into().ok()?;
+        let [from, from_port, to, to_port] = text.split(' ').collect::<Vec<_>>().try_into().ok()?;
         // A link-local address has its interface behind a `%`, which the other host does not know.
-        Some(Self { from: from.parse().ok()?, to: to.parse().ok()? })
+        let end = |address: &str, port: &str| Some(SocketAddr::new(address.parse().ok()?, port.parse().ok()?));
+        Some(Self { from: end(from, from_port)?, to: end(to, to_port)? })
     }
 }
 

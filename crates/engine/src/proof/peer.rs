@@ -45,10 +45,20 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
+/// Whether a process of this host holds a TCP socket with these ends.
+pub(crate) fn is_connected(own: SocketAddr, other: SocketAddr) -> bool {
+    connected_inode(canonical(own), canonical(other)).is_some()
+}
+
+/// The socket that is connected from `own` to `other`.
+fn connected_inode(own: SocketAddr, other: SocketAddr) -> Option<u64> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|file| read_proc(file).unwrap_or_default());
+    tables.iter().find_map(|table| inode(table, own, other))
+}
+
 /// Who holds the socket that is connected from `other` to `own`.
 fn holder(own: SocketAddr, other: SocketAddr) -> Option<Holder> {
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|file| read_proc(file).unwrap_or_default());
-    let inode = tables.iter().find_map(|table| inode(table, other, own))?;
+    let inode = connected_inode(other, own)?;
     let socket = format!("socket:[{inode}]");
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let mut processes = processes.filter_map(|entry| Some((entry.path(), entry.file_name().to_str()?.parse().ok()?)));

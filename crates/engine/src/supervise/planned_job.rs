@@ -57,6 +57,7 @@ pub(super) fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Par
         follower_cpus: follower_cpus(run, plan),
         cpus: run.plan.cpus.clone(),
         max_clock_error_ns: run.plan.max_clock_error_ns,
+        follower_addresses: run.met.iter().map(|host| host.connection.follower).collect(),
         local_address: run.met.first().map(|host| host.connection.leader),
         hosts: run.met.iter().map(|host| host.to.clone()).collect(),
     }

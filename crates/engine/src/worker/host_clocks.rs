@@ -41,6 +41,10 @@ impl Leader {
             let FromFollower::Clock(clock) = self.controls.recv(follower, FollowerPatience::ANSWER)? else {
                 return Err(self.controls.failed("the follower's messages are out of order"));
             };
+            let refused = self.job.follower_addresses.get(follower as usize).and_then(|host| clock.check(*host).err());
+            if let Some(why) = refused {
+                return Err(self.controls.failed(&why));
+            }
             let reading = ClockReading::take(own, &clock, &self.job.timebase);
             readings.push(reading.map_err(|error| {
                 self.controls.failed(&format!("the clock of its follower's host cannot be read: {error}"))
