@@ -6,10 +6,12 @@ use crate::document::{Block, Cell, Column, Digits, Document, Heading, Missing, N
 use crate::number::counted;
 use crate::page::values::unit;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Selected, Selection};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Better, Figure, Statistic};
 use tripmeter_model::fleet::{Fleet, FleetJob, FleetMode, FleetState};
+use tripmeter_model::folder::REPORT;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::Stream;
 use tripmeter_stats::median;
@@ -59,12 +61,14 @@ pub fn fleet_figures(job: &FleetJob, manifest: &Manifest, selection: &Selection)
 }
 
 /// What was measured of a fleet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct FleetResults<'a> {
     /// Hosts and jobs.
     pub fleet: &'a Fleet,
     /// The figures of all results.
     pub figures: &'a [FleetFigure],
+    /// Names of the jobs that have a page, which must have been made here.
+    pub pages: BTreeSet<String>,
 }
 
 /// The screen: figures over all hosts or pairs, and the first matrices.
@@ -104,7 +108,7 @@ pub fn fleet_page(results: &FleetResults<'_>) -> Document {
         blocks.extend([heading("hosts", "Hosts"), Block::Table(table)]);
     }
     blocks.push(heading("results", "Results"));
-    blocks.push(Block::Table(view.jobs()));
+    blocks.push(Block::Table(view.jobs(&results.pages)));
     Document { blocks }
 }
 
@@ -305,8 +309,8 @@ impl<'a> FleetView<'a> {
         (!firsts.is_empty()).then(|| Table::new(title, columns, rows).within(COLUMNS))
     }
 
-    /// Every result with the link to its page.
-    fn jobs(&self) -> Table {
+    /// Every result with the link to its page, if it has one.
+    fn jobs(&self, pages: &BTreeSet<String>) -> Table {
         let columns = vec![
             Column::words("name", self.noun(), ""),
             Column::words("state", "state", ""),
@@ -315,8 +319,10 @@ impl<'a> FleetView<'a> {
         let row = |job: &FleetJob| {
             let name = job.name();
             let first = match job.state {
-                FleetState::Measured => Cell::Link { target: format!("{name}/report.html"), text: name },
-                FleetState::Waiting | FleetState::Failed => Cell::text(name),
+                FleetState::Measured if pages.contains(&name) => {
+                    Cell::Link { target: format!("{name}/{REPORT}"), text: name }
+                }
+                _ => Cell::text(name),
             };
             let state = match (job.state, job.exit_code) {
                 (FleetState::Waiting, _) => "not measured".to_owned(),

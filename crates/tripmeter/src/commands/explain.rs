@@ -94,7 +94,7 @@ fn note_uncounted(transport: &mut ExplainedTransport) {
 }
 
 /// The same as a page, in the results folder. Without it the results are as good.
-fn write_page(explanation: &Explanation, folder: &Path, is_quiet: bool) {
+pub(super) fn write_page(explanation: &Explanation, folder: &Path, is_quiet: bool) {
     report::of_document(&tripmeter_report::explain(explanation), "explain", folder, is_quiet);
 }
 

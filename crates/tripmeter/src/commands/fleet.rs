@@ -17,8 +17,8 @@ use tripmeter_analysis::Selection;
 use tripmeter_engine::results::{dated, holds_nothing};
 use tripmeter_model::exit;
 use tripmeter_model::file::{FileError, read, write_whole};
-use tripmeter_model::fleet::{FILE, Fleet, FleetHost, FleetState, SCHEMA_VERSION};
-use tripmeter_model::folder::check_version_of;
+use tripmeter_model::fleet::{FILE, Fleet, FleetHost, FleetJob, FleetState, SCHEMA_VERSION};
+use tripmeter_model::folder::{REPORT, check_version_of};
 use tripmeter_report::{FleetFigure, FleetResults, fleet_figures, fleet_page};
 
 /// Most bytes of `fleet.json`.
@@ -96,7 +96,7 @@ fn resumed(folder: &Path, asked: &FleetAsked<'_>) -> Result<Fleet, CliError> {
             None => fleet.jobs.push(job),
         }
     }
-    // A kill may have come before it was noted.
+    // A host may have been left out of HOSTS.toml in between.
     for job in fleet.jobs.iter_mut().filter(|job| job.state == FleetState::Waiting) {
         if show::read(&folder.join(job.name())).is_ok() {
             job.state = FleetState::Measured;
@@ -128,7 +128,9 @@ fn write(folder: &Path, fleet: &Fleet) -> Result<(), CliError> {
 /// Prints all figures, and makes their page.
 fn tell(args: &FleetArgs, folder: &Path, fleet: &Fleet, selection: &Selection) -> Result<(), CliError> {
     let figures = figures(folder, fleet, selection)?;
-    let results = FleetResults { fleet, figures: &figures };
+    let has_page = |job: &&FleetJob| folder.join(job.name()).join(REPORT).exists();
+    let pages = fleet.jobs.iter().filter(has_page).map(FleetJob::name).collect();
+    let results = FleetResults { fleet, figures: &figures, pages };
     report::of_document(&fleet_page(&results), "fleet", folder, args.quiet);
     if args.json {
         let mut json = json!(fleet);
@@ -154,7 +156,7 @@ fn figures(folder: &Path, fleet: &Fleet, selection: &Selection) -> Result<Vec<Fl
 
 /// What the whole means to a script.
 fn exit_code(fleet: &Fleet) -> u8 {
-    let code = |job: &tripmeter_model::fleet::FleetJob| match job.state {
+    let code = |job: &FleetJob| match job.state {
         FleetState::Measured => job.exit_code.unwrap_or(exit::GOOD),
         FleetState::Waiting | FleetState::Failed => exit::PARTIAL,
     };

@@ -6,8 +6,10 @@ use super::export::names;
 use super::show;
 use crate::args::ReportArgs;
 use crate::error::CliError;
-use crate::{output, sample_plots};
+use crate::{commands, output, sample_plots};
 use std::collections::BTreeSet;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use tripmeter_analysis::JudgedResults;
 use tripmeter_analysis::check::ResultsCheck;
@@ -96,6 +98,32 @@ pub fn of_document(found: &Document, command: &str, folder: &Path, is_quiet: boo
         Ok(()) => {}
         Err(error) => output::say(&format!("note: no report: {error}")),
     }
+}
+
+/// Makes the page of results that another host has sent, from their data. A page that came with them is removed: it is a
+/// program of that host.
+///
+/// # Errors
+/// If it cannot be removed.
+pub fn of_fetched(manifest: &Manifest, folder: &Path, is_wanted: bool) -> io::Result<()> {
+    let came = folder.join(REPORT);
+    match came.symlink_metadata() {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(&came)?,
+        Ok(_) => fs::remove_file(&came)?,
+        Err(_) => {}
+    }
+    if !is_wanted {
+        return Ok(());
+    }
+    if !folder.join(explain::FILE).exists() {
+        of_run(manifest, folder, true);
+        return Ok(());
+    }
+    match commands::explain::read(folder) {
+        Ok(explanation) => commands::explain::write_page(&explanation, folder, true),
+        Err(error) => output::say(&format!("note: no report: {error}")),
+    }
+    Ok(())
 }
 
 /// Writes the page of a run into its results folder, and says where unless `quiet`. Without it the run is as good.

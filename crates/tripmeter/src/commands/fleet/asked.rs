@@ -30,6 +30,8 @@ pub struct FleetAsked<'a> {
     file: Option<String>,
     /// What is measured, if it is one experiment.
     experiment: Option<ExperimentArgs>,
+    /// Whether results are to have pages. They are made here.
+    pub has_pages: bool,
     /// Whether the command itself prints no progress.
     is_quiet: bool,
 }
@@ -79,8 +81,8 @@ impl<'a> FleetAsked<'a> {
         let jobs = jobs(&hosts, args.mode, center, args.both_ways);
         let (mode, command_words, schema_version) = (args.mode, args.command.clone(), SCHEMA_VERSION.to_owned());
         let fleet = Fleet { schema_version, mode, command: command_words, experiment, hosts, jobs };
-        let is_quiet = command.output.quiet;
-        Ok(Self { args, fleet, words, file, experiment: command.experiment, is_quiet })
+        let (is_quiet, has_pages) = (command.output.quiet, !command.output.no_report);
+        Ok(Self { args, fleet, words, file, experiment: command.experiment, has_pages, is_quiet })
     }
 
     /// The command of a job, with its flags.
@@ -94,6 +96,7 @@ impl<'a> FleetAsked<'a> {
             flags.extend(self.args.push.then(|| "--push".to_owned()));
         }
         flags.extend((!self.is_quiet).then(|| "--quiet".to_owned()));
+        flags.extend(self.has_pages.then(|| "--no-report".to_owned()));
         let (name, others) = self.words.split_first().expect("clap requires a word");
         [std::slice::from_ref(name), &flags, others].concat()
     }

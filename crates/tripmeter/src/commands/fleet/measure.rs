@@ -2,7 +2,7 @@
 
 use super::asked::FleetAsked;
 use super::{FETCHED, write};
-use crate::commands::show;
+use crate::commands::{report, show};
 use crate::error::CliError;
 use crate::output;
 use crate::results::is_results;
@@ -13,12 +13,15 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 use tripmeter_engine::hosts::{CommandThere, NOT_PUSHED, Pushed, WayThere, reach, run_there, take_turns};
 use tripmeter_model::exit;
 use tripmeter_model::fleet::{Fleet, FleetHost, FleetJob, FleetMode, FleetState};
 
 /// Most jobs at once, unless more are asked for.
 const MOST: usize = 64;
+/// The results folder in that of a job.
+const RESULTS: &str = "results";
 /// Hosts that are looked at, at once.
 const LOOKED_AT: usize = 16;
 
@@ -57,12 +60,12 @@ pub fn measure(
     let hosts_of = |job: &FleetJob| job.hosts().map(str::to_owned).collect();
     take_turns(&jobs, most, stop, hosts_of, |job| {
         let started = Instant::now();
-        let done = one(asked, pushed, folder, job, stop);
+        let (mut done, fetched) = one(asked, pushed, folder, job, stop);
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         if done.state == FleetState::Waiting {
             return;
         }
-        state.note(folder, &done, stop);
+        state.keep(folder, &mut done, fetched.as_ref(), stop);
         if !asked.args.quiet {
             output::say(&line(&done, [state.done, all], started.elapsed(), begin.elapsed()));
         }
@@ -80,8 +83,22 @@ struct JobsDone<'a> {
 }
 
 impl JobsDone<'_> {
-    fn note(&mut self, folder: &Path, done: &FleetJob, stop: &AtomicBool) {
+    /// Notes a job, and then gives its results their name: what is noted and not there, as after a kill in between, is
+    /// measured again.
+    fn keep(&mut self, folder: &Path, done: &mut FleetJob, fetched: Option<&TempDir>, stop: &AtomicBool) {
         self.done += 1;
+        self.note(folder, done, stop);
+        let Some(fetched) = fetched.filter(|_| done.state == FleetState::Measured && self.failed.is_none()) else {
+            return;
+        };
+        let name = folder.join(done.name());
+        if let Err(error) = fs::rename(fetched.path().join(RESULTS), &name) {
+            *done = failed(done, format!("'{}' cannot be created: {error}", name.display()));
+            self.note(folder, done, stop);
+        }
+    }
+
+    fn note(&mut self, folder: &Path, done: &FleetJob, stop: &AtomicBool) {
         if let Some(job) = self.fleet.jobs.iter_mut().find(|job| job.is_like(done)) {
             job.clone_from(done);
         }
@@ -90,6 +107,10 @@ impl JobsDone<'_> {
             stop.store(true, Relaxed);
         }
     }
+}
+
+fn failed(job: &FleetJob, problem: String) -> FleetJob {
+    FleetJob { state: FleetState::Failed, problem: Some(problem), ..job.clone() }
 }
 
 /// Why hosts cannot be used, by their names. Each is reached, and has the same program afterwards.
@@ -122,14 +143,27 @@ fn unusable(
     unusable.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Measures one host or pair, and brings its results here; it goes on waiting if it was stopped.
-fn one(asked: &FleetAsked<'_>, pushed: Option<&Pushed>, folder: &Path, job: &FleetJob, stop: &AtomicBool) -> FleetJob {
-    let failed = |problem: String| FleetJob { state: FleetState::Failed, problem: Some(problem), ..job.clone() };
-    let fetched = match tempfile::Builder::new().prefix(FETCHED).tempdir_in(folder) {
-        Ok(fetched) => fetched,
-        Err(error) => return failed(format!("'{}' cannot be written: {error}", folder.display())),
-    };
-    let results = fetched.path().join("results");
+/// Measures one host or pair, and brings its results to the folder beside it; it goes on waiting if it was stopped.
+fn one(
+    asked: &FleetAsked<'_>,
+    pushed: Option<&Pushed>,
+    folder: &Path,
+    job: &FleetJob,
+    stop: &AtomicBool,
+) -> (FleetJob, Option<TempDir>) {
+    match tempfile::Builder::new().prefix(FETCHED).tempdir_in(folder) {
+        Ok(fetched) => (measured(asked, pushed, &fetched.path().join(RESULTS), job, stop), Some(fetched)),
+        Err(error) => (failed(job, format!("'{}' cannot be written: {error}", folder.display())), None),
+    }
+}
+
+fn measured(
+    asked: &FleetAsked<'_>,
+    pushed: Option<&Pushed>,
+    results: &Path,
+    job: &FleetJob,
+    stop: &AtomicBool,
+) -> FleetJob {
     let words = asked.words(job);
     let (nodes, is_scheduled) = (job.hosts().collect::<Vec<_>>(), asked.args.scheduler.is_some());
     let command = CommandThere {
@@ -138,27 +172,27 @@ fn one(asked: &FleetAsked<'_>, pushed: Option<&Pushed>, folder: &Path, job: &Fle
         words: &words,
         file: asked.file(),
     };
-    let ended = match run_there(&command, &results, stop) {
-        Ok(ended) => ended,
-        Err(_) if stop.load(Relaxed) => return job.clone(),
-        Err(why) => return failed(format!("host '{}': {why}", job.from)),
-    };
+    let ended = run_there(&command, results, stop);
     if stop.load(Relaxed) {
         return job.clone();
     }
+    let ended = match ended {
+        Ok(ended) => ended,
+        Err(why) => return failed(job, format!("host '{}': {why}", job.from)),
+    };
     let code = Some(ended.code);
-    if is_results(&results)
-        && let Err(why) = show::read(&results)
-    {
-        return FleetJob { exit_code: code, ..failed(format!("its results cannot be read: {why}")) };
-    }
-    if ended.code == exit::INTERRUPTED || !is_results(&results) {
+    if ended.code == exit::INTERRUPTED || !is_results(results) {
         let why = ended.error.unwrap_or_else(|| format!("it ended with exit code {} and without results", ended.code));
-        return FleetJob { exit_code: code, ..failed(why) };
+        return FleetJob { exit_code: code, ..failed(job, why) };
     }
-    match fs::rename(&results, folder.join(job.name())) {
+    let read = show::read(results).map_err(|why| format!("its results cannot be read: {why}"));
+    let paged = read.and_then(|manifest| {
+        let made = report::of_fetched(&manifest, results, asked.has_pages);
+        made.map_err(|error| format!("its page cannot be removed: {error}"))
+    });
+    match paged {
         Ok(()) => FleetJob { state: FleetState::Measured, exit_code: code, problem: None, ..job.clone() },
-        Err(error) => failed(format!("'{}' cannot be created: {error}", folder.join(job.name()).display())),
+        Err(why) => FleetJob { exit_code: code, ..failed(job, why) },
     }
 }
 
