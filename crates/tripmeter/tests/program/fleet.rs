@@ -156,7 +156,13 @@ fn pairs_are_measured_as_jobs_of_slurm() {
         export few
         "$SLURM" sh -uc '
             "$T" fleet "$R/HOSTS.toml" --scheduler slurm -o "$R/lab" -- ping tcp $few; echo "code $?"
-            squeue -h -o "job %A %T"; scontrol show job | grep -E "NodeList|JobName"'"#;
+            squeue -h -o "job %A %T"; scontrol show job | grep -E "NodeList|JobName"
+            rm "$TRIPMETER_HOSTS/bin/tripmeter"
+            "$T" fleet "$R/HOSTS.toml" --scheduler slurm -o "$R/none" -- ping tcp $few 2>&1
+            printf "#!/bin/sh\necho tripmeter 0.0.9\n" >"$TRIPMETER_HOSTS/bin/tripmeter"
+            chmod +x "$TRIPMETER_HOSTS/bin/tripmeter"
+            "$T" fleet "$R/HOSTS.toml" --scheduler slurm -o "$R/other" -- ping tcp $few 2>&1
+            true'"#;
     let slurm = format!("SLURM='{}'\n", repository().join("scripts/slurm.sh").display());
     let Some(output) = lab.run(&(slurm + &script(run))) else {
         return;
@@ -169,6 +175,8 @@ fn pairs_are_measured_as_jobs_of_slurm() {
     assert_eq!(names(&fleet, FleetState::Failed), ["h1--nobody", "h2--nobody"]);
     assert!(said.contains("NodeList=h[1-2]") && said.contains("JobName=tripmeter"), "{said}");
     assert!(!said.contains("RUNNING") && said.contains("Invalid node name"), "{said}");
+    assert!(said.contains("host 'h1': no tripmeter there; install it into the path of its jobs"), "{said}");
+    assert!(said.contains("host 'h1': it has 'tripmeter 0.0.9', this host 'tripmeter "), "{said}");
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod many_runs;
 mod metrics;
 mod mqtt;
 mod one_way;
+mod other_hosts;
 mod proof;
 mod publishers;
 mod recording;

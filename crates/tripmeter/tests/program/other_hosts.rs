@@ -1,0 +1,173 @@
+//! Hosts that lie, flood and break off. Each is a folder of this machine, which a script in the place of ssh enters.
+
+use crate::common::folder;
+use crate::hosts::text;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+use tripmeter_model::fleet::{Fleet, FleetState};
+
+/// Takes the place of ssh: `$host` is where the command runs, `$*` the command.
+const SSH: &str = r#"#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+host=$LAB/$2
+shift 2
+mkdir -p "$host/tmp"
+export TMPDIR=$host/tmp XDG_CACHE_HOME=$host/cache PATH=$host/bin:/usr/bin:/bin
+unset SSH_CONNECTION
+[ ! -e "$host/hook" ] || . "$host/hook"
+exec sh -c "$*"
+"#;
+/// Measures little.
+const LITTLE: [&str; 8] = ["--", "ping", "uds", "-n", "50", "--payloads", "1k", "--no-spin"];
+
+struct ScriptedHosts(TempDir);
+
+impl ScriptedHosts {
+    /// Each has this program in its path.
+    fn new(names: &[&str]) -> Self {
+        let hosts = Self(folder());
+        hosts.program("ssh", SSH);
+        let entries: String = names.iter().map(|name| format!("[[hosts]]\nname = \"{name}\"\n")).collect();
+        std::fs::write(hosts.path("HOSTS.toml"), entries).unwrap();
+        for name in names {
+            std::fs::create_dir_all(hosts.path(name).join("bin")).unwrap();
+            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tripmeter"), hosts.path(name).join("bin/tripmeter"))
+                .unwrap();
+        }
+        hosts
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn program(&self, name: &str, script: &str) {
+        let file = self.path(name);
+        // It may be a link to the true one.
+        let _ = std::fs::remove_file(&file);
+        std::fs::write(&file, script).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Exit code and standard error.
+    fn run(&self, words: &[&str]) -> (i32, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tripmeter"));
+        command.args(words).current_dir(self.0.path()).env("LAB", self.0.path());
+        command.env("REAL", env!("CARGO_BIN_EXE_tripmeter")).env("TRIPMETER_SSH", self.path("ssh"));
+        let output = command.output().unwrap();
+        (output.status.code().unwrap(), text(&output.stderr))
+    }
+
+    fn fleet(&self, flags: &[&str], command: &[&str]) -> (i32, String) {
+        self.run(&[&["fleet", "HOSTS.toml", "--mode", "hosts", "-q", "-o", "lab"], flags, command].concat())
+    }
+
+    /// States and exit codes in `fleet.json`.
+    fn noted(&self) -> Vec<(FleetState, Option<u8>)> {
+        let fleet = std::fs::read(self.path("lab/fleet.json")).unwrap();
+        let fleet: Fleet = serde_json::from_slice(&fleet).unwrap();
+        fleet.jobs.iter().map(|job| (job.state, job.exit_code)).collect()
+    }
+
+    /// Names of what is in a folder.
+    fn files(&self, name: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.path(name)).into_iter().flatten();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn read(file: &Path) -> String {
+    std::fs::read_to_string(file).unwrap()
+}
+
+#[test]
+fn a_copy_that_breaks_off_is_not_taken_for_whole() {
+    let hosts = ScriptedHosts::new(&["a"]);
+    std::fs::remove_file(hosts.path("a/bin/tripmeter")).unwrap();
+    let hook = r#"case $* in *"cat >"*) [ ! -e "$LAB/break" ] || { head -c 1000 | sh -c "$*"; exit; } ;; esac"#;
+    std::fs::write(hosts.path("a/hook"), hook).unwrap();
+    std::fs::write(hosts.path("break"), "").unwrap();
+    let (code, said) = hosts.fleet(&["--push"], &LITTLE);
+    assert!(code == 69 && said.contains("host 'a' is left out: the copy broke off; run it again"), "{code}: {said}");
+    let [name] = &hosts.files("a/cache/tripmeter")[..] else { panic!("one folder is made") };
+    let pushed = format!("a/cache/tripmeter/{name}");
+    assert_eq!(hosts.files(&pushed), [""; 0], "nothing of the copy is left");
+    // As if ssh had been cut where nothing could be checked any more.
+    hosts.program(&format!("{pushed}/tripmeter"), "#!/bin/sh\necho half a program\n");
+    std::fs::remove_file(hosts.path("break")).unwrap();
+    let (code, said) = hosts.fleet(&["--push"], &LITTLE);
+    assert_eq!((code, hosts.noted()), (0, vec![(FleetState::Measured, Some(0))]), "{said}");
+    let size = |file: &Path| file.metadata().unwrap().len();
+    let copied = hosts.path(&format!("{pushed}/tripmeter"));
+    assert_eq!(size(&copied), size(Path::new(env!("CARGO_BIN_EXE_tripmeter"))));
+}
+
+#[test]
+fn a_fleet_that_was_killed_around_a_rename_goes_on_and_keeps_what_is_there() {
+    let hosts = ScriptedHosts::new(&["a", "b", "c"]);
+    let (code, said) = hosts.fleet(&[], &LITTLE);
+    assert_eq!((code, hosts.noted()), (0, vec![(FleetState::Measured, Some(0)); 3]), "{said}");
+    let kept = ["b", "c"].map(|name| read(&hosts.path(&format!("lab/{name}/manifest.json"))));
+    // Killed after `a` was noted and before its results had their name; `b` was left out of HOSTS.toml for a while.
+    std::fs::create_dir(hosts.path("lab/.fetched-killed")).unwrap();
+    std::fs::rename(hosts.path("lab/a"), hosts.path("lab/.fetched-killed/results")).unwrap();
+    let mut fleet: Fleet = serde_json::from_str(&read(&hosts.path("lab/fleet.json"))).unwrap();
+    fleet.jobs[1].state = FleetState::Waiting;
+    std::fs::write(hosts.path("lab/fleet.json"), serde_json::to_string(&fleet).unwrap()).unwrap();
+    let (code, said) = hosts.fleet(&[], &LITTLE);
+    assert_eq!(code, 0, "{said}");
+    assert!(hosts.noted().iter().all(|(state, _)| *state == FleetState::Measured));
+    assert_eq!(["b", "c"].map(|name| read(&hosts.path(&format!("lab/{name}/manifest.json")))), kept);
+    assert_eq!(hosts.files("lab"), [".lock", "a", "b", "c", "fleet.json", "report.html"]);
+}
+
+#[test]
+fn a_page_that_a_host_has_sent_is_replaced_by_one_of_its_data() {
+    let hosts = ScriptedHosts::new(&["a"]);
+    let script = r#"#!/bin/sh
+"$REAL" "$@"
+code=$?
+[ ! -d results ] || { rm -f results/report.html; mkdir results/report.html; echo evil >results/report.html/index.html; }
+exit $code
+"#;
+    hosts.program("a/bin/tripmeter", script);
+    let (code, said) = hosts.fleet(&[], &LITTLE);
+    assert_eq!(code, 0, "{said}");
+    let page = read(&hosts.path("lab/a/report.html"));
+    assert!(page.contains("uds/"), "it is of its data");
+    assert!(!page.contains("evil") && read(&hosts.path("lab/report.html")).contains("href=\"a/report.html\""));
+    std::fs::remove_dir_all(hosts.path("lab")).unwrap();
+    let (code, said) = hosts.fleet(&[], &[&LITTLE[..], &["--no-report"]].concat());
+    assert_eq!(code, 0, "{said}");
+    assert!(!hosts.path("lab/a/report.html").exists());
+    assert!(!read(&hosts.path("lab/report.html")).contains("a/report.html"));
+}
+
+#[test]
+fn a_host_that_names_the_address_of_another_one_gets_no_messages() {
+    let hosts = ScriptedHosts::new(&["a"]);
+    std::fs::write(hosts.path("a/hook"), "export SSH_CONNECTION='127.0.0.1 40000 127.0.0.2 22'\n").unwrap();
+    let (code, said) = hosts.run(&["ping", "tcp", "--to", "a", "-n", "10", "--no-report", "-o", "none"]);
+    let why = "host 'a': it says that ssh reaches it at 127.0.0.2:22 from 127.0.0.1:40000, and there is no such connection \
+               here; name its address or interface by --to-interface";
+    assert!(code == 64 && said.contains(why), "{code}: {said}");
+    assert!(!hosts.path("none").exists());
+}
+
+#[test]
+fn a_flood_of_errors_and_a_line_without_end_fill_neither_terminal_nor_memory() {
+    let hosts = ScriptedHosts::new(&["a"]);
+    let flood = "yes noise | head -n 100000 >&2; head -c 50000000 /dev/zero | tr '\\0' x >&2; echo >&2; exit 3\n";
+    std::fs::write(hosts.path("a/hook"), flood).unwrap();
+    let (code, said) = hosts.run(&["ping", "tcp", "--to", "a", "-n", "10", "--no-report", "-o", "none"]);
+    let last = said.lines().last().unwrap_or_default();
+    assert!(code == 69 && last.ends_with("x … and 49995905 bytes more"), "{code}: {}", said.len());
+    assert!(said.lines().count() <= 103 && said.contains("ssh: more than 100 lines"), "{}", said.lines().count());
+    let (code, said) = hosts.fleet(&[], &LITTLE);
+    assert!(code == 69 && said.lines().count() <= 106 && said.len() < 100_000, "{code}: {}", said.len());
+}
