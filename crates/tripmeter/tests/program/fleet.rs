@@ -150,7 +150,7 @@ fn pairs_are_measured_as_jobs_of_slurm() {
         return;
     }
     let lab = Lab::new(2);
-    let run = r#"
+    let run = r##"
         hosts 2
         printf '[[hosts]]\nname = "nobody"\n' >>"$R/HOSTS.toml"
         export few
@@ -162,7 +162,7 @@ fn pairs_are_measured_as_jobs_of_slurm() {
             printf "#!/bin/sh\necho tripmeter 0.0.9\n" >"$TRIPMETER_HOSTS/bin/tripmeter"
             chmod +x "$TRIPMETER_HOSTS/bin/tripmeter"
             "$T" fleet "$R/HOSTS.toml" --scheduler slurm -o "$R/other" -- ping tcp $few 2>&1
-            true'"#;
+            true'"##;
     let slurm = format!("SLURM='{}'\n", repository().join("scripts/slurm.sh").display());
     let Some(output) = lab.run(&(slurm + &script(run))) else {
         return;
