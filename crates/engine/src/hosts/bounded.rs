@@ -94,7 +94,7 @@ impl LastLines {
             self.ours = Some(error.to_owned());
         }
         // Slurm says after each error that there was one.
-        if !said.is_empty() && !(said.starts_with("srun: ") && self.last.is_some()) {
+        if !(said.is_empty() || said.starts_with("srun: ") && self.last.is_some()) {
             self.last = Some(said);
         }
     }

@@ -4,12 +4,12 @@
 //! answered by a line, as a sign of life; where it ends, the command is ended, too. Standard output is those answers, a line
 //! with the exit code, and then the folder as an archive of `tar`.
 
-mod link;
+mod connection;
 mod unpack;
 
 use super::bounded::{ErrorLines, next_line};
 use super::ssh::{PUSH_IT, command, program};
-use link::{Link, Patience, WatchedOutput};
+use connection::{HostConnection, HostPatience, WatchedOutput};
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -101,7 +101,7 @@ pub struct EndedThere {
 /// Why there are no results, in one line: the host cannot be reached or has fallen silent, it has another version, or the
 /// archive is damaged, too large or would leave `into`.
 pub fn run_there(asked: &CommandThere<'_>, into: &Path, stop: &AtomicBool) -> Result<EndedThere, String> {
-    run(asked.way.shell(), asked, into, stop, Patience::USUAL)
+    run(asked.way.shell(), asked, into, stop, HostPatience::USUAL)
 }
 
 fn run(
@@ -109,7 +109,7 @@ fn run(
     asked: &CommandThere<'_>,
     into: &Path,
     stop: &AtomicBool,
-    patience: Patience,
+    patience: HostPatience,
 ) -> Result<EndedThere, String> {
     // A Ctrl-C in the terminal does not reach it: the command there ends first.
     shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -119,12 +119,12 @@ fn run(
         unreachable!("all three are pipes");
     };
     let errors = ErrorLines::of(errors, None);
-    let link = Link::new(patience, matches!(asked.way, WayThere::Slurm(_)));
+    let connection = HostConnection::new(patience, matches!(asked.way, WayThere::Slurm(_)));
     let (found, status) = std::thread::scope(|scope| {
-        scope.spawn(|| link.feed(input, &script(asked)));
-        let status = scope.spawn(|| link.watch(&mut child, stop));
-        let found = receive(BufReader::new(WatchedOutput::new(output, &link)), into);
-        link.finish();
+        scope.spawn(|| connection.feed(input, &script(asked)));
+        let status = scope.spawn(|| connection.watch(&mut child, stop));
+        let found = receive(BufReader::new(WatchedOutput::new(output, &connection)), into);
+        connection.finish();
         (found, status.join().ok().flatten())
     });
     let said = errors.last(LAST_WORDS_TIME);
@@ -132,7 +132,7 @@ fn run(
     let is_good = status.is_some_and(|status| status.success());
     match found {
         _ if stop.load(Relaxed) => Ok(EndedThere { code: exit::INTERRUPTED, error: None }),
-        Err(_) if link.was_silent() => {
+        Err(_) if connection.was_silent() => {
             Err(format!("it has said nothing for {} s; is the link cut, or does it hang?", patience.silence.as_secs()))
         }
         Err(error) => Err(format!("its results cannot be unpacked: {error}")),
@@ -206,7 +206,7 @@ mod tests {
     use tar::EntryType;
     use tempfile::TempDir;
 
-    const PATIENCE: Patience = Patience {
+    const PATIENCE: HostPatience = HostPatience {
         asking: Duration::from_millis(100),
         silence: Duration::from_secs(2),
         ending: Duration::from_millis(200),

@@ -14,7 +14,7 @@ const LOOKING: Duration = Duration::from_millis(100);
 
 /// What is waited for, and how long.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(super) struct HostPatience {
     /// Between two lines that are to be answered.
     pub asking: Duration,
     /// How long it may say nothing.
@@ -23,15 +23,15 @@ pub(super) struct Patience {
     pub ending: Duration,
 }
 
-impl Patience {
+impl HostPatience {
     /// For hosts that may have no CPU to spare while they measure.
     pub const USUAL: Self =
         Self { asking: Duration::from_secs(5), silence: Duration::from_secs(60), ending: Duration::from_secs(20) };
 }
 
 /// What the threads of one connection tell each other.
-pub(super) struct Link {
-    patience: Patience,
+pub(super) struct HostConnection {
+    patience: HostPatience,
     /// A scheduler may keep it waiting, for days.
     is_scheduled: bool,
     /// Something has come.
@@ -43,8 +43,8 @@ pub(super) struct Link {
     was_silent: AtomicBool,
 }
 
-impl Link {
-    pub fn new(patience: Patience, is_scheduled: bool) -> Self {
+impl HostConnection {
+    pub fn new(patience: HostPatience, is_scheduled: bool) -> Self {
         let [has_begun, has_ended, is_over, was_silent] = [(); 4].map(|()| AtomicBool::new(false));
         Self { patience, is_scheduled, has_begun, has_ended, is_over, was_silent }
     }
@@ -109,12 +109,12 @@ fn ended_within(child: &mut Child, time: Duration) -> Option<ExitStatus> {
 /// Standard output of the connection, which is given up once it says nothing for too long.
 pub(super) struct WatchedOutput<'a> {
     output: ChildStdout,
-    link: &'a Link,
+    connection: &'a HostConnection,
 }
 
 impl<'a> WatchedOutput<'a> {
-    pub fn new(output: ChildStdout, link: &'a Link) -> Self {
-        Self { output, link }
+    pub fn new(output: ChildStdout, connection: &'a HostConnection) -> Self {
+        Self { output, connection }
     }
 }
 
@@ -122,15 +122,16 @@ impl Read for WatchedOutput<'_> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let begin = Instant::now();
         while !wait_readable(&[&self.output], LOOKING)?[0] {
-            let link = self.link;
-            let may_wait = link.is_scheduled && !link.has_begun.load(Relaxed) && !link.has_ended.load(Relaxed);
-            if !may_wait && begin.elapsed() > link.patience.silence {
-                link.was_silent.store(true, Relaxed);
+            let connection = self.connection;
+            let may_wait =
+                connection.is_scheduled && !connection.has_begun.load(Relaxed) && !connection.has_ended.load(Relaxed);
+            if !may_wait && begin.elapsed() > connection.patience.silence {
+                connection.was_silent.store(true, Relaxed);
                 return Err(io::ErrorKind::TimedOut.into());
             }
         }
         let bytes = self.output.read(room)?;
-        self.link.has_begun.store(true, Relaxed);
+        self.connection.has_begun.store(true, Relaxed);
         Ok(bytes)
     }
 }
