@@ -65,7 +65,7 @@ pub use evidence::Evidence;
 pub use followers::of_all;
 pub use judge::judge;
 pub use observer::{Baseline, Observer};
-pub(crate) use peer::is_connected;
+pub(crate) use peer::{connected_elsewhere, is_connected};
 pub use refusal::with_unauthorized_peers;
 
 use tripmeter_abi::Path;

@@ -1,13 +1,14 @@
 //! Who is at the other end of a TCP connection.
 
-use super::sys::read_proc;
+use super::sys::{descriptors, read_proc};
 use crate::os::descriptors;
 use procfs::FromBufReadSI;
 use procfs::net::{TcpNetEntries, TcpNetEntry};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use std::path::Path;
 
@@ -48,6 +49,19 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 /// Whether a process of this host holds a TCP socket with these ends.
 pub(crate) fn is_connected(own: SocketAddr, other: SocketAddr) -> bool {
     connected_inode(canonical(own), canonical(other)).is_some()
+}
+
+/// The other end of a socket of this process that is connected with none of these hosts, if there is one. The loopback and
+/// groups are no hosts.
+///
+/// # Errors
+/// If descriptors cannot be listed.
+pub(crate) fn connected_elsewhere(hosts: &[IpAddr]) -> io::Result<Option<SocketAddr>> {
+    let others = descriptors()?.into_iter().filter_map(|one| Some(canonical(descriptors::addresses(one.fd)?.1)));
+    Ok(others.into_iter().find(|other| {
+        let other = other.ip();
+        !(other.is_loopback() || other.is_multicast() || hosts.contains(&other))
+    }))
 }
 
 /// The socket that is connected from `own` to `other`.

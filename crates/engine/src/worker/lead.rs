@@ -206,6 +206,7 @@ impl Leader {
             connected.map_err(|error| self.controls.diagnose(Failure::Transport(error)))?;
             self.controls.sign_of_life();
         }
+        self.refuse_third_hosts()?;
         let mut others = Vec::new();
         for connected in self.controls.recv_opening()? {
             let FromFollower::Connected { memory_lock } = connected else { return Err(out_of_order(self)) };
@@ -224,5 +225,19 @@ impl Leader {
             memory_lock,
         });
         Ok((addresses.swap_remove(0), peers.swap_remove(0).swap_remove(0)))
+    }
+
+    /// A follower on another host names the addresses of its links: they must not be of a third host. A broker may be.
+    fn refuse_third_hosts(&mut self) -> Result<()> {
+        let Some(own) = self.job.local_address.filter(|_| !self.variant.broker) else { return Ok(()) };
+        let hosts = [&self.job.follower_addresses[..], &[own]].concat();
+        let failed = |error| Error::of("the sockets of the leader", error);
+        match proof::connected_elsewhere(&hosts).map_err(failed)? {
+            Some(other) => {
+                let hosts = self.job.hosts.join(", ");
+                Err(self.controls.failed(&format!("messages would go to {other}, which is no address of {hosts}")))
+            }
+            None => Ok(()),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Hosts that lie, flood and break off. Each is a folder of this machine, which a script in the place of ssh enters.
 
-use crate::common::folder;
-use crate::hosts::text;
+use crate::common::{alone, folder};
+use crate::hosts::{Lab, good, text};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -170,4 +170,30 @@ fn a_flood_of_errors_and_a_line_without_end_fill_neither_terminal_nor_memory() {
     assert!(said.lines().count() <= 103 && said.contains("ssh: more than 100 lines"), "{}", said.lines().count());
     let (code, said) = hosts.fleet(&[], &LITTLE);
     assert!(code == 69 && said.lines().count() <= 106 && said.len() < 100_000, "{code}: {}", said.len());
+}
+
+#[test]
+fn a_follower_that_names_the_link_of_a_third_host_gets_no_payload() {
+    let _alone = alone();
+    let lab = Lab::new(2);
+    // The address of a link, which `h1` gives as bytes of text, becomes one of `h2`.
+    let Some(output) = lab.run(
+        r#"
+        real=$(readlink -f "$TRIPMETER_HOSTS/bin/tripmeter")
+        rm "$TRIPMETER_HOSTS/bin/tripmeter"
+        printf '#!/bin/sh\nif [ "$1" = remote ]; then %s "$@" | sed -u "/Opened/s/46,49,58/46,50,58/"; else exec %s "$@"; fi\n' \
+            "$real" "$real" >"$TRIPMETER_HOSTS/bin/tripmeter"
+        chmod +x "$TRIPMETER_HOSTS/bin/tripmeter"
+        counted() { ip netns exec h2 awk '/^Udp:/ { getline; print $2 + $3; exit }' /proc/net/snmp; }
+        before=$(counted)
+        "$T" ping udp --to h1 --payloads 1k -n 100 --no-spin --no-report -o "$R/r" 2>&1; echo "code $?"
+        echo "came $(($(counted) - before))""#,
+    ) else {
+        return;
+    };
+    good(&output);
+    let said = text(&output.stdout);
+    assert!(said.contains("messages would go to 10.77.0.2:") && said.contains("which is no address of h1"), "{said}");
+    let came: u64 = said.lines().find_map(|line| line.strip_prefix("came ")?.parse().ok()).unwrap();
+    assert!(said.contains("code 75") && came < 10, "more than what it connects by: {said}");
 }
