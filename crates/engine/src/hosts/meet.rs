@@ -194,7 +194,9 @@ fn compare(
         let (there, driven_there) = theirs.as_ref().map_err(missing)?;
         let Some((here, driven_here)) = versions(system) else { continue };
         if *there != here {
-            return Err(refused(format!("it has version {there} there, {here} here; use the same on both")));
+            return Err(refused(format!(
+                "it has version {there} there, {here} here; install the same there, or copy ours by --push"
+            )));
         }
         if *driven_there != driven_here {
             watch(format!("{transport}: {driven_there} there, {driven_here} here"));
