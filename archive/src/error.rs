@@ -2,10 +2,10 @@
 
 use datafusion::error::DataFusionError;
 use std::fmt;
-use std::io::Write;
 use tripmeter_model::exit;
 use tripmeter_model::file::FileError;
 use tripmeter_model::folder::FolderError;
+use tripmeter_model::printable::line;
 
 /// One line for people, and the exit code of its class.
 #[derive(Debug)]
@@ -19,11 +19,11 @@ pub struct ArchiveError {
 pub type Result<T> = std::result::Result<T, ArchiveError>;
 
 impl ArchiveError {
-    /// An error of that text, whose line breaks become spaces.
+    /// An error of that text, whose line breaks become spaces and whose other control characters are escaped.
     pub fn new(code: u8, text: impl Into<String>) -> Self {
         let text: String = text.into();
         let words: Vec<&str> = text.split_whitespace().collect();
-        Self { code, text: words.join(" ") }
+        Self { code, text: line(&words.join(" ")).into_owned() }
     }
 
     /// A store or a library failed at `what`, which begins the line.
@@ -35,15 +35,6 @@ impl ArchiveError {
     pub fn output(error: impl fmt::Display) -> Self {
         Self::new(exit::CANNOT_CREATE, format!("the result cannot be written: {error}"))
     }
-}
-
-/// Prints text to standard output.
-///
-/// # Errors
-/// If it cannot be written, e.g. because its reader has ended.
-pub fn print(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(ArchiveError::output)
 }
 
 impl fmt::Display for ArchiveError {
@@ -77,5 +68,16 @@ impl From<DataFusionError> for ArchiveError {
             }
             _ => Self::new(exit::UNAVAILABLE, format!("the query failed: {told}")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_line_without_escape_sequences() {
+        let error = ArchiveError::failed("'s3://x' cannot be read", "<Error>\r\n  \u{1b}]0;title\u{7}\u{9b}31m</Error>");
+        assert_eq!(error.to_string(), "'s3://x' cannot be read: <Error> \\u001b]0;title\\u0007\\u009b31m</Error>");
     }
 }

@@ -1,7 +1,8 @@
 //! `tripmeter-archive history` and `limits`: the verdicts of `tripmeter history` and `limits`, from the tables of runs and
 //! metrics.
 
-use crate::error::{ArchiveError, Result, print};
+use crate::error::{ArchiveError, Result};
+use crate::output::{note, print, print_line};
 use crate::results::{MetricRow, put};
 use crate::store::Archive;
 use crate::tables::{self, ResourceArgs, literal};
@@ -102,10 +103,7 @@ pub async fn history(args: &HistoryArgs) -> Result<u8> {
     print(&text_of(&tripmeter_report::changes(&found, series, &history.reach(&steps, &options))))?;
     let environment = history.changes_of_machine().into_iter().chain(history.changes_of_plans());
     for line in history.gaps().into_iter().chain(environment) {
-        print(&format!(
-            "{line}
-"
-        ))?;
+        print_line(&line)?;
     }
     let is_changed = found.iter().any(|change| !change.is_known);
     Ok(if args.fail_on_change && is_changed { exit::FINDING } else { exit::GOOD })
@@ -133,7 +131,7 @@ pub async fn limits(args: &LimitsArgs) -> Result<u8> {
         return Err(wrong(format!("no figures in any of {} runs", runs.len())));
     }
     for gap in &derived.gaps {
-        eprintln!("note: '{}' is missing in {} of {} runs", gap.what, gap.missing_in.len(), runs.len());
+        note(&format!("'{}' is missing in {} of {} runs", gap.what, gap.missing_in.len(), runs.len()));
     }
     derived.limits.write(&args.output)?;
     print(&text_of(&tripmeter_report::limits(&derived.limits)))?;
@@ -162,7 +160,7 @@ async fn judged(args: &JudgedArgs) -> Result<(Vec<(String, JudgedResults)>, Sele
     });
     let judged: Vec<(String, JudgedResults)> = judged.collect();
     for (name, results) in &judged {
-        results.left_out().iter().for_each(|line| eprintln!("note: left out of '{name}': {line}"));
+        results.left_out().iter().for_each(|line| note(&format!("left out of '{name}': {line}")));
     }
     let tables: Vec<MetricTable> = judged.iter().map(|(_, results)| results.table()).collect();
     let selection = Selection::named(&args.figures, &tables.iter().collect::<Vec<_>>());

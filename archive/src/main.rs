@@ -6,6 +6,7 @@ mod cluster;
 mod error;
 mod judge;
 mod layout;
+mod output;
 mod push;
 mod query;
 mod results;

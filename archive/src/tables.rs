@@ -1,7 +1,7 @@
 //! The tables of an archive as DataFusion sees them.
 
 use crate::error::{ArchiveError, Result};
-use crate::layout::{Table, run_of};
+use crate::layout::{PUSH, Table};
 use crate::store::{Archive, Stores};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
@@ -11,7 +11,6 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -91,28 +90,24 @@ pub fn config(config: SessionConfig) -> SessionConfig {
     config.with_information_schema(true).set_bool("datafusion.execution.parquet.schema_force_view_types", false)
 }
 
-/// Makes the tables `runs`, `metrics` and `samples` known. Of a run that was not pushed to its end nothing is in them.
+/// Makes the tables `runs`, `metrics` and `samples` known, as they are now: runs that become whole later are in none.
 ///
 /// # Errors
 /// If the archive cannot be read.
 pub async fn register(context: &SessionContext, archive: &Archive) -> Result<()> {
     context.sql("CREATE SCHEMA files").await?.collect().await?;
-    let unfinished = unfinished(archive).await?;
+    // Pushes are parts of paths, so a filter by them costs nothing for each row.
+    let whole: Vec<String> = archive.whole(None).await?.values().map(|push| literal(push)).collect();
+    let filter = if whole.is_empty() { "false".to_owned() } else { format!("{PUSH} IN ({})", whole.join(", ")) };
     for table in Table::ALL {
         let name = table.name();
         context.register_table(format!("files.{name}"), Arc::new(listing(archive, table)?))?;
-        let mut columns: Vec<String> = table.partitions().iter().map(|column| (*column).to_owned()).collect();
+        let partitions = table.partitions().iter().filter(|column| **column != PUSH);
+        let mut columns: Vec<String> = partitions.map(|column| (*column).to_owned()).collect();
         columns.extend(table.schema().fields().iter().map(|field| field.name().clone()));
         columns.extend((table == Table::Samples).then(|| LATENCIES.to_owned()));
-        // Runs are parts of paths, so a filter by them costs nothing for each row.
-        let filter = match unfinished.is_empty() {
-            true => String::new(),
-            false => {
-                let names: Vec<String> = unfinished.iter().map(|run| literal(run)).collect();
-                format!(" WHERE run NOT IN ({})", names.join(", "))
-            }
-        };
-        let view = format!("CREATE VIEW {name} AS SELECT {} FROM files.{name}{filter}", columns.join(", "));
+        let columns = columns.join(", ");
+        let view = format!("CREATE VIEW {name} AS SELECT {columns} FROM files.{name} WHERE {filter}");
         context.sql(&view).await?.collect().await?;
     }
     Ok(())
@@ -136,19 +131,6 @@ fn listing(archive: &Archive, table: Table) -> Result<ListingTable> {
     let url = ListingTableUrl::parse(url)?;
     let config = ListingTableConfig::new(url).with_listing_options(options).with_schema(table.schema());
     Ok(ListingTable::try_new(config)?)
-}
-
-/// Runs that have files and no row in the table of runs: they are being pushed, or their push was killed.
-async fn unfinished(archive: &Archive) -> Result<BTreeSet<String>> {
-    let mut runs = [BTreeSet::new(), BTreeSet::new()];
-    for table in Table::ALL {
-        let files = archive.files(table.name()).await?;
-        let found = files.iter().filter_map(|file| Some(run_of(file.location.as_ref())?.to_owned()));
-        runs[usize::from(table != Table::Runs)].extend(found);
-    }
-    let [finished, mut all] = runs;
-    all.retain(|run| !finished.contains(run));
-    Ok(all)
 }
 
 #[cfg(test)]
