@@ -61,7 +61,8 @@ pub struct ExecutorArgs {
 
 /// Reads an address with a port that others can be told.
 fn address(text: &str) -> std::result::Result<SocketAddr, String> {
-    let address: SocketAddr = text.parse().map_err(|_| "write an IP address and a port, as 127.0.0.1:50050".to_owned())?;
+    let address: SocketAddr =
+        text.parse().map_err(|_| "write an IP address and a port, as 127.0.0.1:50050".to_owned())?;
     if address.port() == 0 { Err("port 0 is none; name one from 1".to_owned()) } else { Ok(address) }
 }
 
@@ -99,8 +100,7 @@ pub async fn remote(engine: &str, resources: &ResourceArgs) -> Result<SessionCon
 
 fn session_config() -> SessionConfig {
     let seconds = HEARTBEAT.as_secs().to_string();
-    config(SessionConfig::new_with_ballista())
-        .set_str(BALLISTA_CLIENT_GRPC_HTTP2_KEEPALIVE_INTERVAL_SECONDS, &seconds)
+    config(SessionConfig::new_with_ballista()).set_str(BALLISTA_CLIENT_GRPC_HTTP2_KEEPALIVE_INTERVAL_SECONDS, &seconds)
 }
 
 /// Why a query on a cluster failed.

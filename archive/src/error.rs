@@ -77,7 +77,8 @@ mod tests {
 
     #[test]
     fn an_error_is_one_line_without_escape_sequences() {
-        let error = ArchiveError::failed("'s3://x' cannot be read", "<Error>\r\n  \u{1b}]0;title\u{7}\u{9b}31m</Error>");
+        let error =
+            ArchiveError::failed("'s3://x' cannot be read", "<Error>\r\n  \u{1b}]0;title\u{7}\u{9b}31m</Error>");
         assert_eq!(error.to_string(), "'s3://x' cannot be read: <Error> \\u001b]0;title\\u0007\\u009b31m</Error>");
     }
 }

@@ -128,7 +128,8 @@ async fn push_one(archive: &Archive, folder: &Path, machine: Option<String>) -> 
     if archive.whole(date).await?.contains_key(&results.run) {
         return Ok(Pushed::AlreadyThere(results.run));
     }
-    let sources: Vec<Source> = manifest.sub_experiments.iter().filter_map(|of| Source::of(folder, manifest, of)).collect();
+    let sources: Vec<Source> =
+        manifest.sub_experiments.iter().filter_map(|of| Source::of(folder, manifest, of)).collect();
     let environment = &manifest.environment;
     let machine = machine.unwrap_or_else(|| layout::machine_of(&environment.cpu_model, environment.cpus.len()));
     let push = push_of(&results.run, &machine, &sources)?;
@@ -191,7 +192,7 @@ async fn push_samples(archive: &Archive, place: &RunPlace, source: &Source<'_>) 
 
 /// What was written.
 #[derive(Clone, Copy, Debug, Default)]
-struct Written {
+pub struct Written {
     rows: usize,
     bytes: u64,
 }
@@ -204,7 +205,14 @@ impl Written {
 }
 
 /// Writes a file whole or not at all; none without rows.
-async fn write(archive: &Archive, file: &str, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<Written> {
+///
+/// # Errors
+/// If it cannot be written, or what a batch was made of cannot be read.
+pub async fn write(
+    archive: &Archive,
+    file: &str,
+    batches: impl Iterator<Item = Result<RecordBatch>>,
+) -> Result<Written> {
     let mut batches = batches.peekable();
     let schema = match batches.peek() {
         None => return Ok(Written::default()),

@@ -136,6 +136,11 @@ fn listing(archive: &Archive, table: Table) -> Result<ListingTable> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::RunPlace;
+    use datafusion::arrow::array::{
+        ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray,
+    };
+    use datafusion::arrow::datatypes::Field;
 
     #[test]
     fn sizes_are_read_and_wrong_ones_are_refused() {
@@ -144,5 +149,64 @@ mod tests {
             assert!(size(wrong).is_err(), "{wrong}");
         }
         assert_eq!(literal("it's"), "'it''s'");
+    }
+
+    /// A row for each table, of any values.
+    fn row(table: Table) -> RecordBatch {
+        let column = |field: &Arc<Field>| -> ArrayRef {
+            match field.data_type() {
+                DataType::Utf8 => Arc::new(StringArray::from(vec!["x"])),
+                DataType::Float64 => Arc::new(Float64Array::from(vec![1.5])),
+                DataType::Int64 => Arc::new(Int64Array::from(vec![1])),
+                _ => Arc::new(TimestampNanosecondArray::from(vec![1])),
+            }
+        };
+        RecordBatch::try_new(table.schema(), table.schema().fields().iter().map(column).collect()).unwrap()
+    }
+
+    async fn write(archive: &Archive, run: &str, push: &str, machine: &str, tables: &[Table]) {
+        let [run, push, machine] = [run, push, machine].map(str::to_owned);
+        let place = RunPlace { date: "2026-01-02".into(), machine, run, push };
+        for table in tables {
+            crate::push::write(archive, &place.file(*table, "sub", "file"), [Ok(row(*table))].into_iter())
+                .await
+                .unwrap();
+        }
+    }
+
+    async fn tables_of(archive: &Archive) -> SessionContext {
+        let context = local(&ResourceArgs { memory: 64 << 20, spill: None }).unwrap();
+        register(&context, archive).await.unwrap();
+        context
+    }
+
+    /// Rows of runs, metrics and samples.
+    async fn rows(context: &SessionContext) -> [usize; 3] {
+        let mut counts = [0; 3];
+        for (count, table) in counts.iter_mut().zip(Table::ALL) {
+            let frame = context.sql(&format!("SELECT * FROM {}", table.name())).await.unwrap();
+            *count = frame.count().await.unwrap();
+        }
+        counts
+    }
+
+    #[tokio::test]
+    async fn runs_are_there_that_were_whole_when_a_query_began_and_each_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::open_or_make(&folder.path().display().to_string()).await.unwrap();
+        assert_eq!(rows(&tables_of(&archive).await).await, [0, 0, 0]);
+        write(&archive, "a", "1", "lab", &Table::ALL).await;
+        write(&archive, "b", "2", "lab", &[Table::Samples]).await;
+        let before = tables_of(&archive).await;
+        // It ends, and another one begins and ends.
+        write(&archive, "b", "2", "lab", &[Table::Metrics, Table::Runs]).await;
+        write(&archive, "c", "3", "lab", &Table::ALL).await;
+        assert_eq!(rows(&before).await, [1, 1, 1]);
+        let after = tables_of(&archive).await;
+        assert_eq!(rows(&after).await, [3, 3, 3]);
+        // Two pushes of one run, for other machines, that both ended.
+        write(&archive, "c", "0", "lab2", &Table::ALL).await;
+        assert_eq!(rows(&after).await, [3, 3, 3]);
+        assert_eq!(rows(&tables_of(&archive).await).await, [3, 3, 3]);
     }
 }

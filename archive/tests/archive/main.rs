@@ -1,5 +1,6 @@
 //! The program on real results, in a folder and in a store.
 
+mod at_once;
 #[cfg(feature = "ballista")]
 mod cluster;
 mod common;
@@ -158,40 +159,13 @@ fn a_push_that_is_killed_leaves_a_readable_archive() {
     let count = |table: &str| cell(&dest, &format!("SELECT count(*) FROM {table}"), None);
     assert_eq!((count("runs").as_str(), count("samples").as_str()), ("1", "24000"), "the push was not killed in time");
     assert_eq!(cell(&dest, "SELECT count(DISTINCT run) FROM metrics", None), "1");
-    // On another machine's name: what was left is gone.
+    // For another machine: what was left counts no more.
     good(&["push", &large.display().to_string(), &dest, "--machine", "lab2"], None);
     assert_eq!((count("runs"), count("samples")), ("2".to_owned(), (24_000 + 40 * 24_000).to_string()));
 }
 
 fn files_below(folder: &Path) -> usize {
     if folder.is_dir() { files(folder).len() } else { 0 }
-}
-
-/// Twelve copies of a real run, later days one after the other; figures of the last six are half as large again.
-fn history_of(pings: &Path, folder: &Path) {
-    for day in 1..=12 {
-        let factor = if day > 6 { 1.5 } else { 1.0 } + f64::from(day * day % 7) / 1000.0;
-        copy(pings, &folder.join(format!("day-{day:02}")), &|name, text| match name {
-            "manifest.json" => {
-                let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
-                manifest["started"] = format!("2026-01-{day:02}T12:00:00+00:00").into();
-                manifest.to_string()
-            }
-            "trials.jsonl" => text.lines().map(|line| slower(line, factor) + "\n").collect(),
-            _ => text,
-        });
-    }
-}
-
-fn slower(line: &str, factor: f64) -> String {
-    let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
-    if let Some(figure) = line.pointer_mut("/streams/all/rtt_half_ns") {
-        for statistic in ["p50", "p99"] {
-            figure[statistic] = (figure[statistic].as_f64().unwrap() * factor).into();
-        }
-        figure["within"] = serde_json::json!({});
-    }
-    line.to_string()
 }
 
 #[test]
@@ -259,6 +233,16 @@ fn rows_are_printed_as_a_table_as_csv_and_as_json() {
     assert_eq!(json[1], serde_json::json!({"name": "uds_stream_block", "machine": "lab"}));
     let table = good(&["query", &dest, sql], None);
     assert!(table.contains("| shm_ring_block   | lab     |"), "{table}");
+    let hostile = folder.path().join("hostile");
+    let red =
+        |name: &str, text: String| if name.starts_with("uds") { text.replace(",all,", ",\u{1b}[31m,") } else { text };
+    copy(&measured().join("pings"), &hostile, &|name, text| match name {
+        "manifest.json" => text.replacen("\"started\": \"20", "\"started\": \"19", 1),
+        _ => red(name, text),
+    });
+    good(&["push", &hostile.display().to_string(), &dest], None);
+    let table = good(&["query", &dest, "SELECT DISTINCT stream FROM samples ORDER BY stream"], None);
+    assert!(table.contains("| \\u001b[31m |") && !table.contains('\u{1b}'), "{table}");
     let none = "SELECT run FROM samples WHERE round = 7";
     assert_eq!(good(&["query", &dest, none, "--csv"], None), "run\n");
     assert_eq!(good(&["query", &dest, none, "--json"], None).trim(), "[]");
