@@ -84,18 +84,23 @@ pub async fn remote(engine: &str, resources: &ResourceArgs) -> Result<SessionCon
     let address = address.ok_or_else(|| {
         ArchiveError::new(exit::USAGE, format!("--engine '{engine}' is neither local nor ballista://HOST:PORT"))
     })?;
-    let what = format!("the scheduler '{address}' cannot be reached");
-    match timeout(LONGEST_CONNECT, TcpStream::connect(address)).await {
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) => return Err(ArchiveError::failed(what, error)),
-        Err(_) => return Err(ArchiveError::failed(what, format!("no answer in {} s", LONGEST_CONNECT.as_secs()))),
-    }
+    reach(address).await?;
     let state = SessionStateBuilder::new()
         .with_config(session_config())
         .with_runtime_env(runtime(resources)?)
         .with_default_features()
         .build();
     Ok(SessionContext::remote_with_state(&format!("df://{address}"), state).await?)
+}
+
+/// Checks that something listens at the address of a scheduler.
+async fn reach(address: &str) -> Result<()> {
+    let what = format!("the scheduler '{address}' cannot be reached");
+    match timeout(LONGEST_CONNECT, TcpStream::connect(address)).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(ArchiveError::failed(what, error)),
+        Err(_) => Err(ArchiveError::failed(what, format!("no answer in {} s", LONGEST_CONNECT.as_secs()))),
+    }
 }
 
 fn session_config() -> SessionConfig {
@@ -105,10 +110,11 @@ fn session_config() -> SessionConfig {
 
 /// Why a query on a cluster failed.
 pub fn failed(engine: &str, error: DataFusionError) -> ArchiveError {
-    if !error.strip_backtrace().contains(ENDED_BY_SCHEDULER) {
-        return ArchiveError::from(error);
-    }
-    let address = engine.trim_start_matches("ballista://");
+    let is_ended = error.strip_backtrace().contains(ENDED_BY_SCHEDULER);
+    let Some(address) = engine.strip_prefix("ballista://").filter(|_| is_ended) else {
+        let told = ArchiveError::from(error);
+        return if engine == "local" { told } else { ArchiveError::new(told.code, format!("{engine}: {told}")) };
+    };
     let why = format!(
         "no executor has been there for {} s; start one by `tripmeter-archive executor --scheduler {address}`",
         LONGEST_WITHOUT_EXECUTOR.as_secs()
@@ -169,6 +175,7 @@ async fn end_queries(scheduler: &Scheduler) {
 /// # Errors
 /// If it cannot listen, or its scheduler does not answer.
 pub async fn executor(args: &ExecutorArgs) -> Result<()> {
+    reach(&args.scheduler.to_string()).await?;
     let work = tempfile::Builder::new()
         .prefix("tripmeter-executor-")
         .tempdir_in(args.resources.spill.clone().unwrap_or_else(std::env::temp_dir));
@@ -185,7 +192,8 @@ pub async fn executor(args: &ExecutorArgs) -> Result<()> {
         scheduler_host: args.scheduler.ip().to_string(),
         scheduler_port: args.scheduler.port(),
         executor_heartbeat_interval_seconds: HEARTBEAT.as_secs(),
-        scheduler_connect_timeout_seconds: LONGEST_CONNECT.as_secs() as u16,
+        // Once: with a time, Ballista tries for ever.
+        scheduler_connect_timeout_seconds: 0,
         concurrent_tasks: args.tasks,
         work_dir: Some(work.path().display().to_string()),
         memory_pool_size: Some(args.resources.memory as u64),

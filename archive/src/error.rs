@@ -1,7 +1,9 @@
 //! What ends a command.
 
+use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use std::fmt;
+use std::io::ErrorKind;
 use tripmeter_model::exit;
 use tripmeter_model::file::FileError;
 use tripmeter_model::folder::FolderError;
@@ -63,12 +65,36 @@ impl From<DataFusionError> for ArchiveError {
             DataFusionError::ResourcesExhausted(_) => {
                 Self::new(exit::UNAVAILABLE, format!("{told}; allow more by --memory, or ask for less at a time"))
             }
-            DataFusionError::SQL(..) | DataFusionError::Plan(_) | DataFusionError::SchemaError(..) => {
+            DataFusionError::SQL(..)
+            | DataFusionError::Plan(_)
+            | DataFusionError::SchemaError(..)
+            | DataFusionError::NotImplemented(_) => Self::new(exit::USAGE, format!("the query is wrong: {told}")),
+            DataFusionError::ArrowError(error, _) if is_of_values(error) => {
                 Self::new(exit::USAGE, format!("the query is wrong: {told}"))
+            }
+            DataFusionError::IoError(error) if is_full(error) => Self::new(exit::UNAVAILABLE, full(&told)),
+            DataFusionError::ArrowError(error, _) if matches!(&**error, ArrowError::IoError(_, error) if is_full(error)) => {
+                Self::new(exit::UNAVAILABLE, full(&told))
             }
             _ => Self::new(exit::UNAVAILABLE, format!("the query failed: {told}")),
         }
     }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    error.kind() == ErrorKind::StorageFull
+}
+
+fn full(told: &str) -> String {
+    format!(
+        "the query failed: {told}; what did not fit into memory did not fit onto the disk: name another folder by --spill"
+    )
+}
+
+/// Whether a query asks for what values do not have, e.g. a text as a number.
+fn is_of_values(error: &ArrowError) -> bool {
+    use ArrowError::{ArithmeticOverflow, CastError, DivideByZero, ParseError};
+    matches!(error, CastError(_) | ParseError(_) | DivideByZero | ArithmeticOverflow(_))
 }
 
 #[cfg(test)]

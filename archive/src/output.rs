@@ -32,7 +32,7 @@ pub fn note(text: &str) {
     eprintln!("note: {}", line(text));
 }
 
-/// Rows as a table of text, each value on one line.
+/// Rows as a table of text.
 ///
 /// # Errors
 /// If a value has no text.
@@ -50,7 +50,7 @@ pub fn table(schema: &Schema, batches: &[RecordBatch]) -> std::result::Result<St
 fn texts(column: &ArrayRef) -> std::result::Result<ArrayRef, ArrowError> {
     let options = FormatOptions::default();
     let format = ArrayFormatter::try_new(column, &options)?;
-    let text = |row| Ok(line(&format.value(row).try_to_string()?).into_owned());
+    let text = |row| Ok(lines(&format.value(row).try_to_string()?).into_owned());
     let texts: std::result::Result<Vec<String>, ArrowError> = (0..column.len()).map(text).collect();
     Ok(Arc::new(StringArray::from(texts?)))
 }
@@ -94,12 +94,15 @@ mod tests {
     #[test]
     fn a_table_has_no_control_characters() {
         let name = "a\u{1b}[2J";
-        let column: ArrayRef = Arc::new(StringArray::from(vec![Some("x\u{1b}[31m\ny\u{202e}"), None, Some("µ")]));
+        let column: ArrayRef = Arc::new(StringArray::from(vec![Some("x\u{1b}[31m\r\ny\u{202e}"), None, Some("µ")]));
         let batch = RecordBatch::try_from_iter([(name, column)]).unwrap();
         let table = table(&batch.schema(), &[batch]).unwrap();
         assert!(!table.chars().any(|c| c != '\n' && c.is_control()) && !table.contains('\u{202e}'), "{table}");
-        assert!(table.contains("| x\\u001b[31m\\ny\\u202e |") && table.contains("| a\\u001b[2J "), "{table}");
-        assert_eq!(table.lines().count(), 7, "{table}");
+        assert!(
+            table.contains("| x\\u001b[31m\\r ") && table.contains("| y\\u202e ") && table.contains("| a\\u001b[2J "),
+            "{table}"
+        );
+        assert_eq!(table.lines().count(), 8, "{table}");
     }
 
     #[test]

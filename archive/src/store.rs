@@ -45,6 +45,8 @@ impl Archive {
         if archive.has_layout().await? {
             return Ok(archive);
         }
+        // A bucket that is not there is another error.
+        archive.first().await?;
         let text = format!("'{dest}' holds no archive; make one by `tripmeter-archive push RESULTS {dest}`");
         Err(ArchiveError::new(exit::NO_INPUT, text))
     }
@@ -63,10 +65,8 @@ impl Archive {
         if archive.has_layout().await? {
             return Ok(archive);
         }
-        let first = archive.store.list(Some(&archive.root)).try_next().await;
-        let first = first.map_err(|error| archive.unreadable(error))?;
-        // Another push may have made it now.
-        if let Some(first) = first.filter(|first| first.location != archive.path(MARKER)) {
+        // Another push may make it now.
+        if let Some(first) = archive.first().await?.filter(|first| first.location != archive.path(MARKER)) {
             if archive.has_layout().await? {
                 return Ok(archive);
             }
@@ -76,6 +76,11 @@ impl Archive {
         let put = archive.store.put(&archive.path(MARKER), LAYOUT.into()).await;
         put.map_err(|error| archive.unwritable(error))?;
         Ok(archive)
+    }
+
+    /// Any of its files.
+    async fn first(&self) -> Result<Option<ObjectMeta>> {
+        self.store.list(Some(&self.root)).try_next().await.map_err(|error| self.unreadable(error))
     }
 
     /// Whether it has a marker.
@@ -160,13 +165,23 @@ impl Archive {
 
     /// That it cannot be read.
     pub fn unreadable(&self, error: impl Display) -> ArchiveError {
-        ArchiveError::failed(format!("'{}' cannot be read", self.name), error)
+        let (_, advice) = self.kind();
+        ArchiveError::failed(format!("'{}' cannot be read{advice}", self.name), error)
     }
 
     /// That it cannot be written.
     pub fn unwritable(&self, error: impl Display) -> ArchiveError {
-        let what = format!("'{}' cannot be written, and nothing of this run is visible in it", self.name);
-        ArchiveError::failed(what, error)
+        let what = "cannot be written, and nothing of this run is visible in it: push it again";
+        let (code, advice) = self.kind();
+        ArchiveError::new(code, format!("'{}' {what}{advice}: {error}", self.name))
+    }
+
+    /// The exit code of an archive that cannot be written, and what to check.
+    fn kind(&self) -> (u8, &'static str) {
+        match self.url.scheme() {
+            "s3" => (exit::UNAVAILABLE, " (check the bucket, and the AWS_* variables)"),
+            _ => (exit::CANNOT_CREATE, ""),
+        }
     }
 }
 

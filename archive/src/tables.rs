@@ -14,6 +14,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tripmeter_model::exit;
 
 /// Share of the memory that DataFusion accounts for; the rest is for decoded pages and the program itself.
 const ACCOUNTED: f64 = 0.6;
@@ -69,7 +70,11 @@ pub fn runtime(resources: &ResourceArgs) -> Result<Arc<RuntimeEnv>> {
         .with_memory_pool(Arc::new(TrackConsumersPool::new(pool, NAMED_CONSUMERS)))
         .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(mode))
         .build_arc();
-    built.map_err(ArchiveError::from)
+    built.map_err(|error| {
+        let folder = resources.spill.clone().unwrap_or_else(std::env::temp_dir);
+        let what = format!("the folder '{}' cannot be used, name another by --spill", folder.display());
+        ArchiveError::new(exit::CANNOT_CREATE, format!("{what}: {}", error.strip_backtrace()))
+    })
 }
 
 /// A context that runs queries in this process.

@@ -192,8 +192,19 @@ impl Drop for Server {
 
 /// Moto's server, with an empty bucket `lab`.
 pub fn store() -> (Server, String) {
+    store_of(&[])
+}
+
+/// The same, which knows no key.
+pub fn store_that_refuses() -> (Server, String) {
+    // The bucket is made before keys are asked for.
+    store_of(&[("INITIAL_NO_AUTH_ACTION_COUNT", "1")])
+}
+
+fn store_of(variables: &[(&str, &str)]) -> (Server, String) {
     let port = free_port();
     let mut command = Command::new(made("TRIPMETER_MOTO"));
+    command.envs(variables.iter().copied());
     command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()]);
     let server = Server(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     let mut connection = wait("answer of moto", || TcpStream::connect(("127.0.0.1", port)).ok());

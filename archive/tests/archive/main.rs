@@ -116,6 +116,8 @@ fn a_store_that_refuses_or_breaks_off_is_one_line_and_nothing_is_half_there() {
     let source = measured().display().to_string();
     let (code, told) = refused(&["push", &source, "s3://absent/x"], Some(&endpoint));
     assert!(code == 69 && told.contains("'s3://absent/x' cannot be read"), "{code} {told}");
+    let (code, told) = refused(&["query", "s3://absent/x", "SELECT 1"], Some(&endpoint));
+    assert!(code == 69 && told.contains("NoSuchBucket"), "{code} {told}");
     let s3 = "s3://lab/x";
     // What a whole push sends is more than this, and the marker less.
     let broken = breaking_off(&endpoint, 60_000);
@@ -130,6 +132,38 @@ fn a_store_that_refuses_or_breaks_off_is_one_line_and_nothing_is_half_there() {
     let nobody = format!("http://127.0.0.1:{}", free_port());
     let (code, told) = refused(&["query", s3, "SELECT 1"], Some(&nobody));
     assert!(code == 69 && told.contains("cannot be read"), "{code} {told}");
+}
+
+#[test]
+fn a_store_that_knows_no_key_is_one_line() {
+    let (_server, endpoint) = store_that_refuses();
+    for arguments in
+        [vec!["push", &measured().display().to_string(), "s3://lab/x"], vec!["query", "s3://lab/x", "SELECT 1"]]
+    {
+        let (code, told) = refused(&arguments, Some(&endpoint));
+        assert!(code == 69 && told.contains("AWS_*") && told.contains("InvalidAccessKeyId"), "{code} {told}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_one_line_and_nothing_is_half_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let dest = dest(&folder);
+    let source = measured().display().to_string();
+    // The limit is in blocks of 512 bytes; without the signal a write fails, as on a full disk.
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -f 50; trap '' XFSZ; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_tripmeter-archive")]);
+    let output = run({
+        limited.args(["push", &source, &dest]);
+        limited
+    });
+    let told = text(&output.stderr);
+    assert!(output.status.code() == Some(73) && told.lines().count() == 1 && told.contains("push it again"), "{told}");
+    let rows_of = "SELECT count(*), (SELECT coalesce(sum(samples), 0) FROM runs) FROM samples";
+    let before = rows(&dest, rows_of, None).remove(0);
+    assert!(before[0] == before[1] && before[0] != "26000", "{before:?}");
+    good(&["push", &source, &dest], None);
+    assert_eq!(rows(&dest, rows_of, None), [["26000", "26000"]]);
 }
 
 #[test]
@@ -204,6 +238,9 @@ fn what_is_wrong_is_told_in_one_line() {
         (vec!["query", &dest, "SELECT latency FROM samples"], 64, "latency"),
         (vec!["query", &dest, "SELEC 1"], 64, "the query is wrong"),
         (vec!["query", &dest, "SELECT 1 FROM nothing"], 64, "nothing"),
+        (vec!["query", &dest, "SELECT CAST('x' AS BIGINT)"], 64, "the query is wrong"),
+        (vec!["query", &dest, "SELECT 1; SELECT 2"], 64, "the query is wrong"),
+        (vec!["query", &dest, "SELECT 1", "--spill", "/proc/x"], 73, "name another by --spill"),
         (vec!["query", &dest, "DROP VIEW samples"], 64, "DDL"),
         (vec!["query", &dest, "COPY samples TO '/tmp/x.csv'"], 64, "DML"),
         (vec!["query", &dest, "SELECT 1", "--memory", "1M"], 64, "the least is 64M"),
@@ -212,6 +249,7 @@ fn what_is_wrong_is_told_in_one_line() {
         (vec!["query", &pings, "SELECT 1"], 66, "holds no archive"),
         (vec!["query", "gs://bucket/x", "SELECT 1"], 64, "s3://BUCKET/PREFIX"),
         (vec!["push", &pings, &other], 73, "is no archive, and not empty"),
+        (vec!["push", &pings, "/proc/x"], 73, "'/proc/x' cannot be made"),
         (vec!["push", "/nowhere", &dest], 66, "'/nowhere'"),
         (vec!["push", &pings, &dest, "--machine", "../x"], 64, "no name of a machine"),
         (vec!["limits", &dest, "--percentile", "101"], 64, "101"),
