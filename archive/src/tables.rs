@@ -143,9 +143,9 @@ mod tests {
     use super::*;
     use crate::layout::RunPlace;
     use datafusion::arrow::array::{
-        ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray,
+        ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray,
     };
-    use datafusion::arrow::datatypes::Field;
+    use datafusion::arrow::datatypes::{Field, Int64Type};
 
     #[test]
     fn sizes_are_read_and_wrong_ones_are_refused() {
@@ -156,13 +156,13 @@ mod tests {
         assert_eq!(literal("it's"), "'it''s'");
     }
 
-    /// A row for each table, of any values.
+    /// A row for each table, of any values; a message that was received before it was sent, by two clocks.
     fn row(table: Table) -> RecordBatch {
         let column = |field: &Arc<Field>| -> ArrayRef {
             match field.data_type() {
                 DataType::Utf8 => Arc::new(StringArray::from(vec!["x"])),
                 DataType::Float64 => Arc::new(Float64Array::from(vec![1.5])),
-                DataType::Int64 => Arc::new(Int64Array::from(vec![1])),
+                DataType::Int64 => Arc::new(Int64Array::from(vec![if field.name() == "received_ns" { -4 } else { 1 }])),
                 _ => Arc::new(TimestampNanosecondArray::from(vec![1])),
             }
         };
@@ -203,6 +203,8 @@ mod tests {
         write(&archive, "a", "1", "lab", &Table::ALL).await;
         write(&archive, "b", "2", "lab", &[Table::Samples]).await;
         let before = tables_of(&archive).await;
+        let latency = before.sql("SELECT one_way_ns FROM samples").await.unwrap().collect().await.unwrap();
+        assert_eq!(latency[0].column(0).as_primitive::<Int64Type>().values(), &[-5]);
         // It ends, and another one begins and ends.
         write(&archive, "b", "2", "lab", &[Table::Metrics, Table::Runs]).await;
         write(&archive, "c", "3", "lab", &Table::ALL).await;

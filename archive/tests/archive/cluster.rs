@@ -49,6 +49,9 @@ fn a_cluster_that_cannot_answer_is_one_line() {
     let _executor = Server(archive(&["executor", "--scheduler", &address, "--bind", &bind], None).spawn().unwrap());
     wait("executor", || TcpStream::connect(&bind).ok());
     assert!(good(&query, None).contains("26000"));
+    let nobody = format!("127.0.0.1:{}", free_port());
+    let (code, told) = refused(&["executor", "--scheduler", &nobody, "--bind", &bind], None);
+    assert!(code == 69 && told.contains("cannot be reached"), "{told}");
     let (code, told) = refused(&["executor", "--bind", "127.0.0.1:65535"], None);
     assert!(code == 64 && told.contains("name one up to 65534"), "{told}");
 }

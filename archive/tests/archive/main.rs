@@ -222,6 +222,14 @@ fn verdicts_are_those_of_the_folders() {
     assert!(code == 64 && told.contains("there is no figure 'latency'"), "{told}");
     let code = run(archive(&["history", &dest, "--fail-on-change"], None)).status.code();
     assert_eq!(code, Some(1));
+    // One meaning in both programs: a share.
+    let large = ["history", "--fail-on-change", "--min-change", "60%"];
+    let of_folders = run(tripmeter(large.map(str::to_owned), &days));
+    assert_eq!(good(&[&large[..], &[&dest]].concat(), None), text(&of_folders.stdout));
+    let (code, told) = refused(&["history", &dest, "--min-change", "5"], None);
+    assert!(code == 64 && told.contains("write a share"), "{told}");
+    let (code, told) = refused(&["history", &dest, "--known", "day-13"], None);
+    assert!(code == 64 && told.contains("'day-13'") && told.contains("(--known)"), "{told}");
     good(&["push", &measured().join("pings").display().to_string(), &dest, "--machine", "lab2"], None);
     let (code, told) = refused(&["history", &dest], None);
     assert!(code == 64 && told.contains("several machines") && told.contains("lab, lab2"), "{told}");
