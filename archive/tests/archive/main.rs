@@ -1,4 +1,5 @@
 //! The program on real results, in a folder and in a store.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod at_once;
 #[cfg(feature = "ballista")]
