@@ -2,30 +2,44 @@
 //! program does: in the same folder, or in the store of their own `AWS_*` variables.
 
 use crate::error::{ArchiveError, Result};
+use crate::output::note;
 use crate::tables::{ResourceArgs, config, runtime};
 use ballista::prelude::{SessionConfigExt, SessionContextExt};
+use ballista_core::config::BALLISTA_CLIENT_GRPC_HTTP2_KEEPALIVE_INTERVAL_SECONDS;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::SchedulerConfig;
-use ballista_scheduler::scheduler_process::start_server;
+use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service};
+use ballista_scheduler::scheduler_server::SchedulerServer;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tripmeter_model::exit;
 
 /// How long a scheduler may take to accept a connection.
 const LONGEST_CONNECT: Duration = Duration::from_secs(10);
+/// How often an executor tells its scheduler that it is there, and a waiting query asks whether the scheduler is.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// An executor that is silent for so long is lost.
+const LONGEST_SILENCE: Duration = Duration::from_secs(30);
+/// How long a scheduler without an executor lets queries wait.
+const LONGEST_WITHOUT_EXECUTOR: Duration = Duration::from_secs(10);
+/// How Ballista ends the error of a query that its scheduler ended.
+const ENDED_BY_SCHEDULER: &str = "failed: Cancelled";
+
+type Scheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 
 /// What `scheduler` does.
 #[derive(Debug, clap::Args)]
 pub struct SchedulerArgs {
     /// Address to listen at
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = address)]
     pub bind: SocketAddr,
 }
 
@@ -36,13 +50,29 @@ pub struct ExecutorArgs {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
     pub scheduler: SocketAddr,
     /// Address to listen at; the port after it is used, too
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051", value_parser = address_of_two)]
     pub bind: SocketAddr,
     /// Tasks at a time
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub tasks: usize,
     #[command(flatten)]
     pub resources: ResourceArgs,
+}
+
+/// Reads an address with a port that others can be told.
+fn address(text: &str) -> std::result::Result<SocketAddr, String> {
+    let address: SocketAddr =
+        text.parse().map_err(|_| "write an IP address and a port, as 127.0.0.1:50050".to_owned())?;
+    if address.port() == 0 { Err("port 0 is none; name one from 1".to_owned()) } else { Ok(address) }
+}
+
+/// The same, whose next port exists too.
+fn address_of_two(text: &str) -> std::result::Result<SocketAddr, String> {
+    let address = address(text)?;
+    match address.port() {
+        u16::MAX => Err("the port after it is used, too; name one up to 65534".to_owned()),
+        _ => Ok(address),
+    }
 }
 
 /// A context whose queries run on the cluster of a scheduler.
@@ -54,12 +84,7 @@ pub async fn remote(engine: &str, resources: &ResourceArgs) -> Result<SessionCon
     let address = address.ok_or_else(|| {
         ArchiveError::new(exit::USAGE, format!("--engine '{engine}' is neither local nor ballista://HOST:PORT"))
     })?;
-    let what = format!("the scheduler '{address}' cannot be reached");
-    match timeout(LONGEST_CONNECT, TcpStream::connect(address)).await {
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) => return Err(ArchiveError::failed(what, error)),
-        Err(_) => return Err(ArchiveError::failed(what, format!("no answer in {} s", LONGEST_CONNECT.as_secs()))),
-    }
+    reach(address).await?;
     let state = SessionStateBuilder::new()
         .with_config(session_config())
         .with_runtime_env(runtime(resources)?)
@@ -68,8 +93,33 @@ pub async fn remote(engine: &str, resources: &ResourceArgs) -> Result<SessionCon
     Ok(SessionContext::remote_with_state(&format!("df://{address}"), state).await?)
 }
 
+/// Checks that something listens at the address of a scheduler.
+async fn reach(address: &str) -> Result<()> {
+    let what = format!("the scheduler '{address}' cannot be reached");
+    match timeout(LONGEST_CONNECT, TcpStream::connect(address)).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(ArchiveError::failed(what, error)),
+        Err(_) => Err(ArchiveError::failed(what, format!("no answer in {} s", LONGEST_CONNECT.as_secs()))),
+    }
+}
+
 fn session_config() -> SessionConfig {
-    config(SessionConfig::new_with_ballista())
+    let seconds = HEARTBEAT.as_secs().to_string();
+    config(SessionConfig::new_with_ballista()).set_str(BALLISTA_CLIENT_GRPC_HTTP2_KEEPALIVE_INTERVAL_SECONDS, &seconds)
+}
+
+/// Why a query on a cluster failed.
+pub fn failed(engine: &str, error: DataFusionError) -> ArchiveError {
+    let is_ended = error.strip_backtrace().contains(ENDED_BY_SCHEDULER);
+    let Some(address) = engine.strip_prefix("ballista://").filter(|_| is_ended) else {
+        let told = ArchiveError::from(error);
+        return if engine == "local" { told } else { ArchiveError::new(told.code, format!("{engine}: {told}")) };
+    };
+    let why = format!(
+        "no executor has been there for {} s; start one by `tripmeter-archive executor --scheduler {address}`",
+        LONGEST_WITHOUT_EXECUTOR.as_secs()
+    );
+    ArchiveError::failed(format!("the scheduler '{address}' has ended the query"), why)
 }
 
 /// Runs a scheduler until it is killed.
@@ -86,13 +136,38 @@ pub async fn scheduler(args: &SchedulerArgs) -> Result<()> {
         bind_host: args.bind.ip().to_string(),
         bind_port: args.bind.port(),
         external_host: args.bind.ip().to_string(),
+        executor_timeout_seconds: LONGEST_SILENCE.as_secs(),
+        expire_dead_executor_interval_seconds: HEARTBEAT.as_secs(),
         override_config_producer: Some(Arc::new(session_config)),
         override_session_builder: Some(Arc::new(state)),
         ..SchedulerConfig::default()
     };
     let failed = |error| ArchiveError::failed(format!("no scheduler at {}", args.bind), error);
     let cluster = BallistaCluster::new_from_config(&config).await.map_err(failed)?;
-    start_server(cluster, args.bind, Arc::new(config)).await.map_err(failed)
+    let state = cluster.cluster_state();
+    let scheduler: Scheduler = create_scheduler(cluster, Arc::new(config)).await.map_err(failed)?;
+    let watched = scheduler.clone();
+    tokio::spawn(async move {
+        let mut last_seen = Instant::now();
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if !state.executor_heartbeats().is_empty() {
+                last_seen = Instant::now();
+            } else if last_seen.elapsed() > LONGEST_WITHOUT_EXECUTOR {
+                end_queries(&watched).await;
+            }
+        }
+    });
+    start_grpc_service(args.bind, scheduler).await.map_err(failed)
+}
+
+/// Ends all queries: Ballista would let them wait for an executor for ever.
+async fn end_queries(scheduler: &Scheduler) {
+    for query in scheduler.state.task_manager.get_running_job_cache().keys() {
+        if let Err(error) = scheduler.cancel_job(query.clone()).await {
+            note(&format!("query {query} cannot be ended: {error}"));
+        }
+    }
 }
 
 /// Runs an executor until it is killed.
@@ -100,6 +175,7 @@ pub async fn scheduler(args: &SchedulerArgs) -> Result<()> {
 /// # Errors
 /// If it cannot listen, or its scheduler does not answer.
 pub async fn executor(args: &ExecutorArgs) -> Result<()> {
+    reach(&args.scheduler.to_string()).await?;
     let work = tempfile::Builder::new()
         .prefix("tripmeter-executor-")
         .tempdir_in(args.resources.spill.clone().unwrap_or_else(std::env::temp_dir));
@@ -115,7 +191,9 @@ pub async fn executor(args: &ExecutorArgs) -> Result<()> {
         grpc_port: args.bind.port() + 1,
         scheduler_host: args.scheduler.ip().to_string(),
         scheduler_port: args.scheduler.port(),
-        scheduler_connect_timeout_seconds: LONGEST_CONNECT.as_secs() as u16,
+        executor_heartbeat_interval_seconds: HEARTBEAT.as_secs(),
+        // Once: with a time, Ballista tries for ever.
+        scheduler_connect_timeout_seconds: 0,
         concurrent_tasks: args.tasks,
         work_dir: Some(work.path().display().to_string()),
         memory_pool_size: Some(args.resources.memory as u64),
@@ -125,4 +203,19 @@ pub async fn executor(args: &ExecutorArgs) -> Result<()> {
     };
     let failed = |error| ArchiveError::failed(format!("no executor at {}", args.bind), error);
     start_executor_process(Arc::new(config)).await.map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_executor_needs_two_ports() {
+        assert_eq!(address_of_two("127.0.0.1:65534").map(|address| address.port()), Ok(65534));
+        assert!(address_of_two("127.0.0.1:65535").is_err_and(|told| told.contains("up to 65534")));
+        assert_eq!(address("[::1]:65535").map(|address| address.port()), Ok(65535));
+        for wrong in ["127.0.0.1:0", "127.0.0.1", "lab:50050", "127.0.0.1:65536"] {
+            assert!(address(wrong).is_err() && address_of_two(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -1,11 +1,13 @@
 //! What ends a command.
 
+use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use std::fmt;
-use std::io::Write;
+use std::io::ErrorKind;
 use tripmeter_model::exit;
 use tripmeter_model::file::FileError;
 use tripmeter_model::folder::FolderError;
+use tripmeter_model::printable::line;
 
 /// One line for people, and the exit code of its class.
 #[derive(Debug)]
@@ -19,11 +21,11 @@ pub struct ArchiveError {
 pub type Result<T> = std::result::Result<T, ArchiveError>;
 
 impl ArchiveError {
-    /// An error of that text, whose line breaks become spaces.
+    /// An error of that text, whose line breaks become spaces and whose other control characters are escaped.
     pub fn new(code: u8, text: impl Into<String>) -> Self {
         let text: String = text.into();
         let words: Vec<&str> = text.split_whitespace().collect();
-        Self { code, text: words.join(" ") }
+        Self { code, text: line(&words.join(" ")).into_owned() }
     }
 
     /// A store or a library failed at `what`, which begins the line.
@@ -35,15 +37,6 @@ impl ArchiveError {
     pub fn output(error: impl fmt::Display) -> Self {
         Self::new(exit::CANNOT_CREATE, format!("the result cannot be written: {error}"))
     }
-}
-
-/// Prints text to standard output.
-///
-/// # Errors
-/// If it cannot be written, e.g. because its reader has ended.
-pub fn print(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(ArchiveError::output)
 }
 
 impl fmt::Display for ArchiveError {
@@ -72,10 +65,46 @@ impl From<DataFusionError> for ArchiveError {
             DataFusionError::ResourcesExhausted(_) => {
                 Self::new(exit::UNAVAILABLE, format!("{told}; allow more by --memory, or ask for less at a time"))
             }
-            DataFusionError::SQL(..) | DataFusionError::Plan(_) | DataFusionError::SchemaError(..) => {
+            DataFusionError::SQL(..)
+            | DataFusionError::Plan(_)
+            | DataFusionError::SchemaError(..)
+            | DataFusionError::NotImplemented(_) => Self::new(exit::USAGE, format!("the query is wrong: {told}")),
+            DataFusionError::ArrowError(error, _) if is_of_values(error) => {
                 Self::new(exit::USAGE, format!("the query is wrong: {told}"))
+            }
+            DataFusionError::IoError(error) if is_full(error) => Self::new(exit::UNAVAILABLE, full(&told)),
+            DataFusionError::ArrowError(error, _) if matches!(&**error, ArrowError::IoError(_, error) if is_full(error)) => {
+                Self::new(exit::UNAVAILABLE, full(&told))
             }
             _ => Self::new(exit::UNAVAILABLE, format!("the query failed: {told}")),
         }
+    }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    error.kind() == ErrorKind::StorageFull
+}
+
+fn full(told: &str) -> String {
+    format!(
+        "the query failed: {told}; what did not fit into memory did not fit onto the disk: name another folder by --spill"
+    )
+}
+
+/// Whether a query asks for what values do not have, e.g. a text as a number.
+fn is_of_values(error: &ArrowError) -> bool {
+    use ArrowError::{ArithmeticOverflow, CastError, DivideByZero, ParseError};
+    matches!(error, CastError(_) | ParseError(_) | DivideByZero | ArithmeticOverflow(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_line_without_escape_sequences() {
+        let error =
+            ArchiveError::failed("'s3://x' cannot be read", "<Error>\r\n  \u{1b}]0;title\u{7}\u{9b}31m</Error>");
+        assert_eq!(error.to_string(), "'s3://x' cannot be read: <Error> \\u001b]0;title\\u0007\\u009b31m</Error>");
     }
 }

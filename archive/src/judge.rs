@@ -1,7 +1,8 @@
 //! `tripmeter-archive history` and `limits`: the verdicts of `tripmeter history` and `limits`, from the tables of runs and
 //! metrics.
 
-use crate::error::{ArchiveError, Result, print};
+use crate::error::{ArchiveError, Result};
+use crate::output::{note, print, print_line};
 use crate::results::{MetricRow, put};
 use crate::store::Archive;
 use crate::tables::{self, ResourceArgs, literal};
@@ -12,14 +13,14 @@ use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use tripmeter_analysis::history::{History, KnownMark};
+use tripmeter_analysis::flags::{ChangeArgs, FiguresArgs};
+use tripmeter_analysis::history::History;
 use tripmeter_analysis::limits::{DerivedLimits, LimitRun, refuse_other_workloads};
 use tripmeter_analysis::{JudgedResults, MetricTable, Selection};
 use tripmeter_model::exit;
 use tripmeter_model::metric::Interval;
 use tripmeter_report::document::Document;
 use tripmeter_report::render::Text;
-use tripmeter_stats::change_points::StepOptions;
 
 /// What is judged.
 #[derive(Debug, clap::Args)]
@@ -30,9 +31,8 @@ pub struct JudgedArgs {
     /// Results of this machine; needed where the archive has several
     #[arg(long, value_name = "NAME")]
     pub machine: Option<String>,
-    /// Figures to judge, e.g. rtt_half_ns.p99 [default: medians, p99s, losses and rates]
-    #[arg(long, value_name = "FIGURE", value_delimiter = ',')]
-    pub figures: Vec<String>,
+    #[command(flatten)]
+    pub figures: FiguresArgs,
     /// Use results with damaged messages too
     #[arg(long)]
     pub allow_damage: bool,
@@ -45,18 +45,8 @@ pub struct JudgedArgs {
 pub struct HistoryArgs {
     #[command(flatten)]
     pub judged: JudgedArgs,
-    /// End with 1 if there is a step or drift that is not known
-    #[arg(long)]
-    pub fail_on_change: bool,
-    /// Mark the first experiment after a step as known
-    #[arg(long, value_name = "NAME[:SUB]")]
-    pub known: Vec<String>,
-    /// Mark drifts up to this experiment as known
-    #[arg(long, value_name = "NAME[:SUB]")]
-    pub known_drift: Vec<String>,
-    /// Smallest step or drift, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
-    pub min_change: f64,
+    #[command(flatten)]
+    pub changes: ChangeArgs,
 }
 
 /// What `limits` does.
@@ -77,38 +67,23 @@ pub struct LimitsArgs {
 /// # Errors
 /// If the archive cannot be read, or a mark is of no experiment.
 pub async fn history(args: &HistoryArgs) -> Result<u8> {
-    if !(0.0..1000.0).contains(&args.min_change) {
-        let text = format!("--min-change {} is not between 0 and 1000 %", args.min_change);
-        return Err(ArchiveError::new(exit::USAGE, text));
-    }
     let (all, selection) = judged(&args.judged).await?;
     let mut history = History::default();
     all.iter().for_each(|(name, results)| history.add(name, results, &selection));
     if history.series.is_empty() {
         return Err(ArchiveError::new(exit::DATA, format!("there are no figures in '{}'", args.judged.dest)));
     }
-    let marks = |names: &[String]| names.iter().map(|name| KnownMark::of(name)).collect::<Vec<_>>();
-    let (steps, drifts) = (marks(&args.known), marks(&args.known_drift));
-    for (mark, name) in steps.iter().chain(&drifts).zip(args.known.iter().chain(&args.known_drift)) {
-        if !history.has(mark) {
-            let text =
-                format!("there is no experiment '{name}' with figures; name one as in the column folder of runs");
-            return Err(ArchiveError::new(exit::USAGE, text));
-        }
-    }
-    let options = StepOptions { min_change: args.min_change / 100.0, ..StepOptions::default() };
+    let [steps, drifts] = args.changes.marks(&history).map_err(|why| ArchiveError::new(exit::USAGE, why))?;
+    let options = args.changes.options();
     let found = history.changes(&steps, &drifts, &options);
     let (found, series) = found.map_err(|why| ArchiveError::new(exit::DATA, why))?;
     print(&text_of(&tripmeter_report::changes(&found, series, &history.reach(&steps, &options))))?;
     let environment = history.changes_of_machine().into_iter().chain(history.changes_of_plans());
     for line in history.gaps().into_iter().chain(environment) {
-        print(&format!(
-            "{line}
-"
-        ))?;
+        print_line(&line)?;
     }
     let is_changed = found.iter().any(|change| !change.is_known);
-    Ok(if args.fail_on_change && is_changed { exit::FINDING } else { exit::GOOD })
+    Ok(if args.changes.fail_on_change && is_changed { exit::FINDING } else { exit::GOOD })
 }
 
 /// Writes and prints limits.
@@ -133,7 +108,7 @@ pub async fn limits(args: &LimitsArgs) -> Result<u8> {
         return Err(wrong(format!("no figures in any of {} runs", runs.len())));
     }
     for gap in &derived.gaps {
-        eprintln!("note: '{}' is missing in {} of {} runs", gap.what, gap.missing_in.len(), runs.len());
+        note(&format!("'{}' is missing in {} of {} runs", gap.what, gap.missing_in.len(), runs.len()));
     }
     derived.limits.write(&args.output)?;
     print(&text_of(&tripmeter_report::limits(&derived.limits)))?;
@@ -162,10 +137,10 @@ async fn judged(args: &JudgedArgs) -> Result<(Vec<(String, JudgedResults)>, Sele
     });
     let judged: Vec<(String, JudgedResults)> = judged.collect();
     for (name, results) in &judged {
-        results.left_out().iter().for_each(|line| eprintln!("note: left out of '{name}': {line}"));
+        results.left_out().iter().for_each(|line| note(&format!("left out of '{name}': {line}")));
     }
     let tables: Vec<MetricTable> = judged.iter().map(|(_, results)| results.table()).collect();
-    let selection = Selection::named(&args.figures, &tables.iter().collect::<Vec<_>>());
+    let selection = Selection::named(&args.figures.figures, &tables.iter().collect::<Vec<_>>());
     let selection = selection.map_err(|why| ArchiveError::new(exit::USAGE, format!("{why} (--figures)")))?;
     Ok((judged, selection))
 }

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use tripmeter_model::exit;
 use tripmeter_model::name::is_name;
 
+/// The partition of a push, which no table shows.
+pub const PUSH: &str = "push";
+
 /// A table; its files are in a folder of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
-    /// A row for each run. It is written last: what has no row here is not visible.
+    /// A row for each run. Its file is written last: a push without one is not visible.
     Runs,
     /// A row for each figure of each trial.
     Metrics,
@@ -33,8 +36,8 @@ impl Table {
     /// Columns that are folders, from the outermost to the innermost.
     pub fn partitions(self) -> &'static [&'static str] {
         match self {
-            Table::Runs => &["date", "machine", "run"],
-            Table::Metrics | Table::Samples => &["date", "machine", "sub_experiment", "run"],
+            Table::Runs => &["date", "machine", "run", PUSH],
+            Table::Metrics | Table::Samples => &["date", "machine", "sub_experiment", "run", PUSH],
         }
     }
 
@@ -89,7 +92,7 @@ impl Table {
     }
 }
 
-/// Where a run is: the values of its partitions.
+/// Where a push writes a run: the values of its partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunPlace {
     /// The day that it started on, `YYYY-mm-dd`, by its own local time.
@@ -98,23 +101,25 @@ pub struct RunPlace {
     pub machine: String,
     /// Its identity: when it started, and a hash of what was measured.
     pub run: String,
+    /// A hash of all that decides the bytes of its files. So pushes at once write equal files, or other ones.
+    pub push: String,
 }
 
 impl RunPlace {
     /// The path of a file in the archive; of a sub-experiment, but for the table of runs.
     pub fn file(&self, table: Table, sub_experiment: &str, file: &str) -> String {
-        let Self { date, machine, run } = self;
+        let Self { date, machine, run, push } = self;
         let sub = match table {
             Table::Runs => String::new(),
             Table::Metrics | Table::Samples => format!("/sub_experiment={sub_experiment}"),
         };
-        format!("{}/date={date}/machine={machine}{sub}/run={run}/{file}.parquet", table.name())
+        format!("{}/date={date}/machine={machine}{sub}/run={run}/push={push}/{file}.parquet", table.name())
     }
 }
 
-/// The run that a file of an archive is of.
-pub fn run_of(path: &str) -> Option<&str> {
-    path.rsplit('/').find_map(|part| part.strip_prefix("run="))
+/// The value of a partition, from the path of a file.
+pub fn partition<'a>(path: &'a str, name: &str) -> Option<&'a str> {
+    path.rsplit('/').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
 }
 
 /// A machine's name, checked: it becomes a part of paths.
@@ -144,11 +149,13 @@ mod tests {
 
     #[test]
     fn a_file_names_its_run_and_a_machine_is_a_name() {
-        let place = RunPlace { date: "2026-01-02".into(), machine: "lab".into(), run: "r".into() };
+        let place = RunPlace { date: "2026-01-02".into(), machine: "lab".into(), run: "r".into(), push: "p".into() };
         let file = place.file(Table::Samples, "tcp_nodelay=off_poll", "round-01");
-        let expected = "samples/date=2026-01-02/machine=lab/sub_experiment=tcp_nodelay=off_poll/run=r/round-01.parquet";
-        assert_eq!((file.as_str(), run_of(&file)), (expected, Some("r")));
-        assert_eq!(run_of(&place.file(Table::Runs, "", "run")), Some("r"));
+        let expected =
+            "samples/date=2026-01-02/machine=lab/sub_experiment=tcp_nodelay=off_poll/run=r/push=p/round-01.parquet";
+        assert_eq!(file, expected);
+        assert_eq!((partition(&file, "run"), partition(&file, "push")), (Some("r"), Some("p")));
+        assert_eq!(partition(&place.file(Table::Runs, "", "run"), "sub_experiment"), None);
         assert_eq!(machine_of("Intel(R) Xeon(R) CPU @ 2.20GHz", 2), "intel-r-xeon-r-cpu-2-20ghz-2cpus");
         assert_eq!(machine(&machine_of("", 1)).unwrap(), "unknown-1cpus");
         assert!(machine("../x").is_err());

@@ -6,6 +6,7 @@ mod cluster;
 mod error;
 mod judge;
 mod layout;
+mod output;
 mod push;
 mod query;
 mod results;
@@ -57,8 +58,12 @@ fn main() -> ExitCode {
         }
         Err(error) => {
             let told = error.render().to_string();
-            let told: Vec<&str> = told.lines().take_while(|line| !line.starts_with("Usage:")).collect();
-            return failed(&ArchiveError::new(exit::USAGE, told.join(" ").replacen("error: ", "", 1) + "; see --help"));
+            let is_help = |line: &str| line.starts_with("Usage:") || line.starts_with("For more information");
+            let told: Vec<&str> = told.lines().take_while(|line| !is_help(line)).collect();
+            return failed(&ArchiveError::new(
+                exit::USAGE,
+                told.join(" ").trim().replacen("error: ", "", 1) + "; see --help",
+            ));
         }
     };
     match run(&cli.command) {

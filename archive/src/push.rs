@@ -1,22 +1,26 @@
 //! `tripmeter-archive push`: results folders into an archive.
 
-use crate::error::{ArchiveError, Result, print};
-use crate::layout::{self, RunPlace, Table, run_of};
-use crate::results;
+use crate::error::{ArchiveError, Result};
+use crate::layout::{self, PUSH, RunPlace, Table, partition};
+use crate::output::print_line;
+use crate::results::{self, hex};
 use crate::samples;
 use crate::store::Archive;
 use datafusion::arrow::array::RecordBatch;
-use futures::future::try_join_all;
+use object_store::ObjectStoreExt;
 use object_store::buffered::BufWriter;
-use object_store::{ObjectMeta, ObjectStoreExt};
 use parquet::arrow::AsyncArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
+use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 use tripmeter_model::exit;
+use tripmeter_model::file::FileError;
 use tripmeter_model::folder::MANIFEST;
 use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult};
 
@@ -24,6 +28,8 @@ use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult};
 const ROWS_IN_A_GROUP: usize = 1 << 20;
 /// Bytes that are uploaded at a time.
 const PART_BYTES: usize = 8 << 20;
+/// Files of a run that is not whole are of a push that was killed, if they are older: no push takes so long.
+const LONGEST_PUSH: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What `push` does.
 #[derive(Debug, clap::Args)]
@@ -45,17 +51,17 @@ pub async fn push(args: &PushArgs) -> Result<()> {
     let (dest, folders) = args.paths.split_last().expect("at least two are required");
     let folders = folders_in(folders)?;
     let archive = Archive::open_or_make(dest).await?;
-    let mut known = Known::read(&archive).await?;
+    remove_left(&archive).await?;
     for folder in &folders {
         let name = folder.display();
-        let line = match push_one(&archive, folder, machine.clone(), &mut known).await? {
+        let line = match push_one(&archive, folder, machine.clone()).await? {
             Pushed::AlreadyThere(run) => format!("'{name}' is there already, as {run}"),
             Pushed::StillRunning => format!("'{name}' is left out: it is being measured, or was killed"),
             Pushed::New { run, samples, metrics, bytes } => {
                 format!("'{name}' is archived as {run}: {samples} samples, {metrics} figures, {bytes} bytes")
             }
         };
-        print(&format!("{line}\n"))?;
+        print_line(&line)?;
     }
     Ok(())
 }
@@ -92,44 +98,45 @@ enum Pushed {
     StillRunning,
 }
 
-/// Runs of an archive, and files of others that a push that was killed has left.
-struct Known {
-    runs: BTreeSet<String>,
-    left: Vec<ObjectMeta>,
-}
-
-impl Known {
-    async fn read(archive: &Archive) -> Result<Self> {
-        let [runs, metrics, samples] = try_join_all(Table::ALL.map(|table| archive.files(table.name())))
-            .await?
-            .try_into()
-            .expect("there are three tables");
-        let run = |file: &ObjectMeta| run_of(file.location.as_ref()).map(str::to_owned);
-        let runs: BTreeSet<String> = runs.iter().filter_map(run).collect();
-        let is_left = |file: &ObjectMeta| run(file).is_none_or(|run| !runs.contains(&run));
-        let left = metrics.into_iter().chain(samples).filter(is_left).collect();
-        Ok(Self { runs, left })
+/// Removes files that pushes that were killed have left.
+async fn remove_left(archive: &Archive) -> Result<()> {
+    let mut files = archive.files(Table::Metrics.name()).await?;
+    files.extend(archive.files(Table::Samples.name()).await?);
+    files.retain(|file| {
+        let changed = SystemTime::from(file.last_modified);
+        changed.elapsed().is_ok_and(|age| age > LONGEST_PUSH)
+    });
+    let whole: BTreeSet<String> = archive.pushes(None).await?.into_iter().map(|(_, push)| push).collect();
+    let is_whole = |path: &str| partition(path, PUSH).is_some_and(|push| whole.contains(push));
+    for file in files.iter().filter(|file| !is_whole(file.location.as_ref())) {
+        match archive.store.delete(&file.location).await {
+            // Another push has removed it.
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
+            Err(error) => return Err(archive.unwritable(error)),
+        }
     }
+    Ok(())
 }
 
-async fn push_one(archive: &Archive, folder: &Path, machine: Option<String>, known: &mut Known) -> Result<Pushed> {
+async fn push_one(archive: &Archive, folder: &Path, machine: Option<String>) -> Result<Pushed> {
     let results = results::read(folder)?;
     let manifest = &results.manifest;
     if manifest.status == RunStatus::Running {
         return Ok(Pushed::StillRunning);
     }
-    if known.runs.contains(&results.run) {
+    let date = Some(results.date.as_str());
+    if archive.whole(date).await?.contains_key(&results.run) {
         return Ok(Pushed::AlreadyThere(results.run));
     }
+    let sources: Vec<Source> =
+        manifest.sub_experiments.iter().filter_map(|of| Source::of(folder, manifest, of)).collect();
     let environment = &manifest.environment;
     let machine = machine.unwrap_or_else(|| layout::machine_of(&environment.cpu_model, environment.cpus.len()));
-    let place = RunPlace { date: results.date.clone(), machine, run: results.run.clone() };
-    for file in known.left.iter().filter(|file| run_of(file.location.as_ref()) == Some(&place.run)) {
-        archive.store.delete(&file.location).await.map_err(|error| archive.unwritable(error))?;
-    }
+    let push = push_of(&results.run, &machine, &sources)?;
+    let place = RunPlace { date: results.date.clone(), machine, run: results.run.clone(), push };
     let mut sum = Written::default();
-    for result in &manifest.sub_experiments {
-        sum.add(push_samples(archive, folder, &place, manifest, result).await?);
+    for source in &sources {
+        sum.add(push_samples(archive, &place, source).await?);
     }
     let samples = std::mem::take(&mut sum.rows);
     for (name, batch) in results::metrics(manifest) {
@@ -137,31 +144,55 @@ async fn push_one(archive: &Archive, folder: &Path, machine: Option<String>, kno
         sum.add(write(archive, &file, std::iter::once(Ok(batch))).await?);
     }
     let metrics = std::mem::take(&mut sum.rows);
+    if archive.whole(date).await?.get(&place.run).is_some_and(|push| *push != place.push) {
+        // Another push has written it meanwhile; the files of this one stay without a row.
+        return Ok(Pushed::AlreadyThere(place.run));
+    }
     // Only now it is visible.
     let row = results.row(samples, metrics);
     sum.add(write(archive, &place.file(Table::Runs, "", "run"), std::iter::once(Ok(row))).await?);
-    known.runs.insert(place.run.clone());
     Ok(Pushed::New { run: place.run, samples, metrics, bytes: sum.bytes })
 }
 
-/// Writes the samples of a sub-experiment in one round, if they were kept.
-async fn push_samples(
-    archive: &Archive,
-    folder: &Path,
-    place: &RunPlace,
-    manifest: &Manifest,
-    result: &SubExperimentResult,
-) -> Result<Written> {
-    let round = if manifest.plan.rounds > 1 { format!("round-{:02}", result.round) } else { String::new() };
-    let Some(source) = samples::file_of(&folder.join(round), &result.name) else { return Ok(Written::default()) };
+/// The samples of a sub-experiment in one round.
+struct Source<'a> {
+    result: &'a SubExperimentResult,
+    file: PathBuf,
+}
+
+impl<'a> Source<'a> {
+    /// If they were kept.
+    fn of(folder: &Path, manifest: &Manifest, result: &'a SubExperimentResult) -> Option<Self> {
+        let round = if manifest.plan.rounds > 1 { format!("round-{:02}", result.round) } else { String::new() };
+        Some(Self { result, file: samples::file_of(&folder.join(round), &result.name)? })
+    }
+}
+
+/// See [`RunPlace::push`].
+fn push_of(run: &str, machine: &str, sources: &[Source]) -> Result<String> {
+    let mut hash = Sha256::new();
+    for text in [run, machine, env!("CARGO_PKG_VERSION")] {
+        hash.update(format!("{text}\n"));
+    }
+    for Source { result, file } in sources {
+        let about = tripmeter_model::file::open(file)?.metadata();
+        let about = about.map_err(|error| FileError::reading(file, &error))?;
+        let (seconds, nanoseconds) = (about.mtime(), about.mtime_nsec());
+        hash.update(format!("{} {} {} {seconds} {nanoseconds}\n", result.name, result.round, about.len()));
+    }
+    Ok(hex(hash))
+}
+
+async fn push_samples(archive: &Archive, place: &RunPlace, source: &Source<'_>) -> Result<Written> {
+    let result = source.result;
     let trials = result.cells.iter().flat_map(|cell| &cell.trials).map(|trial| i64::from(trial.number)).collect();
     let file = place.file(Table::Samples, &result.name, &format!("round-{:02}", result.round));
-    write(archive, &file, samples::batches(&source, trials)?).await
+    write(archive, &file, samples::batches(&source.file, trials)?).await
 }
 
 /// What was written.
 #[derive(Clone, Copy, Debug, Default)]
-struct Written {
+pub struct Written {
     rows: usize,
     bytes: u64,
 }
@@ -174,7 +205,14 @@ impl Written {
 }
 
 /// Writes a file whole or not at all; none without rows.
-async fn write(archive: &Archive, file: &str, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<Written> {
+///
+/// # Errors
+/// If it cannot be written, or what a batch was made of cannot be read.
+pub async fn write(
+    archive: &Archive,
+    file: &str,
+    batches: impl Iterator<Item = Result<RecordBatch>>,
+) -> Result<Written> {
     let mut batches = batches.peekable();
     let schema = match batches.peek() {
         None => return Ok(Written::default()),

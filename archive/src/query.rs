@@ -1,16 +1,17 @@
 //! `tripmeter-archive query`: SQL over the tables of an archive.
 
-use crate::error::{ArchiveError, Result, print};
+use crate::error::{ArchiveError, Result};
+use crate::output::{self, Data, note, print};
 use crate::store::Archive;
 use crate::tables::{self, ResourceArgs};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::csv::{Writer as CsvWriter, WriterBuilder};
 use datafusion::arrow::json::ArrayWriter;
-use datafusion::arrow::util::pretty::pretty_format_batches_with_schema;
+use datafusion::error::DataFusionError;
 use datafusion::execution::context::SQLOptions;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
-use std::io::{BufWriter, Stdout, Write, stdout};
+use std::io::{BufWriter, Stdout, Write};
 use tripmeter_model::exit;
 
 /// Rows of a table that are shown.
@@ -52,7 +53,7 @@ pub async fn query(args: &QueryArgs) -> Result<()> {
     let mut output = Output::new(args);
     let mut rows = frame.execute_stream().await?;
     while let Some(batch) = rows.next().await {
-        output.write(batch?)?;
+        output.write(batch.map_err(|error| failed(args, error))?)?;
     }
     output.finish(&schema)
 }
@@ -63,6 +64,16 @@ async fn context(args: &QueryArgs) -> Result<SessionContext> {
         "local" => tables::local(&args.resources),
         engine => crate::cluster::remote(engine, &args.resources).await,
     }
+}
+
+#[cfg(feature = "ballista")]
+fn failed(args: &QueryArgs, error: DataFusionError) -> ArchiveError {
+    crate::cluster::failed(&args.engine, error)
+}
+
+#[cfg(not(feature = "ballista"))]
+fn failed(_: &QueryArgs, error: DataFusionError) -> ArchiveError {
+    error.into()
 }
 
 #[cfg(not(feature = "ballista"))]
@@ -76,14 +87,14 @@ async fn context(args: &QueryArgs) -> Result<SessionContext> {
 
 /// Rows as they come; of a table the first ones.
 enum Output {
-    Csv(Box<CsvWriter<BufWriter<Stdout>>>),
-    Json(ArrayWriter<BufWriter<Stdout>>),
+    Csv(Box<CsvWriter<BufWriter<Data<Stdout>>>>),
+    Json(ArrayWriter<BufWriter<Data<Stdout>>>),
     Table { batches: Vec<RecordBatch>, shown: usize, all: usize },
 }
 
 impl Output {
     fn new(args: &QueryArgs) -> Self {
-        let out = BufWriter::new(stdout());
+        let out = BufWriter::new(Data::stdout());
         match (args.csv, args.json) {
             (true, _) => Output::Csv(Box::new(WriterBuilder::new().with_header(true).build(out))),
             (_, true) => Output::Json(ArrayWriter::new(out)),
@@ -118,11 +129,11 @@ impl Output {
                 out.write_all(b"\n").and_then(|()| out.flush()).map_err(ArchiveError::output)
             }
             Output::Table { batches, shown, all } => {
-                let table = pretty_format_batches_with_schema(schema.clone(), &batches);
+                let table = output::table(schema, &batches);
                 let table = table.map_err(|error| ArchiveError::new(exit::SOFTWARE, error.to_string()))?;
                 print(&format!("{table}\n"))?;
                 if shown < all {
-                    eprintln!("note: the first {shown} of {all} rows; --csv and --json print all");
+                    note(&format!("the first {shown} of {all} rows; --csv and --json print all"));
                 }
                 Ok(())
             }

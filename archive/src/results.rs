@@ -19,7 +19,7 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::printable;
 use tripmeter_model::trial::Trial;
 
-/// Bytes of a hash that name a run.
+/// Bytes of a hash that name a run, or a push.
 const HASH_BYTES: usize = 8;
 
 /// A results folder.
@@ -68,7 +68,12 @@ fn hash(folder: &Path) -> Result<String> {
     if trials.symlink_metadata().is_ok() {
         hash.update(tripmeter_model::file::read(&trials, u64::MAX)?);
     }
-    Ok(hash.finalize()[..HASH_BYTES].iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(hash))
+}
+
+/// The beginning of a hash, as hexadecimal digits.
+pub fn hex(hash: Sha256) -> String {
+    hash.finalize()[..HASH_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Results {

@@ -181,4 +181,20 @@ mod tests {
         let error = batches(&file, BTreeSet::from([1])).unwrap().next().unwrap().unwrap_err().to_string();
         assert!(error.contains("sample 7 of trial 1: 9223372036854775808 is more than"), "{error}");
     }
+    #[test]
+    fn a_parquet_file_keeps_what_was_received_before_it_was_sent() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.parquet");
+        let whole = |number: i64| Arc::new(Int64Array::from(vec![number])) as ArrayRef;
+        let text = |text: &str| Arc::new(datafusion::arrow::array::StringArray::from(vec![text])) as ArrayRef;
+        let columns = [whole(1), whole(1), whole(64), text("all"), whole(1), text("ok")];
+        let columns = columns.into_iter().chain([5, 3, -9, 8].map(whole)).collect();
+        let batch = RecordBatch::try_new(Table::Samples.schema(), columns).unwrap();
+        let file_to_write = std::fs::File::create(&file).unwrap();
+        let mut writer = parquet::arrow::ArrowWriter::try_new(file_to_write, batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let all: Vec<RecordBatch> = batches(&file, BTreeSet::from([1])).unwrap().collect::<Result<_>>().unwrap();
+        assert_eq!((numbers(&all[0], "sent_ns"), numbers(&all[0], "received_ns")), (vec![Some(3)], vec![Some(-9)]));
+    }
 }

@@ -1,12 +1,14 @@
 //! Where an archive is: a folder, or a bucket of an S3-compatible store.
 
 use crate::error::{ArchiveError, Result};
+use crate::layout::{PUSH, Table, partition};
 use datafusion::execution::object_store::{DefaultObjectStoreRegistry, ObjectStoreRegistry};
 use futures::TryStreamExt;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +18,7 @@ use url::Url;
 /// The file that makes a folder an archive; it has the version of the layout.
 const MARKER: &str = "tripmeter-archive.json";
 /// Written into [`MARKER`]; an archive with another one is refused.
-const LAYOUT: &str = "{\"layout\": 1}\n";
+const LAYOUT: &str = "{\"layout\": 2}\n";
 /// A request is repeated so often, and for so long, where a store does not answer.
 const MOST_RETRIES: usize = 3;
 const LONGEST_RETRYING: Duration = Duration::from_secs(20);
@@ -40,18 +42,13 @@ impl Archive {
     /// If it is no such name, is not there, or holds no archive.
     pub async fn open(dest: &str) -> Result<Self> {
         let archive = Self::at(dest)?;
-        match archive.store.get(&archive.path(MARKER)).await {
-            Ok(found) => {
-                let layout = found.bytes().await.map_err(|error| archive.unreadable(error))?;
-                archive.check_layout(&layout)?;
-                Ok(archive)
-            }
-            Err(object_store::Error::NotFound { .. }) => {
-                let text = format!("'{dest}' holds no archive; make one by `tripmeter-archive push RESULTS {dest}`");
-                Err(ArchiveError::new(exit::NO_INPUT, text))
-            }
-            Err(error) => Err(archive.unreadable(error)),
+        if archive.has_layout().await? {
+            return Ok(archive);
         }
+        // A bucket that is not there is another error.
+        archive.first().await?;
+        let text = format!("'{dest}' holds no archive; make one by `tripmeter-archive push RESULTS {dest}`");
+        Err(ArchiveError::new(exit::NO_INPUT, text))
     }
 
     /// The same, which is made if the folder is empty or not there.
@@ -65,24 +62,47 @@ impl Archive {
             std::fs::create_dir_all(dest).map_err(failed)?;
         }
         let archive = Self::at(dest)?;
-        match archive.store.get(&archive.path(MARKER)).await {
-            Ok(found) => {
-                let layout = found.bytes().await.map_err(|error| archive.unreadable(error))?;
-                archive.check_layout(&layout)?;
-            }
-            Err(object_store::Error::NotFound { .. }) => {
-                let root = Some(&archive.root);
-                let first = archive.store.list(root).try_next().await.map_err(|error| archive.unreadable(error))?;
-                if let Some(first) = first {
-                    let text = format!("'{dest}' is no archive, and not empty: it holds '{}'", first.location);
-                    return Err(ArchiveError::new(exit::CANNOT_CREATE, text));
-                }
-                let put = archive.store.put(&archive.path(MARKER), LAYOUT.into()).await;
-                put.map_err(|error| archive.unwritable(error))?;
-            }
-            Err(error) => return Err(archive.unreadable(error)),
+        if archive.has_layout().await? {
+            return Ok(archive);
         }
+        // Another push may make it now.
+        if let Some(first) = archive.first().await?.filter(|first| first.location != archive.path(MARKER)) {
+            if archive.has_layout().await? {
+                return Ok(archive);
+            }
+            let text = format!("'{dest}' is no archive, and not empty: it holds '{}'", first.location);
+            return Err(ArchiveError::new(exit::CANNOT_CREATE, text));
+        }
+        let put = archive.store.put(&archive.path(MARKER), LAYOUT.into()).await;
+        put.map_err(|error| archive.unwritable(error))?;
         Ok(archive)
+    }
+
+    /// Any of its files.
+    async fn first(&self) -> Result<Option<ObjectMeta>> {
+        self.store.list(Some(&self.root)).try_next().await.map_err(|error| self.unreadable(error))
+    }
+
+    /// Whether it has a marker.
+    ///
+    /// # Errors
+    /// If it is of another layout, or cannot be read.
+    async fn has_layout(&self) -> Result<bool> {
+        let found = match self.store.get(&self.path(MARKER)).await {
+            Ok(found) => found.bytes().await.map_err(|error| self.unreadable(error))?,
+            Err(object_store::Error::NotFound { .. }) => return Ok(false),
+            Err(error) => return Err(self.unreadable(error)),
+        };
+        if found == LAYOUT.as_bytes() {
+            return Ok(true);
+        }
+        let found = String::from_utf8_lossy(&found[..found.len().min(100)]).trim().to_owned();
+        let text = format!(
+            "'{}' has another layout ({found}), this program reads {}; push the results to a new archive",
+            self.name,
+            LAYOUT.trim()
+        );
+        Err(ArchiveError::new(exit::DATA, text))
     }
 
     fn at(dest: &str) -> Result<Self> {
@@ -104,18 +124,34 @@ impl Archive {
         Ok(Self { name, store, root, url })
     }
 
-    fn check_layout(&self, found: &[u8]) -> Result<()> {
-        if found == LAYOUT.as_bytes() {
-            return Ok(());
-        }
-        let found = String::from_utf8_lossy(&found[..found.len().min(100)]).trim().to_owned();
-        let text = format!("'{}' has another layout ({found}), this program reads {}", self.name, LAYOUT.trim());
-        Err(ArchiveError::new(exit::DATA, text))
-    }
-
     /// The path of a file in it.
     pub fn path(&self, relative: &str) -> Path {
         self.root.parts().chain(Path::from(relative).parts()).collect()
+    }
+
+    /// The run and the push of each row of the table of runs, of one date or of all.
+    ///
+    /// # Errors
+    /// If the store does not list them.
+    pub async fn pushes(&self, date: Option<&str>) -> Result<Vec<(String, String)>> {
+        let folder = Table::Runs.name();
+        let folder = date.map_or(folder.to_owned(), |date| format!("{folder}/date={date}"));
+        let files = self.files(&folder).await?;
+        let names = files.iter().filter_map(|file| {
+            let path = file.location.as_ref();
+            Some((partition(path, "run")?.to_owned(), partition(path, PUSH)?.to_owned()))
+        });
+        Ok(names.collect())
+    }
+
+    /// Every run that is whole, and its push. Of several pushes, which ended together, the first by name counts.
+    ///
+    /// # Errors
+    /// As [`Archive::pushes`].
+    pub async fn whole(&self, date: Option<&str>) -> Result<BTreeMap<String, String>> {
+        let mut pushes = self.pushes(date).await?;
+        pushes.sort_by(|a, b| b.cmp(a));
+        Ok(pushes.into_iter().collect())
     }
 
     /// All its files below a folder of it, e.g. `samples`.
@@ -129,13 +165,23 @@ impl Archive {
 
     /// That it cannot be read.
     pub fn unreadable(&self, error: impl Display) -> ArchiveError {
-        ArchiveError::failed(format!("'{}' cannot be read", self.name), error)
+        let (_, advice) = self.kind();
+        ArchiveError::failed(format!("'{}' cannot be read{advice}", self.name), error)
     }
 
     /// That it cannot be written.
     pub fn unwritable(&self, error: impl Display) -> ArchiveError {
-        let what = format!("'{}' cannot be written, and nothing of this run is visible in it", self.name);
-        ArchiveError::failed(what, error)
+        let what = "cannot be written, and nothing of this run is visible in it: push it again";
+        let (code, advice) = self.kind();
+        ArchiveError::new(code, format!("'{}' {what}{advice}: {error}", self.name))
+    }
+
+    /// The exit code of an archive that cannot be written, and what to check.
+    fn kind(&self) -> (u8, &'static str) {
+        match self.url.scheme() {
+            "s3" => (exit::UNAVAILABLE, " (check the bucket, and the AWS_* variables)"),
+            _ => (exit::CANNOT_CREATE, ""),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The tables of an archive as DataFusion sees them.
 
 use crate::error::{ArchiveError, Result};
-use crate::layout::{Table, run_of};
+use crate::layout::{PUSH, Table};
 use crate::store::{Archive, Stores};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
@@ -11,10 +11,10 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tripmeter_model::exit;
 
 /// Share of the memory that DataFusion accounts for; the rest is for decoded pages and the program itself.
 const ACCOUNTED: f64 = 0.6;
@@ -70,7 +70,11 @@ pub fn runtime(resources: &ResourceArgs) -> Result<Arc<RuntimeEnv>> {
         .with_memory_pool(Arc::new(TrackConsumersPool::new(pool, NAMED_CONSUMERS)))
         .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(mode))
         .build_arc();
-    built.map_err(ArchiveError::from)
+    built.map_err(|error| {
+        let folder = resources.spill.clone().unwrap_or_else(std::env::temp_dir);
+        let what = format!("the folder '{}' cannot be used, name another by --spill", folder.display());
+        ArchiveError::new(exit::CANNOT_CREATE, format!("{what}: {}", error.strip_backtrace()))
+    })
 }
 
 /// A context that runs queries in this process.
@@ -91,28 +95,24 @@ pub fn config(config: SessionConfig) -> SessionConfig {
     config.with_information_schema(true).set_bool("datafusion.execution.parquet.schema_force_view_types", false)
 }
 
-/// Makes the tables `runs`, `metrics` and `samples` known. Of a run that was not pushed to its end nothing is in them.
+/// Makes the tables `runs`, `metrics` and `samples` known, as they are now: runs that become whole later are in none.
 ///
 /// # Errors
 /// If the archive cannot be read.
 pub async fn register(context: &SessionContext, archive: &Archive) -> Result<()> {
     context.sql("CREATE SCHEMA files").await?.collect().await?;
-    let unfinished = unfinished(archive).await?;
+    // Pushes are parts of paths, so a filter by them costs nothing for each row.
+    let whole: Vec<String> = archive.whole(None).await?.values().map(|push| literal(push)).collect();
+    let filter = if whole.is_empty() { "false".to_owned() } else { format!("{PUSH} IN ({})", whole.join(", ")) };
     for table in Table::ALL {
         let name = table.name();
         context.register_table(format!("files.{name}"), Arc::new(listing(archive, table)?))?;
-        let mut columns: Vec<String> = table.partitions().iter().map(|column| (*column).to_owned()).collect();
+        let partitions = table.partitions().iter().filter(|column| **column != PUSH);
+        let mut columns: Vec<String> = partitions.map(|column| (*column).to_owned()).collect();
         columns.extend(table.schema().fields().iter().map(|field| field.name().clone()));
         columns.extend((table == Table::Samples).then(|| LATENCIES.to_owned()));
-        // Runs are parts of paths, so a filter by them costs nothing for each row.
-        let filter = match unfinished.is_empty() {
-            true => String::new(),
-            false => {
-                let names: Vec<String> = unfinished.iter().map(|run| literal(run)).collect();
-                format!(" WHERE run NOT IN ({})", names.join(", "))
-            }
-        };
-        let view = format!("CREATE VIEW {name} AS SELECT {} FROM files.{name}{filter}", columns.join(", "));
+        let columns = columns.join(", ");
+        let view = format!("CREATE VIEW {name} AS SELECT {columns} FROM files.{name} WHERE {filter}");
         context.sql(&view).await?.collect().await?;
     }
     Ok(())
@@ -138,22 +138,14 @@ fn listing(archive: &Archive, table: Table) -> Result<ListingTable> {
     Ok(ListingTable::try_new(config)?)
 }
 
-/// Runs that have files and no row in the table of runs: they are being pushed, or their push was killed.
-async fn unfinished(archive: &Archive) -> Result<BTreeSet<String>> {
-    let mut runs = [BTreeSet::new(), BTreeSet::new()];
-    for table in Table::ALL {
-        let files = archive.files(table.name()).await?;
-        let found = files.iter().filter_map(|file| Some(run_of(file.location.as_ref())?.to_owned()));
-        runs[usize::from(table != Table::Runs)].extend(found);
-    }
-    let [finished, mut all] = runs;
-    all.retain(|run| !finished.contains(run));
-    Ok(all)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::RunPlace;
+    use datafusion::arrow::array::{
+        ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray,
+    };
+    use datafusion::arrow::datatypes::{Field, Int64Type};
 
     #[test]
     fn sizes_are_read_and_wrong_ones_are_refused() {
@@ -162,5 +154,66 @@ mod tests {
             assert!(size(wrong).is_err(), "{wrong}");
         }
         assert_eq!(literal("it's"), "'it''s'");
+    }
+
+    /// A row for each table, of any values; a message that was received before it was sent, by two clocks.
+    fn row(table: Table) -> RecordBatch {
+        let column = |field: &Arc<Field>| -> ArrayRef {
+            match field.data_type() {
+                DataType::Utf8 => Arc::new(StringArray::from(vec!["x"])),
+                DataType::Float64 => Arc::new(Float64Array::from(vec![1.5])),
+                DataType::Int64 => Arc::new(Int64Array::from(vec![if field.name() == "received_ns" { -4 } else { 1 }])),
+                _ => Arc::new(TimestampNanosecondArray::from(vec![1])),
+            }
+        };
+        RecordBatch::try_new(table.schema(), table.schema().fields().iter().map(column).collect()).unwrap()
+    }
+
+    async fn write(archive: &Archive, run: &str, push: &str, machine: &str, tables: &[Table]) {
+        let [run, push, machine] = [run, push, machine].map(str::to_owned);
+        let place = RunPlace { date: "2026-01-02".into(), machine, run, push };
+        for table in tables {
+            crate::push::write(archive, &place.file(*table, "sub", "file"), [Ok(row(*table))].into_iter())
+                .await
+                .unwrap();
+        }
+    }
+
+    async fn tables_of(archive: &Archive) -> SessionContext {
+        let context = local(&ResourceArgs { memory: 64 << 20, spill: None }).unwrap();
+        register(&context, archive).await.unwrap();
+        context
+    }
+
+    /// Rows of runs, metrics and samples.
+    async fn rows(context: &SessionContext) -> [usize; 3] {
+        let mut counts = [0; 3];
+        for (count, table) in counts.iter_mut().zip(Table::ALL) {
+            let frame = context.sql(&format!("SELECT * FROM {}", table.name())).await.unwrap();
+            *count = frame.count().await.unwrap();
+        }
+        counts
+    }
+
+    #[tokio::test]
+    async fn runs_are_there_that_were_whole_when_a_query_began_and_each_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Archive::open_or_make(&folder.path().display().to_string()).await.unwrap();
+        assert_eq!(rows(&tables_of(&archive).await).await, [0, 0, 0]);
+        write(&archive, "a", "1", "lab", &Table::ALL).await;
+        write(&archive, "b", "2", "lab", &[Table::Samples]).await;
+        let before = tables_of(&archive).await;
+        let latency = before.sql("SELECT one_way_ns FROM samples").await.unwrap().collect().await.unwrap();
+        assert_eq!(latency[0].column(0).as_primitive::<Int64Type>().values(), &[-5]);
+        // It ends, and another one begins and ends.
+        write(&archive, "b", "2", "lab", &[Table::Metrics, Table::Runs]).await;
+        write(&archive, "c", "3", "lab", &Table::ALL).await;
+        assert_eq!(rows(&before).await, [1, 1, 1]);
+        let after = tables_of(&archive).await;
+        assert_eq!(rows(&after).await, [3, 3, 3]);
+        // Two pushes of one run, for other machines, that both ended.
+        write(&archive, "c", "0", "lab2", &Table::ALL).await;
+        assert_eq!(rows(&after).await, [3, 3, 3]);
+        assert_eq!(rows(&tables_of(&archive).await).await, [3, 3, 3]);
     }
 }

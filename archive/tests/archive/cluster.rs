@@ -33,3 +33,25 @@ fn a_cluster_gives_the_same_answer() {
     let (code, told) = refused(&["query", &dest, "SELECT 1", "--engine", &nobody], None);
     assert!(code == 69 && told.contains("cannot be reached"), "{told}");
 }
+
+#[test]
+fn a_cluster_that_cannot_answer_is_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let dest = folder.path().join("archive").display().to_string();
+    good(&["push", &measured().display().to_string(), &dest, "--machine", "lab"], None);
+    let address = format!("127.0.0.1:{}", free_port());
+    let _scheduler = Server(archive(&["scheduler", "--bind", &address], None).spawn().unwrap());
+    wait("scheduler", || TcpStream::connect(&address).ok());
+    let query = ["query", &dest, "SELECT count(*) FROM samples", "--csv", "--engine", &format!("ballista://{address}")];
+    let (code, told) = refused(&query, None);
+    assert!(code == 69 && told.contains("no executor has been there") && told.contains(&address), "{told}");
+    let bind = format!("127.0.0.1:{}", free_port());
+    let _executor = Server(archive(&["executor", "--scheduler", &address, "--bind", &bind], None).spawn().unwrap());
+    wait("executor", || TcpStream::connect(&bind).ok());
+    assert!(good(&query, None).contains("26000"));
+    let nobody = format!("127.0.0.1:{}", free_port());
+    let (code, told) = refused(&["executor", "--scheduler", &nobody, "--bind", &bind], None);
+    assert!(code == 69 && told.contains("cannot be reached"), "{told}");
+    let (code, told) = refused(&["executor", "--bind", "127.0.0.1:65535"], None);
+    assert!(code == 64 && told.contains("name one up to 65534"), "{told}");
+}

@@ -76,6 +76,33 @@ pub fn copy(from: &Path, to: &Path, change: &dyn Fn(&str, String) -> String) {
     }
 }
 
+/// Twelve copies of a real run, later days one after the other; figures of the last six are half as large again.
+pub fn history_of(pings: &Path, folder: &Path) {
+    for day in 1..=12 {
+        let factor = if day > 6 { 1.5 } else { 1.0 } + f64::from(day * day % 7) / 1000.0;
+        copy(pings, &folder.join(format!("day-{day:02}")), &|name, text| match name {
+            "manifest.json" => {
+                let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
+                manifest["started"] = format!("2026-01-{day:02}T12:00:00+00:00").into();
+                manifest.to_string()
+            }
+            "trials.jsonl" => text.lines().map(|line| slower(line, factor) + "\n").collect(),
+            _ => text,
+        });
+    }
+}
+
+fn slower(line: &str, factor: f64) -> String {
+    let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+    if let Some(figure) = line.pointer_mut("/streams/all/rtt_half_ns") {
+        for statistic in ["p50", "p99"] {
+            figure[statistic] = (figure[statistic].as_f64().unwrap() * factor).into();
+        }
+        figure["within"] = serde_json::json!({});
+    }
+    line.to_string()
+}
+
 /// The program that is tested; `endpoint` is that of a store.
 pub fn archive(arguments: &[&str], endpoint: Option<&str>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tripmeter-archive"));
@@ -144,9 +171,12 @@ pub fn wait<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A port that nobody listens at.
+/// A port that nobody listens at, nor at the one after it.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    wait("two free ports", || {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        TcpListener::bind(("127.0.0.1", port.checked_add(1)?)).ok().map(|_| port)
+    })
 }
 
 /// A process that ends with the test.
@@ -162,8 +192,19 @@ impl Drop for Server {
 
 /// Moto's server, with an empty bucket `lab`.
 pub fn store() -> (Server, String) {
+    store_of(&[])
+}
+
+/// The same, which knows no key.
+pub fn store_that_refuses() -> (Server, String) {
+    // The bucket is made before keys are asked for.
+    store_of(&[("INITIAL_NO_AUTH_ACTION_COUNT", "1")])
+}
+
+fn store_of(variables: &[(&str, &str)]) -> (Server, String) {
     let port = free_port();
     let mut command = Command::new(made("TRIPMETER_MOTO"));
+    command.envs(variables.iter().copied());
     command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()]);
     let server = Server(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     let mut connection = wait("answer of moto", || TcpStream::connect(("127.0.0.1", port)).ok());

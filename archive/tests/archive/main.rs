@@ -1,5 +1,7 @@
 //! The program on real results, in a folder and in a store.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod at_once;
 #[cfg(feature = "ballista")]
 mod cluster;
 mod common;
@@ -115,6 +117,8 @@ fn a_store_that_refuses_or_breaks_off_is_one_line_and_nothing_is_half_there() {
     let source = measured().display().to_string();
     let (code, told) = refused(&["push", &source, "s3://absent/x"], Some(&endpoint));
     assert!(code == 69 && told.contains("'s3://absent/x' cannot be read"), "{code} {told}");
+    let (code, told) = refused(&["query", "s3://absent/x", "SELECT 1"], Some(&endpoint));
+    assert!(code == 69 && told.contains("NoSuchBucket"), "{code} {told}");
     let s3 = "s3://lab/x";
     // What a whole push sends is more than this, and the marker less.
     let broken = breaking_off(&endpoint, 60_000);
@@ -129,6 +133,38 @@ fn a_store_that_refuses_or_breaks_off_is_one_line_and_nothing_is_half_there() {
     let nobody = format!("http://127.0.0.1:{}", free_port());
     let (code, told) = refused(&["query", s3, "SELECT 1"], Some(&nobody));
     assert!(code == 69 && told.contains("cannot be read"), "{code} {told}");
+}
+
+#[test]
+fn a_store_that_knows_no_key_is_one_line() {
+    let (_server, endpoint) = store_that_refuses();
+    for arguments in
+        [vec!["push", &measured().display().to_string(), "s3://lab/x"], vec!["query", "s3://lab/x", "SELECT 1"]]
+    {
+        let (code, told) = refused(&arguments, Some(&endpoint));
+        assert!(code == 69 && told.contains("AWS_*") && told.contains("InvalidAccessKeyId"), "{code} {told}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_one_line_and_nothing_is_half_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let dest = dest(&folder);
+    let source = measured().display().to_string();
+    // The limit is in blocks of 512 bytes; without the signal a write fails, as on a full disk.
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -f 50; trap '' XFSZ; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_tripmeter-archive")]);
+    let output = run({
+        limited.args(["push", &source, &dest]);
+        limited
+    });
+    let told = text(&output.stderr);
+    assert!(output.status.code() == Some(73) && told.lines().count() == 1 && told.contains("push it again"), "{told}");
+    let rows_of = "SELECT count(*), (SELECT coalesce(sum(samples), 0) FROM runs) FROM samples";
+    let before = rows(&dest, rows_of, None).remove(0);
+    assert!(before[0] == before[1] && before[0] != "26000", "{before:?}");
+    good(&["push", &source, &dest], None);
+    assert_eq!(rows(&dest, rows_of, None), [["26000", "26000"]]);
 }
 
 #[test]
@@ -158,40 +194,13 @@ fn a_push_that_is_killed_leaves_a_readable_archive() {
     let count = |table: &str| cell(&dest, &format!("SELECT count(*) FROM {table}"), None);
     assert_eq!((count("runs").as_str(), count("samples").as_str()), ("1", "24000"), "the push was not killed in time");
     assert_eq!(cell(&dest, "SELECT count(DISTINCT run) FROM metrics", None), "1");
-    // On another machine's name: what was left is gone.
+    // For another machine: what was left counts no more.
     good(&["push", &large.display().to_string(), &dest, "--machine", "lab2"], None);
     assert_eq!((count("runs"), count("samples")), ("2".to_owned(), (24_000 + 40 * 24_000).to_string()));
 }
 
 fn files_below(folder: &Path) -> usize {
     if folder.is_dir() { files(folder).len() } else { 0 }
-}
-
-/// Twelve copies of a real run, later days one after the other; figures of the last six are half as large again.
-fn history_of(pings: &Path, folder: &Path) {
-    for day in 1..=12 {
-        let factor = if day > 6 { 1.5 } else { 1.0 } + f64::from(day * day % 7) / 1000.0;
-        copy(pings, &folder.join(format!("day-{day:02}")), &|name, text| match name {
-            "manifest.json" => {
-                let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
-                manifest["started"] = format!("2026-01-{day:02}T12:00:00+00:00").into();
-                manifest.to_string()
-            }
-            "trials.jsonl" => text.lines().map(|line| slower(line, factor) + "\n").collect(),
-            _ => text,
-        });
-    }
-}
-
-fn slower(line: &str, factor: f64) -> String {
-    let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
-    if let Some(figure) = line.pointer_mut("/streams/all/rtt_half_ns") {
-        for statistic in ["p50", "p99"] {
-            figure[statistic] = (figure[statistic].as_f64().unwrap() * factor).into();
-        }
-        figure["within"] = serde_json::json!({});
-    }
-    line.to_string()
 }
 
 #[test]
@@ -214,6 +223,14 @@ fn verdicts_are_those_of_the_folders() {
     assert!(code == 64 && told.contains("there is no figure 'latency'"), "{told}");
     let code = run(archive(&["history", &dest, "--fail-on-change"], None)).status.code();
     assert_eq!(code, Some(1));
+    // One meaning in both programs: a share.
+    let large = ["history", "--fail-on-change", "--min-change", "60%"];
+    let of_folders = run(tripmeter(large.map(str::to_owned), &days));
+    assert_eq!(good(&[&large[..], &[&dest]].concat(), None), text(&of_folders.stdout));
+    let (code, told) = refused(&["history", &dest, "--min-change", "5"], None);
+    assert!(code == 64 && told.contains("write a share"), "{told}");
+    let (code, told) = refused(&["history", &dest, "--known", "day-13"], None);
+    assert!(code == 64 && told.contains("'day-13'") && told.contains("(--known)"), "{told}");
     good(&["push", &measured().join("pings").display().to_string(), &dest, "--machine", "lab2"], None);
     let (code, told) = refused(&["history", &dest], None);
     assert!(code == 64 && told.contains("several machines") && told.contains("lab, lab2"), "{told}");
@@ -230,6 +247,9 @@ fn what_is_wrong_is_told_in_one_line() {
         (vec!["query", &dest, "SELECT latency FROM samples"], 64, "latency"),
         (vec!["query", &dest, "SELEC 1"], 64, "the query is wrong"),
         (vec!["query", &dest, "SELECT 1 FROM nothing"], 64, "nothing"),
+        (vec!["query", &dest, "SELECT CAST('x' AS BIGINT)"], 64, "the query is wrong"),
+        (vec!["query", &dest, "SELECT 1; SELECT 2"], 64, "the query is wrong"),
+        (vec!["query", &dest, "SELECT 1", "--spill", "/proc/x"], 73, "name another by --spill"),
         (vec!["query", &dest, "DROP VIEW samples"], 64, "DDL"),
         (vec!["query", &dest, "COPY samples TO '/tmp/x.csv'"], 64, "DML"),
         (vec!["query", &dest, "SELECT 1", "--memory", "1M"], 64, "the least is 64M"),
@@ -238,6 +258,7 @@ fn what_is_wrong_is_told_in_one_line() {
         (vec!["query", &pings, "SELECT 1"], 66, "holds no archive"),
         (vec!["query", "gs://bucket/x", "SELECT 1"], 64, "s3://BUCKET/PREFIX"),
         (vec!["push", &pings, &other], 73, "is no archive, and not empty"),
+        (vec!["push", &pings, "/proc/x"], 73, "'/proc/x' cannot be made"),
         (vec!["push", "/nowhere", &dest], 66, "'/nowhere'"),
         (vec!["push", &pings, &dest, "--machine", "../x"], 64, "no name of a machine"),
         (vec!["limits", &dest, "--percentile", "101"], 64, "101"),
@@ -259,6 +280,16 @@ fn rows_are_printed_as_a_table_as_csv_and_as_json() {
     assert_eq!(json[1], serde_json::json!({"name": "uds_stream_block", "machine": "lab"}));
     let table = good(&["query", &dest, sql], None);
     assert!(table.contains("| shm_ring_block   | lab     |"), "{table}");
+    let hostile = folder.path().join("hostile");
+    let red =
+        |name: &str, text: String| if name.starts_with("uds") { text.replace(",all,", ",\u{1b}[31m,") } else { text };
+    copy(&measured().join("pings"), &hostile, &|name, text| match name {
+        "manifest.json" => text.replacen("\"started\": \"20", "\"started\": \"19", 1),
+        _ => red(name, text),
+    });
+    good(&["push", &hostile.display().to_string(), &dest], None);
+    let table = good(&["query", &dest, "SELECT DISTINCT stream FROM samples ORDER BY stream"], None);
+    assert!(table.contains("| \\u001b[31m |") && !table.contains('\u{1b}'), "{table}");
     let none = "SELECT run FROM samples WHERE round = 7";
     assert_eq!(good(&["query", &dest, none, "--csv"], None), "run\n");
     assert_eq!(good(&["query", &dest, none, "--json"], None).trim(), "[]");

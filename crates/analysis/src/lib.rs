@@ -6,6 +6,7 @@
 //! | [`comparison`] | compares an experiment with a reference, by a threshold or by the ranks of runs |
 //! | [`derived`] | computes figures from others |
 //! | [`explain`] | puts the passes of `tripmeter explain` together |
+//! | `flags` | has the flags of commands that judge (feature `clap`) |
 //! | [`history`] | finds steps and slow drifts over time |
 //! | [`limits`] | makes limits from many runs |
 //! | [`pairs`] | pairs the rounds of two sides |
@@ -19,6 +20,8 @@ pub mod check;
 pub mod comparison;
 pub mod derived;
 pub mod explain;
+#[cfg(feature = "clap")]
+pub mod flags;
 pub mod history;
 pub mod limits;
 pub mod pairs;

@@ -35,7 +35,8 @@ pub use measure::{
 pub use results::{ExportArgs, ExportFormat, ReportArgs, ShowArgs, TableFormat};
 pub use selftest::{BareArgs, SelftestArgs};
 pub use sorting::SortArgs;
-pub use verdicts::{CheckArgs, CompareArgs, FiguresArgs, HistoryArgs, LimitsArgs, Method};
+pub use tripmeter_analysis::flags::{FiguresArgs, Share};
+pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, LimitsArgs, Method};
 
 use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -128,25 +129,6 @@ pub fn command() -> clap::Command {
     let groups: String = GROUPS.iter().map(group).collect::<Vec<_>>().concat();
     let next = "\nFirst: `tripmeter run`. Examples of a command: `tripmeter ping -h`. Version: -V";
     command.after_help((groups + next).trim_start().to_owned())
-}
-
-/// A share from 0 to below 1, written as `2%` or `0.02`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Share(pub f64);
-
-impl FromStr for Share {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let share = number_or_percent(text).filter(|share| (0.0..1.0).contains(share));
-        share.map(Self).ok_or("write a share from 0 to below 1, as 2% or 0.02".to_owned())
-    }
-}
-
-/// `0.02` and `2%` as 0.02; `None` if it is neither.
-fn number_or_percent(text: &str) -> Option<f64> {
-    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number.trim_end(), 100.0));
-    number.parse::<f64>().ok().map(|number| number / unit)
 }
 
 /// A parser of a path that other processes and files can name as text.

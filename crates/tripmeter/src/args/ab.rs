@@ -1,7 +1,6 @@
 //! Arguments of `tripmeter ab`.
 
-use super::verdicts::FiguresArgs;
-use super::{MeasuringArgs, OutputArgs, Share, words_or_aliases};
+use super::{FiguresArgs, MeasuringArgs, OutputArgs, Share, words_or_aliases};
 use clap::Args;
 use std::path::PathBuf;
 use tripmeter_model::Pattern;

@@ -2,21 +2,11 @@
 
 use super::plotting::PlottingArgs;
 use super::{
-    AllowedArgs, ExperimentArgs, MeasuringArgs, PluginArgs, Share, SortArgs, number_or_percent, text_path, words_of,
+    AllowedArgs, ExperimentArgs, FiguresArgs, MeasuringArgs, PluginArgs, Share, SortArgs, text_path, words_of,
 };
 use clap::Args;
 use std::path::PathBuf;
-
-/// Which figures are judged.
-#[derive(Args, Clone, Default)]
-pub struct FiguresArgs {
-    /// Figures [default: p50, p99, loss_share and rates]
-    ///
-    /// Each is FIGURE[.STATISTIC] with the names of metrics.csv, such as rtt_half_ns.p999 or cpu_share, or a statistic
-    /// of the usual latency, such as p99 or median. They are of all messages, and of the last of several followers; what neither has is taken of each stream that has it.
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub figures: Vec<String>,
-}
+use tripmeter_analysis::flags::{ChangeArgs, number_or_percent};
 
 /// Check results against limits
 #[derive(Args)]
@@ -248,18 +238,8 @@ pub struct HistoryArgs {
     /// Write trends of all figures as one HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// End with 1 if there is a step or drift that is not known
-    #[arg(long)]
-    pub fail_on_change: bool,
-    /// Mark the first experiment after a step as known
-    #[arg(long, value_name = "NAME[:SUB]")]
-    pub known: Vec<String>,
-    /// Mark drifts up to this experiment as known
-    #[arg(long, value_name = "NAME[:SUB]")]
-    pub known_drift: Vec<String>,
-    /// Smallest step or drift
-    #[arg(long, value_name = "SHARE", default_value = "5%", allow_hyphen_values = true)]
-    pub min_change: Share,
+    #[command(flatten)]
+    pub changes: ChangeArgs,
     #[command(flatten)]
     pub figures: FiguresArgs,
     #[command(flatten)]

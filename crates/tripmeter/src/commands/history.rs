@@ -11,7 +11,7 @@ use crate::verdicts::{judged_folder, of_history, with_fields};
 use serde_json::json;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use tripmeter_analysis::history::{History, HistorySeries, KnownMark};
+use tripmeter_analysis::history::{History, HistorySeries};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::file::write_named;
 use tripmeter_model::folder::REPORT;
@@ -23,24 +23,14 @@ use tripmeter_report::document::Block;
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::addresses::{FigurePlot, LineRole, PlotLine};
 use tripmeter_report::{Trends, changes, counted, render, trends};
-use tripmeter_stats::change_points::StepOptions;
 
 /// `tripmeter history`
 pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
     args.sorting.refuse_with_json(args.json)?;
     let limits = args.limits.as_deref().map(limits).transpose()?;
     let (history, folders, judged) = read(args)?;
-    let marks = |names: &[String]| names.iter().map(|name| KnownMark::of(name)).collect::<Vec<_>>();
-    let (steps, drifts) = (marks(&args.known), marks(&args.known_drift));
-    let all = [(&steps, &args.known, "--known"), (&drifts, &args.known_drift, "--known-drift")];
-    for (marks, names, flag) in all {
-        if let Some((_, name)) = marks.iter().zip(names).find(|(mark, _)| !history.has(mark)) {
-            let text =
-                format!("there is no experiment '{name}' with figures; name one as its folder is called ({flag})");
-            return Err(CliError::new(exit::USAGE, text));
-        }
-    }
-    let options = StepOptions { min_change: args.min_change.0, ..StepOptions::default() };
+    let [steps, drifts] = args.changes.marks(&history).map_err(|why| CliError::new(exit::USAGE, why))?;
+    let options = args.changes.options();
     let other_plans = history.changes_of_plans();
     let (found, series) = history.changes(&steps, &drifts, &options).map_err(|why| CliError::new(exit::DATA, why))?;
     let reach = history.reach(&steps, &options);
@@ -63,7 +53,7 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
         write_named(file, render::html(&page, &title).as_bytes())?;
     }
     let is_changed = found.iter().any(|change| !change.is_known);
-    let code = if args.fail_on_change && is_changed { exit::FINDING } else { exit::GOOD };
+    let code = if args.changes.fail_on_change && is_changed { exit::FINDING } else { exit::GOOD };
     let gaps = history.gaps();
     let environment: Vec<String> = history.changes_of_machine().into_iter().chain(other_plans).collect();
     if args.json {

@@ -1,0 +1,74 @@
+//! Flags of the commands that judge, for the programs that have them.
+
+use crate::history::{History, KnownMark};
+use clap::Args;
+use std::str::FromStr;
+use tripmeter_stats::change_points::StepOptions;
+
+/// A share from 0 to below 1, written as `2%` or `0.02`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share(pub f64);
+
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let share = number_or_percent(text).filter(|share| (0.0..1.0).contains(share));
+        share.map(Self).ok_or("write a share from 0 to below 1, as 2% or 0.02".to_owned())
+    }
+}
+
+/// `0.02` and `2%` as 0.02; `None` if it is neither.
+pub fn number_or_percent(text: &str) -> Option<f64> {
+    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number.trim_end(), 100.0));
+    number.parse::<f64>().ok().map(|number| number / unit)
+}
+
+/// Which figures are judged.
+#[derive(Args, Clone, Debug, Default)]
+pub struct FiguresArgs {
+    /// Figures [default: p50, p99, loss_share and rates]
+    ///
+    /// Each is FIGURE[.STATISTIC] with the names of metrics.csv, such as rtt_half_ns.p999 or cpu_share, or a statistic
+    /// of the usual latency, such as p99 or median. They are of all messages, and of the last of several followers; what neither has is taken of each stream that has it.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub figures: Vec<String>,
+}
+
+/// Which steps and drifts are found, and which are known.
+#[derive(Args, Clone, Debug)]
+pub struct ChangeArgs {
+    /// End with 1 if there is a step or drift that is not known
+    #[arg(long)]
+    pub fail_on_change: bool,
+    /// Mark the first experiment after a step as known
+    #[arg(long, value_name = "NAME[:SUB]")]
+    pub known: Vec<String>,
+    /// Mark drifts up to this experiment as known
+    #[arg(long, value_name = "NAME[:SUB]")]
+    pub known_drift: Vec<String>,
+    /// Smallest step or drift
+    #[arg(long, value_name = "SHARE", default_value = "5%", allow_hyphen_values = true)]
+    pub min_change: Share,
+}
+
+impl ChangeArgs {
+    /// The marks of known steps, and of known drifts.
+    ///
+    /// # Errors
+    /// One line, if a mark is of no experiment in `history`.
+    pub fn marks(&self, history: &History) -> Result<[Vec<KnownMark>; 2], String> {
+        for (names, flag) in [(&self.known, "--known"), (&self.known_drift, "--known-drift")] {
+            if let Some(name) = names.iter().find(|name| !history.has(&KnownMark::of(name))) {
+                let what = format!("there is no experiment '{name}' with figures");
+                return Err(format!("{what}; name one as its folder is called ({flag})"));
+            }
+        }
+        Ok([&self.known, &self.known_drift].map(|names| names.iter().map(|name| KnownMark::of(name)).collect()))
+    }
+
+    /// How steps and drifts are found.
+    pub fn options(&self) -> StepOptions {
+        StepOptions { min_change: self.min_change.0, ..StepOptions::default() }
+    }
+}
