@@ -120,19 +120,20 @@ struct Columns {
 
 impl Columns {
     fn add(&mut self, row: &SampleRow) -> std::result::Result<(), String> {
-        let numbers = [
-            Some(u64::from(row.round)),
-            Some(u64::from(row.trial)),
-            Some(row.payload_bytes),
-            Some(row.sequence),
-            row.intended_ns,
-            row.sent_ns,
-            row.received_ns,
-            row.answered_ns,
-        ];
         let signed = |number: u64| i64::try_from(number).map_err(|_| format!("{number} is more than {}", i64::MAX));
+        let time = |ns: Option<u64>| ns.map(signed).transpose();
+        let numbers = [
+            Some(i64::from(row.round)),
+            Some(i64::from(row.trial)),
+            Some(signed(row.payload_bytes)?),
+            Some(signed(row.sequence)?),
+            time(row.intended_ns)?,
+            time(row.sent_ns)?,
+            row.received_ns,
+            time(row.answered_ns)?,
+        ];
         for (column, number) in self.numbers.iter_mut().zip(numbers) {
-            column.append_option(number.map(signed).transpose()?);
+            column.append_option(number);
         }
         self.texts[0].append_value(&row.stream);
         self.texts[1].append_value(&row.status);
@@ -163,13 +164,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.csv");
         let mut text = HEADER.join(",") + "\n";
-        for (trial, sent) in [(1, 5), (2, 6), (3, 7)] {
-            writeln!(text, "1,{trial},64,all,{sent},ok,,{sent},,9").unwrap();
+        for (trial, sent, received) in [(1, 5, ""), (2, 6, "8"), (3, 7, "-4")] {
+            writeln!(text, "1,{trial},64,all,{sent},ok,,{sent},{received},9").unwrap();
         }
         std::fs::write(&file, text).unwrap();
         let all: Vec<RecordBatch> = batches(&file, BTreeSet::from([1, 3])).unwrap().collect::<Result<_>>().unwrap();
         assert_eq!(numbers(&all[0], "sent_ns"), [Some(5), Some(7)]);
-        assert_eq!(numbers(&all[0], "received_ns"), [None, None]);
+        assert_eq!(numbers(&all[0], "received_ns"), [None, Some(-4)]);
         assert_eq!(batches(&file, BTreeSet::new()).unwrap().count(), 0);
     }
 

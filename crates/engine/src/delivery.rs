@@ -157,6 +157,13 @@ pub struct Tally {
     pub one_way: OneWay,
 }
 
+impl Delivery {
+    /// Without what the follower's clock says: when it came, or of a call when the request did.
+    fn without_other_clock(self, is_call: bool) -> Self {
+        if is_call { Self { requested: None, ..self } } else { Self { arrived: None, ..self } }
+    }
+}
+
 /// How well a rate was kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeptRate {
@@ -220,7 +227,7 @@ impl Tally {
     }
 
     /// Adds what was sent in one piece, and what the follower counted of it. Calls `row` with every message, the index
-    /// of its topic and its own in that.
+    /// of its topic and its own in that, without stamps of two clocks that may be too far apart.
     pub fn add<S: Timetable>(
         &mut self,
         topics: &[Topic<S>],
@@ -233,10 +240,10 @@ impl Tally {
             (pace.0, pace.1) = (pace.0 + topic.sent.len() as u64, pace.1 + topic.elapsed());
             for (index, delivery) in topic.deliveries(self.patience).enumerate() {
                 self.count(&delivery, at);
-                if !topic.requests.is_empty() && delivery.status.is_received() {
+                if !topic.requests.is_empty() && delivery.status.is_received() && !self.is_refused() {
                     self.count_request(&delivery);
                 }
-                row(at, index, &delivery);
+                row(at, index, &if self.is_refused() { delivery.without_other_clock(self.are_calls) } else { delivery });
             }
         }
         self.arrived.resize(self.arrived.len().max(arrived.len()), Arrived::default());
@@ -252,8 +259,11 @@ impl Tally {
         self.behind += u64::from(lateness as f64 > self.gap);
         self.late[topic] += u64::from(status == DeliveryStatus::Late);
         let Some(arrived) = arrived.filter(|_| status.is_received()) else { return };
-        self.before_sent += u64::from(arrived < actual);
         let two_clocks = self.clock_error.is_some() && !self.are_calls;
+        if two_clocks && self.is_refused() {
+            return;
+        }
+        self.before_sent += u64::from(arrived < actual);
         if arrived < actual && !two_clocks {
             return;
         }
@@ -322,8 +332,14 @@ impl Tally {
         }
     }
 
+    /// The two clocks may be too far apart for latencies by both.
+    fn is_refused(&self) -> bool {
+        self.clock_error.is_some_and(|error| error.is_too_large)
+    }
+
     fn put_clock_error(&self, trial: &mut Trial, stream: &Stream) {
-        if let Some(error) = self.clock_error {
+        // Where no follower stamps anything, no clock was read.
+        if let Some(error) = self.clock_error.filter(|error| error.ns > 0.0) {
             trial.put(stream, Figure::ClockError, error.ns);
         }
     }
@@ -354,9 +370,7 @@ impl Tally {
         trial.put_counts(stream, &self.calls(late), true);
         self.service.put(trial, stream, Figure::ServiceRtt);
         self.one_way.put(trial, stream);
-        if self.one_way.histogram().is_some() {
-            self.put_clock_error(trial, stream);
-        }
+        self.put_clock_error(trial, stream);
         if has_rate {
             trial.put(stream, Figure::Behind, self.behind as f64);
             self.response.put(trial, stream, Figure::ResponseRtt);

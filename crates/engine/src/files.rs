@@ -144,8 +144,8 @@ impl Files {
     /// As [`Files::append_payload`].
     pub(crate) fn append_times(&mut self, has_response: bool, name: &str, tally: &Tally, ns: u64) -> io::Result<()> {
         let of = [
-            ("response", Some(&tally.response.histogram).filter(|_| has_response)),
-            ("service", Some(&tally.service.histogram)),
+            ("response", tally.response.histogram().filter(|_| has_response)),
+            ("service", tally.service.histogram()),
             ("one_way", tally.one_way.histogram()),
         ];
         of.into_iter().filter_map(|(time, histogram)| Some((time, histogram?))).try_for_each(|(time, histogram)| {

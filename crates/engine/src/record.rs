@@ -46,9 +46,9 @@ pub struct RecordedSamples {
 /// How far two clocks may be apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClockError {
-    /// In nanoseconds.
+    /// In nanoseconds; infinite if it is not known.
     pub ns: f64,
-    /// More than the plan allows: there are no figures then.
+    /// More than the plan allows: there are no latencies then, neither figures nor samples.
     pub is_too_large: bool,
 }
 
@@ -70,8 +70,8 @@ pub struct Distribution {
     sum_ns: u128,
     min_ns: u64,
     max_ns: u64,
-    /// All of them.
-    pub histogram: Histogram<u64>,
+    /// Of all, but those that are negative.
+    histogram: Histogram<u64>,
 }
 
 impl Distribution {
@@ -99,6 +99,11 @@ impl Distribution {
     /// How far the two clocks may be apart: every interval is wider by that.
     pub fn set_clock_error(&mut self, error: ClockError) {
         self.clock_error.add(error);
+    }
+
+    /// All of them, but those that are negative; `None` if the two clocks may be too far apart.
+    pub fn histogram(&self) -> Option<&Histogram<u64>> {
+        (!self.clock_error.is_too_large).then_some(&self.histogram)
     }
 
     /// Adds one of two clocks. One that is negative is not in the histogram.
@@ -239,9 +244,9 @@ impl OneWay {
         self.clock_error.add(error);
     }
 
-    /// All of them; `None` without a sample.
+    /// All of them; `None` without a sample, and if the two clocks may be too far apart.
     pub fn histogram(&self) -> Option<&Histogram<u64>> {
-        Some(&self.times.as_ref()?.histogram)
+        self.times.as_ref().filter(|_| !self.clock_error.is_too_large)?.histogram()
     }
 }
 
@@ -420,6 +425,6 @@ mod tests {
         for (exact, near) in [(exact.median, near.median), (exact.p99, near.p99), (exact.stdev, near.stdev)] {
             assert!((near / exact - 1.0).abs() < 2e-3, "{exact} {near}");
         }
-        assert_eq!(raw.times.histogram.len(), 200_001);
+        assert_eq!(raw.times.histogram().unwrap().len(), 200_001);
     }
 }

@@ -195,6 +195,7 @@ impl ClockLine {
     pub fn here(&self, there: u64) -> u64 {
         let Self { before, after } = self;
         let (ran, passed) = (after.there as f64 - before.there as f64, after.here - before.here);
+        // Both readings at one time, or of a clock that stands still: there is no time between them to convert.
         let rate = if ran > 0.0 && passed > 0.0 { passed / ran } else { 1.0 };
         let since = (there as i128 - i128::from(before.there)) as f64;
         // Not as a float all at once: ticks since the start of a machine have more digits.

@@ -375,7 +375,7 @@ fn successes_alone_make_the_calls_per_second() {
     let (tally, counts) = outcome.tally();
     let expected = Counts { sent: 100, received: 97, lost: 2, damaged: 1, duplicated: 1, ..Counts::default() };
     assert_eq!(counts, expected);
-    assert_eq!(tally.service.histogram.len(), 97);
+    assert_eq!(tally.service.histogram().unwrap().len(), 97);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::Path;
 /// Folder of such files, in the folder of results or of a round.
 pub const SAMPLES: &str = "samples";
 
-/// The first line. Times are whole nanoseconds since the trial began; empty is none.
+/// The first line. Times are whole nanoseconds since the trial began; empty is none. Only `received_ns` may be negative.
 pub const HEADER: [&str; 10] = [
     "round",
     "trial",
@@ -44,8 +44,8 @@ pub struct SampleRow {
     pub intended_ns: Option<u64>,
     /// When it was sent.
     pub sent_ns: Option<u64>,
-    /// When the follower had it, or the last of several.
-    pub received_ns: Option<u64>,
+    /// When the follower had it, or the last of several; before the trial began, by two clocks that are not alike.
+    pub received_ns: Option<i64>,
     /// When the answer was there.
     pub answered_ns: Option<u64>,
 }
@@ -108,6 +108,7 @@ impl<R: Read> SampleReader<R> {
         let number = |at: usize| text(at).parse::<u64>().map_err(|_| wrong(at));
         let small = |at: usize| text(at).parse::<u32>().map_err(|_| wrong(at));
         let time = |at: usize| if text(at).is_empty() { Ok(None) } else { number(at).map(Some) };
+        let signed = |at: usize| text(at).parse::<i64>().map(Some).map_err(|_| wrong(at));
         Ok(SampleRow {
             round: small(0)?,
             trial: small(1)?,
@@ -117,7 +118,7 @@ impl<R: Read> SampleReader<R> {
             status: text(5).to_owned(),
             intended_ns: time(6)?,
             sent_ns: time(7)?,
-            received_ns: time(8)?,
+            received_ns: if text(8).is_empty() { None } else { signed(8)? },
             answered_ns: time(9)?,
         })
     }
@@ -191,6 +192,7 @@ mod tests {
             (rows[0].stream.as_str(), rows[0].intended_ns, rows[0].received_ns),
             ("topic=/a,\"b", Some(5), None)
         );
+        assert_eq!(read("1,1,64,all,1,ok,,3,-9,\n").unwrap()[0].received_ns, Some(-9), "by two clocks");
         assert_eq!((rows[1].round, rows[1].intended_ns, rows[1].answered_ns), (2, None, Some(u64::MAX)));
     }
 

@@ -131,15 +131,16 @@ fn first_trial(place: usize, file: &Path, result: &SubExperimentResult) -> Resul
 
 /// A latency of a message in microseconds, if it has it.
 fn latency_us(row: &SampleRow, figure: Figure) -> Option<f64> {
+    let answered_ns = row.answered_ns.and_then(|ns| i64::try_from(ns).ok());
     let (from, to, ways) = match figure {
-        Figure::RttHalf => (row.sent_ns, row.answered_ns, 2.0),
-        Figure::Call | Figure::ServiceRtt => (row.sent_ns, row.answered_ns, 1.0),
-        Figure::ResponseRtt => (row.intended_ns, row.answered_ns, 1.0),
+        Figure::RttHalf => (row.sent_ns, answered_ns, 2.0),
+        Figure::Call | Figure::ServiceRtt => (row.sent_ns, answered_ns, 1.0),
+        Figure::ResponseRtt => (row.intended_ns, answered_ns, 1.0),
         Figure::Response => (row.intended_ns, row.received_ns, 1.0),
         Figure::Service | Figure::OneWay => (row.sent_ns, row.received_ns, 1.0),
         _ => return None,
     };
-    let ns = to?.checked_sub(from?)?;
+    let ns = to?.checked_sub_unsigned(from?)?;
     Some(ns as f64 / ways / 1e3)
 }
 

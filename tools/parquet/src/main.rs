@@ -128,20 +128,26 @@ fn numbers(
 }
 
 /// Numbers that may be missing.
-fn times(
+fn times<N>(
     group: &mut SerializedRowGroupWriter<'_, File>,
     rows: &[SampleRow],
-    time: impl Fn(&SampleRow) -> Option<u64>,
-) -> Result<()> {
+    time: impl Fn(&SampleRow) -> Option<N>,
+) -> Result<()>
+where
+    i64: TryFrom<N, Error: Error + 'static>,
+{
     column(group, rows, time, true)
 }
 
-fn column(
+fn column<N>(
     group: &mut SerializedRowGroupWriter<'_, File>,
     rows: &[SampleRow],
-    value: impl Fn(&SampleRow) -> Option<u64>,
+    value: impl Fn(&SampleRow) -> Option<N>,
     is_optional: bool,
-) -> Result<()> {
+) -> Result<()>
+where
+    i64: TryFrom<N, Error: Error + 'static>,
+{
     let values: Vec<i64> = rows.iter().filter_map(&value).map(i64::try_from).collect::<std::result::Result<_, _>>()?;
     let levels: Vec<i16> = rows.iter().map(|row| value(row).is_some().into()).collect();
     let mut column = group.next_column()?.ok_or("the schema has fewer columns")?;

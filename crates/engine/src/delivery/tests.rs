@@ -36,7 +36,7 @@ fn every_message_has_one_fate_and_both_times() {
     let counts = Counts { sent: 6, received: 3, lost: 1, late: 1, duplicated: 2, reordered: 1, damaged: 1 };
     assert_eq!((tally.counts(), tally.behind, tally.before_sent), (counts, 0, 0));
     let (response, service) = (tally.response.figures().unwrap(), tally.service.figures().unwrap());
-    assert_eq!([tally.response.histogram.len(), tally.service.histogram.len()], [3; 2]);
+    assert_eq!([tally.response.histogram().unwrap().len(), tally.service.histogram().unwrap().len()], [3; 2]);
     assert_eq!((response.min, response.median, response.max), (100.0, 200.0, 600.0));
     assert_eq!((service.min, service.median, service.max), (100.0, 100.0, 200.0));
     assert_eq!(tally.lateness.figures().unwrap().max, 500.0);
@@ -103,7 +103,7 @@ fn more_than_a_period_late_is_behind_and_the_patience_is_still_in_time() {
     tally.add(&[topic(&sent, &sent.map(|sent| sent + 1 + PATIENCE), &[0; 3])], &[], |_, _, _| ());
     assert_eq!((tally.behind, tally.late[0]), (2, 3));
     tally.add(&[topic(&[10_000], &[10_000 + PATIENCE], &[0])], &[], |_, _, _| ());
-    assert_eq!((tally.behind, tally.late[0], tally.response.histogram.len()), (2, 3, 1));
+    assert_eq!((tally.behind, tally.late[0], tally.response.histogram().unwrap().len()), (2, 3, 1));
 }
 
 /// Of its publishers.
@@ -178,7 +178,7 @@ fn requests_are_joined_by_number_with_the_calls_that_succeeded() {
         assert_eq!(found, [2.0, 300.0, 350.0, 400.0]);
         let median = trial.get(&Stream::all(), Figure::OneWay, Statistic::P50).unwrap();
         assert_eq!((tally.one_way.missing, median.within.is_some()), (2, raw == Raw::SAMPLES));
-        assert_eq!(tally.service.histogram.len(), 4);
+        assert_eq!(tally.service.histogram().unwrap().len(), 4);
         assert_eq!((rows[1], rows[4]), ((1, Some(11_900)), (4, None)));
     }
     let mut nothing = tally(Raw::SAMPLES);
@@ -189,12 +189,35 @@ fn requests_are_joined_by_number_with_the_calls_that_succeeded() {
 }
 
 #[test]
+fn nothing_is_kept_of_two_clocks_that_may_be_too_far_apart() {
+    let error = |ns: f64| ClockError { ns, is_too_large: ns > 100.0 };
+    for (are_calls, error) in [(false, error(90.0)), (false, error(110.0)), (true, error(90.0)), (true, error(110.0))] {
+        let mut messages = topic(&[10_000, 11_000, 12_000], &[10_500, 10_990, NEVER], &[0, 0, 0]);
+        messages.requests = if are_calls { vec![10_200, 10_980, NEVER] } else { Vec::new() };
+        let mut tally = tally(Raw::SAMPLES).with_two_clocks(Raw::SAMPLES, are_calls);
+        tally.set_clock_error(error);
+        let mut rows = Vec::new();
+        tally.add(&[messages], &[], |_, _, row| rows.push((row.actual, row.arrived, row.requested, row.status)));
+        let mut trial = Trial::new(OfferedLoad::Closed);
+        if are_calls { tally.put_calls(&mut trial, &Stream::all(), 0, false) } else { tally.put_messages(&mut trial, &Stream::all()) }
+        let (figure, of_other) = if are_calls { (Figure::OneWay, rows[1].2) } else { (Figure::Service, rows[1].1) };
+        let kept = !error.is_too_large;
+        assert_eq!(trial.of_all(figure, Statistic::N).is_some(), kept, "{are_calls} {error:?}");
+        assert_eq!((of_other.is_some(), rows[1].0, rows[1].3), (kept, 11_000, DeliveryStatus::Ok), "{are_calls}");
+        let histogram = if are_calls { tally.one_way.histogram() } else { tally.service.histogram() };
+        assert_eq!(histogram.is_some(), kept, "{are_calls} {error:?}");
+        assert_eq!(trial.value(&Stream::all(), Figure::ClockError), Some(error.ns));
+        assert!(!are_calls || rows[0].1 == Some(10_500), "an answer comes back to the clock of its request");
+    }
+}
+
+#[test]
 fn a_mean_is_that_of_all_and_exact() {
     for raw in [Raw::SAMPLES, Raw::NONE] {
         let mut distribution = Distribution::new(raw);
         [10_000_001, 10_000_002, 10_000_006].into_iter().for_each(|ns| distribution.record(ns));
         let found = distribution.figures().unwrap();
-        assert_eq!(distribution.histogram.len(), 3);
+        assert_eq!(distribution.histogram().unwrap().len(), 3);
         assert_eq!((found.min, found.mean, found.max), (10_000_001.0, 10_000_003.0, 10_000_006.0));
     }
 }

@@ -59,10 +59,10 @@ impl Rows<'_> {
         let ns = |ticks: u64| self.timebase.to_ns(ticks.saturating_sub(self.begin));
         let sent = ns(stamps.sent);
         let intended = Field(stamps.intended.map(ns));
+        // By two clocks it may seem to come before it was sent, and even before the trial began.
         let after = |ticks: Option<u64>| {
-            let before = |ticks| sent.saturating_sub(self.timebase.to_ns(stamps.sent - ticks));
-            let after = |ticks| sent + self.timebase.to_ns(ticks - stamps.sent);
-            Field(ticks.map(|ticks| if ticks < stamps.sent { before(ticks) } else { after(ticks) }))
+            let since_sent = |ticks: u64| self.timebase.to_signed_ns(ticks.wrapping_sub(stamps.sent) as i64);
+            Field(ticks.map(|ticks| sent as i64 + since_sent(ticks)))
         };
         let (received, answered) = (after(stamps.received), after(stamps.answered));
         let (round, trial, payload, sequence) = (file.round, self.trial, self.payload_bytes, index + 1);
@@ -127,11 +127,11 @@ impl Rows<'_> {
 }
 
 /// A number, or nothing.
-struct Field(Option<u64>);
+struct Field<T>(Option<T>);
 
-impl std::fmt::Display for Field {
+impl<T: std::fmt::Display> std::fmt::Display for Field<T> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.map_or(Ok(()), |number| number.fmt(formatter))
+        self.0.as_ref().map_or(Ok(()), |number| number.fmt(formatter))
     }
 }
 

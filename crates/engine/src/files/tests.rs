@@ -83,7 +83,8 @@ fn rows_of_all_patterns_have_one_form_and_are_read_back() {
     let trips =
         [TripRow { first_sample: 0, sequence: 10, began: 100 }, TripRow { first_sample: 2, sequence: 13, began: 500 }];
     let mut rows = files.rows(Timebase::NANOSECONDS, 16, 90);
-    rows.add_trips(&trips, &[10, 20, 30], Some(&[4, MISSING, 6]), 10);
+    rows.add_trips(&trips, &[10, 20, 30], Some(&[4, MISSING, -25]), 10);
+    rows.add_trips(&trips[..1], &[10, 20], Some(&[-25, -10]), 10);
     rows.finish().unwrap();
     let path = folder.path().join("samples/x.csv");
     let text = fs::read_to_string(&path).unwrap();
@@ -94,11 +95,15 @@ fn rows_of_all_patterns_have_one_form_and_are_read_back() {
         "2,2,64,all,2,timed_out,,200,,4000",
         "2,3,16,all,1,ok,,10,14,20",
         "2,3,16,all,2,ok,,20,,40",
-        "2,3,16,all,4,ok,,410,416,440",
+        "2,3,16,all,4,ok,,410,385,440",
+        // By two clocks: before the trial began.
+        "2,3,16,all,1,ok,,10,-15,20",
+        "2,3,16,all,2,ok,,20,10,40",
     ];
     assert_eq!(text.lines().collect::<Vec<_>>(), [&[HEADER.join(",").as_str()][..], &expected].concat());
     let rows: Vec<_> = SampleReader::open(&path).unwrap().collect::<Result<_, _>>().unwrap();
-    assert_eq!((rows.len(), rows[0].stream.as_str()), (7, "topic=/a,\"b\""));
+    assert_eq!((rows.len(), rows[0].stream.as_str()), (9, "topic=/a,\"b\""));
+    assert_eq!((rows[7].sent_ns, rows[7].received_ns), (Some(10), Some(-15)));
     assert!(Files::create(folder.path(), "x", 2, Raw::SAMPLES, None).is_err(), "it is not overwritten");
 }
 

@@ -29,6 +29,8 @@ impl Notes for NoNotes {
 
 /// The stamp of a message that did not come intact.
 pub const NEVER: u64 = u64::MAX;
+/// The stamp of a message that came at a time which is not known.
+pub const SOMETIME: u64 = 0;
 /// It came after a later one.
 pub const OVERTAKEN: u8 = 1;
 /// It came again.

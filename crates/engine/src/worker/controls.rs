@@ -123,18 +123,26 @@ impl Controls {
     /// # Errors
     /// As [`Controls::recv`].
     pub(super) fn recv_report(&mut self, follower: u32, patience: FollowerPatience) -> Result<Report> {
-        self.came[follower as usize].clear();
+        let mut came = std::mem::take(&mut self.came[follower as usize]);
+        came.clear();
         loop {
             match self.recv(follower, patience)? {
-                FromFollower::Report(report) => return Ok(*report),
+                FromFollower::Report(report) => {
+                    self.came[follower as usize] = came;
+                    return Ok(*report);
+                }
                 FromFollower::Arrivals(piece) => {
                     let piece = BASE64.decode(piece);
-                    let piece = piece.map_err(|error| self.failed(&format!("its arrivals are no base64: {error}")))?;
-                    self.came[follower as usize].extend(piece);
+                    came.extend(piece.map_err(|error| self.failed(&format!("its arrivals are no base64: {error}")))?);
                 }
                 _ => return Err(self.failed("the follower's messages are out of order")),
             }
         }
+    }
+
+    /// Whether arrivals came with a follower's latest report, and were not taken.
+    pub(super) fn has_arrivals(&self, follower: u32) -> bool {
+        !self.came[follower as usize].is_empty()
     }
 
     /// Arrivals that came with a follower's latest report.

@@ -3,10 +3,11 @@
 use super::leader::Leader;
 use super::patience::FollowerPatience;
 use super::{Error, Result};
-use crate::measure::notes::{ArrivalMemory, NEVER};
+use crate::measure::notes::{ArrivalMemory, NEVER, SOMETIME};
 use crate::record::{ClockError, Distribution};
 use crate::two_clocks::{ClockLine, ClockReading};
 use crate::wire::{ArrivalPlace, Arrived, FromFollower, ToFollower};
+use std::net::IpAddr;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::plan::Raw;
@@ -18,7 +19,8 @@ pub(super) type Readings = Vec<ClockReading>;
 /// The clock of each follower while a trial lasted; empty where all have this host's.
 #[derive(Default)]
 pub(super) struct Clocks {
-    lines: Vec<ClockLine>,
+    /// `None` of one that had gone before its clock was read again: how fast that ran is not known.
+    lines: Vec<Option<ClockLine>>,
     ticks_per_ns: f64,
     /// Largest error of which there are figures.
     most_ns: f64,
@@ -35,38 +37,44 @@ impl Leader {
         let plan = &self.job.sub_experiment;
         let counts = plan.one_way || plan.workload.is_publication() || plan.workload.is_saturating();
         let Some(own) = self.job.local_address.filter(|_| counts) else { return Ok(Vec::new()) };
-        let mut readings = Vec::new();
-        for follower in 0..self.controls.followers() {
-            self.controls.send(follower, &ToFollower::Clock)?;
-            let FromFollower::Clock(clock) = self.controls.recv(follower, FollowerPatience::ANSWER)? else {
-                return Err(self.controls.failed("the follower's messages are out of order"));
-            };
-            let refused = self.job.follower_addresses.get(follower as usize).and_then(|host| clock.check(*host).err());
-            if let Some(why) = refused {
-                return Err(self.controls.failed(&why));
-            }
-            let reading = ClockReading::take(own, &clock, &self.job.timebase);
-            readings.push(reading.map_err(|error| {
-                self.controls.failed(&format!("the clock of its follower's host cannot be read: {error}"))
-            })?);
-        }
-        Ok(readings)
+        (0..self.controls.followers()).map(|follower| self.read_clock(own, follower)).collect()
     }
 
-    /// The clocks since `before`. One that cannot be read any more, as its follower has gone, is taken to run evenly.
-    pub(super) fn clocks_since(&mut self, before: Readings, is_broken: bool) -> Result<Clocks> {
-        if before.is_empty() {
-            return Ok(Clocks::default());
+    fn read_clock(&mut self, own: IpAddr, follower: u32) -> Result<ClockReading> {
+        self.controls.send(follower, &ToFollower::Clock)?;
+        let FromFollower::Clock(clock) = self.controls.recv(follower, FollowerPatience::ANSWER)? else {
+            return Err(self.controls.failed("the follower's messages are out of order"));
+        };
+        let refused = self.job.follower_addresses.get(follower as usize).and_then(|host| clock.check(*host).err());
+        if let Some(why) = refused {
+            return Err(self.controls.failed(&why));
         }
-        let after = if is_broken { before.clone() } else { self.read_clocks()? };
-        let lines = before.into_iter().zip(after).map(|(before, after)| ClockLine::new(before, after)).collect();
+        let reading = ClockReading::take(own, &clock, &self.job.timebase);
+        reading.map_err(|error| {
+            self.controls.failed(&format!("the clock of its follower's host cannot be read: {error}"))
+        })
+    }
+
+    /// The clocks since `before`. After a failure only followers that have sent arrivals are asked: others have gone, or
+    /// still answer messages.
+    pub(super) fn clocks_since(&mut self, before: Readings, is_broken: bool) -> Result<Clocks> {
+        let Some(own) = self.job.local_address.filter(|_| !before.is_empty()) else { return Ok(Clocks::default()) };
+        let mut lines = Vec::new();
+        for (follower, before) in (0..).zip(before) {
+            let after = match is_broken {
+                false => Some(self.read_clock(own, follower)?),
+                true if self.controls.has_arrivals(follower) => self.read_clock(own, follower).ok(),
+                true => None,
+            };
+            lines.push(after.map(|after| ClockLine::new(before, after)));
+        }
         let (ticks_per_ns, most_ns) = (self.job.timebase.ticks_per_ns(), self.job.max_clock_error_ns as f64);
         Ok(Clocks { lines, ticks_per_ns, most_ns })
     }
 
-    /// Puts arrivals that followers have sent into memory, as ticks of this clock.
+    /// Puts arrivals that followers have sent into memory, as ticks of this clock, or as [`SOMETIME`].
     pub(super) fn settle(&mut self, clocks: &Clocks, memory: &mut ArrivalMemory) -> Result<()> {
-        for (follower, clock) in (0..).zip(&clocks.lines) {
+        for follower in 0..clocks.lines.len() as u32 {
             let came = self.controls.take_arrivals(follower);
             if came.is_empty() {
                 continue;
@@ -79,7 +87,7 @@ impl Leader {
             part.copy_from_slice(&came);
             for log in memory.logs(follower) {
                 let noted = log.ticks.iter_mut().filter(|ticks| **ticks != NEVER);
-                noted.for_each(|ticks| *ticks = clock.here(*ticks));
+                noted.for_each(|ticks| *ticks = clocks.here(follower as usize, *ticks).unwrap_or(SOMETIME));
             }
         }
         Ok(())
@@ -89,16 +97,19 @@ impl Leader {
 impl Clocks {
     /// What a follower counted, with its latest tick as one of this clock.
     pub(super) fn arrived(&self, follower: usize, arrived: Arrived) -> Arrived {
-        match self.lines.get(follower) {
-            Some(clock) => Arrived { latest: arrived.latest.map(|ticks| clock.here(ticks)), ..arrived },
-            None => arrived,
-        }
+        Arrived { latest: arrived.latest.and_then(|ticks| self.here(follower, ticks)), ..arrived }
     }
 
-    /// How far a stamp of a follower may be off; nothing where all have this host's clock.
+    /// A stamp of a follower in ticks of this clock; `None` if that is not known.
+    fn here(&self, follower: usize, ticks: u64) -> Option<u64> {
+        self.lines.get(follower).map_or(Some(ticks), |line| line.map(|line| line.here(ticks)))
+    }
+
+    /// How far a stamp of a follower may be off; nothing where all have this host's clock, and without end where that is not
+    /// known.
     pub(super) fn error(&self, follower: usize) -> ClockError {
         self.lines.get(follower).map_or(ClockError::default(), |line| {
-            let ns = line.bound() / self.ticks_per_ns;
+            let ns = line.map_or(f64::INFINITY, |line| line.bound() / self.ticks_per_ns);
             ClockError { ns, is_too_large: ns > self.most_ns }
         })
     }
@@ -130,5 +141,33 @@ impl Clocks {
     /// There are two clocks: what came may seem to have come before it was sent.
     pub(super) fn are_two(&self) -> bool {
         !self.lines.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_of_a_clock_that_was_read_once_are_not_known() {
+        let reading = |here: f64, there: u64| ClockReading { here, there, bound: 40.0 };
+        // The other clock makes twice as many ticks.
+        let line = ClockLine::new(reading(1000.0, 500), reading(2000.0, 2500));
+        let clocks = Clocks { lines: vec![Some(line), None], ticks_per_ns: 2.0, most_ns: 100.0 };
+        assert_eq!((clocks.here(0, 1500), clocks.here(1, 1500)), (Some(1500), None));
+        let arrived = Arrived { received: 3, latest: Some(2500), ..Arrived::default() };
+        let latest = [0, 1].map(|follower| clocks.arrived(follower, arrived));
+        assert_eq!(latest.map(|one| (one.received, one.latest)), [(3, Some(2000)), (3, None)]);
+        assert_eq!(clocks.error(0), ClockError { ns: 20.0, is_too_large: false });
+        let unknown = ClockError { ns: f64::INFINITY, is_too_large: true };
+        assert_eq!((clocks.error(1), clocks.largest_error()), (unknown, unknown));
+        let mut trial = Trial::new(tripmeter_model::pace::OfferedLoad::Closed);
+        clocks.put(&mut trial);
+        let of = |stream: &Stream| trial.value(stream, Figure::ClockError);
+        assert_eq!(
+            (of(&Stream::all()), of(&Stream::follower(0)), of(&Stream::follower(1))),
+            (None, Some(20.0), None)
+        );
+        assert_eq!(Clocks::default().here(0, 7), Some(7), "all have one clock");
     }
 }

@@ -47,7 +47,7 @@ pub(super) struct Samples {
     pub others: Vec<(String, Histogram<u64>)>,
     /// Where round trips follow each other; none of calls, which are timed one by one.
     pub rows: Vec<TripRow>,
-    /// Latencies one way, to the last of several followers, in ticks.
+    /// Latencies one way, to the last of several followers, in ticks; none if clocks may be too far apart.
     pub one_way: Option<Vec<i64>>,
     /// When the trial began, in ticks.
     pub begin: u64,
@@ -176,8 +176,9 @@ impl Leader {
                 }
             }
             written.finish().inspect_err(|_| self.files.cut(lengths))?;
-            let own = (format!("payload_{payload_bytes}"), &recorded.times.histogram);
-            let histograms = [own].into_iter().chain(others.iter().map(|(tag, other)| (tag.clone(), other)));
+            // Of one clock.
+            let own = recorded.times.histogram().map(|times| (format!("payload_{payload_bytes}"), times));
+            let histograms = own.into_iter().chain(others.iter().map(|(tag, other)| (tag.clone(), other)));
             let rtt_ns = recorded.ticks.iter().map(|ticks| base.to_ns(*ticks));
             let appended = self.files.append_payload(payload_bytes, rtt_ns, histograms, duration);
             appended.inspect_err(|_| self.files.cut(lengths))

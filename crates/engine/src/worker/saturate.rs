@@ -168,6 +168,7 @@ impl Leader {
         };
         let (mut trial, all) = (Trial::new(offer), Stream::all());
         trial.cut_short = cut_short;
+        clocks.put(&mut trial);
         for (figure, value) in [
             (Figure::PublishedRate, per_second(sent, publication_ns)),
             (Figure::Publication, publication_ns as f64),
@@ -186,26 +187,29 @@ impl Leader {
         }
         if let (Some(times), Some(mut memory)) = (flow.times, arrivals) {
             self.settle(&clocks, &mut memory)?;
-            clocks.put(&mut trial);
             let last = put_one_way(&mut trial, base, &times, memory, (self.controls.followers(), &clocks));
             if bounds.has_rows {
-                self.write_timed(payload_bytes, began, times.stamps(&last, sent))?;
+                let are_known = !clocks.largest_error().is_too_large;
+                self.write_timed(payload_bytes, began, are_known, times.stamps(&last, sent))?;
             }
         }
         Ok(trial)
     }
 
-    /// Writes a row for each message that was timed: its index, and when it was sent and received.
+    /// Writes a row for each message that was timed: its index, and when it was sent and, if both clocks `are_known`,
+    /// received.
     fn write_timed(
         &mut self,
         payload_bytes: u64,
         began: u64,
+        are_known: bool,
         stamps: impl Iterator<Item = (u64, u64, Option<u64>)>,
     ) -> Result<()> {
         let lengths = self.files.lengths().map_err(not_written)?;
         let mut rows = self.files.rows(self.job.timebase, payload_bytes, began);
         for (index, sent, received) in stamps {
             let status = if received.is_some() { DeliveryStatus::Ok } else { DeliveryStatus::Lost };
+            let received = received.filter(|_| are_known);
             rows.add("all", index, status.as_str(), SampleStamps { sent, received, ..SampleStamps::default() });
         }
         rows.finish().inspect_err(|_| self.files.cut(lengths)).map_err(not_written)

@@ -242,7 +242,8 @@ impl Leader {
         clocks.put(&mut trial);
         let messages = outcome.begun.1..outcome.begun.1 + outcome.recorded.count + outcome.counts.lost;
         outcome.instruments.put(&mut trial, self.job.timebase, messages);
-        let others = one_way.into_iter().map(|one| (one.of.tag(payload_bytes), one.times.histogram)).collect();
+        let others = one_way.iter().filter_map(|one| Some((one.of.tag(payload_bytes), one.times.histogram()?.clone())));
+        let are_known = !latencies.is_empty() && !clocks.largest_error().is_too_large;
         Ok(MeasuredPayload {
             trials: vec![trial],
             samples: outcome.recorded.count,
@@ -252,9 +253,9 @@ impl Leader {
             duration_ns: outcome.duration_ns,
             unwritten: Some(Samples {
                 recorded: outcome.recorded,
-                others,
+                others: others.collect(),
                 rows: outcome.rows,
-                one_way: (!latencies.is_empty()).then(|| stamps::last(&latencies)),
+                one_way: are_known.then(|| stamps::last(&latencies)),
                 begin: outcome.begun.0,
                 first: outcome.begun.1,
             }),
@@ -275,10 +276,10 @@ impl Leader {
                 Latency::Last => clocks.largest_error(),
             };
             let mut times = clocks.distribution(Raw::SAMPLES, error);
-            let known = ticks.iter().filter(|ticks| **ticks != MISSING);
-            let (mut missing, mut before_sent) = (ticks.len() as u64, 0);
-            for ticks in known {
-                (missing, before_sent) = (missing - 1, before_sent + u64::from(*ticks < 0));
+            let missing = ticks.iter().filter(|ticks| **ticks == MISSING).count() as u64;
+            let mut before_sent = 0;
+            for ticks in ticks.iter().filter(|ticks| **ticks != MISSING && !error.is_too_large) {
+                before_sent += u64::from(*ticks < 0);
                 times.record_signed(self.job.timebase.to_signed_ns(*ticks));
             }
             OneWayLatencies { of, missing, before_sent, times }

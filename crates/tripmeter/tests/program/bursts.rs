@@ -1,6 +1,6 @@
 //! Messages, calls and round trips in bursts, beside a rate: how many there are, when each was due, and what stands where.
 
-use crate::common::samples::sample_rows;
+use crate::common::samples::{received_ns, sample_rows};
 use crate::common::{Tripmeter, alone, folder, manifest};
 use std::path::Path;
 use tripmeter_model::exit;
@@ -29,10 +29,10 @@ fn rows(results: &Path, name: &str, is_call: bool) -> Vec<Row> {
         trial: row.trial,
         link: link(&row.stream),
         sequence: row.sequence as usize,
-        status: row.status,
+        status: row.status.clone(),
         intended_ns: row.intended_ns.unwrap(),
         actual_ns: row.sent_ns.unwrap(),
-        received_ns: if is_call { row.answered_ns } else { row.received_ns }.unwrap(),
+        received_ns: if is_call { row.answered_ns } else { received_ns(&row) }.unwrap(),
     };
     sample_rows(results, name).into_iter().map(row).collect()
 }

@@ -1,7 +1,7 @@
 //! Latency one way where it is asked for: of calls, of round trips at a rate, and under pattern `throughput`.
 
 use crate::common::figures::{Times, count, counts, times, value};
-use crate::common::samples::sample_rows;
+use crate::common::samples::{received_ns, sample_rows};
 use crate::common::{Finished, Tripmeter, alone, at_once, folder, manifest};
 use tempfile::TempDir;
 use tripmeter_model::exit;
@@ -74,10 +74,10 @@ fn called(transport: &str, wait: &str, words: &[&str]) -> (Trial, Vec<Row>, Stri
     let manifest = manifest(folder.path());
     let result = &manifest.sub_experiments[0];
     let rows = sample_rows(folder.path(), &result.name).into_iter().map(|row| Row {
-        status: row.status,
+        status: row.status.clone(),
         sent_ns: row.sent_ns.unwrap(),
         answered_ns: row.answered_ns,
-        request_ns: row.received_ns,
+        request_ns: received_ns(&row),
     });
     let is_timed = words.contains(&"--one-way");
     let histograms = std::fs::read_to_string(folder.path().join(format!("histograms/{}.hlog", result.name))).unwrap();

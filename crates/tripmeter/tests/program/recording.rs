@@ -1,7 +1,7 @@
 //! `tripmeter replay`: every message of a recording, once, with its size and at its time.
 
 use crate::common::figures::{count, counts, followers, times, times_at};
-use crate::common::samples::sample_rows;
+use crate::common::samples::{received_ns, sample_rows};
 use crate::common::{Finished, Tripmeter, alone, at_once, folder, is_nightly, manifest};
 use mcap::records::MessageHeader;
 use mcap::{Compression, WriteOptions};
@@ -87,11 +87,11 @@ fn rows(folder: &Path, name: &str) -> Vec<Row> {
         bytes: row.payload_bytes,
         topic: index(&row.stream),
         sequence: row.sequence,
-        status: row.status,
+        status: row.status.clone(),
         intended_ns: row.intended_ns.unwrap(),
         actual_ns: row.sent_ns.unwrap(),
-        received_ns: if is_call { row.answered_ns } else { row.received_ns },
-        requested_ns: row.received_ns.filter(|_| is_call),
+        received_ns: if is_call { row.answered_ns } else { received_ns(&row) },
+        requested_ns: received_ns(&row).filter(|_| is_call),
     };
     sample_rows(folder, name).into_iter().map(row).collect()
 }

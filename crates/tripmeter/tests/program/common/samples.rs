@@ -22,6 +22,11 @@ pub fn sample_rows(results: &Path, name: &str) -> Vec<SampleRow> {
     rows.filter(|row| !set_aside.contains(&row.trial)).collect()
 }
 
+/// When the follower had it, by the one clock of this machine.
+pub fn received_ns(row: &SampleRow) -> Option<u64> {
+    row.received_ns.map(|ns| u64::try_from(ns).unwrap_or_else(|_| panic!("before the trial began: {row:?}")))
+}
+
 /// Payload sizes of those rows.
 pub fn sample_payloads(results: &Path, name: &str) -> Vec<u64> {
     sample_rows(results, name).iter().map(|row| row.payload_bytes).collect()

@@ -1,7 +1,7 @@
 //! Messages one way, as fast as they go; at a moderate rate where the transport may lose some.
 
 use crate::common::figures::{counts, times, value};
-use crate::common::samples::sample_rows;
+use crate::common::samples::{received_ns, sample_rows};
 use crate::conformance::{Entry, Faults, Here, Outcome, SAMPLES, loses_when_starved};
 use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::figure::Figure;
@@ -55,7 +55,7 @@ fn check_trial(faults: &mut Faults, outcome: &Outcome<'_>, cell: &PayloadResult,
     let timed = times(trial, Figure::OneWay).map_or(0, |one_way| if one_way.min > 0.0 { one_way.samples } else { 0 });
     let expected = if outcome.plan.one_way { received } else { 0 };
     faults.check(timed == expected, || format!("{place}: {trial:?}"));
-    let arrived = rows.iter().filter(|row| row.status == "ok" && row.received_ns >= row.sent_ns).count() as u64;
+    let arrived = rows.iter().filter(|row| row.status == "ok" && received_ns(row) >= row.sent_ns).count() as u64;
     let all = if outcome.plan.one_way { sent } else { 0 };
     let found = (rows.len() as u64, arrived);
     faults.check(found == (all, expected), || format!("{place}: {found:?} rows of samples: {trial:?}"));

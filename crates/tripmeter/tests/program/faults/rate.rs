@@ -2,7 +2,7 @@
 
 use super::{HIT, LATE_MS, LOSS_TIMEOUT_S, PAYLOAD, PROOF, Row, SAMPLES, WAITS, WARMUP, check_end, is_mean};
 use crate::common::figures::{Times, count, counts, times};
-use crate::common::samples::sample_rows;
+use crate::common::samples::{received_ns, sample_rows};
 use crate::common::{Tripmeter, alone, at_once, folder, manifest};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::trial::Trial;
@@ -29,7 +29,7 @@ fn published(settings: &str, wait: &str, topics: u64, loss_timeout_s: u64) -> (T
     let rows = of_first.enumerate().map(|(index, row)| {
         assert_eq!((row.payload_bytes, row.trial, row.sequence), (1024, 1, index as u64 + 1));
         let (intended_ns, actual_ns) = (row.intended_ns.unwrap(), row.sent_ns.unwrap());
-        Row { status: row.status.clone(), intended_ns, actual_ns, received_ns: row.received_ns }
+        Row { status: row.status.clone(), intended_ns, actual_ns, received_ns: received_ns(row) }
     });
     let rows: Vec<Row> = rows.collect();
     assert!(rows.iter().all(|row| row.actual_ns >= row.intended_ns), "{rows:?}");
