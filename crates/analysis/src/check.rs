@@ -1,7 +1,7 @@
 //! An experiment against limits.
 
 use crate::results::JudgedResults;
-use crate::selection::Selection;
+use crate::selection::{Selected, Selection};
 use std::collections::{BTreeSet, HashMap};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Statistic, Unit};
@@ -15,13 +15,47 @@ pub struct CheckedLimit {
     pub limit: Limit,
     /// What was measured, as [`crate::Selected::value`]; `None` if it was not.
     pub value: Option<f64>,
+    /// By how much two clocks may put it off; see [`Selected::error`].
+    pub error: f64,
+}
+
+/// What a figure is against its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitOutcome {
+    /// Not beyond the limit.
+    Passed,
+    /// Beyond it, not a number, or not measured.
+    Failed,
+    /// Within or beyond it, as the clocks of two hosts are.
+    Inconclusive,
+}
+
+impl LimitOutcome {
+    /// In tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            LimitOutcome::Passed => "passed",
+            LimitOutcome::Failed => "FAILED",
+            LimitOutcome::Inconclusive => "inconclusive",
+        }
+    }
 }
 
 impl CheckedLimit {
-    /// Whether it was measured and is not beyond the limit.
-    pub fn passed(&self) -> bool {
+    /// Whether it was measured and is not beyond the limit, and whether its clocks tell that.
+    pub fn outcome(&self) -> LimitOutcome {
         let room = |value: f64| if self.limit.is_lower() { value - self.limit.limit } else { self.limit.limit - value };
-        self.value.is_some_and(|value| room(value) >= 0.0)
+        let room = self.value.map_or(f64::NAN, room);
+        match [room - self.error, room + self.error].map(|room| room >= 0.0) {
+            [true, true] => LimitOutcome::Passed,
+            [false, true] => LimitOutcome::Inconclusive,
+            _ => LimitOutcome::Failed,
+        }
+    }
+
+    /// Whether it was measured and is not beyond the limit, whatever the clocks are.
+    pub fn passed(&self) -> bool {
+        self.outcome() == LimitOutcome::Passed
     }
 
     /// How far beyond the limit, as a share of it; negative within it, NaN if both are 0, `None` if it was not measured.
@@ -43,9 +77,14 @@ pub struct CheckedSub {
 }
 
 impl CheckedSub {
-    /// Whether it meets its limits.
+    /// Whether it is beyond none of its limits.
     pub fn passed(&self) -> bool {
-        self.distrust.is_none() && self.rows.iter().all(CheckedLimit::passed)
+        self.distrust.is_none() && self.rows.iter().all(|row| row.outcome() != LimitOutcome::Failed)
+    }
+
+    /// Limits of which the clocks do not tell whether it meets them.
+    pub fn inconclusive_rows(&self) -> usize {
+        self.rows.iter().filter(|row| row.outcome() == LimitOutcome::Inconclusive).count()
     }
 
     /// Limits that it meets.
@@ -85,7 +124,7 @@ impl ResultsCheck {
     pub fn new(limits: &FigureLimits, results: &JudgedResults) -> Self {
         let table = results.table();
         let measured = Selection::every(&kinds(limits), &table);
-        let measured: HashMap<&FigureAddress, f64> = measured.iter().map(|one| (&one.address, one.value)).collect();
+        let measured: HashMap<&FigureAddress, &Selected> = measured.iter().map(|one| (&one.address, one)).collect();
         let limited = limits.sub_experiments();
         let mut check = Self::default();
         for name in results.names() {
@@ -94,8 +133,12 @@ impl ResultsCheck {
                 continue;
             }
             let rows = limits.rows.iter().filter(|limit| limit.address.sub_experiment == name);
-            let value = |limit: &Limit| measured.get(&limit.address).copied();
-            let rows = rows.map(|limit| CheckedLimit { limit: limit.clone(), value: value(limit) }).collect();
+            let checked = |limit: &Limit| {
+                let found = measured.get(&limit.address);
+                let (value, error) = (found.map(|one| one.value), found.map_or(0.0, |one| one.error));
+                CheckedLimit { limit: limit.clone(), value, error }
+            };
+            let rows = rows.map(checked).collect();
             check.checked.push(CheckedSub { name: name.to_owned(), rows, distrust: results.distrust(name) });
         }
         let planned = results.names();
@@ -232,7 +275,8 @@ pub(crate) mod tests {
     /// A run that measured these values of limits of one sub-experiment.
     fn run(limits: &FigureLimits, values: &[f64]) -> ResultsCheck {
         let rows = limits.rows.iter().zip(values);
-        let rows = rows.map(|(limit, value)| CheckedLimit { limit: limit.clone(), value: Some(*value) }).collect();
+        let rows = rows.map(|(limit, value)| CheckedLimit { limit: limit.clone(), value: Some(*value), error: 0.0 });
+        let rows = rows.collect();
         let checked = vec![CheckedSub { name: "uds".to_owned(), rows, distrust: None }];
         ResultsCheck { checked, ..ResultsCheck::default() }
     }
@@ -243,13 +287,33 @@ pub(crate) mod tests {
 
     #[test]
     fn the_limit_itself_passes_and_rates_have_lower_ones() {
-        let one = |kind, value| CheckedLimit { limit: limit("a", 1, kind, 2.0), value };
+        let one = |kind, value| CheckedLimit { limit: limit("a", 1, kind, 2.0), value, error: 0.0 };
         assert!(one(MEDIAN, Some(2.0)).passed() && one(RATE, Some(2.0)).passed());
         assert!(!one(MEDIAN, Some(2.1)).passed() && !one(RATE, Some(1.9)).passed());
         assert!(!one(MEDIAN, None).passed() && !one(MEDIAN, Some(f64::NAN)).passed());
         assert_eq!(
             (one(MEDIAN, Some(2.5)).share_beyond(), one(RATE, Some(1.5)).share_beyond()),
             (Some(0.25), Some(0.25))
+        );
+    }
+
+    #[test]
+    fn what_two_clocks_do_not_tell_is_inconclusive_and_fails_nothing() {
+        use LimitOutcome::{Failed, Inconclusive, Passed};
+        let one = |kind, value| CheckedLimit { limit: limit("a", 1, kind, 2.0), value: Some(value), error: 0.2 };
+        assert_eq!(
+            [1.7, 1.9, 2.1, 2.3].map(|value| one(MEDIAN, value).outcome()),
+            [Passed, Inconclusive, Inconclusive, Failed]
+        );
+        assert_eq!(
+            [2.3, 2.1, 1.9, 1.7].map(|value| one(RATE, value).outcome()),
+            [Passed, Inconclusive, Inconclusive, Failed]
+        );
+        assert_eq!(CheckedLimit { value: None, ..one(MEDIAN, 1.0) }.outcome(), Failed, "not measured");
+        let sub = |value| CheckedSub { name: "a".to_owned(), rows: vec![one(MEDIAN, value)], distrust: None };
+        assert_eq!(
+            [1.7, 2.1, 2.3].map(|value| (sub(value).passed(), sub(value).passed_rows())),
+            [(true, 1), (true, 0), (false, 0)]
         );
     }
 

@@ -16,6 +16,8 @@ pub enum ThresholdOutcome {
     Passed,
     /// Beyond it, or not a number.
     Failed,
+    /// Within or beyond it, as the clocks of two hosts are.
+    Inconclusive,
     /// The results lack it.
     Missing,
     /// The reference lacks it.
@@ -28,6 +30,7 @@ impl ThresholdOutcome {
         match self {
             ThresholdOutcome::Passed => "passed",
             ThresholdOutcome::Failed => "failed",
+            ThresholdOutcome::Inconclusive => "inconclusive",
             ThresholdOutcome::Missing => "missing",
             ThresholdOutcome::New => "new",
         }
@@ -109,11 +112,12 @@ pub struct ByThreshold {
 
 impl ByThreshold {
     /// Compares every selected figure: it fails if result > reference * (1 + threshold); of what is better if there is more,
-    /// if result < reference / (1 + threshold).
+    /// if result < reference / (1 + threshold). Where two clocks may be off by so much that it is not told apart, it is
+    /// inconclusive, and does not fail.
     pub fn new([reference, results]: [&JudgedResults; 2], selection: &Selection, threshold: f64) -> Self {
         let [of_reference, of_results] = [reference, results].map(|side| selection.select(&side.table()));
-        let known: HashMap<&FigureAddress, f64> = of_reference.iter().map(|one| (&one.address, one.value)).collect();
-        let found: HashMap<&FigureAddress, f64> = of_results.iter().map(|one| (&one.address, one.value)).collect();
+        let [known, found] = [&of_reference, &of_results]
+            .map(|all| all.iter().map(|one| (&one.address, one)).collect::<HashMap<&FigureAddress, &Selected>>());
         let is_new = |one: &&Selected| !known.contains_key(&one.address);
         let all: Vec<&FigureAddress> =
             of_reference.iter().chain(of_results.iter().filter(is_new)).map(|one| &one.address).collect();
@@ -121,8 +125,10 @@ impl ByThreshold {
         for name in reference.names().into_iter().filter(|name| results.plan(name).is_some()) {
             let of_sub = all.iter().filter(|address| address.sub_experiment == name);
             let compared = of_sub.map(|address| {
-                let (reference, result) = (known.get(address).copied(), found.get(address).copied());
-                let outcome = outcome(reference, result, is_better_if_more(address), threshold);
+                let sides = [known.get(address), found.get(address)];
+                let [reference, result] = sides.map(|one| one.map(|one| one.value));
+                let errors = sides.map(|one| one.map_or(0.0, |one| one.error));
+                let outcome = outcome([reference, result], errors, is_better_if_more(address), threshold);
                 ComparedFigure { address: (*address).clone(), reference, result, outcome }
             });
             // What the results lack is a failure of its own.
@@ -160,13 +166,19 @@ fn one_sided([one, other]: [&JudgedResults; 2], figures: [&[Selected]; 2]) -> Ve
     told
 }
 
-fn outcome(reference: Option<f64>, result: Option<f64>, is_better_if_more: bool, threshold: f64) -> ThresholdOutcome {
-    match (reference, result) {
-        (None, _) => ThresholdOutcome::New,
-        (_, None) => ThresholdOutcome::Missing,
-        (Some(reference), Some(result)) => {
+/// The outcome of both sides, of which each may be off by its error.
+fn outcome(sides: [Option<f64>; 2], errors: [f64; 2], is_better_if_more: bool, threshold: f64) -> ThresholdOutcome {
+    match sides {
+        [None, _] => ThresholdOutcome::New,
+        [_, None] => ThresholdOutcome::Missing,
+        [Some(reference), Some(result)] => {
             let [less, more] = if is_better_if_more { [result, reference] } else { [reference, result] };
-            if is_within(less, more, threshold) { ThresholdOutcome::Passed } else { ThresholdOutcome::Failed }
+            let [less_off, more_off] = if is_better_if_more { [errors[1], errors[0]] } else { errors };
+            match [-1.0, 1.0].map(|sign| is_within(less - sign * less_off, more + sign * more_off, threshold)) {
+                [true, true] => ThresholdOutcome::Passed,
+                [true, false] => ThresholdOutcome::Inconclusive,
+                [false, _] => ThresholdOutcome::Failed,
+            }
         }
     }
 }
@@ -187,19 +199,19 @@ pub struct JudgedFigure {
 }
 
 impl JudgedFigure {
-    /// Judges figures all together.
+    /// Judges figures all together: of each the values of both sides, and by how much they may be off.
     ///
     /// # Errors
     /// As [`compare`].
     ///
     /// # Panics
     /// As [`compare`].
-    pub fn all(cells: Vec<(FigureAddress, [Vec<f64>; 2])>, question: &Question) -> Result<Vec<Self>, Error> {
+    pub fn all(cells: Vec<(FigureAddress, [Vec<f64>; 2], [f64; 2])>, question: &Question) -> Result<Vec<Self>, Error> {
         let (addresses, sides): (Vec<FigureAddress>, Vec<Sides>) = cells
             .into_iter()
-            .map(|(address, values)| {
+            .map(|(address, values, errors)| {
                 let is_better_if_more = is_better_if_more(&address);
-                (address, Sides { values, is_better_if_more })
+                (address, Sides { values, errors, is_better_if_more })
             })
             .unzip();
         let compared = compare(&sides, question)?;
@@ -287,7 +299,7 @@ impl ByRuns {
             let values = [one, *other].map(Selected::values);
             match values.iter().flatten().all(|value| *value == 0.0) {
                 true => always_zero.push(one.address.clone()),
-                false => cells.push((one.address.clone(), values)),
+                false => cells.push((one.address.clone(), values, [one.error, other.error])),
             }
         }
         Ok(Self {
@@ -319,7 +331,7 @@ mod tests {
 
     #[test]
     fn equality_with_the_limit_passes_and_a_thousandth_more_fails() {
-        let of = |reference, result, threshold| outcome(Some(reference), Some(result), false, threshold);
+        let of = |reference, result, threshold| outcome([Some(reference), Some(result)], [0.0; 2], false, threshold);
         for thousandths in (1..3_000_000_u64).step_by(101) {
             let decimal =
                 |thousandths: u64| format!("{}.{:03}", thousandths / 1000, thousandths % 1000).parse::<f64>().unwrap();
@@ -338,10 +350,10 @@ mod tests {
     #[test]
     fn less_is_worse_of_rates_and_a_loss_fails_where_there_was_none() {
         use ThresholdOutcome::{Failed, Passed};
-        let rate = |reference, result| outcome(Some(reference), Some(result), true, 0.1);
+        let rate = |reference, result| outcome([Some(reference), Some(result)], [0.0; 2], true, 0.1);
         assert_eq!((rate(1100.0, 1000.0), rate(1100.0, 999.0), rate(1100.0, 9999.0)), (Passed, Failed, Passed));
         assert_eq!((rate(1100.0, 0.0), rate(0.0, 1100.0), rate(0.0, 0.0)), (Failed, Passed, Passed));
-        let loss = |reference, result| outcome(Some(reference), Some(result), false, 0.1);
+        let loss = |reference, result| outcome([Some(reference), Some(result)], [0.0; 2], false, 0.1);
         assert_eq!((loss(0.0, 0.0), loss(0.0, 1e-9), loss(0.5, 0.0)), (Passed, Failed, Passed));
     }
 
@@ -366,7 +378,20 @@ mod tests {
 
     #[test]
     fn what_one_side_lacks_is_missing_or_new() {
-        assert_eq!(outcome(None, Some(1.0), true, 0.1), ThresholdOutcome::New);
-        assert_eq!(outcome(Some(1.0), None, true, 0.1), ThresholdOutcome::Missing);
+        assert_eq!(outcome([None, Some(1.0)], [0.0; 2], true, 0.1), ThresholdOutcome::New);
+        assert_eq!(outcome([Some(1.0), None], [0.0; 2], true, 0.1), ThresholdOutcome::Missing);
+    }
+
+    #[test]
+    fn what_two_clocks_do_not_tell_apart_is_inconclusive() {
+        use ThresholdOutcome::{Failed, Inconclusive, Passed};
+        let of = |result, errors| outcome([Some(100.0), Some(result)], errors, false, 0.1);
+        assert_eq!([90.0, 111.0].map(|result| of(result, [0.0; 2])), [Passed, Failed]);
+        assert_eq!(
+            [90.0, 109.0, 111.0, 130.0].map(|result| of(result, [5.0, 3.0])),
+            [Passed, Inconclusive, Inconclusive, Failed]
+        );
+        let rate = |result| outcome([Some(110.0), Some(result)], [1.0, 1.0], true, 0.1);
+        assert_eq!([103.0, 99.0, 97.0].map(rate), [Passed, Inconclusive, Failed]);
     }
 }

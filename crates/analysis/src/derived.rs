@@ -5,6 +5,7 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Counts, Handover, Handovers, ModeChange};
 use tripmeter_model::metric::{At, Interval, Probe, Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
+use tripmeter_stats::ErrorBounds;
 use tripmeter_stats::proportion::Proportion;
 
 /// Counts of lost messages.
@@ -96,12 +97,19 @@ pub struct Each {
     pub values: Vec<f64>,
     /// As many.
     pub within: Vec<Option<Interval>>,
+    /// How far two clocks may put the values off: the most of all rounds.
+    pub errors: ErrorBounds,
 }
 
 impl Each {
     /// A figure as it is stored.
     pub fn of(rounds: Option<Rounds<'_>>) -> Self {
-        rounds.map_or(Self::default(), |rounds| Self { values: rounds.values.to_vec(), within: rounds.within.to_vec() })
+        let of = |rounds: Rounds<'_>| Self {
+            values: rounds.values.to_vec(),
+            within: rounds.within.to_vec(),
+            errors: rounds.errors(),
+        };
+        rounds.map(of).unwrap_or_default()
     }
 
     /// Multiplies values and intervals, e.g. half round trips to round trips.
@@ -110,6 +118,7 @@ impl Each {
         self.values.iter_mut().for_each(|value| *value *= factor);
         let both = |within: Interval| Interval { low: within.low * factor, high: within.high * factor };
         self.within.iter_mut().for_each(|within| *within = within.map(both));
+        self.errors = self.errors.scaled(factor);
         self
     }
 }
@@ -117,7 +126,7 @@ impl Each {
 impl FromIterator<(f64, Option<Interval>)> for Each {
     fn from_iter<T: IntoIterator<Item = (f64, Option<Interval>)>>(rounds: T) -> Self {
         let (values, within) = rounds.into_iter().unzip();
-        Self { values, within }
+        Self { values, within, errors: ErrorBounds::NONE }
     }
 }
 
@@ -143,23 +152,32 @@ pub fn over_handover(table: &MetricTable, row: Row, stream: &Stream, figure: Fig
         let ns = ways * handovers.one_way_ns()?;
         Some((value - ns, within.map(|within| Interval { low: within.low - ns, high: within.high - ns })))
     };
-    median.rounds.iter().zip(median.values).zip(median.within).filter_map(of_round).collect()
+    let each: Each = median.rounds.iter().zip(median.values).zip(median.within).filter_map(of_round).collect();
+    Each { errors: median.errors(), ..each }
 }
 
 /// How many times another figure, in each round that has both.
 ///
-/// If the errors of both are independent, the ratio of their ends holds at least as often as each.
+/// If the errors of both are independent, the ratio of their ends holds at least as often as each. Where two clocks may have
+/// made the other from nothing, it has no upper bound.
 pub fn ratio(ours: &Rounds<'_>, other: &Rounds<'_>) -> Each {
     let quotient = |a: f64, b: f64| if a.is_finite() && b.is_finite() { Some(a / b) } else { None };
+    let mut errors = ErrorBounds::NONE;
     let of_round = |(place, round): (usize, &u32)| {
         let at = other.rounds.binary_search(round).ok().filter(|at| other.values[*at] > 0.0)?;
         let within = ours.within[place].zip(other.within[at]).map(|(ours, other)| Interval {
             low: quotient(ours.low, other.high).unwrap_or(f64::NEG_INFINITY),
-            high: quotient(ours.high, other.low).unwrap_or(f64::INFINITY),
+            high: quotient(ours.high, other.low).filter(|_| other.low > 0.0).unwrap_or(f64::INFINITY),
         });
-        Some((ours.values[place] / other.values[at], within))
+        let (one, reference) = (ours.values[place], other.values[at]);
+        let (least, most) = ((one - ours.error).max(0.0) / (reference + other.error), one + ours.error);
+        let most = if reference > other.error { most / (reference - other.error) } else { f64::INFINITY };
+        errors.below = errors.below.max(one / reference - least);
+        errors.above = errors.above.max(most - one / reference);
+        Some((one / reference, within))
     };
-    ours.rounds.iter().enumerate().filter_map(of_round).collect()
+    let each: Each = ours.rounds.iter().enumerate().filter_map(of_round).collect();
+    Each { errors, ..each }
 }
 
 /// Of each round, context switches of a process per second, of either kind.
@@ -307,7 +325,7 @@ mod tests {
             (of_medians([100.0, 200.0], within, [40.0, 9000.0]), Row { sub: 0, payload_bytes: 16, load: 0 });
         let over = over_handover(&table, row, &Stream::all(), Figure::RttHalf, 1.0);
         let expected = Interval { low: 70.0, high: f64::INFINITY };
-        assert_eq!(over, Each { values: vec![80.0], within: vec![Some(expected)] });
+        assert_eq!(over, Each { values: vec![80.0], within: vec![Some(expected)], errors: ErrorBounds::NONE });
         assert_eq!(over_handover(&table, row, &Stream::all(), Figure::RttHalf, 2.0).values, [60.0]);
         assert_eq!(over.scaled(2.0).values, [160.0]);
         assert_eq!(over_handover(&table, row, &Stream::last(), Figure::RttHalf, 1.0), Each::default());
@@ -326,7 +344,10 @@ mod tests {
         let (ours, other) = (of([100.0, 300.0], 80.0, 120.0), of([50.0, 0.0], 40.0, 60.0));
         assert_eq!(get(&ours).values, [100.0, 300.0]);
         let expected = Interval { low: 80.0 / 60.0, high: 3.0 };
-        assert_eq!(both(&ours, &other), Each { values: vec![2.0], within: vec![Some(expected)] });
+        assert_eq!(
+            both(&ours, &other),
+            Each { values: vec![2.0], within: vec![Some(expected)], errors: ErrorBounds::NONE }
+        );
         let expected = Interval { low: f64::NEG_INFINITY, high: 3.0 };
         assert_eq!(both(&ours, &of([50.0, 0.0], 40.0, f64::INFINITY)).within, [Some(expected)]);
     }

@@ -29,6 +29,8 @@ pub struct HistoryPoint {
     /// Of several rounds put together: what differs from one experiment to the next is the same for all rounds of one, so
     /// that they are no runs of their own.
     pub value: f64,
+    /// By how much two clocks may put it off; see [`Selected::error`](crate::Selected::error).
+    pub error: f64,
 }
 
 /// One figure in every experiment that has it.
@@ -71,6 +73,29 @@ pub struct Change {
     pub p: f64,
     /// Whether it was marked as known.
     pub is_known: bool,
+    /// By how much two clocks may put the figure off on either side of the change: the most of all experiments.
+    pub error: f64,
+}
+
+impl Change {
+    /// Whether it may be one of the clocks of two hosts, and not of the figure.
+    pub fn is_inconclusive(&self) -> bool {
+        self.error > 0.0 && (self.after - self.before).abs() <= 2.0 * self.error
+    }
+
+    /// Whether it is a finding: neither known nor inconclusive.
+    pub fn is_new(&self) -> bool {
+        !self.is_known && !self.is_inconclusive()
+    }
+
+    /// Why it is none, in a word.
+    pub fn word(&self) -> &'static str {
+        match (self.is_known, self.is_inconclusive()) {
+            (true, _) => "known",
+            (false, true) => "inconclusive",
+            (false, false) => "",
+        }
+    }
 }
 
 /// In how many experiments each figure was looked at, and how many a change needs.
@@ -130,7 +155,7 @@ impl History {
             if place == self.series.len() {
                 self.series.push(HistorySeries { address: one.address, points: Vec::new() });
             }
-            self.series[place].points.push(HistoryPoint { experiment, value: one.value });
+            self.series[place].points.push(HistoryPoint { experiment, value: one.value, error: one.error });
         }
     }
 
@@ -278,6 +303,7 @@ impl History {
             after,
             p,
             is_known,
+            error: series.points.iter().map(|point| point.error).fold(0.0, f64::max),
         }
     }
 
@@ -383,7 +409,8 @@ mod tests {
 
     fn history(figure: Figure, values: &[f64]) -> History {
         let address = limit("x", 16, (figure, Statistic::Value), 0.0).address;
-        let points = values.iter().enumerate().map(|(experiment, value)| HistoryPoint { experiment, value: *value });
+        let points =
+            values.iter().enumerate().map(|(experiment, value)| HistoryPoint { experiment, value: *value, error: 0.0 });
         History {
             experiments: (0..values.len()).map(|day| day.to_string()).collect(),
             machines: vec![MachineFacts::new(); values.len()],
@@ -432,6 +459,20 @@ mod tests {
         assert_eq!(history.gaps(), Vec::<String>::new());
         history.series[0].points.drain(3..10);
         assert_eq!(history.gaps(), ["'x' has no figures in 7 of 12 experiments: '3', '4', '5', '6', '7' and 2 more"]);
+    }
+
+    #[test]
+    fn a_step_that_two_clocks_may_have_made_is_inconclusive() {
+        let values: Vec<f64> = (0..20).map(|day| if day < 10 { 1000.0 } else { 1300.0 } + f64::from(day % 3)).collect();
+        let mut history = history(Figure::ReceivedRate, &values);
+        let mut found = |error: f64| {
+            history.series[0].points[3].error = error;
+            history.changes(&[], &[], &StepOptions::default()).unwrap().0
+        };
+        for (error, is_inconclusive) in [(0.0, false), (100.0, false), (160.0, true)] {
+            let found = found(error);
+            assert_eq!((found.len(), found[0].is_inconclusive()), (1, is_inconclusive), "{error} {found:?}");
+        }
     }
 
     #[test]

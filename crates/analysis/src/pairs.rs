@@ -55,6 +55,8 @@ pub struct PairedFigure {
     pub rounds: Vec<u32>,
     /// Of both sides, its value in each of these rounds.
     pub values: [Vec<f64>; 2],
+    /// See [`Selected::error`](crate::Selected::error).
+    pub errors: [f64; 2],
 }
 
 impl PairedFigure {
@@ -132,7 +134,7 @@ impl<'a> Pairs<'a> {
             let at = |round: u32| b.rounds.iter().find(|one| one.0 == round).map(|one| one.1);
             let both = a.rounds.iter().filter_map(|(round, value)| Some((*round, (*value, at(*round)?))));
             let (rounds, values): (Vec<u32>, (Vec<f64>, Vec<f64>)) = both.unzip();
-            Some(PairedFigure { address: a.address.clone(), rounds, values: values.into() })
+            Some(PairedFigure { address: a.address.clone(), rounds, values: values.into(), errors: [a.error, b.error] })
         });
         paired.filter(|one| !one.rounds.is_empty()).collect()
     }
@@ -147,7 +149,8 @@ impl<'a> Pairs<'a> {
 /// If the question has a number outside its range.
 pub fn judged(figures: &[PairedFigure], question: &Question) -> Result<Vec<JudgedFigure>, Error> {
     let with_ratios = figures.iter().filter(|one| one.has_ratios());
-    JudgedFigure::all(with_ratios.map(|one| (one.address.clone(), one.values.clone())).collect(), question)
+    let cells = with_ratios.map(|one| (one.address.clone(), one.values.clone(), one.errors));
+    JudgedFigure::all(cells.collect(), question)
 }
 
 /// Whether a cell has no headline, or no message arrived.

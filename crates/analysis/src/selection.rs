@@ -5,9 +5,10 @@ use crate::table::{MetricTable, Row};
 use std::collections::HashSet;
 use tripmeter_model::address::{FigureAddress, FigureName, statistic_named};
 use tripmeter_model::figure::{Better, Figure, Statistic};
-use tripmeter_model::metric::Stream;
-use tripmeter_stats::median;
+use tripmeter_model::metric::{Interval, Stream};
 use tripmeter_stats::proportion::{self, Proportion};
+use tripmeter_stats::rounds::figure_over_rounds;
+use tripmeter_stats::{ErrorBounds, median};
 
 /// Latencies that are judged unless others are named, by these statistics.
 pub(crate) const LATENCIES: [Figure; 7] = [
@@ -94,12 +95,19 @@ pub struct Selected {
     /// The median of the rounds, also of counts and maxima, so that it does not grow with their number; of losses the share
     /// of all messages.
     pub value: f64,
+    /// By how much two clocks may put the values off, in their unit: the most of all rounds; 0 with one clock.
+    pub error: f64,
 }
 
 impl Selected {
     /// The value of each round.
     pub fn values(&self) -> Vec<f64> {
         self.rounds.iter().map(|(_, value)| *value).collect()
+    }
+
+    /// The interval of the median over the rounds; `None` if there are too few.
+    pub fn interval(&self) -> Option<Interval> {
+        figure_over_rounds(&self.values(), ErrorBounds::both(self.error))?.interval
     }
 }
 
@@ -219,16 +227,17 @@ fn preferred(table: &MetricTable, row: Row, figure: Figure) -> Vec<Stream> {
 }
 
 fn selected(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<Selected> {
-    let (rounds, value) = match figure.is_derived() {
+    let (rounds, value, error) = match figure.is_derived() {
         true if statistic == Statistic::Value => {
             let rounds = derived::by_round(table, row, stream, figure);
             let value = folded(table, row, stream, figure, &rounds)?;
-            (rounds, value)
+            (rounds, value, 0.0)
         }
         true => return None,
         false => {
             let found = table.get(row, stream, figure, statistic)?;
-            (found.rounds.iter().copied().zip(found.values.iter().copied()).collect(), median(found.values)?)
+            let rounds = found.rounds.iter().copied().zip(found.values.iter().copied()).collect();
+            (rounds, median(found.values)?, found.error)
         }
     };
     let address = FigureAddress {
@@ -239,7 +248,7 @@ fn selected(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, stat
         figure,
         statistic,
     };
-    Some(Selected { address, rounds, value })
+    Some(Selected { address, rounds, value, error })
 }
 
 /// The rounds of a derived figure put together: of a loss all messages, else the median.

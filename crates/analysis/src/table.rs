@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use tripmeter_model::figure::{Figure, Fold, Statistic};
+use tripmeter_model::figure::{Figure, Fold, Statistic, Unit};
 use tripmeter_model::manifest::{Manifest, SubExperimentResult};
 use tripmeter_model::metric::{Interval, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::trial::Trial;
+use tripmeter_stats::ErrorBounds;
 use tripmeter_stats::order::fewest_for_upper_bound;
 use tripmeter_stats::rounds::{ALPHA, Estimate, figure_over_rounds};
 
@@ -45,6 +46,8 @@ pub struct Rounds<'a> {
     pub values: &'a [f64],
     /// Of each round, the interval within it.
     pub within: &'a [Option<Interval>],
+    /// By how much two clocks may put the values off, in their unit: the most of all rounds; 0 with one clock.
+    pub error: f64,
 }
 
 impl Rounds<'_> {
@@ -64,7 +67,12 @@ impl Rounds<'_> {
 
     /// The median over the rounds, with its interval.
     pub fn estimate(&self) -> Option<Estimate> {
-        figure_over_rounds(self.values)
+        figure_over_rounds(self.values, self.errors())
+    }
+
+    /// The error on both sides of the values.
+    pub fn errors(&self) -> ErrorBounds {
+        ErrorBounds::both(self.error)
     }
 
     /// The values of the rounds that both have.
@@ -211,12 +219,28 @@ impl MetricTable {
     fn at(&self, place: usize) -> Rounds<'_> {
         let (key, places) = &self.keys[place];
         let places = places.clone();
-        Rounds {
-            key: *key,
-            rounds: &self.rounds[places.clone()],
-            values: &self.values[places.clone()],
-            within: &self.within[places],
+        let values = &self.values[places.clone()];
+        let (rounds, within) = (&self.rounds[places.clone()], &self.within[places]);
+        Rounds { key: *key, rounds, values, within, error: self.error(*key, values) }
+    }
+
+    /// By how much two clocks may put a figure of these values off. A stream without an error of its own has that of all.
+    fn error(&self, key: Key, values: &[f64]) -> f64 {
+        if !key.figure.has_two_clocks() || key.statistic == Statistic::N {
+            return 0.0;
         }
+        let (stream, all) = (self.stream(key), Stream::all());
+        let get = |stream, figure| self.get(key.row, stream, figure, Statistic::Value);
+        let Some(error) = get(stream, Figure::ClockError).or_else(|| get(&all, Figure::ClockError)) else { return 0.0 };
+        let ns = error.values.iter().copied().fold(0.0, f64::max);
+        if key.figure.unit() == Unit::Ns {
+            return ns;
+        }
+        // Counted in a time that may be shorter by so much; 1 ns of it is left at least.
+        let Some(time) = get(stream, Figure::Subscription) else { return 0.0 };
+        let shortest_ns = time.values.iter().copied().fold(f64::INFINITY, f64::min);
+        let largest = values.iter().copied().fold(0.0, f64::max);
+        largest * ns / (shortest_ns - ns).max(1.0)
     }
 
     /// Every figure whose key is wanted, in the order of the keys.
@@ -311,5 +335,39 @@ mod tests {
         assert_eq!(table.streams(rows[0], Figure::Lost), [&Stream::all(), &Stream::follower(1)]);
         assert_eq!(table.select(|key| key.statistic == Statistic::P50).count(), 3);
         assert_eq!((table.only_row(0, 2048), table.only_row(1, 2048)), (Some(rows[1]), None));
+    }
+
+    #[test]
+    fn what_depends_on_two_clocks_has_their_largest_error_in_its_interval() {
+        let (all, one, other) = (Stream::all(), Stream::follower(0), Stream::follower(1));
+        let mut builder = Builder::new(vec!["a".to_owned()]);
+        for round in 1..=6 {
+            let mut trial = trial(OfferedLoad::Max, 100.0, 0.0);
+            let ns = f64::from(round);
+            for (stream, error_ns) in [(&all, 20.0 + ns), (&one, 20.0 + ns), (&other, 10.0)] {
+                trial.put(stream, Figure::ClockError, error_ns);
+                trial.put_statistic(stream, Figure::OneWay, Statistic::P50, 100.0 + ns, None);
+            }
+            trial.put_statistic(&Stream::last(), Figure::OneWay, Statistic::N, 9.0, None);
+            trial.put_statistic(&Stream::last(), Figure::OneWay, Statistic::Max, 100.0, None);
+            trial.put(&all, Figure::Subscription, 1026.0);
+            trial.put(&all, Figure::ReceivedRate, 500.0);
+            builder.add("a", round, 1024, trial);
+        }
+        let table = builder.build();
+        let row = table.all_rows().next().unwrap();
+        let of = |stream: &Stream, figure, statistic| table.get(row, stream, figure, statistic).unwrap();
+        let p50 = |stream: &Stream| of(stream, Figure::OneWay, Statistic::P50).estimate().unwrap().interval.unwrap();
+        assert_eq!(p50(&all), Interval { low: 101.0 - 26.0, high: 106.0 + 26.0 });
+        assert_eq!(p50(&other), Interval { low: 101.0 - 10.0, high: 106.0 + 10.0 });
+        let errors = [
+            of(&Stream::last(), Figure::OneWay, Statistic::Max),
+            of(&Stream::last(), Figure::OneWay, Statistic::N),
+            of(&all, Figure::RttHalf, Statistic::P50),
+            of(&all, Figure::Subscription, Statistic::Value),
+            of(&all, Figure::ReceivedRate, Statistic::Value),
+        ];
+        // So many messages in 1000 instead of 1026 ns are 13 per second more.
+        assert_eq!(errors.map(|rounds| rounds.error), [26.0, 0.0, 0.0, 26.0, 13.0]);
     }
 }

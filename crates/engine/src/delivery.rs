@@ -243,7 +243,11 @@ impl Tally {
                 if !topic.requests.is_empty() && delivery.status.is_received() && !self.is_refused() {
                     self.count_request(&delivery);
                 }
-                row(at, index, &if self.is_refused() { delivery.without_other_clock(self.are_calls) } else { delivery });
+                row(
+                    at,
+                    index,
+                    &if self.is_refused() { delivery.without_other_clock(self.are_calls) } else { delivery },
+                );
             }
         }
         self.arrived.resize(self.arrived.len().max(arrived.len()), Arrived::default());

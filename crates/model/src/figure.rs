@@ -196,6 +196,13 @@ impl Figure {
         matches!(self, LossShare | DeliveredShare | CpuShare | KernelShare | SwitchesRate | FaultsPerMessage)
     }
 
+    /// Whether it depends on the clocks of both hosts, where there are two: latencies from sending to arrival, and what ends
+    /// with the latest arrival. Its intervals hold [`Figure::ClockError`].
+    pub fn has_two_clocks(self) -> bool {
+        use Figure::{OneWay, ReceivedBytes, ReceivedRate, Response, Service, Subscription};
+        matches!(self, OneWay | Response | Service | ReceivedRate | ReceivedBytes | Subscription)
+    }
+
     /// Whether it has statistics of samples; else it has one value.
     pub fn has_samples(self) -> bool {
         use Figure::{Call, CoreToCore, Lateness, MessageBytes, OneWay, Response, ResponseRtt, RttHalf, Service};

@@ -7,13 +7,14 @@ use crate::number::count;
 use crate::number::counted;
 use crate::{log, notes};
 use tripmeter_analysis::derived::{cpu_share, loss};
-use tripmeter_analysis::{MetricTable, Row};
+use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_stats::ErrorBounds;
 
 const CHANNEL_LEGEND: &str = "\
 AimRT's columns, and the last four of ours; the systems are measured by themselves, not below AimRT. Latency: one way,
@@ -208,13 +209,15 @@ impl AimrtPage<'_> {
     fn figures(&self, row: Row, figure: Figure) -> Vec<Cell> {
         let (planned, missed) = (self.sub(row).planned, self.metrics.is_rate_missed(row));
         let get = |statistic| self.metrics.get(row, &Stream::all(), figure, statistic);
+        let over = |rounds: Rounds<'_>| Cell::over(rounds.values, rounds.errors());
+        let mean = get(Statistic::Mean).map_or(Cell::Missing(Missing::NotMeasured), over);
         let max = get(Statistic::Max).and_then(|rounds| rounds.values.iter().copied().reduce(f64::max));
         vec![
             Cell::text(planned.transport.to_string()),
             Cell::text(row.payload_bytes.to_string()),
             Cell::text(planned.workload.links().to_string()),
-            Cell::over(get(Statistic::Mean).map_or(&[], |rounds| rounds.values)).marked(if missed { "!" } else { "" }),
-            max.map_or(Cell::Missing(Missing::NotMeasured), |max| Cell::over(&[max])),
+            mean.marked(if missed { "!" } else { "" }),
+            max.map_or(Cell::Missing(Missing::NotMeasured), |max| Cell::over(&[max], ErrorBounds::NONE)),
         ]
     }
 
@@ -222,7 +225,7 @@ impl AimrtPage<'_> {
     fn others(&self, row: Row) -> Vec<Cell> {
         let cpu = |process| {
             let percent = cpu_share(self.metrics, row, process).iter().map(|share| share * 100.0).collect::<Vec<_>>();
-            Cell::over(&percent)
+            Cell::over(&percent, ErrorBounds::NONE)
         };
         let (sub, load) = (self.sub(row), self.metrics.load(row));
         let offered = match load {

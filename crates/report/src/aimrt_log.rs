@@ -7,7 +7,7 @@ use tripmeter_analysis::derived::{cpu_share, loss};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Process, Stream};
-use tripmeter_stats::median;
+use tripmeter_stats::{ErrorBounds, median};
 
 pub const LEGEND: &str = "\
 AimRT's columns, its total duration by its true unit, and a last one of ours: the lines that were missing or damaged
@@ -56,14 +56,16 @@ fn cells(metrics: &MetricTable, row: Row) -> Vec<Cell> {
     let peaks = get(&Stream::process(Process::Leader), Figure::CpuPeak, Statistic::Value);
     let peak = peaks.and_then(|peaks| peaks.values.iter().copied().reduce(f64::max));
     let lost = loss(metrics, row, all);
+    let over = |values: &[f64]| Cell::over(values, ErrorBounds::NONE);
+    let one = |value: f64| over(&[value]);
     vec![
-        Cell::over(&[calls]),
-        Cell::over(&[row.payload_bytes as f64]),
-        Cell::over(&totals),
-        Cell::over(means),
-        Cell::over(&cpu),
-        peak.map_or(Cell::Missing(Missing::NotMeasured), |peak| Cell::over(&[peak * 100.0])),
-        Cell::over(&[lost.iter().map(|one| one.events as f64).sum()]),
+        one(calls),
+        one(row.payload_bytes as f64),
+        over(&totals),
+        over(means),
+        over(&cpu),
+        peak.map_or(Cell::Missing(Missing::NotMeasured), |peak| one(peak * 100.0)),
+        one(lost.iter().map(|one| one.events as f64).sum()),
         Cell::lost(&lost),
     ]
 }

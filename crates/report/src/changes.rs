@@ -32,7 +32,7 @@ pub fn unseen(reach: &Reach) -> Vec<String> {
 
 /// A row for each change, and how many series were looked at; then what could not be seen.
 pub fn changes(changes: &[Change], series: usize, reach: &Reach) -> Document {
-    let new = |drifts: bool| changes.iter().filter(|one| !one.is_known && one.until.is_some() == drifts).count();
+    let new = |drifts: bool| changes.iter().filter(|one| one.is_new() && one.until.is_some() == drifts).count();
     let mut blocks = Vec::new();
     if !changes.is_empty() {
         let rows = changes.iter().map(|change| (None, row(change))).collect();
@@ -70,7 +70,7 @@ fn columns() -> Vec<Column> {
 }
 
 fn row(change: &Change) -> Vec<Cell> {
-    let Change { address, since, until, before, after, p, is_known } = change;
+    let Change { address, since, until, before, after, p, .. } = change;
     let cells = [Cell::text(&address.sub_experiment)].into_iter().chain(address_cells(address)).chain([
         Cell::text(if until.is_some() { "drift" } else { "step" }),
         Cell::text(since),
@@ -79,7 +79,7 @@ fn row(change: &Change) -> Vec<Cell> {
         value_cell(address.figure, Some(*after)),
         change_cell(Some(after / before - 1.0)),
         Cell::number(*p),
-        Cell::text(if *is_known { "known" } else { "" }),
+        Cell::text(change.word()),
     ]);
     cells.collect()
 }
@@ -110,6 +110,7 @@ mod tests {
             after: 2500.0,
             p: 1e-6,
             is_known,
+            error: 0.0,
         };
         let text = crate::fixture::text(&changes(
             &[change(None, true), change(None, false), change(Some("2026-02-01"), false)],

@@ -14,17 +14,18 @@ use crate::plots::aimrt::NamedResults;
 use crate::run_notes;
 use answering::LATENCY;
 use limits::{JudgedTransport, Standing, time, written};
-use tripmeter_analysis::{Row, derived};
+use tripmeter_analysis::Row;
+use tripmeter_analysis::derived::{self, Each};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::payload::display_size;
-use tripmeter_stats::median;
 use tripmeter_stats::multiplicity::{discoveries, level_of};
-use tripmeter_stats::order::{fewest_for_upper_bound, median_interval, median_p};
+use tripmeter_stats::order::{fewest_for_upper_bound, median_p};
 use tripmeter_stats::proportion::{self, Proportion};
-use tripmeter_stats::rounds::ALPHA;
+use tripmeter_stats::rounds::{ALPHA, interval_over_rounds};
 use tripmeter_stats::shift::fewest_pairs;
+use tripmeter_stats::{ErrorBounds, median};
 
 /// Columns of a line.
 const COLUMNS: u16 = 80;
@@ -89,14 +90,15 @@ pub fn choose(manifest: &Manifest, wish: &Wish) -> Result<Choice, String> {
 }
 
 /// How many times the latency of another, round by round.
-fn ratios(one: &JudgedTransport<'_>, other: &JudgedTransport<'_>, payload: u64, wish: &Wish) -> Option<Vec<f64>> {
+fn ratios(one: &JudgedTransport<'_>, other: &JudgedTransport<'_>, payload: u64, wish: &Wish) -> Option<Each> {
     let [ours, theirs] = [one, other].map(|of| of.curve.rounds(payload, wish.by));
-    Some(derived::ratio(&ours?, &theirs?).values)
+    Some(derived::ratio(&ours?, &theirs?))
 }
 
 /// Their median, with an interval if there are rounds enough for one.
-fn ratio(ratios: &[f64], level: f64) -> Option<Value> {
-    Some(Value { value: median(ratios)?, interval: median_interval(ratios, level), rounds: ratios.len() })
+fn ratio(Each { values, errors, .. }: &Each, level: f64) -> Option<Value> {
+    let interval = interval_over_rounds(values, *errors, level).filter(|interval| interval.high.is_finite());
+    Some(Value { value: median(values)?, interval, rounds: values.len() })
 }
 
 /// What was measured, in its order.
@@ -129,7 +131,12 @@ impl<'a> Ranking<'a> {
     /// The level at which all ratios to the first are judged: the more are compared, the more differ from it by chance.
     fn level_of_ratios(&self) -> f64 {
         let Some((first, others)) = self.judged.split_first() else { return ALPHA };
-        let p = |one| ratios(one, first, self.payload, self.wish).map_or(1.0, |ratios| median_p(&ratios, 1.0));
+        // Two clocks may put the ratios off: the nearest to their median that is still no difference.
+        let p_of = |Each { values, errors, .. }: Each| {
+            let nearest = median(&values)?.clamp(1.0 - errors.above, 1.0 + errors.below);
+            Some(median_p(&values, nearest))
+        };
+        let p = |one| ratios(one, first, self.payload, self.wish).and_then(p_of).unwrap_or(1.0);
         let p: Vec<f64> = others.iter().map(p).collect();
         level_of(discoveries(&p, ALPHA), p.len().max(1), ALPHA)
     }
@@ -228,8 +235,8 @@ impl<'a> Ranking<'a> {
             number(one.value),
             ratio,
             loss,
-            Cell::over(&one.cpu[0]),
-            Cell::over(&one.cpu[1]),
+            Cell::over(&one.cpu[0], ErrorBounds::NONE),
+            Cell::over(&one.cpu[1], ErrorBounds::NONE),
             memory(Process::Leader),
             memory(Process::Follower),
             Cell::text(one.standing().name()),

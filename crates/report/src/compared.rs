@@ -129,7 +129,9 @@ mod tests {
         let control = Control::Fdr(0.05);
         let question = Question { layout: Layout::Independent, margin: 0.02, control, power: 0.95 };
         let side = |factor: f64| (0..8).map(|index| 1000.0 * factor * (1.0 + 0.002 * f64::from(index))).collect();
-        let cell = |name: &str, ratio: f64| (address(name, Figure::RttHalf, Statistic::P50), [side(1.0), side(ratio)]);
+        let cell = |name: &str, ratio: f64| {
+            (address(name, Figure::RttHalf, Statistic::P50), [side(1.0), side(ratio)], [0.0; 2])
+        };
         let mut made = ByRuns {
             question,
             judgements: JudgedFigure::all(vec![cell("uds", 1.0), cell("tcp", 2.0)], &question).unwrap(),

@@ -8,6 +8,7 @@ use tripmeter_analysis::{Rounds, Row};
 use tripmeter_model::figure::Fold;
 use tripmeter_model::metric::Interval;
 use tripmeter_model::payload::display_size;
+use tripmeter_stats::ErrorBounds;
 use tripmeter_stats::proportion::{self, Proportion};
 use tripmeter_stats::rounds::figure_over_rounds;
 
@@ -451,21 +452,21 @@ impl Cell {
         let interval = match rounds.values.len() {
             1 => rounds.within[0],
             _ if rounds.key.figure.fold_of(rounds.key.statistic) != Fold::Median => None,
-            _ => return Cell::over(rounds.values),
+            _ => return Cell::over(rounds.values, rounds.errors()),
         };
         Cell::Number { value: rounds.folded(), interval, mark: "" }
     }
 
-    /// The median over rounds, with its interval if there are several.
-    pub fn over(values: &[f64]) -> Self {
-        let Some(over) = figure_over_rounds(values) else { return Cell::Missing(Missing::NotMeasured) };
+    /// The median over rounds, with its interval if there are several; two clocks may put the values off by `errors`.
+    pub fn over(values: &[f64], errors: ErrorBounds) -> Self {
+        let Some(over) = figure_over_rounds(values, errors) else { return Cell::Missing(Missing::NotMeasured) };
         let interval = (values.len() > 1).then_some(over.interval.unwrap_or(Interval::UNBOUNDED));
         Cell::Number { value: over.median, interval, mark: "" }
     }
 
     /// The median over the rounds of a figure, `planned` in all, with its interval over them, or within the only one.
     pub fn of_each(each: &Each, planned: u32) -> Self {
-        match Self::over(&each.values) {
+        match Self::over(&each.values, each.errors) {
             Cell::Number { value, interval, mark } => {
                 let unbounded = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY };
                 let over = interval.or(Some(unbounded));
@@ -484,10 +485,11 @@ impl Cell {
     }
 
     /// The mean over rounds, as benchmarks publish it; with the interval of the median over them if there are several.
-    pub fn mean_over(values: &[f64]) -> Self {
-        match Self::over(values) {
+    pub fn mean_over(rounds: Option<Rounds<'_>>) -> Self {
+        let Some(rounds) = rounds else { return Cell::Missing(Missing::NotMeasured) };
+        match Self::over(rounds.values, rounds.errors()) {
             Cell::Number { interval, mark, .. } => {
-                Cell::Number { value: values.iter().sum::<f64>() / values.len() as f64, interval, mark }
+                Cell::Number { value: rounds.values.iter().sum::<f64>() / rounds.values.len() as f64, interval, mark }
             }
             missing => missing,
         }

@@ -132,8 +132,8 @@ impl<'a> EcalSubExperiment<'a> {
     }
 
     /// Of each round.
-    fn means(&self, kind: EcalLatency, payload_bytes: u64) -> &'a [f64] {
-        self.get(payload_bytes, kind.figure(), Statistic::Mean).map_or(&[], |means| means.values)
+    fn means(&self, kind: EcalLatency, payload_bytes: u64) -> Option<Rounds<'a>> {
+        self.get(payload_bytes, kind.figure(), Statistic::Mean)
     }
 
     /// Of all payloads and rounds.

@@ -6,6 +6,7 @@ use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic, Unit};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::Stream;
+use tripmeter_stats::ErrorBounds;
 use tripmeter_stats::proportion::Proportion;
 
 /// One row per figure of each experiment: address, value over the rounds, and interval over the rounds or within the only
@@ -99,7 +100,7 @@ fn derived(metrics: &MetricTable, row: Row) -> Vec<FigureLine> {
         for stream in derived::streams(metrics, row, *figure) {
             let rounds = by_round(metrics, row, stream, *figure);
             let values: Vec<f64> = rounds.into_iter().map(|(_, value)| value).collect();
-            lines.push(value_of(stream, *figure, values.len(), Cell::over(&values)));
+            lines.push(value_of(stream, *figure, values.len(), Cell::over(&values, ErrorBounds::NONE)));
         }
     }
     lines.extend(HANDED_OVER.iter().filter_map(|(figure, name, ways)| {

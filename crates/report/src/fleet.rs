@@ -15,7 +15,6 @@ use tripmeter_model::folder::REPORT;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::Stream;
 use tripmeter_stats::median;
-use tripmeter_stats::rounds::figure_over_rounds;
 
 /// Columns of a line.
 const COLUMNS: u16 = 80;
@@ -54,7 +53,7 @@ pub fn fleet_figures(job: &FleetJob, manifest: &Manifest, selection: &Selection)
         to: job.to.clone(),
         transport: transport(&selected.address.sub_experiment),
         value: selected.value,
-        interval: figure_over_rounds(&selected.values()).and_then(|over| over.interval).map(|one| [one.low, one.high]),
+        interval: selected.interval().map(|one| [one.low, one.high]),
         address: selected.address,
     };
     selected.map(figure).collect()

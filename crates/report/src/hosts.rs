@@ -2,8 +2,8 @@
 
 use crate::document::{Note, Severity};
 use crate::number::significant;
-use tripmeter_analysis::MetricTable;
-use tripmeter_model::figure::Figure;
+use tripmeter_analysis::{MetricTable, Row};
+use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::display_size;
@@ -16,24 +16,35 @@ pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
     let names = hosts.iter().map(|host| format!("'{}' ({}, {})", host.to, host.name, host.there.address));
     let text = format!("between this host ({}) and {}", first.here.address, names.collect::<Vec<_>>().join(", "));
     let mut all = vec![Note::new(Severity::Info, "hosts", None, text)];
+    let has_latencies = |row: &Row| {
+        let planned = manifest.plan.sub_experiments.iter().find(|sub| sub.name == metrics.sub(*row));
+        planned.is_some_and(|sub| sub.one_way || sub.workload.is_publication())
+    };
+    let without = |row: Row, why: String| {
+        let (sub, payload) = (metrics.sub(row), display_size(row.payload_bytes));
+        let text = format!("{sub} at {payload}: NO LATENCY ONE WAY: {why}");
+        Note::new(Severity::Warning, "clocks too far apart", Some(row), text)
+    };
+    for row in metrics.all_rows().filter(has_latencies) {
+        let known = metrics.get(row, &Stream::all(), Figure::ClockError, Statistic::Value);
+        let is_known = |round| known.is_some_and(|known| known.at(round).is_some());
+        if metrics.trials(row).iter().any(|(round, _)| !is_known(*round)) {
+            all.push(without(row, "to a follower that had gone before its clock was read again".to_owned()));
+        }
+    }
     let (most_ns, mut largest_ns) = (manifest.plan.max_clock_error_ns as f64, 0.0_f64);
     for error in metrics.select(|key| key.figure == Figure::ClockError) {
         if metrics.stream(error.key) != &Stream::all() {
             continue;
         }
         let (row, ns) = (error.key.row, error.folded());
-        if ns <= most_ns {
+        if ns <= most_ns || !has_latencies(&row) {
             largest_ns = largest_ns.max(ns);
             continue;
         }
-        let text = format!(
-            "{} at {}: NO LATENCY ONE WAY: the clocks of the hosts are known to within {}, {} are allowed (--max-clock-error)",
-            metrics.sub(row),
-            display_size(row.payload_bytes),
-            micros(ns),
-            micros(most_ns)
-        );
-        all.push(Note::new(Severity::Warning, "clocks too far apart", Some(row), text));
+        let (ns, most) = (micros(ns), micros(most_ns));
+        let why = format!("the clocks of the hosts are known to within {ns}, {most} are allowed (--max-clock-error)");
+        all.push(without(row, why));
     }
     for (host, network, where_) in
         hosts.iter().flat_map(|host| [(host, &host.here, "here"), (host, &host.there, "there")])
@@ -48,7 +59,7 @@ pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
     if largest_ns > 0.0 {
         let apart = micros(largest_ns);
         let text =
-            format!("latencies one way are by two clocks, known to within {apart}: intervals within a round hold that");
+            format!("times from here to there are by two clocks, known to within {apart}: all intervals hold that");
         all.push(Note::new(Severity::Info, "two clocks", None, text));
     }
     all
@@ -84,13 +95,20 @@ mod tests {
             [
                 "between this host (10.0.0.2) and 'lab' (h1, 10.0.0.1)",
                 "'lab', eth0 there: rx_dropped 3 while it was measured, of all programs",
-                "latencies one way are by two clocks, known to within 4.76 µs: intervals within a round hold that"
+                "times from here to there are by two clocks, known to within 4.76 µs: all intervals hold that"
             ]
         );
         manifest.plan.max_clock_error_ns = 1000;
+        assert!(texts(&manifest)[2].contains("known to within 4.76 µs"), "rates have no limit");
+        manifest.plan.sub_experiments.last_mut().unwrap().one_way = true;
         assert!(
             texts(&manifest)[1]
                 .contains("at 64: NO LATENCY ONE WAY: the clocks of the hosts are known to within 4.76 µs, 1.00 µs")
+        );
+        fixture::trial_of(&mut manifest, 0).remove(&Stream::all(), Figure::ClockError);
+        assert_eq!(
+            texts(&manifest)[1],
+            "tcp at 64: NO LATENCY ONE WAY: to a follower that had gone before its clock was read again"
         );
     }
 }

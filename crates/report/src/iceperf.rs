@@ -72,7 +72,7 @@ fn of_sub(index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Block> {
 /// The mean over rounds.
 fn mean(metrics: &MetricTable, row: Option<Row>, cell: &MergedCell<'_>) -> Cell {
     let means = row.and_then(|row| metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::Mean));
-    match Cell::mean_over(means.map_or(&[], |means| means.values)).marked(cell.star()) {
+    match Cell::mean_over(means).marked(cell.star()) {
         Cell::Missing(_) if !cell.star().is_empty() => Cell::Missing(Missing::NoSamples),
         mean => mean,
     }

@@ -53,7 +53,7 @@ fn details(check: &CheckedSub) -> Table {
             value_cell(address.figure, Some(*limit)),
             if row.value.is_none() { Cell::text(NOT_MEASURED) } else { measured() },
             distance(row),
-            Cell::text(if row.passed() { "passed" } else { "FAILED" }),
+            Cell::text(row.outcome().name()),
         ]);
         (None, cells.collect())
     };
@@ -79,7 +79,10 @@ fn verdict(check: &ResultsCheck, strict: bool) -> String {
     let (passed, all) = check.counts();
     let one_sided = if strict { check.without_limits.len() + check.not_measured.len() } else { 0 };
     let judged = counted(check.checked.len() + one_sided, "sub-experiment");
-    let limits = format!("{passed} of {} met", counted(all, "limit"));
+    let unclear: usize = check.checked.iter().map(CheckedSub::inconclusive_rows).sum();
+    let unclear =
+        if unclear > 0 { format!(", {unclear} inconclusive by the clocks of two hosts") } else { String::new() };
+    let limits = format!("{passed} of {} met{unclear}", counted(all, "limit"));
     match check.failing(strict) {
         0 => format!("{limits}; all of {judged} passed\n"),
         failing => format!("{limits}; {failing} of {judged} failed\n"),
@@ -107,7 +110,8 @@ mod tests {
     }
 
     fn one(name: &str, rows: &[(Limit, Option<f64>)]) -> CheckedSub {
-        let row = |(limit, value): &(Limit, Option<f64>)| CheckedLimit { limit: limit.clone(), value: *value };
+        let row =
+            |(limit, value): &(Limit, Option<f64>)| CheckedLimit { limit: limit.clone(), value: *value, error: 0.0 };
         CheckedSub { name: name.to_owned(), rows: rows.iter().map(row).collect(), distrust: None }
     }
 

@@ -54,7 +54,7 @@ pub fn trends(input: &Trends<'_>) -> Document {
 }
 
 fn answer(input: &Trends<'_>) -> String {
-    let new: Vec<&Change> = input.changes.iter().filter(|one| !one.is_known).collect();
+    let new: Vec<&Change> = input.changes.iter().filter(|one| one.is_new()).collect();
     let experiments = counted(input.history.experiments.len(), "experiment");
     let looked = format!("{} over {experiments}", counted(input.series, "figure"));
     if new.is_empty() && input.reach.most() < input.reach.step {
@@ -117,13 +117,14 @@ fn chart(input: &Trends<'_>, group: &[&HistorySeries]) -> Chart {
             (change.after / change.before - 1.0) * 100.0,
             display_size(change.address.payload_bytes)
         );
-        let (until, known) = (change.until.as_deref(), if change.is_known { ", known" } else { "" });
+        let (until, known) = (change.until.as_deref(), change.word());
+        let known = if known.is_empty() { String::new() } else { format!(", {known}") };
         let name = match until {
             Some(until) => format!("drift from {} to {until}: {what}{known}", change.since),
             None => format!("step at {}: {what}{known}", change.since),
         };
         let at = AxisValue::X(place(&change.since)? as f64);
-        Some(Mark { name, at, color: if change.is_known { BLACK } else { VERMILLION } })
+        Some(Mark { name, at, color: if change.is_new() { VERMILLION } else { BLACK } })
     };
     let found: Vec<&Change> = input.changes.iter().filter(is_shown).collect();
     let breaks = input.history.breaks().into_iter().map(|(place, _)| Mark {
@@ -131,7 +132,7 @@ fn chart(input: &Trends<'_>, group: &[&HistorySeries]) -> Chart {
         at: AxisValue::X(place as f64),
         color: PURPLE,
     });
-    let new = found.iter().filter(|one| !one.is_known).count();
+    let new = found.iter().filter(|one| one.is_new()).count();
     let longest = input.history.series.iter().zip(&input.reach.longest);
     let longest = longest.filter(|(one, _)| group.iter().any(|series| series.address == one.address));
     let most = longest.map(|(_, most)| *most).max().unwrap_or(0);
@@ -199,7 +200,11 @@ mod tests {
 
     fn history() -> History {
         let points = |values: [f64; 3]| -> Vec<HistoryPoint> {
-            values.into_iter().enumerate().map(|(experiment, value)| HistoryPoint { experiment, value }).collect()
+            values
+                .into_iter()
+                .enumerate()
+                .map(|(experiment, value)| HistoryPoint { experiment, value, error: 0.0 })
+                .collect()
         };
         let series = |bytes, values| HistorySeries { address: address(bytes), points: points(values) };
         let machine = |cpu: &str| MachineFacts::from([("CPU".to_owned(), cpu.to_owned())]);
@@ -222,6 +227,7 @@ mod tests {
             after: 2500.0,
             p: 1e-6,
             is_known: false,
+            error: 0.0,
         };
         let links = ["a%20b/report.html".to_owned(), String::new(), String::new()];
         let page = trends(&Trends {

@@ -24,7 +24,7 @@ pub mod shift;
 pub mod slow_drift;
 
 pub use error::Error;
-pub use interval::Interval;
+pub use interval::{ErrorBounds, Interval};
 
 /// The figures of one distribution, in the unit of its samples.
 #[derive(Clone, Copy, Debug, PartialEq)]

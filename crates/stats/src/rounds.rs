@@ -1,10 +1,10 @@
 //! How far figures can be trusted: over rounds, and within one.
 
-use crate::Interval;
 use crate::drift::drift;
 use crate::median;
 use crate::modes::{Groups, dip_test, two_groups};
 use crate::order::median_interval;
+use crate::{ErrorBounds, Interval};
 
 /// A drift by this share of the median or more counts.
 pub const DRIFT_CHANGE: f64 = 0.05;
@@ -16,7 +16,8 @@ pub const MODES_RATIO: f64 = 1.1;
 pub struct Estimate {
     /// The median of the rounds.
     pub median: f64,
-    /// Covers the median over all possible rounds with 95 %, whatever the distribution; `None` with fewer than 6 rounds.
+    /// Covers the median over all possible rounds with 95 %, whatever the distribution and wherever within their bounds the
+    /// values are off; `None` with fewer than 6 rounds.
     pub interval: Option<Interval>,
 }
 
@@ -49,9 +50,14 @@ pub fn drift_of_rounds(medians: &[f64]) -> Option<f64> {
     (change.abs() >= DRIFT_CHANGE).then_some(change)
 }
 
-/// The median of one figure over rounds, with its interval; `None` without a round.
-pub fn figure_over_rounds(values: &[f64]) -> Option<Estimate> {
-    Some(Estimate { median: median(values)?, interval: median_interval(values, ALPHA) })
+/// The median of one figure over rounds, with its interval; `None` without a round. `errors` are the largest of all rounds.
+pub fn figure_over_rounds(values: &[f64], errors: ErrorBounds) -> Option<Estimate> {
+    Some(Estimate { median: median(values)?, interval: interval_over_rounds(values, errors, ALPHA) })
+}
+
+/// The interval at 1 - `alpha` of the median of one figure over rounds, as in [`figure_over_rounds`]; `None` with too few.
+pub fn interval_over_rounds(values: &[f64], errors: ErrorBounds, alpha: f64) -> Option<Interval> {
+    median_interval(values, alpha).map(|interval| interval.widened(errors))
 }
 
 #[cfg(test)]
@@ -90,10 +96,12 @@ mod tests {
 
     #[test]
     fn figures_have_an_interval_from_six_rounds_on() {
-        assert_eq!(figure_over_rounds(&[]), None);
+        assert_eq!(figure_over_rounds(&[], ErrorBounds::NONE), None);
         let rounds = [5.0, 3.0, 9.0, 4.0, 8.0, 7.0];
         let with = |interval, median| Some(Estimate { median, interval });
-        assert_eq!(figure_over_rounds(&rounds[..5]), with(None, 5.0));
-        assert_eq!(figure_over_rounds(&rounds), with(Some(Interval { low: 3.0, high: 9.0 }), 6.0));
+        assert_eq!(figure_over_rounds(&rounds[..5], ErrorBounds::both(2.0)), with(None, 5.0));
+        assert_eq!(figure_over_rounds(&rounds, ErrorBounds::NONE), with(Some(Interval { low: 3.0, high: 9.0 }), 6.0));
+        let wider = figure_over_rounds(&rounds, ErrorBounds { below: 4.0, above: f64::INFINITY });
+        assert_eq!(wider, with(Some(Interval { low: -1.0, high: f64::INFINITY }), 6.0));
     }
 }

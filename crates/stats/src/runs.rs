@@ -4,13 +4,13 @@
 //! every unchanged program slower. So of each run only its figures count, and a comparison is of one of them.
 //! All comparisons are judged together, see [`crate::change`].
 
-use crate::Interval;
 use crate::change::{ChangeVerdict, Control, Judged, judge_all};
 use crate::error::Error;
 use crate::median;
 use crate::power::{Design, Layout, sample_sd};
 use crate::rounds::figure_over_rounds;
 use crate::shift::Shift;
+use crate::{ErrorBounds, Interval};
 
 /// Below this the logarithms of a figure do not differ from run to run: what a coarse clock makes of a steady figure.
 const LEAST_DEVIATION: f64 = 1e-12;
@@ -21,6 +21,8 @@ pub struct Sides {
     /// Its values in the reference's runs, and in the results' runs, in its unit. If they were made in pairs, the
     /// i-th of one side belongs to the i-th of the other.
     pub values: [Vec<f64>; 2],
+    /// By how much the values of either side may be off, all alike, in their unit: as by the clocks of two hosts.
+    pub errors: [f64; 2],
     /// Whether less of it is worse.
     pub is_better_if_more: bool,
 }
@@ -53,12 +55,14 @@ pub struct Comparison {
     pub runs: [usize; 2],
     /// Median over the reference's runs, and over the results' runs, in the figure's unit.
     pub sides: [f64; 2],
-    /// The intervals of those medians at 95 %; `None` below six runs.
+    /// The intervals of those medians at 95 %, with the errors; `None` below six runs.
     pub side_intervals: [Option<Interval>; 2],
+    /// See [`Sides::errors`].
+    pub errors: [f64; 2],
     /// The ratio results / reference and what it says.
     pub judged: Judged,
     /// Standard deviation of the log ratios of pairs, or of the log figures of runs; `None` below two runs, and if the
-    /// figure is 0 in any.
+    /// figure is 0 or less in any.
     pub log_sd: Option<f64>,
     /// The smallest ratio above 1 that so many runs show with the wanted power, or the largest below 1 of what is better if
     /// there is more; `None` if they are too few to show any, and without a deviation.
@@ -69,21 +73,22 @@ pub struct Comparison {
 ///
 /// Runs that are no pairs may have figures of 0, see [`Shift::ratio`]. If the median of what is better if there is more is
 /// 0 on one side alone, that side is worse, however few the runs are: nothing came in most of them.
+/// Verdicts hold wherever values are within their errors: what could be otherwise is inconclusive.
 ///
 /// # Errors
-/// If a side has no run, a figure is below 0, or 0 in a pair, or what should be pairs are not.
+/// If a side has no run, a figure is below 0 by more than its error, or 0 in a pair, or what should be pairs are not.
 ///
 /// # Panics
 /// If the question has a number outside its range.
 pub fn compare(cells: &[Sides], question: &Question) -> Result<Vec<Comparison>, Error> {
-    let shift = |Sides { values: [reference, result], .. }: &Sides| match question.layout {
-        Layout::Paired => Shift::paired_ratio(reference, result),
-        Layout::Independent => Shift::ratio(reference, result),
+    let shift = |Sides { values: [reference, result], errors, .. }: &Sides| match question.layout {
+        Layout::Paired => Shift::paired_ratio_within(reference, result, *errors),
+        Layout::Independent => Shift::ratio_within(reference, result, *errors),
     };
     let shifts = cells.iter().map(shift).collect::<Result<Vec<_>, _>>()?;
     let judged = judge_all(&shifts, question.margin, question.control);
     let mut distances = Distances { question, comparisons: cells.len(), known: Vec::new() };
-    let comparison = |(Sides { values, is_better_if_more }, judged): (&Sides, Judged)| {
+    let comparison = |(Sides { values, errors, is_better_if_more }, judged): (&Sides, Judged)| {
         let log_sd = log_sd(values, question.layout);
         let count = values.each_ref().map(Vec::len);
         let min_detectable_effect =
@@ -93,10 +98,16 @@ pub fn compare(cells: &[Sides], question: &Question) -> Result<Vec<Comparison>, 
             true => (turned(judged, sides), min_detectable_effect.map(f64::recip)),
             false => (judged, min_detectable_effect),
         };
+        // What is to be measured for the least that it may be to be seen.
+        let signed = errors.map(|error| if *is_better_if_more { -error } else { error });
+        let measured = |ratio: f64| (ratio * (sides[0] + signed[0]) + signed[1]) / sides[0];
+        let min_detectable_effect = min_detectable_effect.map(measured).filter(|ratio| *ratio > 0.0);
         Comparison {
             runs: count,
             sides,
-            side_intervals: values.each_ref().map(|values| figure_over_rounds(values)?.interval),
+            side_intervals: [0, 1]
+                .map(|side| figure_over_rounds(&values[side], ErrorBounds::both(errors[side]))?.interval),
+            errors: *errors,
             judged,
             log_sd,
             min_detectable_effect,
@@ -105,16 +116,24 @@ pub fn compare(cells: &[Sides], question: &Question) -> Result<Vec<Comparison>, 
     Ok(cells.iter().zip(judged).map(comparison).collect())
 }
 
-/// The place of the comparison whose figure differs most from run to run, and how many runs (pairs, or runs of either side) show a change
+/// The place of the comparison in which a change by the share `effect` is seen latest, as its figure differs from run to run
+/// or may be off, and how many runs (pairs, or runs of either side) show a change
 /// by the share `effect` even there, with the wanted power; `None` if a million do not. Nothing if no comparison has two
 /// runs.
 ///
 /// It depends on how much figures differ and not on how they differ between the sides, so that measuring on until there are
 /// as many hardly favours a verdict: only steady stretches end sooner.
 pub fn runs_needed(comparisons: &[Comparison], question: &Question, effect: f64) -> Option<(usize, Option<u64>)> {
-    let with_deviation = comparisons.iter().enumerate().filter_map(|(place, one)| Some((place, one.log_sd?)));
-    let (hardest, log_sd) = with_deviation.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some((hardest, question.design(log_sd, comparisons.len()).runs_needed(1.0 + effect)))
+    // What is left of the effect, however far values are off.
+    let left = |Comparison { sides: [reference, _], errors, .. }: &Comparison| {
+        (((1.0 + effect) * reference - errors[1]) / (reference + errors[0])).max(1.0)
+    };
+    let with_deviation =
+        comparisons.iter().enumerate().filter_map(|(place, one)| Some((place, one.log_sd?, left(one))));
+    let difficulty = |log_sd: f64, ratio: f64| log_sd / (ratio.ln() - question.margin.ln_1p()).max(0.0);
+    let (hardest, log_sd, ratio) = with_deviation
+        .max_by(|a, b| difficulty(a.1, a.2).total_cmp(&difficulty(b.1, b.2)).then(a.1.total_cmp(&b.1)))?;
+    Some((hardest, question.design(log_sd, comparisons.len()).runs_needed(ratio)))
 }
 
 /// The verdict on what is better if there is more, of which these are the medians.
@@ -129,9 +148,9 @@ fn turned(judged: Judged, [reference, result]: [f64; 2]) -> Judged {
     Judged { verdict, ..judged }
 }
 
-/// As [`Design::log_sd`] wants it; `None` if a value is 0.
+/// As [`Design::log_sd`] wants it; `None` if a value is 0 or less.
 fn log_sd([reference, result]: &[Vec<f64>; 2], layout: Layout) -> Option<f64> {
-    if reference.iter().chain(result).any(|value| *value == 0.0) {
+    if reference.iter().chain(result).any(|value| *value <= 0.0) {
         return None;
     }
     let logarithms = |values: &[f64]| -> Vec<f64> { values.iter().map(|value| value.ln()).collect() };
@@ -189,6 +208,7 @@ mod tests {
         }
         [1.0, 2.0].map(|factor| Sides {
             values: sides.each_ref().map(|side| side.iter().map(|value| factor * value).collect()),
+            errors: [0.0; 2],
             is_better_if_more: false,
         })
     }
@@ -225,9 +245,41 @@ mod tests {
     }
 
     #[test]
+    fn what_values_that_may_be_off_cannot_show_is_inconclusive() {
+        use ChangeVerdict::{Equivalent, Improved, Inconclusive, Regressed};
+        let question = question(Layout::Independent);
+        let one = |ratio: f64, errors: [f64; 2], is_better_if_more| {
+            let [cell, _] = runs(1.0, 20, 0.0).map(|cell| {
+                let steady: Vec<f64> = (0..20).map(|run| 1000.0 + f64::from(run) / 10.0).collect();
+                let result = steady.iter().map(|value| ratio * value).collect();
+                Sides { values: [steady, result], errors, is_better_if_more, ..cell }
+            });
+            compare(&[cell], &question).unwrap().remove(0)
+        };
+        let verdict = |ratio, errors| one(ratio, errors, false).judged.verdict;
+        assert_eq!(
+            (verdict(1.2, [0.0; 2]), verdict(0.8, [0.0; 2]), verdict(1.0, [0.0; 2])),
+            (Regressed, Improved, Equivalent)
+        );
+        assert_eq!((verdict(1.2, [50.0; 2]), verdict(0.8, [50.0; 2])), (Regressed, Improved));
+        for (ratio, errors) in [(1.2, [0.0, 190.0]), (1.2, [190.0, 0.0]), (0.8, [110.0; 2]), (1.0, [15.0; 2])] {
+            assert_eq!(verdict(ratio, errors), Inconclusive, "{ratio} {errors:?}");
+        }
+        assert_eq!(one(0.8, [110.0; 2], true).judged.verdict, Inconclusive);
+        // What is to be measured so that the least it may be is seen.
+        let [exact, off] = [[0.0; 2], [100.0, 50.0]].map(|errors| one(1.0, errors, false));
+        let least = (off.min_detectable_effect.unwrap() * 1001.0 - 50.0) / 1101.0;
+        assert!((least / exact.min_detectable_effect.unwrap() - 1.0).abs() < 1e-3, "{exact:?} {off:?}");
+        let [low, wide] = [&exact, &off].map(|one| one.side_intervals[0].unwrap());
+        assert_eq!((wide.low, wide.high), (low.low - 100.0, low.high + 100.0));
+        assert!(runs_needed(&[exact], &question, 0.1).unwrap().1.is_some());
+        assert_eq!(runs_needed(&[off], &question, 0.1).unwrap().1, None);
+    }
+
+    #[test]
     fn a_lower_rate_is_worse() {
         let side = |rate: f64| (0..10).map(|run| rate + 0.001 * f64::from(run)).collect();
-        let cells = [Sides { values: [side(1000.0), side(900.0)], is_better_if_more: true }];
+        let cells = [Sides { values: [side(1000.0), side(900.0)], errors: [0.0; 2], is_better_if_more: true }];
         let compared = compare(&cells, &question(Layout::Independent)).unwrap();
         assert_eq!(compared[0].judged.verdict, ChangeVerdict::Regressed);
         assert!(compared[0].min_detectable_effect.is_some_and(|ratio| ratio < 1.0), "{compared:?}");
@@ -238,7 +290,8 @@ mod tests {
     fn a_change_to_or_from_0_is_one() {
         use ChangeVerdict::{Equivalent, Improved, Inconclusive, Regressed};
         let verdict = |reference: &[f64], result: &[f64], is_better_if_more| {
-            let cell = Sides { values: [reference.to_vec(), result.to_vec()], is_better_if_more };
+            let values = [reference.to_vec(), result.to_vec()];
+            let cell = Sides { values, errors: [0.0; 2], is_better_if_more };
             let one = compare(&[cell], &question(Layout::Independent)).unwrap().remove(0);
             assert_eq!((one.log_sd, one.min_detectable_effect), (None, None));
             one.judged.verdict

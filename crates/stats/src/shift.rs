@@ -22,8 +22,10 @@ use crate::rank_counts::CountDistribution;
 #[derive(Clone, Debug)]
 pub struct Shift {
     estimate: f64,
-    /// Sorted; a strictly increasing function of the differences.
-    pairs: Vec<f64>,
+    /// Sorted; a strictly increasing function of the differences, each as small as it can be if values may be off.
+    lows: Vec<f64>,
+    /// The same, each as large as it can be; `None` if values are not off.
+    highs: Option<Vec<f64>>,
     counts: CountDistribution,
 }
 
@@ -84,6 +86,52 @@ impl Shift {
         Ok(Self::one_set(&differences).exponentiated())
     }
 
+    /// [`Shift::ratio`] of values that may be off by as much as `errors` of either side, all of a side alike or not: the
+    /// interval and the p-values hold wherever they are. Truths are 0 or more, so values below 0 count as 0. Where a
+    /// reference may be 0, the ratio has no upper bound.
+    ///
+    /// # Errors
+    /// If a side is empty or has a value that is not finite, or below 0 by more than its error.
+    pub fn ratio_within(reference: &[f64], result: &[f64], errors: [f64; 2]) -> Result<Self, Error> {
+        if errors == [0.0; 2] {
+            return Self::ratio(reference, result);
+        }
+        for (side, values, error) in [("reference", reference, errors[0]), ("result", result, errors[1])] {
+            check_finite(side, values)?;
+            if let Some(index) = values.iter().position(|value| value + error < 0.0) {
+                return Err(Error::NotPositive { side, index, value: values[index] });
+            }
+        }
+        let of = |reference_off, result_off| Self::ratio(&off(reference, reference_off), &off(result, result_off));
+        Ok(of(0.0, 0.0)?.between(of(errors[0], -errors[1])?, of(-errors[0], errors[1])?))
+    }
+
+    /// [`Shift::paired_ratio`] of values that may be off, as in [`Shift::ratio_within`].
+    ///
+    /// # Errors
+    /// As [`Shift::paired_ratio`].
+    pub fn paired_ratio_within(reference: &[f64], result: &[f64], errors: [f64; 2]) -> Result<Self, Error> {
+        let middle = Self::paired_ratio(reference, result)?;
+        if errors == [0.0; 2] {
+            return Ok(middle);
+        }
+        let of = |reference_off, result_off| {
+            let pairs = off(result, result_off).into_iter().zip(off(reference, reference_off));
+            Self::one_set(&pairs.map(|(result, reference)| result.ln() - reference.ln()).collect::<Vec<f64>>())
+        };
+        let (low, high) = (of(errors[0], -errors[1]), of(-errors[0], errors[1]));
+        Ok(middle.between(low.exponentiated(), high.exponentiated()))
+    }
+
+    /// With the bounds of those whose values are as far off as they can be.
+    fn between(self, low: Self, high: Self) -> Self {
+        Self { lows: low.lows, highs: Some(high.lows), ..self }
+    }
+
+    fn highs(&self) -> &[f64] {
+        self.highs.as_ref().unwrap_or(&self.lows)
+    }
+
     fn two_sets(reference: &[f64], result: &[f64]) -> Self {
         Self::new(differences(reference, result).collect(), CountDistribution::rank_sum(reference.len(), result.len()))
     }
@@ -96,12 +144,12 @@ impl Shift {
         pairs.sort_unstable_by(f64::total_cmp);
         let middle = pairs.len() / 2;
         let estimate = if pairs.len() % 2 == 1 { pairs[middle] } else { pairs[middle - 1] / 2.0 + pairs[middle] / 2.0 };
-        Self { estimate, pairs, counts }
+        Self { estimate, lows: pairs, highs: None, counts }
     }
 
     fn exponentiated(mut self) -> Self {
         self.estimate = self.estimate.exp();
-        self.pairs.iter_mut().for_each(|pair| *pair = pair.exp());
+        self.lows.iter_mut().for_each(|pair| *pair = pair.exp());
         self
     }
 
@@ -118,19 +166,24 @@ impl Shift {
     /// If `alpha` is not between 0 and 1.
     pub fn interval(&self, alpha: f64) -> Option<Interval> {
         assert!(alpha > 0.0 && alpha < 1.0, "alpha is between 0 and 1");
-        let low = self.counts.place_of_low(self.pairs.len(), alpha)?;
-        Some(Interval { low: self.pairs[low], high: self.pairs[self.pairs.len() - 1 - low] })
+        let low = self.counts.place_of_low(self.lows.len(), alpha)?;
+        Some(Interval { low: self.lows[low], high: self.highs()[self.lows.len() - 1 - low] })
     }
 
     /// The one-sided p-value of "the shift is at most `bound`": small if it is greater.
     pub fn p_greater(&self, bound: f64) -> f64 {
-        self.counts.cdf(self.pairs.partition_point(|&pair| pair <= bound))
+        self.counts.cdf(self.lows.partition_point(|&pair| pair <= bound))
     }
 
     /// The one-sided p-value of "the shift is at least `bound`": small if it is less.
     pub fn p_less(&self, bound: f64) -> f64 {
-        self.counts.cdf(self.pairs.len() - self.pairs.partition_point(|&pair| pair < bound))
+        self.counts.cdf(self.lows.len() - self.highs().partition_point(|&pair| pair < bound))
     }
+}
+
+/// Values that are larger by so much, none below 0.
+fn off(values: &[f64], by: f64) -> Vec<f64> {
+    values.iter().map(|value| (value + by).max(0.0)).collect()
 }
 
 /// Of all pairs of a result and a reference.
@@ -205,7 +258,13 @@ mod tests {
             let mut values = |n: usize| (0..n).map(|_| f64::from(random.u8(1..9))).collect::<Vec<_>>();
             let n = 4 + round % 9;
             let (reference, result) = (values(n), values(n));
-            for shift in [Shift::ratio(&reference, &result), Shift::paired_ratio(&reference, &result)] {
+            let errors = [0.5, 1.5];
+            for shift in [
+                Shift::ratio(&reference, &result),
+                Shift::paired_ratio(&reference, &result),
+                Shift::ratio_within(&reference, &result, errors),
+                Shift::paired_ratio_within(&reference, &result, errors),
+            ] {
                 let shift = shift.unwrap();
                 for alpha in [0.01, 0.05, 0.3] {
                     let interval = shift.interval(alpha);
@@ -242,6 +301,31 @@ mod tests {
         // One of six is no change.
         let seldom = Shift::ratio(&[0.0; 6], &[0.0, 0.0, 0.3, 0.0, 0.0, 0.0]).unwrap();
         assert!(seldom.hodges_lehmann() == 1.0 && seldom.p_greater(1.0) > 0.2);
+    }
+
+    #[test]
+    fn values_that_may_be_off_have_the_widest_interval_of_all_that_they_may_be() {
+        let (reference, result) = ([10.0, 11.0, 12.0, 10.5, 11.5, 12.5], [20.0, 22.0, 21.0, 23.0, 20.5, 22.5]);
+        type Ratio = fn(&[f64], &[f64], [f64; 2]) -> Result<Shift, Error>;
+        for of in [Shift::ratio_within as Ratio, Shift::paired_ratio_within as Ratio] {
+            let interval = |errors| of(&reference, &result, errors).unwrap().interval(0.05).unwrap();
+            let moved = |by: [f64; 2]| {
+                of(&off(&reference, by[0]), &off(&result, by[1]), [0.0; 2]).unwrap().interval(0.05).unwrap()
+            };
+            let (low, high) = (moved([2.0, -3.0]).low, moved([-2.0, 3.0]).high);
+            assert_eq!(interval([2.0, 3.0]), Interval { low, high });
+            assert!(interval([0.0; 2]).low > 1.5 && low > 1.0 && high > interval([0.0; 2]).high);
+            // The reference may be 0.
+            let wide = of(&reference, &result, [11.0, 1.0]).unwrap();
+            assert!(wide.interval(0.05).is_some_and(|one| one.low > 0.0 && one.high == f64::INFINITY), "{wide:?}");
+            assert!(wide.p_greater(1.02) > 0.025 && wide.p_less(1e9) > 0.5);
+        }
+        // By two clocks a latency may seem to be below 0, and is not.
+        let shift = Shift::ratio_within(&[5.0; 6], &[-1.0; 6], [2.0, 2.0]).unwrap();
+        let expected = Some(Interval { low: 0.0, high: 1.0 / 3.0 });
+        assert_eq!((shift.hodges_lehmann(), shift.interval(0.05)), (0.0, expected));
+        let below = Error::NotPositive { side: "result", index: 0, value: -3.0 };
+        assert_eq!(Shift::ratio_within(&[5.0; 6], &[-3.0; 6], [2.0, 2.0]).unwrap_err(), below);
     }
 
     #[test]

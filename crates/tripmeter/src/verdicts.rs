@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use std::path::Path;
-use tripmeter_analysis::check::{CheckedLimit, ResultsCheck};
+use tripmeter_analysis::check::{CheckedLimit, LimitOutcome, ResultsCheck};
 use tripmeter_analysis::comparison::{ByRuns, ByThreshold, ComparedFigure, JudgedFigure, ThresholdOutcome};
 use tripmeter_analysis::history::Change;
 use tripmeter_model::address::FigureAddress;
@@ -101,10 +101,11 @@ fn trouble(sub_experiment: Option<&str>, what: impl Into<String>, fails: bool) -
 /// The verdict of `check`.
 pub fn of_check(checked: &ResultsCheck, strict: bool, exit_code: u8) -> VerdictDocument {
     let row = |one: &CheckedLimit| {
-        let verdict = match (one.value, one.passed()) {
+        let verdict = match (one.value, one.outcome()) {
             (None, _) => FigureVerdict::Missing,
-            (_, true) => FigureVerdict::Passed,
-            (_, false) => FigureVerdict::Failed,
+            (_, LimitOutcome::Passed) => FigureVerdict::Passed,
+            (_, LimitOutcome::Failed) => FigureVerdict::Failed,
+            (_, LimitOutcome::Inconclusive) => FigureVerdict::Inconclusive,
         };
         let limit = one.limit.limit;
         VerdictRow {
@@ -134,6 +135,7 @@ pub fn of_threshold(made: &ByThreshold, strict: bool, exit_code: u8) -> VerdictD
         let verdict = match one.outcome {
             ThresholdOutcome::Passed => FigureVerdict::Passed,
             ThresholdOutcome::Failed => FigureVerdict::Regressed,
+            ThresholdOutcome::Inconclusive => FigureVerdict::Inconclusive,
             ThresholdOutcome::Missing => FigureVerdict::Missing,
             ThresholdOutcome::New => FigureVerdict::New,
         };
@@ -208,6 +210,7 @@ pub fn of_history(changes: &[Change], series: usize, exit_code: u8) -> VerdictDo
     let row = |one: &Change| {
         let verdict = match (one.is_known, &one.until) {
             (true, _) => FigureVerdict::Known,
+            _ if one.is_inconclusive() => FigureVerdict::Inconclusive,
             (false, Some(_)) => FigureVerdict::Drift,
             (false, None) => FigureVerdict::Step,
         };

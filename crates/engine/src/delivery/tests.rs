@@ -199,7 +199,11 @@ fn nothing_is_kept_of_two_clocks_that_may_be_too_far_apart() {
         let mut rows = Vec::new();
         tally.add(&[messages], &[], |_, _, row| rows.push((row.actual, row.arrived, row.requested, row.status)));
         let mut trial = Trial::new(OfferedLoad::Closed);
-        if are_calls { tally.put_calls(&mut trial, &Stream::all(), 0, false) } else { tally.put_messages(&mut trial, &Stream::all()) }
+        if are_calls {
+            tally.put_calls(&mut trial, &Stream::all(), 0, false)
+        } else {
+            tally.put_messages(&mut trial, &Stream::all())
+        }
         let (figure, of_other) = if are_calls { (Figure::OneWay, rows[1].2) } else { (Figure::Service, rows[1].1) };
         let kept = !error.is_too_large;
         assert_eq!(trial.of_all(figure, Statistic::N).is_some(), kept, "{are_calls} {error:?}");

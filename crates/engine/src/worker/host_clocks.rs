@@ -50,9 +50,8 @@ impl Leader {
             return Err(self.controls.failed(&why));
         }
         let reading = ClockReading::take(own, &clock, &self.job.timebase);
-        reading.map_err(|error| {
-            self.controls.failed(&format!("the clock of its follower's host cannot be read: {error}"))
-        })
+        reading
+            .map_err(|error| self.controls.failed(&format!("the clock of its follower's host cannot be read: {error}")))
     }
 
     /// The clocks since `before`. After a failure only followers that have sent arrivals are asked: others have gone, or
@@ -164,10 +163,7 @@ mod tests {
         let mut trial = Trial::new(tripmeter_model::pace::OfferedLoad::Closed);
         clocks.put(&mut trial);
         let of = |stream: &Stream| trial.value(stream, Figure::ClockError);
-        assert_eq!(
-            (of(&Stream::all()), of(&Stream::follower(0)), of(&Stream::follower(1))),
-            (None, Some(20.0), None)
-        );
+        assert_eq!((of(&Stream::all()), of(&Stream::follower(0)), of(&Stream::follower(1))), (None, Some(20.0), None));
         assert_eq!(Clocks::default().here(0, 7), Some(7), "all have one clock");
     }
 }

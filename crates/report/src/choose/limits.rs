@@ -12,6 +12,7 @@ use tripmeter_analysis::derived::{self, cpu_share};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Interval, Process, Stream};
+use tripmeter_stats::ErrorBounds;
 use tripmeter_stats::proportion::{self, Proportion};
 use tripmeter_stats::rounds::ALPHA;
 use tripmeter_stats::shift::fewest_pairs;
@@ -107,7 +108,7 @@ impl<'a> JudgedTransport<'a> {
     fn cpu_of_all(&self) -> Option<Value> {
         let [publisher, subscribers] = &self.cpu;
         let both: Vec<f64> = publisher.iter().zip(subscribers).map(|(one, other)| one + other).collect();
-        Value::over(&both, None)
+        Value::over(&both, None, ErrorBounds::NONE)
     }
 
     fn note(&mut self, standing: Standing, text: impl FnOnce() -> String) {
@@ -121,15 +122,14 @@ impl<'a> JudgedTransport<'a> {
     fn judge_latency(&mut self, payload: u64, wish: &Wish) {
         let Some(limit) = wish.max_latency_ns else { return };
         let statistic = wish.by;
-        // The largest of all rounds is what was seen, whatever their median is.
-        let seen = match statistic {
-            Statistic::Max => self
-                .curve
-                .rounds(payload, statistic)
-                .map_or(f64::NAN, |rounds| rounds.values.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
-            _ => self.value.value,
-        };
-        let interval = self.value.interval.filter(|_| statistic != Statistic::Max);
+        // The largest of all rounds is what was seen, whatever their median is; but for two clocks.
+        let largest = self.curve.rounds(payload, statistic).filter(|_| statistic == Statistic::Max);
+        let largest = largest.map(|rounds| {
+            let seen = rounds.values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let off = Interval { low: seen, high: seen }.widened(rounds.errors());
+            (seen, Some(off).filter(|_| rounds.error > 0.0))
+        });
+        let (seen, interval) = largest.unwrap_or((self.value.value, self.value.interval));
         let ends = written(interval, time);
         let text = || format!("{statistic} {}{ends}, limit {} (--max-latency)", time(seen), time(limit));
         self.note(standing(seen, interval, limit), text);

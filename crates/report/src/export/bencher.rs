@@ -10,7 +10,6 @@ use tripmeter_analysis::Selected;
 use tripmeter_model::figure::{Figure, Statistic, Unit};
 use tripmeter_model::metric::Interval;
 use tripmeter_model::metric::Stream;
-use tripmeter_stats::rounds::figure_over_rounds;
 
 const MOST_NAME: usize = 1000;
 
@@ -58,7 +57,7 @@ fn measure(one: &Selected, known: &Map<String, Value>) -> String {
 
 fn metric(one: &Selected) -> Value {
     let mut metric = json!({ "value": one.value });
-    let interval = figure_over_rounds(&one.values()).and_then(|estimate| estimate.interval);
+    let interval = one.interval();
     // A loss is of all messages, and no median.
     if let Some(Interval { low, high }) = interval.filter(|_| one.address.figure != Figure::LossShare)
         && low.is_finite()

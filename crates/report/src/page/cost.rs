@@ -7,6 +7,7 @@ use crate::plots::chart::{Chart, Line, Look, Stroke, X, Y};
 use tripmeter_analysis::derived::cpu_per_message;
 use tripmeter_model::Wait;
 use tripmeter_model::payload::display_size;
+use tripmeter_stats::ErrorBounds;
 use tripmeter_stats::rounds::ALPHA;
 use tripmeter_stats::shift::Shift;
 
@@ -21,7 +22,7 @@ pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
 fn cost(curve: &Curve<'_>, payload: u64) -> Option<Value> {
     let rounds = cpu_per_message(&curve.side.metrics, curve.row(payload));
     let values: Vec<f64> = rounds.into_iter().map(|one| one.1).collect();
-    Some(Value::over(&values, None)?.scaled(1e-3)).filter(|cost| cost.value > 0.0)
+    Some(Value::over(&values, None, ErrorBounds::NONE)?.scaled(1e-3)).filter(|cost| cost.value > 0.0)
 }
 
 fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
@@ -93,5 +94,5 @@ fn ratio(one: &Curve<'_>, other: &Curve<'_>, payload: u64) -> Option<Value> {
         return Some(Value { value: shift.hodges_lehmann(), interval: shift.interval(ALPHA), rounds });
     }
     let of_round = |(round, cost): &(u32, f64)| Some(cost / theirs.iter().find(|one| one.0 == *round)?.1);
-    Value::over(&ours.iter().filter_map(of_round).collect::<Vec<f64>>(), None)
+    Value::over(&ours.iter().filter_map(of_round).collect::<Vec<f64>>(), None, ErrorBounds::NONE)
 }

@@ -4,9 +4,9 @@ use crate::document::Digits;
 use tripmeter_analysis::{Rounds, derived};
 use tripmeter_model::figure::{Figure, Unit};
 use tripmeter_model::metric::Interval;
-use tripmeter_stats::median;
 use tripmeter_stats::rounds::{ALPHA, figure_over_rounds};
-use tripmeter_stats::shift::Shift;
+use tripmeter_stats::shift::{Shift, fewest_pairs};
+use tripmeter_stats::{ErrorBounds, median};
 
 /// A figure over rounds, or of the only one, with an interval if there are rounds or samples enough for one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,9 +31,9 @@ pub enum Seen {
 }
 
 impl Value {
-    /// Of values of rounds, with the interval within the only one.
-    pub fn over(values: &[f64], within: Option<Interval>) -> Option<Self> {
-        let over = figure_over_rounds(values)?;
+    /// Of values of rounds, which two clocks may put off by `errors`, with the interval within the only one.
+    pub fn over(values: &[f64], within: Option<Interval>, errors: ErrorBounds) -> Option<Self> {
+        let over = figure_over_rounds(values, errors)?;
         let interval = if values.len() == 1 { within } else { over.interval };
         let interval = interval.filter(|interval| interval.low.is_finite() && interval.high.is_finite());
         Some(Self { value: over.median, interval, rounds: values.len() })
@@ -41,7 +41,7 @@ impl Value {
 
     /// Of the rounds of a figure.
     pub fn of(rounds: &Rounds<'_>) -> Option<Self> {
-        Self::over(rounds.values, rounds.within.first().copied().flatten())
+        Self::over(rounds.values, rounds.within.first().copied().flatten(), rounds.errors())
     }
 
     /// Multiplied.
@@ -66,6 +66,7 @@ impl Value {
         match self.interval {
             Some(Interval { low, high }) => format!("×{} ({} to {})", digits(self.value), digits(low), digits(high)),
             None if self.rounds == 1 => format!("×{} (one round, no interval)", digits(self.value)),
+            None if self.rounds as u64 >= fewest_pairs(ALPHA) => format!("×{} (without a bound)", digits(self.value)),
             None => format!("×{} ({} rounds, too few for an interval)", digits(self.value), self.rounds),
         }
     }
@@ -76,7 +77,7 @@ pub fn compare(ours: &Rounds<'_>, theirs: &Rounds<'_>, are_paired: bool) -> Opti
     if are_paired || (ours.values.len() == 1 && theirs.values.len() == 1) {
         let each = derived::ratio(ours, theirs);
         // What is within the only round does not say what other rounds would be.
-        let paired = Value::over(&each.values, None)?;
+        let paired = Value::over(&each.values, None, each.errors)?;
         // Where rounds are too few for an interval, it is what the values beside it are to each other.
         let of_medians = || Some(median(ours.values)? / median(theirs.values).filter(|theirs| *theirs > 0.0)?);
         return match paired.interval {
@@ -84,9 +85,10 @@ pub fn compare(ours: &Rounds<'_>, theirs: &Rounds<'_>, are_paired: bool) -> Opti
             None => Some(Value { value: of_medians()?, ..paired }),
         };
     }
-    let shift = Shift::ratio(theirs.values, ours.values).ok()?;
+    let shift = Shift::ratio_within(theirs.values, ours.values, [theirs.error, ours.error]).ok()?;
     let rounds = ours.values.len().min(theirs.values.len());
-    Some(Value { value: shift.hodges_lehmann(), interval: shift.interval(ALPHA), rounds })
+    let interval = shift.interval(ALPHA).filter(|interval| interval.high.is_finite());
+    Some(Value { value: shift.hodges_lehmann(), interval, rounds })
 }
 
 /// Puts first what is ahead of all others round by round, where the order by medians over rounds is another. `ratio` is of one

@@ -10,7 +10,7 @@ use crate::plots::aimrt::NamedResults;
 use crate::plots::chart::{Chart, Heat, HeatCell, HeatLevel, X};
 use crate::verdicts::{legend, percent, summary, table_of_pairs};
 use std::collections::{BTreeMap, BTreeSet};
-use tripmeter_analysis::check::{CheckedLimit, CheckedSub, ResultsCheck};
+use tripmeter_analysis::check::{CheckedLimit, CheckedSub, LimitOutcome, ResultsCheck};
 use tripmeter_analysis::comparison::{ByRuns, ByThreshold, JudgedFigure, ThresholdOutcome};
 use tripmeter_analysis::{JudgedResults, Selection};
 use tripmeter_model::address::FigureAddress;
@@ -199,6 +199,7 @@ fn by_threshold(made: &ByThreshold) -> Vec<MapFigure> {
         let level = match (one.outcome, &sub.distrust) {
             (ThresholdOutcome::New, _) => return None,
             (_, Some(_)) | (ThresholdOutcome::Failed | ThresholdOutcome::Missing, _) => HeatLevel::Bad,
+            (ThresholdOutcome::Inconclusive, _) => HeatLevel::Unclear,
             // Better by more than the threshold as the reference would fail against it.
             _ if one.share_worse().is_some_and(|share| share < 1.0 / (1.0 + THRESHOLD) - 1.0) => HeatLevel::Good,
             _ => HeatLevel::Even,
@@ -244,10 +245,12 @@ fn limits(check: &ResultsCheck, place: &MapPlace) -> Map {
     let judged = |(distrust, row): (Option<&String>, &CheckedLimit)| {
         const NEAR: f64 = -0.1;
         let beyond = row.share_beyond();
-        let level = match (row.passed() && distrust.is_none(), beyond) {
-            (false, _) => HeatLevel::Bad,
-            (true, Some(share)) if share < NEAR => HeatLevel::Good,
-            (true, _) => HeatLevel::Even,
+        let level = match (row.outcome(), beyond) {
+            _ if distrust.is_some() => HeatLevel::Bad,
+            (LimitOutcome::Failed, _) => HeatLevel::Bad,
+            (LimitOutcome::Inconclusive, _) => HeatLevel::Unclear,
+            (LimitOutcome::Passed, Some(share)) if share < NEAR => HeatLevel::Good,
+            (LimitOutcome::Passed, _) => HeatLevel::Even,
         };
         let value = row.value.map_or("not measured".to_owned(), |value| format!("{value}"));
         let why = distrust.map(|why| format!("; {why}")).unwrap_or_default();
@@ -291,7 +294,7 @@ fn reading_of_limits(check: &ResultsCheck, place: &MapPlace) -> String {
         return format!("{limits}, all of {subs} passed.");
     };
     let name = &worst.name;
-    let why = match (worst.worst().filter(|row| !row.passed()), &worst.distrust) {
+    let why = match (worst.worst().filter(|row| row.outcome() == LimitOutcome::Failed), &worst.distrust) {
         (Some(row), _) => {
             let address = &row.limit.address;
             let beyond = match (row.value, row.share_beyond()) {

@@ -22,6 +22,7 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Manifest, Verdict};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
+use tripmeter_stats::ErrorBounds;
 use tripmeter_stats::rounds::figure_over_rounds;
 
 /// The results of one experiment.
@@ -80,6 +81,8 @@ struct PlottedValue {
     way: [String; 2],
     /// Of each round.
     values: Vec<f64>,
+    /// How far two clocks may put them off.
+    errors: ErrorBounds,
     /// Samples of a round.
     samples: Vec<u64>,
     rate_missed: bool,
@@ -99,6 +102,7 @@ impl PlottedValue {
             links: planned.workload.links(),
             way: Default::default(),
             values: Vec::new(),
+            errors: ErrorBounds::NONE,
             samples: Vec::new(),
             rate_missed: row.metrics.is_rate_missed(row.row),
             proof_failed: row.sub.proof().is_some_and(|(_, proof)| proof.verdict == Verdict::Failed),
@@ -112,6 +116,7 @@ impl PlottedValue {
     }
 
     fn with(mut self, values: Option<Rounds<'_>>, samples: Option<Rounds<'_>>, divisor: f64) -> Self {
+        self.errors = values.map_or(ErrorBounds::NONE, |values| values.errors().scaled(divisor.recip()));
         let both = values.zip(samples).map_or(Vec::new(), |(values, samples)| values.paired(&samples));
         (self.values, self.samples) = both.into_iter().map(|(value, count)| (value / divisor, count as u64)).unzip();
         self
@@ -335,7 +340,7 @@ fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) ->
         let Some(x) = places.iter().position(|place| *place == figure.x(over)).map(|index| index as f64) else {
             continue;
         };
-        let Some(figures) = figure_over_rounds(&figure.values) else { continue };
+        let Some(figures) = figure_over_rounds(&figure.values, figure.errors) else { continue };
         let index = lines.iter().position(|(known, _)| *known == key(figure)).unwrap_or_else(|| {
             let mut name = if told_apart { figure.sub_experiment.clone() } else { figure.transport.clone() };
             if with_factors {
@@ -397,8 +402,9 @@ fn samples(group: &[&PlottedValue]) -> String {
 
 fn rounds(group: &[&PlottedValue]) -> &'static str {
     let has_several = group.iter().any(|figure| figure.values.len() > 1);
-    let has_interval =
-        group.iter().any(|figure| figure_over_rounds(&figure.values).is_some_and(|over| over.interval.is_some()));
+    let has_interval = group
+        .iter()
+        .any(|figure| figure_over_rounds(&figure.values, figure.errors).is_some_and(|over| over.interval.is_some()));
     match (has_several, has_interval) {
         (false, _) => "",
         (true, false) => "medians over rounds",

@@ -11,7 +11,7 @@ use crate::verdicts::{judged_folder, of_history, with_fields};
 use serde_json::json;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use tripmeter_analysis::history::{History, HistorySeries};
+use tripmeter_analysis::history::{Change, History, HistorySeries};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::file::write_named;
 use tripmeter_model::folder::REPORT;
@@ -52,7 +52,7 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
         let title = format!("History of {}", printable::line(&last_part(&args.folder)));
         write_named(file, render::html(&page, &title).as_bytes())?;
     }
-    let is_changed = found.iter().any(|change| !change.is_known);
+    let is_changed = found.iter().any(Change::is_new);
     let code = if args.changes.fail_on_change && is_changed { exit::FINDING } else { exit::GOOD };
     let gaps = history.gaps();
     let environment: Vec<String> = history.changes_of_machine().into_iter().chain(other_plans).collect();

@@ -12,6 +12,7 @@ use tripmeter_engine::Followers;
 use tripmeter_engine::bare::{BarePath, BareTask, follow, lead};
 use tripmeter_engine::resolve::usual_cpus;
 use tripmeter_model::exit;
+use tripmeter_stats::ErrorBounds;
 use tripmeter_stats::median;
 use tripmeter_stats::rounds::figure_over_rounds;
 
@@ -83,7 +84,7 @@ fn of_kind(bench: &Bench, kind: BarePath) -> Result<Value, CliError> {
         ours.extend(found);
     }
     let more: Vec<f64> = ours.iter().zip(&bare).map(|(ours, bare)| ours - bare).collect();
-    let over = figure_over_rounds(&more);
+    let over = figure_over_rounds(&more, ErrorBounds::NONE);
     let bare_ns = median(&bare);
     let limit_ns = bare_ns.map(|ns| MOST_NS.max(MOST_SHARE * ns));
     // What the interval does not exclude is good enough: seven pairs on a busy machine.
