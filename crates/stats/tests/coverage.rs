@@ -12,9 +12,10 @@ use tripmeter_stats::change_points::StepOptions;
 use tripmeter_stats::drift::drift;
 use tripmeter_stats::modes::dip_test;
 use tripmeter_stats::power::{Design, Layout};
+use tripmeter_stats::rounds::figure_over_rounds;
 use tripmeter_stats::shift::Shift;
 use tripmeter_stats::slow_drift::{Changes, changes};
-use tripmeter_stats::{binomial, order};
+use tripmeter_stats::{ErrorBounds, binomial, order};
 
 const SAMPLES: usize = 101;
 
@@ -135,6 +136,40 @@ fn intervals(trials: usize) -> Vec<Row> {
 
 fn is_covered(ratio: Result<Shift, tripmeter_stats::Error>) -> bool {
     ratio.ok().and_then(|ratio| ratio.interval(0.05)).is_some_and(|interval| interval.contains(1.1))
+}
+
+/// Latencies of runs that two clocks put off by up to 20 % of them, all runs of a side alike, to the end that is worst.
+fn clocks(trials: usize) -> Vec<Row> {
+    const ERROR: f64 = 20.0;
+    let mut random = Rng::with_seed(12);
+    let mut rows = Vec::new();
+    for sign in [-1.0, 1.0] {
+        let outcomes = [6, 10, 20].map(|n| {
+            let mut outcomes = [const { Vec::new() }; 4];
+            for _ in 0..trials {
+                let mut values = |level: f64, off: f64| -> Vec<f64> {
+                    (0..n).map(|_| level * (0.02 * normal(&mut random)).exp() + off).collect()
+                };
+                let (reference, result) = (values(100.0, sign * ERROR), values(110.0, -sign * ERROR));
+                let over = figure_over_rounds(&reference, ErrorBounds::both(ERROR)).and_then(|over| over.interval);
+                let errors = [ERROR; 2];
+                outcomes[0].push(share(is_covered(Shift::ratio_within(&reference, &result, errors))));
+                outcomes[1].push(share(is_covered(Shift::paired_ratio_within(&reference, &result, errors))));
+                outcomes[2].push(share(over.is_some_and(|interval| interval.contains(100.0))));
+                outcomes[3].push(share(is_covered(Shift::ratio(&reference, &result))));
+            }
+            outcomes
+        });
+        let what =
+            ["ratio of independent runs", "ratio of pairs", "median over runs", "ratio without the error of clocks"];
+        for (of, what) in what.iter().enumerate() {
+            let limit = || if of < 3 { Limit::AtLeast(0.95) } else { Limit::AtMost(0.05) };
+            let what =
+                format!("{what}, two clocks off by {:+} % and {:+} %; 6, 10, 20 runs", sign * 20.0, -sign * 20.0);
+            rows.extend(outcomes.iter().map(|outcomes| row(what.clone(), limit(), outcomes[of].iter().copied())));
+        }
+    }
+    rows
 }
 
 /// Where the assumptions of an interval do not hold.
@@ -340,7 +375,7 @@ fn assert_keeps_its_limit(row: &Row) {
 
 #[test]
 fn intervals_cover() {
-    intervals(80).iter().for_each(assert_keeps_its_limit);
+    intervals(80).iter().chain(&clocks(200)).for_each(assert_keeps_its_limit);
 }
 
 #[test]
@@ -353,7 +388,9 @@ fn verdicts_are_seldom_wrong() {
 #[ignore = "the full number of trials: add --ignored, in a release build"]
 fn full_table() {
     println!("| what | measured | must be |\n| --- | --- | --- |");
-    for rows in [intervals(10_000), assumptions(10_000), verdicts(4_000), power(10_000), histories(2_000)] {
+    for rows in
+        [intervals(10_000), assumptions(10_000), verdicts(4_000), power(10_000), histories(2_000), clocks(10_000)]
+    {
         for same in rows.chunk_by(|a, b| a.what == b.what) {
             let limit = match same[0].limit {
                 Limit::AtLeast(least) => format!("at least {:.0} %", 100.0 * least),

@@ -1,5 +1,6 @@
 //! Followers on other hosts: namespaces of this machine, each with an sshd of its own (`scripts/hosts.sh`).
 
+use crate::common::samples::sample_rows;
 use crate::common::{LONGEST, alone, is_required, manifest, repository, result, say};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -12,7 +13,7 @@ use tripmeter_model::metric::Stream;
 pub struct Lab {
     folder: TempDir,
     hosts: u32,
-    shifted: &'static str,
+    pub shifted: &'static str,
 }
 
 impl Lab {
@@ -45,6 +46,11 @@ impl Lab {
 
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The same in one line.
+pub fn unwrapped(bytes: &[u8]) -> String {
+    text(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The script ended well.
@@ -145,17 +151,55 @@ fn clocks_that_may_be_too_far_apart_leave_latencies_one_way_out() {
     let _alone = alone();
     let lab = Lab::new(1);
     let Some(output) = lab.run(
-        r#""$T" ping tcp --one-way --to h1 --payloads 1k -n 200 --no-spin --no-report --max-clock-error 0.001 -o "$R/r""#,
+        r#"set -e
+        for most in 0.001 1000000; do
+            for one in "ping --one-way" publish "call --one-way" "throughput --one-way --duration 0.2"; do
+                "$T" $one tcp --to h1 --payloads 1k -n 200 --no-spin --no-report --max-clock-error $most \
+                    -o "$R/$most/${one%% *}"
+            done
+        done"#,
     ) else {
         return;
     };
     good(&output);
-    let said = text(&output.stdout);
-    assert!(said.contains("NO LATENCY ONE WAY: the clocks of the hosts are"), "{said}");
-    let manifest = whole(&lab.results("r"));
-    let trial = &manifest.sub_experiments[0].cells[0].trials[0];
-    assert!(trial.get(&Stream::all(), Figure::OneWay, Statistic::P50).is_none());
-    assert!(trial.get(&Stream::all(), Figure::RttHalf, Statistic::P50).is_some());
+    let said = unwrapped(&output.stdout);
+    assert_eq!(said.matches("NO LATENCY ONE WAY: the clocks of the hosts are").count(), 4, "{said}");
+    for (most, is_refused) in [("0.001", true), ("1000000", false)] {
+        for (name, figure) in [
+            ("ping", Figure::OneWay),
+            ("publish", Figure::Service),
+            ("call", Figure::OneWay),
+            ("throughput", Figure::OneWay),
+        ] {
+            let folder = lab.results(most).join(name);
+            let manifest = whole(&folder);
+            let sub = &manifest.sub_experiments[0];
+            let trial = &sub.cells[0].trials[0];
+            let place = format!("{name} {most}");
+            assert_eq!(trial.get(&Stream::all(), figure, Statistic::P50).is_none(), is_refused, "{place}");
+            assert!(trial.value(&Stream::all(), Figure::ClockError).is_some(), "{place}");
+            // What one clock says stays: that messages came, when they were sent, and when they were answered.
+            let received = if name == "ping" { 200 } else { trial.count(&Stream::all(), Figure::Received) };
+            let rows = sample_rows(&folder, &sub.name);
+            let came: Vec<_> = rows.iter().filter(|row| row.status == "ok").collect();
+            assert!(received > 0 && came.len() as u64 == received, "{place}: {} of {received}", came.len());
+            let has_answers = ["ping", "call"].contains(&name);
+            for row in came {
+                let has = (row.sent_ns.is_some(), row.received_ns.is_none(), row.answered_ns.is_some());
+                assert_eq!(has, (true, is_refused, has_answers), "{place}: {row:?}");
+            }
+            let log = folder.join("histograms").join(format!("{}.hlog", sub.name));
+            let log = std::fs::read_to_string(log).unwrap_or_default();
+            let tags = ["Tag=one_way_", "Tag=response_", "Tag=service_"].map(|tag| log.contains(tag));
+            let expected = match name {
+                "ping" => [!is_refused, false, false],
+                "publish" => [false, !is_refused, !is_refused],
+                "call" => [!is_refused, tags[1], true],
+                _ => [false; 3],
+            };
+            assert_eq!(tags, expected, "{place}: {log}");
+        }
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Every transport that reaches other hosts, between namespaces of this machine (`scripts/hosts.sh`).
 
 use crate::common::samples::sample_rows;
-use crate::common::{alone, built, is_required, say, transports};
-use crate::hosts::{Lab, good, text, whole};
+use crate::common::{alone, built, is_required, manifest, say, transports};
+use crate::hosts::{Lab, good, text, unwrapped, whole};
 use crate::recording::{drive, write};
 use tripmeter_abi::{Pattern, Variant};
 use tripmeter_model::figure::{Figure, Statistic};
@@ -83,6 +83,40 @@ fn messages_reach_followers_on_two_hosts() {
             assert!(latency.is_some(), "{}: follower {follower}", one.name);
         }
     }
+}
+
+#[test]
+fn of_a_follower_that_was_killed_there_are_no_latencies_and_of_others_they_hold() {
+    let _alone = alone();
+    let Some(transport) = reaching(|one| one.fan_out && one.name == "embedded").pop() else { return };
+    let lab = Lab { shifted: "h2", ..Lab::new(2) };
+    let Some(output) = lab.run(&format!(
+        r#"
+        "$T" publish {transport} --to h1 --to h2 --payloads 1k --rate 1000 -n 1000000 --no-spin --no-report -o "$R/r" &
+        run=$!
+        until pgrep -f '^tripmeter remote' >/dev/null; do kill -0 $run || exit 1; sleep 0.1; done
+        sleep 6
+        for pid in $(pgrep -f '^tripmeter remote'); do
+            [ "$(ip netns identify $pid)" = h1 ] && kill -9 $(pgrep -P $pid)
+        done
+        wait $run; echo "code $?""#
+    )) else {
+        return;
+    };
+    let said = unwrapped(&output.stdout);
+    assert!(said.contains("code 75"), "{said}\n{}", text(&output.stderr));
+    assert!(said.contains("NO LATENCY ONE WAY: to a follower that had gone"), "{said}");
+    let manifest = manifest(&lab.results("r"));
+    let trial = &manifest.sub_experiments[0].cells[0].trials[0];
+    let p50 = |stream: &Stream| trial.get(stream, Figure::Service, Statistic::P50).map(|one| one.value);
+    let error = |stream: &Stream| trial.value(stream, Figure::ClockError);
+    let [all, killed, other] = [Stream::all(), Stream::follower(0), Stream::follower(1)];
+    assert_eq!([&all, &killed].map(|stream| (p50(stream), error(stream))), [(None, None); 2], "{trial:?}");
+    // Its clock makes another number of ticks: taken as ours it would be off by a good part of the trial.
+    let (median, error, duration) = (p50(&other).unwrap(), error(&other).unwrap(), trial.value(&all, Figure::Duration));
+    assert!(-error <= median && median < 0.1 * duration.unwrap(), "{median} {error} {duration:?}");
+    let rows = sample_rows(&lab.results("r"), &manifest.sub_experiments[0].name);
+    assert!(!rows.is_empty() && rows.iter().all(|row| row.received_ns.is_none()), "what came to the last is not known");
 }
 
 #[test]
