@@ -351,4 +351,30 @@ mod tests {
         let expected = Interval { low: f64::NEG_INFINITY, high: 3.0 };
         assert_eq!(both(&ours, &of([50.0, 0.0], 40.0, f64::INFINITY)).within, [Some(expected)]);
     }
+
+    #[test]
+    fn a_ratio_by_two_clocks_is_as_far_off_as_it_may_be_and_has_no_bound_where_the_other_may_be_0() {
+        let of = |name: &str, p50: f64, error_ns: f64| {
+            let mut builder = Builder::new(vec![name.to_owned()]);
+            for round in 1..=6 {
+                let mut trial = Trial::new(OfferedLoad::Closed);
+                trial.put_statistic(&Stream::all(), Figure::OneWay, Statistic::P50, p50, None);
+                trial.put(&Stream::all(), Figure::ClockError, error_ns);
+                builder.add(name, round, 16, trial);
+            }
+            builder.build()
+        };
+        let errors = |ours: &MetricTable, other: &MetricTable| {
+            let row = Row { sub: 0, payload_bytes: 16, load: 0 };
+            let get = |table| MetricTable::get(table, row, &Stream::all(), Figure::OneWay, Statistic::P50);
+            let each = ratio(&get(ours).unwrap(), &get(other).unwrap());
+            (each.values[0], each.errors)
+        };
+        let ours = of("a", 300.0, 20.0);
+        let expected = ErrorBounds { below: 3.0 - 280.0 / 125.0, above: 320.0 / 75.0 - 3.0 };
+        assert_eq!(errors(&ours, &of("b", 100.0, 25.0)), (3.0, expected));
+        let (value, unbounded) = errors(&ours, &of("b", 100.0, 100.0));
+        assert_eq!((value, unbounded.below, unbounded.above), (3.0, 3.0 - 280.0 / 200.0, f64::INFINITY));
+        assert_eq!(errors(&of("a", 3.0, 0.0), &of("b", 1.0, 0.0)), (3.0, ErrorBounds::NONE));
+    }
 }

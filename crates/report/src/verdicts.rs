@@ -1,7 +1,7 @@
 //! Figures by address in tables, and comparisons of several runs with their verdicts.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
-use crate::number::{counted, per_cent, signed};
+use crate::number::{counted, per_cent, signed, significant};
 use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Unit};
@@ -245,7 +245,18 @@ pub fn summary(all: &[JudgedFigure], question: &Question, effect: f64) -> String
         Control::Fwer(rate) => format!("a single wrong verdict has a probability of at most {}", percent(rate)),
     };
     let margin = percent(question.margin);
-    format!("{}; margin {margin}; {wrong}\n", counts.join(", ")) + &blindness(all, question, effect)
+    format!("{}; margin {margin}; {wrong}\n", counts.join(", ")) + &blindness(all, question, effect) + &clocks(all)
+}
+
+/// A line if the clocks of two hosts put latencies off.
+fn clocks(all: &[JudgedFigure]) -> String {
+    let latencies = all.iter().filter(|one| one.address.figure.unit() == Unit::Ns);
+    let most_ns = latencies.flat_map(|one| one.comparison.errors).fold(0.0, f64::max);
+    if most_ns == 0.0 {
+        return String::new();
+    }
+    let most = significant(most_ns / 1e3, 3, 3);
+    format!("two clocks put latencies off by up to {most} µs: intervals and verdicts hold that\n")
 }
 
 /// A line if a change of that size may have been missed.

@@ -13,13 +13,18 @@ use tripmeter_model::metric::Stream;
 pub struct Lab {
     folder: TempDir,
     hosts: u32,
-    pub shifted: &'static str,
+    shifted: &'static str,
 }
 
 impl Lab {
     pub fn new(hosts: u32) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build's folder can be written");
         Self { folder, hosts, shifted: "" }
+    }
+
+    /// Of which these have another clock.
+    pub fn with_shifted(self, shifted: &'static str) -> Self {
+        Self { shifted, ..self }
     }
 
     pub fn results(&self, name: &str) -> PathBuf {
@@ -119,7 +124,7 @@ fn round_trips_calls_streams_and_publications_reach_another_host() {
 #[test]
 fn a_clock_that_is_hours_apart_is_followed() {
     let _alone = alone();
-    let lab = Lab { shifted: "h2", ..Lab::new(2) };
+    let lab = Lab::new(2).with_shifted("h2");
     let Some(output) = lab.run(
         r#"set -e
         ssh -F "$TRIPMETER_HOSTS/config" h2 "cat /proc/self/timens_offsets"
@@ -284,7 +289,7 @@ fn what_is_wrong_with_a_host_is_said_in_one_line() {
 #[test]
 fn doctor_shows_other_hosts_beside_this_one_and_names_those_that_are_not_reached() {
     let _alone = alone();
-    let lab = Lab { shifted: "h2", ..Lab::new(2) };
+    let lab = Lab::new(2).with_shifted("h2");
     let Some(output) = lab.run(
         r#"
         ip link set h1 mtu 9000; ip -n h1 link set eth0 mtu 9000

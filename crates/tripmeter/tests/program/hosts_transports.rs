@@ -89,7 +89,7 @@ fn messages_reach_followers_on_two_hosts() {
 fn of_a_follower_that_was_killed_there_are_no_latencies_and_of_others_they_hold() {
     let _alone = alone();
     let Some(transport) = reaching(|one| one.fan_out && one.name == "embedded").pop() else { return };
-    let lab = Lab { shifted: "h2", ..Lab::new(2) };
+    let lab = Lab::new(2).with_shifted("h2");
     let Some(output) = lab.run(&format!(
         r#"
         "$T" publish {transport} --to h1 --to h2 --payloads 1k --rate 1000 -n 1000000 --no-spin --no-report -o "$R/r" &
