@@ -82,7 +82,7 @@ pub async fn history(args: &HistoryArgs) -> Result<u8> {
     for line in history.gaps().into_iter().chain(environment) {
         print_line(&line)?;
     }
-    let is_changed = found.iter().any(|change| !change.is_known);
+    let is_changed = found.iter().any(|change| change.is_new());
     Ok(if args.changes.fail_on_change && is_changed { exit::FINDING } else { exit::GOOD })
 }
 
