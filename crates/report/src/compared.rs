@@ -132,8 +132,8 @@ mod tests {
         let cell = |name: &str, ratio: f64| {
             (address(name, Figure::RttHalf, Statistic::P50), [side(1.0), side(ratio)], [0.0; 2])
         };
-        let (address, values, _) = cell("uds", 1.0);
-        let judged = JudgedFigure::all(vec![(address, values, [20.0, 1500.0])], &question).unwrap();
+        let (uds, values, _) = cell("uds", 1.0);
+        let judged = JudgedFigure::all(vec![(uds, values, [20.0, 1500.0])], &question).unwrap();
         let text = verdicts::summary(&judged, &question, 0.1);
         assert!(text.starts_with("0 regressed, 0 improved, 0 equivalent, 1 inconclusive"), "{text}");
         assert!(text.ends_with("off by up to 1.50 µs: intervals and verdicts hold that\n"), "{text}");

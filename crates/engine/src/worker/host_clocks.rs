@@ -54,21 +54,21 @@ impl Leader {
             .map_err(|error| self.controls.failed(&format!("the clock of its follower's host cannot be read: {error}")))
     }
 
-    /// The clocks since `before`. After a failure only followers that have sent arrivals are asked: others have gone, or
-    /// still answer messages.
-    pub(super) fn clocks_since(&mut self, before: Readings, is_broken: bool) -> Result<Clocks> {
-        let Some(own) = self.job.local_address.filter(|_| !before.is_empty()) else { return Ok(Clocks::default()) };
+    /// The clocks since `before`. Once something is `broken` only followers that have sent arrivals are asked: others have
+    /// gone, or still answer messages.
+    pub(super) fn clocks_since(&mut self, before: Readings, broken: &mut Option<Error>) -> Clocks {
+        let Some(own) = self.job.local_address.filter(|_| !before.is_empty()) else { return Clocks::default() };
         let mut lines = Vec::new();
         for (follower, before) in (0..).zip(before) {
-            let after = match is_broken {
-                false => Some(self.read_clock(own, follower)?),
-                true if self.controls.has_arrivals(follower) => self.read_clock(own, follower).ok(),
-                true => None,
+            let after = match broken {
+                None => self.read_clock(own, follower).map_err(|error| *broken = Some(error)).ok(),
+                Some(_) if self.controls.has_arrivals(follower) => self.read_clock(own, follower).ok(),
+                Some(_) => None,
             };
             lines.push(after.map(|after| ClockLine::new(before, after)));
         }
         let (ticks_per_ns, most_ns) = (self.job.timebase.ticks_per_ns(), self.job.max_clock_error_ns as f64);
-        Ok(Clocks { lines, ticks_per_ns, most_ns })
+        Clocks { lines, ticks_per_ns, most_ns }
     }
 
     /// Puts arrivals that followers have sent into memory, as ticks of this clock, or as [`SOMETIME`].

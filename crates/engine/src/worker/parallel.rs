@@ -152,19 +152,19 @@ impl Leader {
 
     /// Tells the followers the number of the last message over each link, and hears what has come of them. After a failure
     /// that is what they had noted until then, where they can still tell.
-    pub(super) fn recv_arrived(&mut self, last: Vec<u64>, failure: Option<Failure>) -> Result<FollowerSide> {
+    pub(super) fn recv_arrived(&mut self, last: Vec<u64>, failure: Option<Failure>) -> FollowerSide {
         let sent = ToFollower::End { last };
         let followers = self.controls.followers();
+        let mut side = FollowerSide { arrived: Vec::new(), used: Used::default(), broken: None };
         if failure.is_none() {
-            self.controls.send_all(&sent)?;
+            side.broken = self.controls.send_all(&sent).err();
         } else {
             // What was measured is put in safety, whoever has ended; what a follower that failed said last is still to be heard.
             self.controls.report(&FromLeader::Phase(WRITING.to_owned()));
             (0..followers).for_each(|follower| drop(self.controls.try_send(follower, &sent)));
         }
-        let patience =
-            if failure.is_some() { FollowerPatience::taking_after_failure } else { FollowerPatience::taking };
-        let mut side = FollowerSide { arrived: Vec::new(), used: Used::default(), broken: None };
+        let has_failed = failure.is_some() || side.broken.is_some();
+        let patience = if has_failed { FollowerPatience::taking_after_failure } else { FollowerPatience::taking };
         for follower in 0..followers {
             match self.controls.recv_report(follower, patience(self.job.loss_timeout_ns)) {
                 Ok(Report { arrived, used, failed, .. }) => {
@@ -175,14 +175,18 @@ impl Leader {
                         side.broken = Some(self.controls.failed(&format!("{who} failed: {why}")));
                     }
                 }
-                Err(_) if failure.is_some() => side.arrived.push(None),
-                Err(error) => return Err(error),
+                Err(error) => {
+                    side.arrived.push(None);
+                    if failure.is_none() {
+                        side.broken.get_or_insert(error);
+                    }
+                }
             }
         }
         if let Some(failure) = failure.filter(|_| side.broken.is_none()) {
             side.broken = Some(self.controls.diagnose(failure));
         }
-        Ok(side)
+        side
     }
 }
 

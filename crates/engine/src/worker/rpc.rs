@@ -60,8 +60,8 @@ impl Leader {
         let ended: Vec<Called> = ended.into_iter().map(|ended| ended.unwrap_or_else(none)).collect();
         let last: Vec<u64> = ended.iter().map(|called| called.sequence).collect();
         session.sequence = last.iter().copied().max().unwrap_or(sequence);
-        let heard = self.recv_arrived(last, failure)?;
-        let clocks = self.clocks_since(clocks, heard.broken.is_some())?;
+        let mut heard = self.recv_arrived(last, failure);
+        let clocks = self.clocks_since(clocks, &mut heard.broken);
         if let Some(memory) = &mut memory {
             self.settle(&clocks, memory)?;
         }

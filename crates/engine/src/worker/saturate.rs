@@ -156,7 +156,9 @@ impl Leader {
         session.sequence = sequence;
         let ended = ended.map_err(|failure| self.controls.diagnose(failure))?;
         let arrived = self.count(sequence)?;
-        let clocks = self.clocks_since(clocks, false)?;
+        let mut broken = None;
+        let clocks = self.clocks_since(clocks, &mut broken);
+        broken.map_or(Ok(()), Err)?;
         let arrived: Vec<Arrived> =
             arrived.into_iter().enumerate().map(|(follower, arrived)| clocks.arrived(follower, arrived)).collect();
         let sent = sequence + 1 - first;

@@ -119,8 +119,16 @@ impl Leader {
         while left > 0 && end == LoopEnd::Full && broken.is_none() {
             self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
             let messages = left.min(most);
-            let mut sent = self.send_batch(session, LoadBatch { messages, ..batch })?;
-            if sent.is_empty() && left == batch.messages {
+            let is_first = left == batch.messages;
+            let mut sent = match self.send_batch(session, LoadBatch { messages, ..batch }) {
+                Ok(sent) => sent,
+                Err(error) if is_first => return Err(error),
+                Err(error) => {
+                    broken = Some(error);
+                    break;
+                }
+            };
+            if sent.is_empty() && is_first {
                 sent.broken.take().map_or(Ok(()), Err)?;
             }
             left -= messages;

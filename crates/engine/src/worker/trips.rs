@@ -232,7 +232,7 @@ impl Leader {
             outcome.broken.take().map_or(Ok(()), Err)?;
             self.check_stop()?;
         }
-        let clocks = self.clocks_since(std::mem::take(&mut outcome.clocks), outcome.broken.is_some())?;
+        let clocks = self.clocks_since(std::mem::take(&mut outcome.clocks), &mut outcome.broken);
         if let Some((memory, _)) = &mut outcome.arrivals {
             self.settle(&clocks, memory)?;
         }

@@ -118,8 +118,12 @@ impl Leader {
         sent.iter_mut().zip(&ended).for_each(|(sent, published)| sent.truncate(published.count));
         let last: Vec<u64> = ended.iter().map(|published| sequence + published.count as u64).collect();
         session.sequence = last.iter().copied().max().unwrap_or(sequence);
-        let FollowerSide { arrived, used: others, broken } = self.recv_arrived(last, failure)?;
-        let clocks = self.clocks_since(clocks, broken.is_some())?;
+        let FollowerSide { arrived, used: others, mut broken } = self.recv_arrived(last, failure);
+        // What came to another host and was not sent here is neither known nor lost.
+        if !self.is_on_one_host() && arrived.iter().any(Option::is_none) {
+            broken.take().map_or(Ok(()), Err)?;
+        }
+        let clocks = self.clocks_since(clocks, &mut broken);
         self.settle(&clocks, &mut memory)?;
         let until = sent.iter().filter_map(|sent| sent.last()).copied().max().unwrap_or(begin);
         let sent: Vec<Arc<[u64]>> = sent.into_iter().map(Arc::from).collect();

@@ -2,7 +2,9 @@
 
 use crate::common::{alone, manifest, plugin};
 use crate::hosts::{Lab, good, text, whole};
+use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::RunStatus;
+use tripmeter_model::metric::Stream;
 
 #[test]
 fn a_plugin_that_is_missing_or_another_there_is_named_before_anything_is_measured() {
@@ -41,28 +43,45 @@ fn a_host_that_goes_away_ends_its_sub_experiment_and_what_was_measured_before_st
     let lab = Lab::new(2);
     let Some(output) = lab.run(
         r#"
-        "$T" publish tcp udp --to h1 --payloads 1k,2k --rate 1000 -n 3000 --no-spin --no-report -q -o "$R/gone" &
-        run=$!
-        until grep -q '"payload_bytes":1024' "$R/gone/trials.jsonl" 2>/dev/null; do sleep 0.1; done
-        # The first process of the host: the kernel ends all others with it.
-        kill -9 "$(pgrep -f "sshd.* $TRIPMETER_HOSTS/h1.conf" | head -1)"
-        ip link delete h1
-        wait $run; echo "code $?"
-        "$T" show "$R/gone" >/dev/null; echo "code $?""#,
+        start() {
+            "$T" "$1" tcp udp --to $2 --payloads 1k,2k --rate 500 -n 2000 --time-cap 8 --no-spin --no-report -q -o "$R/$1" &
+            until grep -q '"payload_bytes":1024' "$R/$1/trials.jsonl" 2>/dev/null; do sleep 0.1; done
+        }
+        gone() {
+            # The first process of the host: the kernel ends all others with it.
+            kill -9 "$(pgrep -f "sshd.* $TRIPMETER_HOSTS/$1.conf" | head -1)"
+            ip link delete $1
+        }
+        start publish h1; publish=$!
+        start call h2; call=$!
+        sleep 1
+        gone h1; gone h2
+        for run in publish call; do
+            eval "wait \$$run"; echo "code $?"
+            "$T" show "$R/$run" >/dev/null; echo "code $?"
+        done"#,
     ) else {
         return;
     };
     good(&output);
     let said = text(&output.stdout);
     let codes: Vec<&str> = said.lines().filter(|line| line.starts_with("code ")).collect();
-    assert_eq!(codes, ["code 75", "code 0"], "{said}\n{}", text(&output.stderr));
-    let gone = manifest(&lab.results("gone"));
-    let [first, second] = &gone.sub_experiments[..] else { panic!("{:?}", gone.sub_experiments) };
-    for one in [first, second] {
-        let why = one.error.clone().unwrap_or_default();
-        assert!(one.status == RunStatus::Failed && why.contains("host 'h1'"), "{}: {why}", one.name);
+    assert_eq!(codes, ["code 75", "code 0", "code 75", "code 0"], "{said}\n{}", text(&output.stderr));
+    for (name, host, figure) in [("publish", "host 'h1'", Figure::Lost), ("call", "host 'h2'", Figure::Received)] {
+        let gone = manifest(&lab.results(name));
+        let [first, second] = &gone.sub_experiments[..] else { panic!("{:?}", gone.sub_experiments) };
+        for one in [first, second] {
+            let why = one.error.clone().unwrap_or_default();
+            assert!(one.status == RunStatus::Failed && why.contains(host), "{}: {why}", one.name);
+        }
+        assert_eq!(first.cells[0].payload_bytes, 1024, "the payload before is kept");
+        let under_way = first.cells.get(1).map(|cell| cell.trials[0].count(&Stream::all(), figure));
+        // What came there is not known; what came back is.
+        match figure {
+            Figure::Lost => assert_eq!(under_way, None, "{name}"),
+            _ => assert!(under_way.is_some_and(|count| count > 100), "{name}: {under_way:?}"),
+        }
     }
-    assert!(!first.cells.is_empty(), "the payload before is kept");
 }
 
 #[test]
