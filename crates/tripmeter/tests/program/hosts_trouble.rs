@@ -43,23 +43,18 @@ fn a_host_that_goes_away_ends_its_sub_experiment_and_what_was_measured_before_st
     let lab = Lab::new(2);
     let Some(output) = lab.run(
         r#"
-        start() {
-            "$T" "$1" tcp udp --to $2 --payloads 1k,2k --rate 500 -n 2000 --time-cap 8 --no-spin --no-report -q -o "$R/$1" &
+        # The first process of a host: the kernel ends all others with it.
+        run() {
+            "$T" "$1" tcp udp --to $2 --payloads 1k,2k --rate 500 -n 4000 --no-spin --no-report -q -o "$R/$1" &
+            run=$!
             until grep -q '"payload_bytes":1024' "$R/$1/trials.jsonl" 2>/dev/null; do sleep 0.1; done
+            sleep 1
+            kill -9 "$(pgrep -f "sshd.* $TRIPMETER_HOSTS/$2.conf" | head -1)"
+            ip link delete $2
+            wait $run; echo "code $?"
+            "$T" show "$R/$1" >/dev/null; echo "code $?"
         }
-        gone() {
-            # The first process of the host: the kernel ends all others with it.
-            kill -9 "$(pgrep -f "sshd.* $TRIPMETER_HOSTS/$1.conf" | head -1)"
-            ip link delete $1
-        }
-        start publish h1; publish=$!
-        start call h2; call=$!
-        sleep 1
-        gone h1; gone h2
-        for run in publish call; do
-            eval "wait \$$run"; echo "code $?"
-            "$T" show "$R/$run" >/dev/null; echo "code $?"
-        done"#,
+        run publish h1 & run call h2 & wait"#,
     ) else {
         return;
     };
@@ -79,7 +74,7 @@ fn a_host_that_goes_away_ends_its_sub_experiment_and_what_was_measured_before_st
         // What came there is not known; what came back is.
         match figure {
             Figure::Lost => assert_eq!(under_way, None, "{name}"),
-            _ => assert!(under_way.is_some_and(|count| count > 100), "{name}: {under_way:?}"),
+            _ => assert!(under_way.is_some_and(|count| count > 0), "{name}: {under_way:?}"),
         }
     }
 }
