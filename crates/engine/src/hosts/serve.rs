@@ -292,6 +292,7 @@ mod tests {
                 }
             });
             carry_on(&heard, LONGEST, || false, |_| carried += 1);
+            drop(heard);
         });
         assert!(begin.elapsed() > 3 * LONGEST, "it was given up while it was busy, after {carried} lines");
         assert!(carried > 0);
