@@ -101,9 +101,10 @@ pub fn config(config: SessionConfig) -> SessionConfig {
 /// If the archive cannot be read.
 pub async fn register(context: &SessionContext, archive: &Archive) -> Result<()> {
     context.sql("CREATE SCHEMA files").await?.collect().await?;
-    // Pushes are parts of paths, so a filter by them costs nothing for each row.
-    let whole: Vec<String> = archive.whole(None).await?.values().map(|push| literal(push)).collect();
-    let filter = if whole.is_empty() { "false".to_owned() } else { format!("{PUSH} IN ({})", whole.join(", ")) };
+    // Pushes are parts of paths, so a filter by them costs nothing for each row. For each file DataFusion makes it anew, and
+    // of IN with 1000 literals that took 1.3 ms.
+    let whole: String = archive.whole(None).await?.values().map(|push| format!("{push},")).collect();
+    let filter = format!("contains({}, ',' || {PUSH} || ',')", literal(&format!(",{whole}")));
     for table in Table::ALL {
         let name = table.name();
         context.register_table(format!("files.{name}"), Arc::new(listing(archive, table)?))?;
