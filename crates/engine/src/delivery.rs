@@ -43,7 +43,7 @@ pub struct Delivered<S = Schedule> {
 impl<S: Copy> Delivered<S> {
     /// As the last of several followers has it: what has come to all. A message that came damaged to one, or twice, counts
     /// as such once; of damaged headers, which are nobody's, the most of a follower count.
-    pub fn at_last(each: &[Self]) -> Self {
+    pub fn at_last(each: &[&Self]) -> Self {
         let Some(first) = each.first() else { return Self { topics: Vec::new(), arrived: Vec::new() } };
         let topics = first.topics.iter().enumerate().map(|(at, topic)| {
             let mut last = topic.clone();
@@ -56,7 +56,7 @@ impl<S: Copy> Delivered<S> {
         });
         let topics: Vec<Topic<S>> = topics.collect();
         let arrived = topics.iter().enumerate().map(|(at, topic)| {
-            let most = |of: &dyn Fn(&Self) -> u64| each.iter().map(of).max().unwrap_or(0);
+            let most = |of: &dyn Fn(&Self) -> u64| each.iter().map(|one| of(one)).max().unwrap_or(0);
             // A message whose header was damaged has no mark, and one that came thrice has one.
             let unmarked = most(&|one| one.arrived[at].damaged.saturating_sub(one.topics[at].counted().damaged));
             let duplicated = most(&|one| one.arrived[at].duplicated);

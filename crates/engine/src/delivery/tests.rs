@@ -51,7 +51,7 @@ fn the_last_of_several_followers_has_what_all_have_when_the_last_has_it() {
     let slow = topic(&sent, &[10_200, NEVER, NEVER, 13_050], &[0, DAMAGED, 0, OVERTAKEN]);
     let each = [(quick, counted(4, 1, 0)), (slow, counted(2, 0, 2))];
     let each = each.map(|(topic, arrived)| Delivered { topics: vec![topic], arrived: vec![arrived] });
-    let last = Delivered::at_last(&each);
+    let last = Delivered::at_last(&each.iter().collect::<Vec<_>>());
     assert_eq!(last.topics[0].arrived, [10_200, NEVER, NEVER, 13_100]);
     let mut tally = tally(Raw::SAMPLES);
     tally.add(&last.topics, &last.arrived, |_, _, _| ());

@@ -17,8 +17,8 @@ pub(super) struct Tallied {
     pub are_calls: bool,
     /// Of one topic.
     pub publishers: u32,
-    /// Of several: what came to each.
-    pub followers: Vec<Tally>,
+    /// Of several: what came to each; `None` if that is not known.
+    pub followers: Vec<Option<Tally>>,
     /// Of each client, answers that came after the end of their call.
     pub late: Vec<u64>,
     pub refused: u64,
@@ -82,8 +82,10 @@ pub(super) fn trial(tallied: Tallied, load: OfferedLoad, streams: Streams) -> Tr
         _ if publishers > 1 => tally.put_links(&mut trial, Stream::publisher, usize::MAX, None),
         _ => tally.put_links(&mut trial, |topic| Stream::topic(&topic.to_string()), shown, None),
     }
-    for (follower, mut tally) in (0..).zip(followers) {
-        tally.put_follower(&mut trial, follower);
+    for (follower, tally) in (0..).zip(followers) {
+        if let Some(mut tally) = tally {
+            tally.put_follower(&mut trial, follower);
+        }
     }
     put_process(&mut trial, Process::Leader, &tallied.own);
     if let Some(used) = &tallied.others {

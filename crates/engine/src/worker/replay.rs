@@ -104,12 +104,13 @@ impl Leader {
         let tally = |period, audited| tally_of(period, audited, sent.clocks.largest_error());
         // Of this one only what does not depend on a period is used.
         let mut all = tally(f64::INFINITY, 0);
-        let at_follower = |(follower, to): (usize, &Delivered<Times<'_>>)| {
+        let at_follower = |(follower, to): (usize, &Option<Delivered<Times<'_>>>)| {
+            let to = to.as_ref()?;
             let mut tally = tally_of(f64::INFINITY, 0, sent.clocks.error(follower));
             for (topic, arrived) in to.topics.iter().zip(&to.arrived) {
                 tally.add(from_ref(topic), from_ref(arrived), |_, _, _| ());
             }
-            tally
+            Some(tally)
         };
         let followers = sent.followers.iter().enumerate().map(at_follower).collect();
         let (mut topics, duration_ns) = (Vec::new(), base.to_ns(sent.until.saturating_sub(sent.begin)));

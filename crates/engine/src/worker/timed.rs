@@ -147,9 +147,11 @@ impl Leader {
                 rows.add_delivery(&streams_of_links[link], index, delivery, is_call, load != OfferedLoad::Closed);
             });
             rows.finish().inspect_err(|_| self.files.cut(lengths)).map_err(not_written)?;
-            followers.resize_with(sent.followers.len(), || new(0));
-            let each = followers.iter_mut().zip(&sent.followers);
-            for (follower, (tally, to)) in each.enumerate() {
+            followers.resize_with(sent.followers.len(), || None);
+            let each = followers.iter_mut().zip(&sent.followers).enumerate();
+            for (follower, (tally, to)) in each {
+                let Some(to) = to else { continue };
+                let tally: &mut Tally = tally.get_or_insert_with(|| new(0));
                 tally.set_clock_error(sent.clocks.error(follower));
                 tally.add(&to.topics, &to.arrived, |_, _, _| ());
             }

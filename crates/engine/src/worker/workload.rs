@@ -43,8 +43,8 @@ pub(super) type Send = for<'r> fn(&mut Leader, &mut Session<'_>, &Batch<'_, 'r>)
 pub(super) struct Sent<'r> {
     /// What came to the follower, or to the last of several, or back from it.
     pub delivered: Delivered<Times<'r>>,
-    /// Of several followers: what came to each.
-    pub followers: Vec<Delivered<Times<'r>>>,
+    /// Of several followers: what came to each; `None` if that is not known.
+    pub followers: Vec<Option<Delivered<Times<'r>>>>,
     /// Answers that came after the end of their call, to each client; empty of publications.
     pub late: Vec<u64>,
     /// How often the transport was full.
@@ -119,10 +119,6 @@ impl Leader {
         let last: Vec<u64> = ended.iter().map(|published| sequence + published.count as u64).collect();
         session.sequence = last.iter().copied().max().unwrap_or(sequence);
         let FollowerSide { arrived, used: others, mut broken } = self.recv_arrived(last, failure);
-        // What came to another host and was not sent here is neither known nor lost.
-        if !self.is_on_one_host() && arrived.iter().any(Option::is_none) {
-            broken.take().map_or(Ok(()), Err)?;
-        }
         let clocks = self.clocks_since(clocks, &mut broken);
         self.settle(&clocks, &mut memory)?;
         let until = sent.iter().filter_map(|sent| sent.last()).copied().max().unwrap_or(begin);
@@ -130,8 +126,12 @@ impl Leader {
         let mut each = Vec::new();
         for (follower, arrived) in (0..).zip(arrived) {
             let logs = memory.logs(follower);
-            // One that was killed has noted what came until then.
-            let arrived = arrived.unwrap_or_else(|| logs.iter().map(ArrivalLog::arrived).collect());
+            // One that was killed has noted what came until then: here, if it was on this host.
+            let noted = || logs.iter().map(ArrivalLog::arrived).collect();
+            let Some(arrived) = arrived.or_else(|| self.is_on_one_host().then(noted)) else {
+                each.push(None);
+                continue;
+            };
             let topics = sent.iter().zip(logs).enumerate().map(|(topic, (sent, log))| Topic {
                 schedule: Some((batch.times)(begin, topic)),
                 sent: sent.clone(),
@@ -139,12 +139,27 @@ impl Leader {
                 marks: log.marks.to_vec(),
                 requests: Vec::new(),
             });
-            each.push(Delivered { topics: topics.collect(), arrived });
+            each.push(Some(Delivered { topics: topics.collect(), arrived }));
         }
-        let (delivered, followers) =
-            if each.len() == 1 { (each.swap_remove(0), Vec::new()) } else { (Delivered::at_last(&each), each) };
+        if each.iter().all(Option::is_none) {
+            broken.take().map_or(Ok(()), Err)?;
+        }
+        let only = if each.len() == 1 { each.pop().flatten() } else { None };
+        let delivered = only.unwrap_or_else(|| Delivered::at_last(&each.iter().flatten().collect::<Vec<_>>()));
         let refused = ended.iter().map(|published| published.refused).sum();
         let end = end_of(ended.iter().map(|published| published.end));
-        Ok(Sent { delivered, followers, late: Vec::new(), refused, end, broken, begin, until, own, clocks, others })
+        Ok(Sent {
+            delivered,
+            followers: each,
+            late: Vec::new(),
+            refused,
+            end,
+            broken,
+            begin,
+            until,
+            own,
+            clocks,
+            others,
+        })
     }
 }
