@@ -249,12 +249,9 @@ mod tests {
         use ChangeVerdict::{Equivalent, Improved, Inconclusive, Regressed};
         let question = question(Layout::Independent);
         let one = |ratio: f64, errors: [f64; 2], is_better_if_more| {
-            let [cell, _] = runs(1.0, 20, 0.0).map(|cell| {
-                let steady: Vec<f64> = (0..20).map(|run| 1000.0 + f64::from(run) / 10.0).collect();
-                let result = steady.iter().map(|value| ratio * value).collect();
-                Sides { values: [steady, result], errors, is_better_if_more, ..cell }
-            });
-            compare(&[cell], &question).unwrap().remove(0)
+            let steady: Vec<f64> = (0..20).map(|run| 1000.0 + f64::from(run) / 10.0).collect();
+            let result = steady.iter().map(|value| ratio * value).collect();
+            compare(&[Sides { values: [steady, result], errors, is_better_if_more }], &question).unwrap().remove(0)
         };
         let verdict = |ratio, errors| one(ratio, errors, false).judged.verdict;
         assert_eq!(
