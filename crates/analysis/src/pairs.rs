@@ -99,7 +99,7 @@ impl<'a> Pairs<'a> {
                 cells[side].damaged().saturating_add(proof)
             });
             let whys = [0, 1].map(|side: usize| match (is_silent(cells[side]), damaged[side]) {
-                (true, _) => Some("no message was answered or arrived".to_owned()),
+                (true, _) => Some(cells[side].why_silent().to_owned()),
                 (false, 0) => None,
                 (false, damaged) => Some(format!("{damaged} messages came damaged")),
             });

@@ -5,7 +5,7 @@ use crate::table::{MetricTable, Row};
 use std::collections::BTreeMap;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult};
+use tripmeter_model::manifest::{Environment, Manifest, PayloadResult, RunStatus, SubExperimentResult};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
@@ -133,8 +133,10 @@ impl JudgedResults {
                     None => lines.push(format!("{}, {place}: it was not run", plan.name)),
                     Some(result) => match self.trouble(result) {
                         Some(why) => lines.push(format!("{}, {place}: {why}", plan.name)),
-                        None => lines.extend(silent(&table, plan, round).map(|payload| {
-                            format!("{} at {payload}, {place}: no message was answered or arrived", plan.name)
+                        None => lines.extend(silent(&table, plan, round).map(|bytes| {
+                            let cell = result.cells.iter().find(|cell| cell.payload_bytes == bytes);
+                            let why = cell.map_or("it was not measured", PayloadResult::why_silent);
+                            format!("{} at {}, {place}: {why}", plan.name, display_size(bytes))
                         })),
                     },
                 }
@@ -151,6 +153,7 @@ impl JudgedResults {
             ("CPU".to_owned(), environment.cpu_model.clone()),
             ("kernel".to_owned(), environment.kernel.clone()),
             ("clock".to_owned(), environment.clock.source.clone()),
+            ("hosts of followers".to_owned(), followers_of(environment)),
         ]);
         let findings = environment.audit_before.iter().flat_map(|audit| &audit.findings);
         let settings = findings.filter(|finding| SETTINGS.contains(&finding.check.as_str()));
@@ -159,9 +162,15 @@ impl JudgedResults {
     }
 }
 
+/// Names of the hosts that followers were on.
+fn followers_of(environment: &Environment) -> String {
+    let names: Vec<&str> = environment.hosts.iter().map(|host| host.name.as_str()).collect();
+    if names.is_empty() { "this host".to_owned() } else { names.join(", ") }
+}
+
 /// Planned payloads of a sub-experiment that have no latency in a round; none under `throughput`, whose rate of 0 is a
 /// figure like any other.
-fn silent<'a>(table: &'a MetricTable, plan: &'a SubExperiment, round: u32) -> impl Iterator<Item = String> + 'a {
+fn silent<'a>(table: &'a MetricTable, plan: &'a SubExperiment, round: u32) -> impl Iterator<Item = u64> + 'a {
     let has_latency = move |row: Row| {
         let has = |figure: &Figure| {
             let found = table.get(row, &Stream::all(), *figure, Statistic::P50);
@@ -175,7 +184,7 @@ fn silent<'a>(table: &'a MetricTable, plan: &'a SubExperiment, round: u32) -> im
         rows.peek().is_none() || rows.any(|row| !has_latency(row))
     };
     let payloads = if plan.pattern == Pattern::Throughput { &[][..] } else { &plan.payloads[..] };
-    payloads.iter().filter(is_silent).map(|bytes| display_size(*bytes))
+    payloads.iter().filter(is_silent).copied()
 }
 
 /// What differs between two machines, as far as it is known of both: name, one, other.

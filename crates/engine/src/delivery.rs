@@ -303,6 +303,10 @@ impl Tally {
     /// What the audit of the response and service times of one of them found.
     pub fn series(&self, topic: usize) -> [Option<Series>; 2] {
         let granularity_ns = self.timebase.granularity_ns();
+        // A call has one clock.
+        if self.is_refused() && !self.are_calls {
+            return [None, None];
+        }
         let audit = |times: &Thinned| times.audit(granularity_ns);
         self.series.get(topic).map_or([None, None], |times| times.each_ref().map(audit))
     }

@@ -437,6 +437,18 @@ impl PayloadResult {
         self.cut_short.as_deref().is_some_and(|why| !why.starts_with("time cap"))
     }
 
+    /// Why it has no latencies, for people, if it has none.
+    pub fn why_silent(&self) -> &'static str {
+        let all = Stream::all();
+        let is_withheld =
+            |trial: &Trial| trial.count(&all, Figure::Received) > 0 && trial.value(&all, Figure::ClockError).is_some();
+        if self.trials.iter().any(is_withheld) {
+            "latencies one way are left out: the clocks of the hosts are not known well enough (--max-clock-error)"
+        } else {
+            "no message was answered or arrived"
+        }
+    }
+
     /// Whether, in a trial or of one of its streams, no message arrived.
     pub fn is_all_lost(&self) -> bool {
         self.trials.iter().any(Trial::is_all_lost)

@@ -5,7 +5,7 @@ use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Seve
 use crate::merged::{Merged, incomplete};
 use crate::number::count;
 use crate::number::counted;
-use crate::{log, notes};
+use crate::{hosts, log, notes};
 use tripmeter_analysis::derived::{cpu_share, loss};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::Pattern;
@@ -35,6 +35,8 @@ In brackets: intervals at 95 %, over rounds (n too small = fewer than 6); of the
 round, of one round or without a loss by Clopper and Pearson as if calls failed one by one.
 ";
 
+const BETWEEN_HOSTS: &str = "AimRT's tables between hosts have no CPU usage: that column is ours, too.\n";
+
 /// AimRT's tables of the channel and RPC back ends that were measured. One row per system, size and number of topics or
 /// clients, in the order of the plan.
 ///
@@ -50,6 +52,9 @@ pub fn aimrt(manifest: &Manifest) -> Document {
         }
     }
     if let Some(Block::Text(last)) = blocks.last_mut() {
+        if !manifest.environment.hosts.is_empty() {
+            last.push_str(BETWEEN_HOSTS);
+        }
         last.push_str(&cores(manifest));
     }
     let loggers = aimrt_log::blocks(&subs, &metrics);
@@ -62,7 +67,8 @@ pub fn aimrt(manifest: &Manifest) -> Document {
     } else if let Some(state) = incomplete(subs.iter().filter(is_shown)) {
         blocks.insert(0, Block::Text(state));
     }
-    let notes = notes(&subs);
+    let mut notes = notes(&subs);
+    notes.extend(hosts::notes(manifest, &metrics));
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }

@@ -11,13 +11,13 @@ use crate::page::curves::Panel;
 use crate::page::measured::MeasuredSide;
 use crate::page::values::{Seen, Value, lead, listed};
 use crate::plots::aimrt::NamedResults;
-use crate::run_notes;
+use crate::{hosts, run_notes};
 use answering::LATENCY;
 use limits::{JudgedTransport, Standing, time, written};
 use tripmeter_analysis::Row;
 use tripmeter_analysis::derived::{self, Each};
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::manifest::Manifest;
+use tripmeter_model::manifest::{Manifest, PayloadResult};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::payload::display_size;
 use tripmeter_stats::multiplicity::{discoveries, level_of};
@@ -266,7 +266,9 @@ impl<'a> Ranking<'a> {
             |sub: &&Merged<'_>| sub.planned.added_as_floor || left_out_floors.contains(&sub.planned.name.as_str());
         let silent = silent.filter(|sub| !is_floor(sub) && sub.unfinished().is_empty());
         notes.extend(silent.map(|sub| {
-            note(Severity::Error, "limits", format!("FAILED: {}: no message arrived", sub.planned.transport))
+            let cells = sub.results.iter().flat_map(|result| &result.cells);
+            let why = cells.map(PayloadResult::why_silent).next().unwrap_or("no message was answered or arrived");
+            note(Severity::Error, "limits", format!("FAILED: {}: {why}", sub.planned.transport))
         }));
         notes.extend(self.those(Standing::Unclear).iter().map(|one| {
             let (label, doubts) = (&one.curve.label, one.doubts.join("; "));
@@ -279,6 +281,7 @@ impl<'a> Ranking<'a> {
         shared.dedup();
         notes.extend(shared.into_iter().map(|text| note(Severity::Warning, "shared CPUs", text)));
         notes.extend(answering::notes(side, self.rows));
+        notes.extend(hosts::notes(side.manifest, &side.metrics));
         let floors = self.panel.curves.iter().filter(|one| left_out_floors.contains(&&*one.merged().planned.name));
         notes.extend(floors.map(|floor| {
             let value = floor.value(self.payload, by).map(|value| format!(", {by} {}", time(value.value)));

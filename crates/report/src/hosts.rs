@@ -8,6 +8,9 @@ use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::display_size;
 
+/// The kinds of these notes.
+pub const KINDS: [&str; 4] = ["hosts", "clocks too far apart", "network", "two clocks"];
+
 /// With which hosts, how far their clocks may be apart, and which latencies are left out for that.
 pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
     let hosts = &manifest.environment.hosts;
@@ -15,7 +18,7 @@ pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
     let micros = |ns: f64| format!("{} µs", significant(ns / 1e3, 3, 3));
     let names = hosts.iter().map(|host| format!("'{}' ({}, {})", host.to, host.name, host.there.address));
     let text = format!("between this host ({}) and {}", first.here.address, names.collect::<Vec<_>>().join(", "));
-    let mut all = vec![Note::new(Severity::Info, "hosts", None, text)];
+    let mut all = vec![Note::new(Severity::Info, KINDS[0], None, text)];
     let has_latencies = |row: &Row| {
         let planned = manifest.plan.sub_experiments.iter().find(|sub| sub.name == metrics.sub(*row));
         planned.is_some_and(|sub| sub.one_way || sub.workload.is_publication())
@@ -23,7 +26,7 @@ pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
     let without = |row: Row, why: String| {
         let (sub, payload) = (metrics.sub(row), display_size(row.payload_bytes));
         let text = format!("{sub} at {payload}: NO LATENCY ONE WAY: {why}");
-        Note::new(Severity::Warning, "clocks too far apart", Some(row), text)
+        Note::new(Severity::Warning, KINDS[1], Some(row), text)
     };
     for row in metrics.all_rows().filter(has_latencies) {
         let known = metrics.get(row, &Stream::all(), Figure::ClockError, Statistic::Value);
@@ -53,14 +56,14 @@ pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
         if !counted.is_empty() {
             let (to, name, counted) = (&host.to, &network.interface, counted.join(", "));
             let text = format!("'{to}', {name} {where_}: {counted} while it was measured, of all programs");
-            all.push(Note::new(Severity::Info, "network", None, text));
+            all.push(Note::new(Severity::Info, KINDS[2], None, text));
         }
     }
     if largest_ns > 0.0 {
         let apart = micros(largest_ns);
         let text =
             format!("times from here to there are by two clocks, known to within {apart}: all intervals hold that");
-        all.push(Note::new(Severity::Info, "two clocks", None, text));
+        all.push(Note::new(Severity::Info, KINDS[3], None, text));
     }
     all
 }

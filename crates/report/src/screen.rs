@@ -76,7 +76,14 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
     let is_lost = || subs.iter().flat_map(Merged::payloads).any(|cell| cell.is_wholly_lost());
     // That everything was lost is among the notes.
     if blocks.is_empty() && !is_lost() {
-        blocks.push(Block::Text("Nothing was measured.".to_owned()));
+        let mut cells = subs.iter().flat_map(|sub| &sub.results).flat_map(|result| &result.cells);
+        let is_withheld = !manifest.environment.hosts.is_empty() && cells.any(|cell| cell.samples > 0);
+        let text = if is_withheld {
+            "No latency can be told; --wide shows counts and rates."
+        } else {
+            "Nothing was measured."
+        };
+        blocks.push(Block::Text(text.to_owned()));
     }
     blocks.extend(page.facts());
     let notes = notes::notes(manifest, subs, metrics, all_notes);

@@ -11,8 +11,8 @@ use crate::fastest::{Fastest, Lead};
 use crate::merged::Merged;
 use crate::number::{counted, percent};
 use crate::run_notes::DISTURBED;
-use crate::screen;
 use crate::screen::notes::MISHAPS;
+use crate::{hosts, screen};
 use std::collections::BTreeSet;
 use tripmeter_analysis::Key;
 use tripmeter_model::audit::Level;
@@ -333,12 +333,12 @@ fn disturbances(sides: &[MeasuredSide<'_>]) -> (String, bool) {
     (text, all.is_empty() || !fails.is_empty())
 }
 
-/// Failures, failed proofs and losses, and what is left out as it was disturbed.
+/// Failures, failed proofs and losses, what is left out as it was disturbed, and what is said of other hosts.
 fn notes(side: &MeasuredSide<'_>, is_named: bool) -> Vec<Note> {
     let blocks = screen::screen(side.manifest, false).blocks;
     let notes = blocks.into_iter().filter_map(|block| if let Block::Notes(notes) = block { Some(notes) } else { None });
-    let is_grave =
-        |note: &Note| note.severity == Severity::Error || note.kind == DISTURBED || MISHAPS.contains(&note.kind);
+    let kinds: Vec<&str> = [DISTURBED].into_iter().chain(MISHAPS).chain(hosts::KINDS).collect();
+    let is_grave = |note: &Note| note.severity == Severity::Error || kinds.contains(&note.kind);
     let grave = notes.flatten().filter(is_grave);
     let name = |note: Note| match is_named {
         true => Note { text: format!("{}: {}", side.name, note.text), ..note },

@@ -162,12 +162,16 @@ fn clocks_that_may_be_too_far_apart_leave_latencies_one_way_out() {
                 "$T" $one tcp --to h1 --payloads 1k -n 200 --no-spin --no-report --max-clock-error $most \
                     -o "$R/$most/${one%% *}"
             done
-        done"#,
+        done
+        "$T" ping tcp --payloads 1k -n 200 --no-spin --no-report -q -o "$R/here"
+        "$T" compare "$R/here" "$R/0.001/ping" || true"#,
     ) else {
         return;
     };
     good(&output);
     let said = unwrapped(&output.stdout);
+    assert!(said.contains("note: hosts of followers this host in the reference, h1 in the results"), "{said}");
+    assert_eq!(said.matches("No latency can be told; --wide shows counts and rates.").count(), 1, "{said}");
     assert_eq!(said.matches("NO LATENCY ONE WAY: the clocks of the hosts are").count(), 4, "{said}");
     for (most, is_refused) in [("0.001", true), ("1000000", false)] {
         for (name, figure) in [
@@ -181,6 +185,10 @@ fn clocks_that_may_be_too_far_apart_leave_latencies_one_way_out() {
             let sub = &manifest.sub_experiments[0];
             let trial = &sub.cells[0].trials[0];
             let place = format!("{name} {most}");
+            if (name, is_refused) == ("publish", true) {
+                assert!(sub.cells[0].why_silent().starts_with("latencies one way are left out"), "{place}");
+                assert_eq!(trial.series().count(), 0, "{place}: {trial:?}");
+            }
             assert_eq!(trial.get(&Stream::all(), figure, Statistic::P50).is_none(), is_refused, "{place}");
             assert!(trial.value(&Stream::all(), Figure::ClockError).is_some(), "{place}");
             // What one clock says stays: that messages came, when they were sent, and when they were answered.
