@@ -90,7 +90,11 @@ pub enum Problem {
     InterfaceOfNoHost,
     #[error("{interfaces} interfaces were given for {hosts} hosts; give one for all, or one for each (--to-interface)")]
     Interfaces { interfaces: usize, hosts: usize },
-    #[error("{followers} followers were asked for, and {hosts} hosts, each of which has one; leave --followers out")]
+    #[error(
+        "{followers} {} asked for, and there {}; each has one follower: leave --followers out",
+        if *followers == 1 { "follower was" } else { "followers were" },
+        if *hosts == 1 { "is 1 host".to_owned() } else { format!("are {hosts} hosts") }
+    )]
     FollowersOfHosts { followers: u32, hosts: usize },
     #[error("clocks that may be {0} µs apart: above 0 and up to 1000000 µs are allowed (--max-clock-error)")]
     ClockError(f64),
