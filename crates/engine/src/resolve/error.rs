@@ -80,8 +80,8 @@ pub enum Problem {
          'fan-out', or ask for 1 (--followers; of `choose`, --subscribers)"
     )]
     NoFanOut(u32),
-    #[error("{}; choose of {can}, or leave --to out", only_here(*path))]
-    OneHost { path: Path, can: String },
+    #[error("{}{}", only_here(*path), can.as_ref().map_or_else(String::new, |can| format!("; choose of {can}, or leave --to out")))]
+    OneHost { path: Path, can: Option<String> },
     #[error("it measures between two hosts; name the other one (--to)")]
     NeedsHost,
     #[error("'{0}' is no host as ssh takes it: USER@HOST, or a name of ~/.ssh/config (--to)")]
