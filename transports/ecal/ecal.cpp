@@ -138,6 +138,10 @@ Settings checked(const tm_node_options& options)
     if (options.publisher_count > 64) {
         throw Failure(TM_LIMIT, std::to_string(options.publisher_count) + " publishers, 64 at most");
     }
+    const std::string address = tripmeter::address(options);
+    if (address.find(':') != std::string::npos) {
+        throw Failure(TM_LIMIT, "eCAL knows no IPv6 (" + address + "); name IPv4 addresses by --interface and --to-interface");
+    }
     return read_settings(options);
 }
 

@@ -21,14 +21,10 @@
 
 class Interface {
 public:
-    // Throws Failure if there is no such address, or one of IPv6, which eCAL does not know.
+    // Throws Failure if there is no such address.
     explicit Interface(const tm_node_options& options)
         : address(tripmeter::address(options))
     {
-        if (address.find(':') != std::string::npos) {
-            throw tripmeter::Failure(TM_LIMIT, "eCAL knows no IPv6 (" + address
-                                                   + "); name IPv4 addresses by --interface and --to-interface");
-        }
         ifaddrs* all = nullptr;
         getifaddrs(&all);
         for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {

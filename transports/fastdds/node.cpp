@@ -66,10 +66,6 @@ tm_node::tm_node(const tm_node_options& options)
     , notes_(text(options.scratch_dir), kSegmentPrefix,
              end.settings.domain ? std::nullopt : std::optional<uint32_t>(meeting_.domain()))
 {
-    if (end.settings.way == Way::tcp && end.address.find(':') != std::string::npos) {
-        throw Failure(TM_LIMIT, "Fast DDS 2 cannot listen for TCP at one IPv6 address (" + end.address
-                                    + "); name IPv4 addresses by --interface and --to-interface");
-    }
     if (end.settings.way == Way::data_sharing && mkdir(end.shared_folder.c_str(), 0700) != 0 && errno != EEXIST) {
         throw Failure(TM_FAILED, "folder '" + end.shared_folder + "' cannot be created: " + std::strerror(errno));
     }

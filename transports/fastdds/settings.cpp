@@ -109,6 +109,11 @@ Settings::Settings(const tm_node_options& options)
         throw Failure(TM_INVALID, "Fast DDS cannot secure variant " + text(options.variant)
                                       + "; use security=on with udp, tcp or shm");
     }
+    const std::string address = tripmeter::address(options);
+    if (way == Way::tcp && address.find(':') != std::string::npos) {
+        throw Failure(TM_LIMIT, "Fast DDS 2 cannot listen for TCP at one IPv6 address (" + address
+                                    + "); name IPv4 addresses by --interface and --to-interface");
+    }
     if (!has_loans && way == Way::data_sharing) {
         throw Failure(TM_INVALID, "without loans, data sharing copies; use loans=on or auto with variant data-sharing");
     }

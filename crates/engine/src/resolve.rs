@@ -512,6 +512,13 @@ impl<'a> Planner<'a> {
         if by_name && !goes_on {
             return Err(problem).at(transport);
         }
+        let problem = match problem {
+            // Which others can is said once.
+            Problem::OneHost { path, can: Some(can) } if self.plan.left_out.iter().any(|line| line.contains(&can)) => {
+                Problem::OneHost { path, can: None }
+            }
+            problem => problem,
+        };
         let line = PlanError::at(transport, problem).to_string();
         if !self.plan.left_out.contains(&line) {
             self.plan.left_out.push(line.clone());

@@ -307,7 +307,7 @@ fn meet_hosts<'a>(
         let pushed = pushed.map_err(|error| HostError::not_pushed(&plan.hosts[0].to, error.to_string()))?;
         for host in &plan.hosts {
             if pushed.push(&host.to).map_err(|why| HostError::not_pushed(&host.to, why))? {
-                watch(&Event::Note(format!("copied this program and its plugins to '{}'", host.to)));
+                watch(&Event::Note(format!("copied to '{}' what it lacked of this program and its plugins", host.to)));
             }
         }
         name = pushed.name;

@@ -291,7 +291,9 @@ impl<'a> FleetView<'a> {
         };
         let column = |(place, over): (usize, &&OverAll<'_>)| {
             let address = &over.address;
-            let title = format!("{}\n{}\n{}", self.label(over), address.place(), figure_name(address));
+            // A column is narrower than `process=follower`, and is to break between words.
+            let figure = figure_name(address).replace('=', " ");
+            let title = format!("{}\n{}\n{figure}", self.label(over), address.place());
             over.column(&format!("figure_{}", place + 1), &title)
         };
         let columns = firsts.iter().enumerate().map(column);

@@ -13,14 +13,17 @@ use tripmeter_model::printable::line;
 const MOST_LINE_BYTES: usize = 4096;
 /// Most bytes of standard output.
 const MOST_OUTPUT_BYTES: u64 = 1 << 20;
-/// Most lines of standard error that are shown.
-const MOST_SHOWN: usize = 100;
 /// How long standard output may stay open after its program has ended: another one may hold it.
 const CLOSING_TIME: Duration = Duration::from_secs(1);
 /// Longest pause between two looks at a program.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 /// What our errors begin with.
 const OUR_ERROR: &str = "tripmeter: ";
+/// What ssh's line about a changed key is between.
+const CHANGED_KEY: (&str, &str) = ("Host key for ", " has changed and you have requested strict checking.");
+/// What begins lines that follow an error and say less than it does.
+const SAYS_LESS: [&str; 4] =
+    ["srun: ", "stdio forwarding failed", "Connection closed by UNKNOWN", "Host key verification failed"];
 /// How long a program of the system may take to tell facts.
 const TELLING_TIME: Duration = Duration::from_secs(10);
 
@@ -56,19 +59,13 @@ struct LastLines {
 }
 
 impl ErrorLines {
-    /// Of this stream. The first hundred lines go to our standard error as well, with `shown` in front, if there is any.
-    pub fn of(errors: impl Read + Send + 'static, shown: Option<&'static str>) -> Self {
+    /// Of this stream.
+    pub fn of(errors: impl Read + Send + 'static) -> Self {
         let (kept, (sender, end)) = (Arc::<Mutex<LastLines>>::default(), channel());
         let lines = kept.clone();
         std::thread::spawn(move || {
-            let (mut errors, mut count, _sender) = (BufReader::new(errors), 0, sender);
+            let (mut errors, _sender) = (BufReader::new(errors), sender);
             while let Ok(Some(said)) = next_line(&mut errors) {
-                count += 1;
-                match shown {
-                    Some(name) if count <= MOST_SHOWN => eprintln!("{name}: {said}"),
-                    Some(name) if count == MOST_SHOWN + 1 => eprintln!("{name}: more than {MOST_SHOWN} lines"),
-                    _ => {}
-                }
                 unpoisoned(&lines).note(said);
             }
         });
@@ -93,11 +90,17 @@ impl LastLines {
         if let Some(error) = said.strip_prefix(OUR_ERROR) {
             self.ours = Some(error.to_owned());
         }
-        // Slurm says after each error that there was one.
-        if !(said.is_empty() || said.starts_with("srun: ") && self.last.is_some()) {
-            self.last = Some(said);
+        let says_less = SAYS_LESS.iter().any(|begin| said.starts_with(begin));
+        if !(said.is_empty() || says_less && self.last.is_some()) {
+            self.last = Some(changed_key(&said).unwrap_or(said));
         }
     }
+}
+
+/// What to do where ssh says, around this line in sixteen, that a host has another key than before.
+fn changed_key(said: &str) -> Option<String> {
+    let host = said.strip_prefix(CHANGED_KEY.0)?.strip_suffix(CHANGED_KEY.1)?;
+    Some(format!("the key of {host} has changed; if it should have, remove the old one by `ssh-keygen -R '{host}'`"))
 }
 
 /// What a program has said, and how it ended.
@@ -121,7 +124,7 @@ pub(super) fn run(command: &mut Command, input: Option<File>, time: Duration) ->
     let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {
         unreachable!("both are pipes");
     };
-    let (errors, (sender, said)) = (ErrorLines::of(errors, None), channel());
+    let (errors, (sender, said)) = (ErrorLines::of(errors), channel());
     std::thread::spawn(move || {
         let (mut output, mut text) = (output, Vec::new());
         let taken = output.by_ref().take(MOST_OUTPUT_BYTES).read_to_end(&mut text);
@@ -207,7 +210,7 @@ mod tests {
     fn a_flood_of_lines_leaves_the_last_error_of_ours_and_else_the_last_line() {
         let flood = |end: &str| {
             let (reader, mut writer) = std::io::pipe().unwrap();
-            let lines = ErrorLines::of(reader, None);
+            let lines = ErrorLines::of(reader);
             for _ in 0..100_000 {
                 writer.write_all(b"noise\n").unwrap();
             }
@@ -217,8 +220,11 @@ mod tests {
         };
         assert_eq!(flood("tripmeter: why\nmore\n").as_deref(), Some("why"));
         assert_eq!(flood("last\n\nsrun: error: it failed\n").as_deref(), Some("last"));
+        let jump = "channel 0: open failed: connect failed: No route to host\n";
+        let flooded = flood(&format!("{jump}stdio forwarding failed\nConnection closed by UNKNOWN port 65535\n"));
+        assert_eq!(flooded.as_deref(), Some(jump.trim()));
         let (reader, _open) = std::io::pipe().unwrap();
-        assert_eq!(ErrorLines::of(reader, None).last(SHORT), None, "it does not end");
+        assert_eq!(ErrorLines::of(reader).last(SHORT), None, "it does not end");
     }
 
     #[test]

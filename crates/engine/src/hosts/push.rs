@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tripmeter_model::printable::line;
 
-/// Digits of its hash that name the folder of what was pushed.
+/// Digits of a hash that name a file's content, and the folder of a set of files.
 const NAME_DIGITS: usize = 16;
+/// Folder of the contents, which sets have in common.
+const FILES: &str = "files";
 /// Most letters of what a host says its CPUs are.
 const MOST_LETTERS: usize = 80;
 /// How long a copy may stand still: what ssh has taken, some MiB, may go over a slow line.
@@ -27,8 +29,55 @@ fn folder(name: &str) -> String {
 pub struct Pushed {
     /// Of its folder there.
     pub name: String,
-    program: PathBuf,
-    plugins: Vec<PathBuf>,
+    /// The program comes last.
+    files: Vec<PushedFile>,
+}
+
+#[derive(Debug)]
+struct PushedFile {
+    path: PathBuf,
+    name: String,
+    /// Of its content.
+    hash: String,
+    bytes: u64,
+}
+
+impl PushedFile {
+    fn of(path: PathBuf, name: String) -> io::Result<Self> {
+        let content = std::fs::read(&path)?;
+        let hash = digits(Sha256::new().chain_update(&content));
+        Ok(Self { path, name, hash, bytes: content.len() as u64 })
+    }
+
+    /// For `sh`: where its content is, of whatever name.
+    fn content(&self) -> String {
+        format!("{}/{}", folder(FILES), self.hash)
+    }
+
+    /// For `sh`: copies standard input. What breaks off or has no room leaves nothing.
+    fn copying(&self) -> String {
+        let (all, content) = (folder(FILES), self.content());
+        // Where ssh ends, `cat` ends well.
+        format!(
+            "set -e; umask 077; mkdir -p {all}; new={content}.$$; trap 'rm -f \"$new\"' EXIT; trap 'exit 1' HUP INT TERM; \
+             cat >\"$new\"; {} || {{ echo 'the copy broke off; run it again' >&2; exit 1; }}; \
+             chmod 700 \"$new\"; mv \"$new\" {content}",
+            is_whole("\"$new\"", self.bytes)
+        )
+    }
+}
+
+/// For `sh`: what broke off is shorter.
+fn is_whole(file: &str, bytes: u64) -> String {
+    format!("[ -e {file} ] && [ \"$(wc -c <{file})\" -eq {bytes} ]")
+}
+
+fn digits(hash: Sha256) -> String {
+    let all = hash.finalize().iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    });
+    all[..NAME_DIGITS].to_owned()
 }
 
 impl Pushed {
@@ -39,35 +88,31 @@ impl Pushed {
     pub fn of(program: &Path, mut plugins: Vec<PathBuf>) -> io::Result<Self> {
         plugins.sort();
         plugins.dedup();
-        let mut hash = Sha256::new();
-        for file in [program].into_iter().chain(plugins.iter().map(PathBuf::as_path)) {
-            hash.update(file.file_name().map_or(&[] as &[u8], |name| name.as_encoded_bytes()));
-            hash.update(std::fs::read(file)?);
+        let mut files = Vec::new();
+        for plugin in plugins {
+            let name = plugin_name(&plugin);
+            files.push(PushedFile::of(plugin, name)?);
         }
-        let digits = hash.finalize().iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
-        Ok(Self { name: digits[..NAME_DIGITS].to_owned(), program: program.to_path_buf(), plugins })
+        files.push(PushedFile::of(program.to_path_buf(), "tripmeter".to_owned())?);
+        let hash =
+            files.iter().fold(Sha256::new(), |hash, file| hash.chain_update(&file.name).chain_update(&file.hash));
+        Ok(Self { name: digits(hash), files })
     }
 
-    /// Copies what is missing there. The program comes last: where it is, all is. Returns whether anything was copied.
+    /// Copies each file whose content is missing there, and links all of them into the folder of this set, the program last:
+    /// where it is, all is. Returns whether anything was copied.
     ///
     /// # Errors
     /// Why not, in one line.
     pub fn push(&self, to: &str) -> Result<bool, String> {
-        let folder = folder(&self.name);
-        let size = |file: &Path| {
-            let length = file.metadata().map(|found| found.len());
-            length.map_err(|error| format!("'{}': {error}", file.display()))
-        };
-        // What broke off is shorter.
-        let is_whole = |name: &str, size: u64| format!("[ \"$(wc -c <{folder}/{name})\" -eq {size} ]");
-        let is_there = is_whole("tripmeter", size(&self.program)?);
-        let script = format!("uname -m; if [ -x {folder}/tripmeter ] && {is_there}; then echo there; fi");
+        let mut script = "uname -m".to_owned();
+        for file in &self.files {
+            let _ = write!(script, "; if {}; then echo {}; fi", is_whole(&file.content(), file.bytes), file.hash);
+        }
         let said = there(to, &script, None)?.text;
+        let is_there = |line: &str| self.files.iter().any(|file| file.hash == line);
         // The shell may have said something before.
-        let machine = said.lines().rev().find(|said| *said != "there").unwrap_or_default().trim();
+        let machine = said.lines().rev().find(|said| !is_there(said)).unwrap_or_default().trim();
         let machine: String = machine.chars().take(MOST_LETTERS).collect();
         if machine != std::env::consts::ARCH {
             return Err(format!(
@@ -77,23 +122,25 @@ impl Pushed {
                 std::env::consts::ARCH
             ));
         }
-        if said.lines().any(|said| said == "there") {
-            return Ok(false);
+        let missing: Vec<&PushedFile> =
+            self.files.iter().filter(|file| !said.lines().any(|line| line == file.hash)).collect();
+        for file in &missing {
+            let opened = File::open(&file.path).map_err(|error| format!("'{}': {error}", file.path.display()))?;
+            there(to, &file.copying(), Some(opened))?;
         }
-        for file in self.plugins.iter().chain([&self.program]) {
-            let name = if *file == self.program { "tripmeter".into() } else { plugin_name(file) };
-            let (new, size) = (format!("{name}.$$"), size(file)?);
-            // Where ssh ends, `cat` ends well.
-            let script = format!(
-                "set -e; umask 077; mkdir -p {folder}; cat >{folder}/{new}; \
-                 {} || {{ rm -f {folder}/{new}; echo 'the copy broke off; run it again' >&2; exit 1; }}; \
-                 chmod 700 {folder}/{new}; mv {folder}/{new} {folder}/{name}",
-                is_whole(&new, size)
+        let set = folder(&self.name);
+        let mut script = format!("set -e; umask 077; mkdir -p {set}");
+        for file in &self.files {
+            let (content, name) = (file.content(), &file.name);
+            // Not every file system has links.
+            let _ = write!(
+                script,
+                "; [ {set}/{name} -ef {content} ] || ln -f {content} {set}/{name} 2>/dev/null \
+                || cp {content} {set}/{name}"
             );
-            let opened = File::open(file).map_err(|error| format!("'{}': {error}", file.display()))?;
-            there(to, &script, Some(opened))?;
         }
-        Ok(true)
+        there(to, &script, None)?;
+        Ok(!missing.is_empty())
     }
 }
 

@@ -148,7 +148,7 @@ fn prepare(registry: &Registry, plans: &[SubExperiment], address: IpAddr) -> Hos
         });
         let can = described.as_ref().map_err(Clone::clone).and_then(|(entry, _)| {
             let scratch = scratch.as_ref().map_err(|error| format!("scratch folder: {error}"))?;
-            let options = options(plan, scratch.folder());
+            let options = options(plan, scratch.folder(), address);
             entry.probe(&options).map(|_| ()).map_err(|error| error.to_string())
         });
         systems.insert(plan.transport.system.clone(), described.map(|(_, versions)| versions));
@@ -158,7 +158,7 @@ fn prepare(registry: &Registry, plans: &[SubExperiment], address: IpAddr) -> Hos
     HostFindings { environment, audit, network, cpu: cpus.last().copied(), systems, problems }
 }
 
-fn options(plan: &SubExperiment, scratch: &Path) -> NodeOptions {
+fn options(plan: &SubExperiment, scratch: &Path, address: IpAddr) -> NodeOptions {
     NodeOptions {
         role: Role::Follower,
         pattern: plan.pattern,
@@ -173,7 +173,8 @@ fn options(plan: &SubExperiment, scratch: &Path) -> NodeOptions {
         follower_count: plan.workload.followers(),
         follower_index: 0,
         unauthorized_peer: None,
-        local_address: None,
+        // Of the same family as the leader's.
+        local_address: Some(address),
     }
 }
 

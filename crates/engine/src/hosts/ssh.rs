@@ -58,7 +58,7 @@ pub(crate) struct Ssh {
     child: Child,
     stream: UnixStream,
     incoming: Incoming,
-    /// What ssh and the shell there say.
+    /// What ssh and the shell there say as errors; none of it is shown as it is.
     said: ErrorLines,
     to: String,
 }
@@ -92,7 +92,7 @@ impl Ssh {
             _ => format!("ssh cannot be started: {error}"),
         })?;
         let Some(errors) = child.stderr.take() else { unreachable!("it is a pipe") };
-        let said = ErrorLines::of(errors, Some("ssh"));
+        let said = ErrorLines::of(errors);
         let mut ssh = Self { child, stream, incoming: Incoming::new(incoming), said, to: to.to_owned() };
         let hello = ssh.hello()?;
         Ok((ssh, hello))

@@ -80,8 +80,8 @@ pub enum Problem {
          'fan-out', or ask for 1 (--followers; of `choose`, --subscribers)"
     )]
     NoFanOut(u32),
-    #[error("{}; choose of {can}, or leave --to out", only_here(*path))]
-    OneHost { path: Path, can: String },
+    #[error("{}{}", only_here(*path), can.as_ref().map_or_else(String::new, |can| format!("; choose of {can}, or leave --to out")))]
+    OneHost { path: Path, can: Option<String> },
     #[error("it measures between two hosts; name the other one (--to)")]
     NeedsHost,
     #[error("'{0}' is no host as ssh takes it: USER@HOST, or a name of ~/.ssh/config (--to)")]
@@ -90,7 +90,11 @@ pub enum Problem {
     InterfaceOfNoHost,
     #[error("{interfaces} interfaces were given for {hosts} hosts; give one for all, or one for each (--to-interface)")]
     Interfaces { interfaces: usize, hosts: usize },
-    #[error("{followers} followers were asked for, and {hosts} hosts, each of which has one; leave --followers out")]
+    #[error(
+        "{followers} {} asked for, and there {}; each has one follower: leave --followers out",
+        if *followers == 1 { "follower was" } else { "followers were" },
+        if *hosts == 1 { "is 1 host".to_owned() } else { format!("are {hosts} hosts") }
+    )]
     FollowersOfHosts { followers: u32, hosts: usize },
     #[error("clocks that may be {0} µs apart: above 0 and up to 1000000 µs are allowed (--max-clock-error)")]
     ClockError(f64),

@@ -51,7 +51,7 @@ impl Planner<'_> {
         if !self.plan.hosts.is_empty() && !variant.remote {
             return Err(Problem::OneHost {
                 path: variant.path,
-                can: listed(self.registry.variants_with(|variant| variant.remote)),
+                can: Some(listed(self.registry.variants_with(|variant| variant.remote))),
             });
         }
         if !self.plan.cpus.is_empty() && !matches!(task.pattern, Pattern::Channel | Pattern::Rpc | Pattern::Log) {

@@ -417,7 +417,7 @@ pub struct RunningArgs {
     pub print: bool,
     /// Wait for a follower started by hand: `tripmeter follow`
     #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "default",
-        hide_short_help = true)]
+        conflicts_with = "to", hide_short_help = true)]
     pub rendezvous: Option<String>,
     /// Seconds to wait for that follower
     #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "rendezvous", hide_short_help = true)]

@@ -43,7 +43,15 @@ pub fn fleet(args: &FleetArgs) -> Result<u8, CliError> {
     measure::measure(&asked, pushed.as_ref(), &folder, &mut fleet, &stop)?;
     signals_end_us();
     tell(args, &folder, &fleet, &selection)?;
-    let is_stopped = fleet.jobs.iter().any(|job| job.state == FleetState::Waiting);
+    let waiting = fleet.jobs.iter().filter(|job| job.state == FleetState::Waiting).count();
+    let is_stopped = waiting > 0;
+    if is_stopped {
+        output::say(&format!(
+            "interrupted: {waiting} of {} are not measured; the same command with `-o {}` measures them",
+            fleet.jobs.len(),
+            folder.display()
+        ));
+    }
     Ok(if is_stopped { exit::INTERRUPTED } else { exit_code(&fleet) })
 }
 

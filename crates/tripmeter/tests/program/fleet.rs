@@ -113,6 +113,8 @@ fn a_fleet_that_is_interrupted_leaves_nothing_on_the_hosts_and_goes_on() {
     let measured = names(&first, FleetState::Measured).len();
     assert!((1..3).contains(&measured) && names(&first, FleetState::Failed).is_empty(), "{first:?}");
     assert_eq!(names(&fleet(&lab.results("lab")), FleetState::Measured).len(), 3);
+    let waiting = format!("interrupted: {} of 3 are not measured; the same command with `-o ", 3 - measured);
+    assert!(text(&output.stderr).contains(&waiting), "{}", text(&output.stderr));
     assert!(!said.contains(".fetched-"), "{said}");
 }
 

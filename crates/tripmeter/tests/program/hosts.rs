@@ -1,7 +1,7 @@
 //! Followers on other hosts: namespaces of this machine, each with an sshd of its own (`scripts/hosts.sh`).
 
 use crate::common::samples::sample_rows;
-use crate::common::{LONGEST, alone, is_required, manifest, repository, result, say};
+use crate::common::{LONGEST, alone, is_required, manifest, plugin, repository, result, say};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
@@ -248,6 +248,8 @@ fn what_is_wrong_with_a_host_is_said_in_one_line() {
         try tcp --to h1 --to-interface eth9
         try tcp --to h1 --interface fd77::fe
         try tcp --to=-oProxyCommand=x
+        try tcp --to h1 --rendezvous
+        try tcp --to h1 --followers 2
         try tcp --interface lab
         "$T" logger write --to h1 2>&1; echo "code $?"
         keep=$TRIPMETER_SSH
@@ -272,7 +274,7 @@ fn what_is_wrong_with_a_host_is_said_in_one_line() {
     };
     good(&output);
     let said = text(&output.stdout);
-    let lines: Vec<&str> = said.lines().filter(|line| !line.starts_with("ssh: ")).collect();
+    let lines: Vec<&str> = said.lines().collect();
     let expected = [
         ("its messages travel through shared-memory, which another host has no part in", 64),
         ("host 'nobody.invalid': ", 69),
@@ -280,10 +282,12 @@ fn what_is_wrong_with_a_host_is_said_in_one_line() {
         ("host 'h1': it has no interface 'eth9'; there are eth0 10.77.0.1", 64),
         ("fd77::fe here and 10.77.0.1 there are of two families", 64),
         ("'-oProxyCommand=x' is no host as ssh takes it", 64),
+        ("cannot be used with", 64),
+        ("2 followers were asked for, and there is 1 host; each has one follower", 64),
         ("required", 64),
         ("pattern 'log' has no other host", 64),
         ("Permission denied", 69),
-        ("Host key verification failed", 69),
+        ("the key of 10.77.0.1 has changed; if it should have, remove the old one by `ssh-keygen -R '10.77.0.1'`", 69),
         ("no tripmeter there", 69),
         ("the program on 'h1' has protocol 7 (tripmeter 0.0.9)", 69),
     ];
@@ -336,24 +340,33 @@ fn doctor_shows_other_hosts_beside_this_one_and_names_those_that_are_not_reached
 fn a_program_that_is_missing_there_is_pushed_once_and_not_to_another_kind_of_cpu() {
     let _alone = alone();
     let lab = Lab::new(1);
-    let Some(output) = lab.run(
+    let plugins = plugin("trouble").parent().expect("it is in a folder").join("far-1").display().to_string();
+    let Some(output) = lab.run(&format!("far={plugins}{}",
         r#"
         rm "$TRIPMETER_HOSTS/bin/tripmeter"
         try() { "$T" ping tcp --to h1 --payloads 1k -n 100 --no-spin --no-report "$@" >/dev/null; echo "code $?"; }
         try --push -o "$R/first" 2>&1
         try --push -o "$R/second" 2>&1
+        TRIPMETER_TRANSPORTS=$far "$T" ping trouble --to h1 --payloads 1k -n 10 --no-spin --no-report --push -o "$R/other" \
+            2>/dev/null >&2
+        ssh -F "$TRIPMETER_HOSTS/config" h1 'cd /tmp/cache/tripmeter && ls files | sed "s/.*/content/"; ls -d */tripmeter'
         printf '#!/bin/sh\necho aarch64\n' >"$TRIPMETER_HOSTS/bin/uname"
         chmod +x "$TRIPMETER_HOSTS/bin/uname"
         try --push -o "$R/third" 2>&1"#,
-    ) else {
+    )) else {
         return;
     };
     good(&output);
     let said = text(&output.stdout);
-    let copied = said.lines().filter(|line| line.contains("copied this program and its plugins to 'h1'")).count();
+    let copied = said
+        .lines()
+        .filter(|line| line.contains("copied to 'h1' what it lacked of this program and its plugins"))
+        .count();
     let codes: Vec<&str> = said.lines().filter(|line| line.starts_with("code ")).collect();
     assert_eq!((copied, &codes[..]), (1, &["code 0", "code 0", "code 69"][..]), "{said}");
     assert!(said.contains("its CPUs are 'aarch64', this program is for"), "{said}");
+    let counts = ["content", "/tripmeter"].map(|part| said.lines().filter(|line| line.ends_with(part)).count());
+    assert_eq!(counts, [2, 2], "two sets have one program: {said}");
     for name in ["first", "second"] {
         whole(&lab.results(name));
     }

@@ -61,6 +61,34 @@ fn every_transport_carries_each_of_its_patterns_to_another_host() {
 }
 
 #[test]
+fn variants_of_ipv4_alone_are_refused_before_anything_starts_where_hosts_have_ipv6_only() {
+    let _alone = alone();
+    let asked: Vec<String> = reaching(|one| ["tcp", "udp"].contains(&one.name.as_str()));
+    let asked = asked.iter().filter(|name| ["fastdds/tcp", "ecal/udp"].contains(&name.as_str()));
+    let lab = Lab::new(1);
+    let tries: String = asked.clone().map(|name| format!("try {name}\n")).collect();
+    let Some(output) = lab.run(&format!(
+        r#"
+        ip -4 address flush dev lab; ip -n h1 -4 address flush dev eth0
+        try() {{ "$T" ping "$1" --to h1-v6 --payloads 1k -n 10 --no-spin --no-report -q -o "$R/none" 2>&1; echo "code $?"; }}
+        {tries}
+        test ! -e "$R/none" || echo "a results folder was made""#
+    )) else {
+        return;
+    };
+    good(&output);
+    let said = text(&output.stdout);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 2 * asked.count(), "{said}");
+    for found in lines.chunks(2) {
+        assert!(
+            found[0].starts_with("tripmeter: host 'h1-v6': transport '") && found[0].contains("name IPv4 addresses")
+        );
+        assert_eq!(found[1], "code 69", "{said}");
+    }
+}
+
+#[test]
 fn messages_reach_followers_on_two_hosts() {
     let _alone = alone();
     let transports = reaching(|one| one.fan_out);
