@@ -221,24 +221,26 @@ impl MetricTable {
         let places = places.clone();
         let values = &self.values[places.clone()];
         let (rounds, within) = (&self.rounds[places.clone()], &self.within[places]);
-        Rounds { key: *key, rounds, values, within, error: self.error(*key, values) }
+        Rounds { key: *key, rounds, values, within, error: self.error(*key, rounds, values) }
     }
 
-    /// By how much two clocks may put a figure of these values off. A stream without an error of its own has that of all.
-    fn error(&self, key: Key, values: &[f64]) -> f64 {
+    /// By how much two clocks may put a figure of these rounds and values off. A stream without an error of its own has that
+    /// of all.
+    fn error(&self, key: Key, rounds: &[u32], values: &[f64]) -> f64 {
         if !key.figure.has_two_clocks() || key.statistic == Statistic::N {
             return 0.0;
         }
         let (stream, all) = (self.stream(key), Stream::all());
         let get = |stream, figure| self.get(key.row, stream, figure, Statistic::Value);
         let Some(error) = get(stream, Figure::ClockError).or_else(|| get(&all, Figure::ClockError)) else { return 0.0 };
-        let ns = error.values.iter().copied().fold(0.0, f64::max);
+        // Rounds whose clocks were not known well enough have no value.
+        let ns = rounds.iter().filter_map(|round| error.at(*round)).fold(0.0, f64::max);
         if key.figure.unit() == Unit::Ns {
             return ns;
         }
         // Counted in a time that may be shorter by so much; 1 ns of it is left at least.
         let Some(time) = get(stream, Figure::Subscription) else { return 0.0 };
-        let shortest_ns = time.values.iter().copied().fold(f64::INFINITY, f64::min);
+        let shortest_ns = rounds.iter().filter_map(|round| time.at(*round)).fold(f64::INFINITY, f64::min);
         let largest = values.iter().copied().fold(0.0, f64::max);
         largest * ns / (shortest_ns - ns).max(1.0)
     }
@@ -354,6 +356,10 @@ mod tests {
             trial.put(&all, Figure::ReceivedRate, 500.0);
             builder.add("a", round, 1024, trial);
         }
+        // Its latencies are left out, and say nothing of others.
+        let mut refused = trial(OfferedLoad::Max, 100.0, 0.0);
+        refused.put(&all, Figure::ClockError, 1e6);
+        builder.add("a", 7, 1024, refused);
         let table = builder.build();
         let row = table.all_rows().next().unwrap();
         let of = |stream: &Stream, figure, statistic| table.get(row, stream, figure, statistic).unwrap();

@@ -287,6 +287,7 @@ impl Tally {
     fn count_request(&mut self, delivery: &Delivery) {
         let two_clocks = self.clock_error.is_some();
         let ticks = delivery.requested.and_then(|came| latency(delivery.actual, came, two_clocks));
+        self.before_sent += u64::from(!self.is_refused() && ticks.is_some_and(|ticks| ticks < 0));
         self.one_way.record(ticks.map(|ticks| self.timebase.to_signed_ns(ticks)));
     }
 
@@ -352,11 +353,19 @@ impl Tally {
         }
     }
 
+    /// Puts how many came before they were sent, by the clocks, if any did.
+    fn put_before_sent(&self, trial: &mut Trial, stream: &Stream) {
+        if self.before_sent > 0 {
+            trial.put(stream, Figure::BeforeSent, self.before_sent as f64);
+        }
+    }
+
     /// Puts counts and times of one of several followers into a trial, if this is what was sent to it.
     pub fn put_follower(&mut self, trial: &mut Trial, follower: u32) {
         let stream = Stream::follower(follower);
         self.put_clock_error(trial, &stream);
         trial.put_counts(&stream, &self.counts(), false);
+        self.put_before_sent(trial, &stream);
         self.response.put_without_intervals(trial, &stream, Figure::Response);
         self.service.put_without_intervals(trial, &stream, Figure::Service);
     }
@@ -378,6 +387,7 @@ impl Tally {
         trial.put_counts(stream, &self.calls(late), true);
         self.service.put(trial, stream, Figure::ServiceRtt);
         self.one_way.put(trial, stream);
+        self.put_before_sent(trial, stream);
         self.put_clock_error(trial, stream);
         if has_rate {
             trial.put(stream, Figure::Behind, self.behind as f64);

@@ -19,8 +19,10 @@ const LONGEST_READING: Duration = Duration::from_secs(2);
 const SOON_NS: f64 = 20_000.0;
 /// After so long without an answer the next question is asked; a later answer counts too.
 const ANSWER_TIME: Duration = Duration::from_millis(5);
-/// After so long without a question nobody asks any more.
-const SILENCE: Duration = Duration::from_millis(500);
+/// After so long without a question nobody asks any more: longer than a reading.
+const SILENCE: Duration = Duration::from_secs(3);
+/// How long the first question may take: where to ask is sent through ssh.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Number of the question that is none.
 const LAST: u64 = u64::MAX;
 
@@ -62,8 +64,8 @@ impl ClockServer {
 
     /// Answers until the last question, or until nobody asks any more.
     pub fn serve(&self, clock: &impl Clock) {
-        let (mut heard, mut room) = (Instant::now(), [0; QUESTION_BYTES + 1]);
-        while heard.elapsed() < SILENCE {
+        let (mut end, mut room) = (Instant::now() + LONGEST_WAIT, [0; QUESTION_BYTES + 1]);
+        while Instant::now() < end {
             let asked = self.socket.recv_from(&mut room);
             let now = clock.now();
             let (length, from) = match asked {
@@ -76,7 +78,7 @@ impl ClockServer {
             if length != QUESTION_BYTES || room[..TOKEN_BYTES] != self.token {
                 continue;
             }
-            heard = Instant::now();
+            end = Instant::now() + SILENCE;
             if number(&room[TOKEN_BYTES..]) == LAST {
                 return;
             }

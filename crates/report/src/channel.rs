@@ -145,8 +145,8 @@ fn of_rate(row: &TableRow<'_>) -> Vec<Note> {
 pub fn refused(row: &TableRow<'_>, round: u32, place: &str) -> Vec<Note> {
     let (refused, early) = (row.at(round, Figure::Refused), row.at(round, Figure::BeforeSent));
     let refused = (refused > 0.0).then(|| format!("{place}: the transport was full {refused} times"));
-    let early =
-        (early > 0.0).then(|| format!("{place}: {early} messages came before they were sent, by the clock: left out"));
+    let by = if row.at(round, Figure::ClockError) > 0.0 { "the clocks: kept" } else { "the clock: left out" };
+    let early = (early > 0.0).then(|| format!("{place}: {early} messages came before they were sent, by {by}"));
     refused.into_iter().chain(early).map(|text| row.info(text)).collect()
 }
 

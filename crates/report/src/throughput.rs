@@ -104,7 +104,8 @@ impl FollowerLine<'_> {
         let timed = self.row.value(Figure::OneWayTimed)?.folded();
         let streams = followers(self.row.metrics, self.row.row);
         let samples = |stream| self.row.get(stream, Figure::OneWay, Statistic::N);
-        let samples: f64 = streams.iter().filter_map(|stream| samples(stream)).flat_map(|rounds| rounds.values).sum();
+        let samples = streams.iter().filter_map(|stream| samples(stream)).flat_map(|rounds| rounds.values);
+        let samples = samples.fold(0.0, |sum, of_round| sum + of_round);
         let of_each =
             if streams.len() > 1 { format!(" to each of {} followers", streams.len()) } else { String::new() };
         let text = format!(

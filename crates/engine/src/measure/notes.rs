@@ -109,6 +109,11 @@ impl ArrivalMemory {
         self.memory.place()
     }
 
+    /// Bytes of a follower's part.
+    pub fn part_bytes(&self) -> usize {
+        part_bytes(&self.counts).unwrap_or(0) as usize
+    }
+
     /// Messages of each stream that there is room for.
     pub fn counts(&self) -> &[u64] {
         &self.counts
@@ -128,7 +133,7 @@ impl ArrivalMemory {
 
     /// The log of each stream: at the leader, of that follower; at a follower, where this is the first, its own.
     pub fn logs(&mut self, follower: u32) -> Vec<ArrivalLog<'_>> {
-        let part = part_bytes(&self.counts).unwrap_or(0) as usize;
+        let part = self.part_bytes();
         let messages = self.counts.iter().sum::<u64>() as usize;
         let bytes = &mut self.memory.bytes()[part * follower as usize..];
         let (ticks, rest) = bytes.split_at_mut(messages * size_of::<u64>());
@@ -147,7 +152,7 @@ impl ArrivalMemory {
 impl ArrivalMemory {
     /// All bytes of a follower's part, as they are sent between hosts; at a follower, whose own is the first, of that.
     pub fn part(&mut self, follower: u32) -> &mut [u8] {
-        let part = part_bytes(&self.counts).unwrap_or(0) as usize;
+        let part = self.part_bytes();
         &mut self.memory.bytes()[part * follower as usize..][..part]
     }
 }

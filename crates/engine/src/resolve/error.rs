@@ -80,7 +80,11 @@ pub enum Problem {
          'fan-out', or ask for 1 (--followers; of `choose`, --subscribers)"
     )]
     NoFanOut(u32),
-    #[error("{}{}", only_here(*path), can.as_ref().map_or_else(String::new, |can| format!("; choose of {can}, or leave --to out")))]
+    #[error(
+        "{}{}",
+        only_here(*path),
+        can.as_ref().map_or_else(String::new, |can| format!("; choose of {can}, or leave --to out"))
+    )]
     OneHost { path: Path, can: Option<String> },
     #[error("it measures between two hosts; name the other one (--to)")]
     NeedsHost,

@@ -7,6 +7,7 @@ use crate::measure::Failure;
 use crate::wire::{FromFollower, FromLeader, Job, Report, ToFollower, ToWorker};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as BASE64;
+use std::cell::Cell;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,8 @@ pub(super) struct Controls {
     followers: Vec<Channel<FromFollower>>,
     /// Arrivals that each has sent with its latest report.
     came: Vec<Vec<u8>>,
+    /// Most bytes of them that each may send.
+    most_came: Cell<usize>,
     /// Where followers are, if that is not here, and what is measured, for errors.
     hosts: Vec<String>,
     transport: String,
@@ -31,7 +34,15 @@ impl Controls {
     pub(super) fn new(supervisor: Channel<ToWorker>, followers: Vec<Channel<FromFollower>>, job: &Job) -> Self {
         let came = vec![Vec::new(); followers.len()];
         let transport = job.sub_experiment.transport.to_string();
-        Self { supervisor, followers, came, hosts: job.hosts.clone(), transport, phase: String::new() }
+        Self {
+            supervisor,
+            followers,
+            came,
+            most_came: Cell::new(0),
+            hosts: job.hosts.clone(),
+            transport,
+            phase: String::new(),
+        }
     }
 
     /// Says no more to the followers.
@@ -134,10 +145,20 @@ impl Controls {
                 FromFollower::Arrivals(piece) => {
                     let piece = BASE64.decode(piece);
                     came.extend(piece.map_err(|error| self.failed(&format!("its arrivals are no base64: {error}")))?);
+                    let most = self.most_came.get();
+                    if came.len() > most {
+                        let (who, bytes) = (self.who(follower as usize), came.len());
+                        return Err(self.failed(&format!("{who} sent {bytes} bytes of arrivals, {most} were to come")));
+                    }
                 }
                 _ => return Err(self.failed("the follower's messages are out of order")),
             }
         }
+    }
+
+    /// How many bytes of arrivals each may send from now on.
+    pub(super) fn expect_arrivals(&self, bytes: usize) {
+        self.most_came.set(bytes);
     }
 
     /// Whether arrivals came with a follower's latest report, and were not taken.

@@ -29,7 +29,11 @@ pub(super) struct Clocks {
 impl Leader {
     /// Where arrivals are kept of which the leader has room in that memory.
     pub(super) fn arrival_place(&self, memory: &ArrivalMemory) -> ArrivalPlace {
-        if self.is_on_one_host() { ArrivalPlace::Leader(memory.place()) } else { ArrivalPlace::Follower }
+        if self.is_on_one_host() {
+            return ArrivalPlace::Leader(memory.place());
+        }
+        self.controls.expect_arrivals(memory.part_bytes());
+        ArrivalPlace::Follower
     }
 
     /// Reads the clocks of followers whose stamps count, if they are on other hosts. They must have nothing else to do.

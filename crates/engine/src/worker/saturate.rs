@@ -328,8 +328,14 @@ fn put_one_way(
     trial.put(&Stream::all(), Figure::OneWayTimed, sampling::samples(sent).count() as f64);
     let mut put = |stream: &Stream, arrived: &[u64], error: ClockError| {
         let mut latencies = clocks.distribution(Raw::SAMPLES, error);
-        let one_way = times.one_way(arrived, sent, clocks.are_two());
-        one_way.for_each(|ticks| latencies.record_signed(base.to_signed_ns(ticks)));
+        let (one_way, mut before_sent) = (times.one_way(arrived, sent, clocks.are_two()), 0);
+        one_way.for_each(|ticks| {
+            before_sent += u64::from(ticks < 0);
+            latencies.record_signed(base.to_signed_ns(ticks));
+        });
+        if before_sent > 0 && !error.is_too_large {
+            trial.put(stream, Figure::BeforeSent, before_sent as f64);
+        }
         latencies.put_without_intervals(trial, stream, Figure::OneWay);
     };
     let mut last: Vec<u64> = Vec::new();

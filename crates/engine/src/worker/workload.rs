@@ -126,6 +126,10 @@ impl Leader {
         let mut each = Vec::new();
         for (follower, arrived) in (0..).zip(arrived) {
             let logs = memory.logs(follower);
+            if arrived.as_ref().is_some_and(|arrived| arrived.len() < topics) {
+                let who = self.controls.who(follower as usize);
+                return Err(self.controls.failed(&format!("{who} counted fewer than {topics} topics")));
+            }
             // One that was killed has noted what came until then: here, if it was on this host.
             let noted = || logs.iter().map(ArrivalLog::arrived).collect();
             let Some(arrived) = arrived.or_else(|| self.is_on_one_host().then(noted)) else {

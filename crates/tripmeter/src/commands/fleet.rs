@@ -104,11 +104,22 @@ fn resumed(folder: &Path, asked: &FleetAsked<'_>) -> Result<Fleet, CliError> {
             None => fleet.jobs.push(job),
         }
     }
-    // A host may have been left out of HOSTS.toml in between.
     for job in fleet.jobs.iter_mut().filter(|job| job.state == FleetState::Waiting) {
-        if show::read(&folder.join(job.name())).is_ok() {
-            job.state = FleetState::Measured;
+        let there = folder.join(job.name());
+        if show::read(&there).is_err() {
+            continue;
         }
+        // A host may have been left out of HOSTS.toml in between, and be another one now.
+        let is_known = |name: &str| fleet.hosts.iter().any(|host| host.name == name && earlier.hosts.contains(host));
+        if let Some(name) = job.hosts().find(|name| !is_known(name)) {
+            let text = format!(
+                "'{}' is there, and how host '{name}' was reached then is not known; remove it to measure it again, or \
+                 name another folder (-o)",
+                there.display()
+            );
+            return Err(CliError::new(exit::DATA, text));
+        }
+        job.state = FleetState::Measured;
     }
     // We have the lock, so nobody unpacks anything there.
     for entry in fs::read_dir(folder).map_err(failed)?.filter_map(Result::ok) {

@@ -193,6 +193,7 @@ fn what_is_wrong_is_said_in_one_line_before_any_host_is_reached() {
         let output = command.output().unwrap();
         (output.status.code().unwrap(), crate::hosts::text(&output.stderr))
     };
+    std::fs::write(folder.path().join("to.toml"), "to = [\"b\"]\n[[sub_experiment]]\ntransport = \"tcp\"\n").unwrap();
     for (text, words, code, part) in [
         ("[[hosts]]\nname = 1\n", &["--", "ping"][..], 65, "line 2, column 8: 'hosts[0].name': found 1, expected"),
         ("[[hosts]]\nname = \"a\"\n", &["--", "ping"], 65, "a pair needs two hosts, and there is 1"),
@@ -203,6 +204,7 @@ fn what_is_wrong_is_said_in_one_line_before_any_host_is_reached() {
         (two, &["--", "ping", "--to", "b"], 64, "after '--': --to has no meaning there"),
         (two, &["--", "ping", "-o", "x"], 64, "after '--': --output has no meaning there"),
         (two, &["--", "run", "x.toml"], 66, "'x.toml' cannot be read"),
+        (two, &["--mode", "hosts", "--", "run", "to.toml"], 65, "has `to`, as fleet says where"),
         (two, &["--center", "b", "--", "ping"], 64, "--center is of --mode star"),
         (two, &["--mode", "star", "--center", "c", "--", "ping"], 64, "there is no host 'c'; there are a, b"),
         (two, &["--figures", "x", "--", "ping"], 64, "there is no figure 'x'"),

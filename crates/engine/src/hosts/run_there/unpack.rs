@@ -1,7 +1,9 @@
 //! An archive of another host, unpacked within bounds.
 
 use std::cell::Cell;
+use std::fs::{self, Permissions};
 use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
 use tar::{Archive, EntryType};
 use tripmeter_model::printable::line;
@@ -79,6 +81,10 @@ pub(super) fn unpack(archive: impl Read, into: &Path, limits: ArchiveLimits) -> 
         left.set(entry.size());
         if !entry.unpack_in(into)? {
             return refused("leads out of the folder");
+        }
+        if entry.header().entry_type() == EntryType::Directory {
+            // One that could not be written to could not be removed.
+            fs::set_permissions(into.join(&path), Permissions::from_mode(0o700))?;
         }
         left.set(MOST_HEADER_BYTES);
     }

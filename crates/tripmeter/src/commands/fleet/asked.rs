@@ -168,7 +168,10 @@ fn fits(command: &MeasuringCommand<'_>) -> Result<(), CliError> {
 fn experiment_file(path: &Path) -> Result<(String, String), CliError> {
     let wrong = |why: &str| CliError::new(exit::DATA, format!("experiment '{}': {why}", path.display()));
     let text = String::from_utf8(read(path, MOST_BYTES)?).map_err(|_| wrong("it is not UTF-8 text"))?;
-    Experiment::parse(&text).map_err(|error| wrong(&one_line(&error)))?;
+    let experiment = Experiment::parse(&text).map_err(|error| wrong(&one_line(&error)))?;
+    if experiment.to.is_some() {
+        return Err(wrong("has `to`, as fleet says where; leave it out"));
+    }
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).filter(|name| is_name(name));
     Ok((name.unwrap_or_else(|| EXPERIMENT.to_owned()), text))
 }
