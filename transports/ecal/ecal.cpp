@@ -4,8 +4,8 @@
 // layer that is measured is enabled on either side. Messages arrive by callback in eCAL's own thread.
 //
 // Connecting ends with greetings, one byte longer than the largest message and never shown to the host: each side greets
-// until it was greeted by somebody who has heard it. They also grow eCAL's memory files to their final size, and under
-// zero copy they tell where in those files a payload lies.
+// until it was greeted by somebody who has heard it. Under zero copy they also tell where in eCAL's memory files a payload
+// lies.
 
 #include "tripmeter_plugin.hpp"
 
@@ -106,8 +106,8 @@ Settings read_settings(const tm_node_options& options)
     return settings;
 }
 
-// The largest message. A memory file has half as much again in reserve, and both sides have one per buffer. A datagram
-// that finds the receive buffer full is lost, and the kernel charges about twice its bytes.
+// The largest message. Both sides have a memory file per buffer, and room is left for other runs. A datagram that finds
+// the receive buffer full is lost, and the kernel charges about twice its bytes.
 uint64_t max_payload_bytes(const Settings& settings)
 {
     if (settings.is_tcp) {
@@ -245,6 +245,9 @@ struct tm_link final : private eCAL::CPayloadWriter {
         out.shm.zero_copy_mode = settings.is_zero_copy;
         out.shm.acknowledge_timeout_ms = settings.ack_timeout_ms;
         out.shm.memfile_buffer_count = settings.buffers;
+        // A file that grows is replaced, under a new name. A subscriber that registers meanwhile may be noted with an event
+        // of no file, and would never hear of a message.
+        out.shm.memfile_min_size_bytes = static_cast<unsigned>(greeting_bytes);
         out.udp_enable = settings.is_udp;
         out.tcp_enable = settings.is_tcp;
         auto in = library().subscriber_defaults();
@@ -319,7 +322,7 @@ struct tm_link final : private eCAL::CPayloadWriter {
         constexpr std::chrono::milliseconds kLeastPause{2};
         constexpr std::chrono::milliseconds kMostPause{100};
         std::chrono::milliseconds pause = kLeastPause;
-        // The memory file of every buffer grows with its first greeting, and the next one tells that I have heard.
+        // Every buffer's place is known after its first greeting, and the next one tells that I have heard.
         uint64_t left = node.settings.buffers + 1;
         while (Clock::now() < deadline) {
             node.segments.note();
