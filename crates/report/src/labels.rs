@@ -22,6 +22,8 @@ pub fn parts(own: LabelledLine<'_>, lines: &[LabelledLine<'_>]) -> Vec<String> {
     for of in [
         |sub: &SubExperiment| sub.wait.to_string(),
         |sub: &SubExperiment| format!("touch {}", sub.touch),
+        |sub: &SubExperiment| sub.sched.to_string(),
+        |sub: &SubExperiment| if sub.load.is_none() { "at rest".to_owned() } else { format!("load {}", sub.load) },
         |sub: &SubExperiment| counted(sub.workload.followers() as usize, "follower"),
         |sub: &SubExperiment| counted(sub.workload.publishers() as usize, "publisher"),
         |sub: &SubExperiment| {
@@ -37,7 +39,7 @@ pub fn parts(own: LabelledLine<'_>, lines: &[LabelledLine<'_>]) -> Vec<String> {
         parts.push(load_text(own.load));
     }
     let like = |other: &SubExperiment| {
-        let one = |sub: &SubExperiment| (sub.transport.to_string(), sub.wait, sub.touch, sub.workload.topology);
+        let one = |sub: &SubExperiment| (sub.transport.to_string(), sub.wait, sub.touch, sub.workload.topology, sub.sched, sub.load);
         other.name != planned.name && one(other) == one(planned)
     };
     if lines.iter().any(|other| like(other.sub.planned)) {

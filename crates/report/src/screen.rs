@@ -10,7 +10,7 @@ use crate::notes::failed_proof;
 use crate::page::measured::MeasuredSide;
 use crate::plots::aimrt::NamedResults;
 use crate::table_row::MISSED;
-use crate::{FLOOR, fastest, throughput};
+use crate::{FLOOR, fastest, interference, throughput};
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
@@ -66,11 +66,15 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
     let side = MeasuredSide::new(&NamedResults { name: "", manifest });
     let (subs, metrics) = (&side.subs, &side.metrics);
     let page = ScreenPage { manifest, subs, metrics };
+    // What is fastest is told of what was measured at rest, if anything was.
+    let is_all_loaded = manifest.plan.sub_experiments.iter().all(|sub| !sub.load.is_none());
+    let counts = |sub: &SubExperiment| is_all_loaded || sub.load.is_none();
     let mut blocks = Vec::new();
     for view in &LATENCIES {
         blocks.extend(page.latencies(view).map(Block::Table));
-        blocks.extend(fastest::line(&side, |sub| sub.pattern == view.pattern, view.figure));
+        blocks.extend(fastest::line(&side, |sub| sub.pattern == view.pattern && counts(sub), view.figure));
     }
+    blocks.extend(interference::table(subs, metrics));
     blocks.extend(page.throughput().map(Block::Table));
     blocks.extend(fastest::line(&side, |sub| sub.pattern == Pattern::Throughput, |_| Figure::ReceivedRate));
     let is_lost = || subs.iter().flat_map(Merged::payloads).any(|cell| cell.is_wholly_lost());
@@ -286,7 +290,7 @@ impl<'a> ScreenPage<'a> {
             let planned = sub.planned;
             planned.transport.system == FLOOR
                 && (planned.pattern, &planned.workload.loads) == (own.pattern, &own.workload.loads)
-                && (planned.wait, planned.touch) == (own.wait, own.touch)
+                && (planned.wait, planned.touch, planned.sched, planned.load) == (own.wait, own.touch, own.sched, own.load)
                 && !planned.workload.is_fan_out()
                 && !sub.same_process()
                 && failed_proof(sub).is_none()

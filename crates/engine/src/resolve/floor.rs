@@ -28,6 +28,7 @@ pub(super) fn add(planner: &mut Planner, made: &[ResolvedSubExperiment]) {
             others.filter(|other| other.transport.system == FLOOR).any(|other| {
                 let same_work = other.pattern == task.pattern && other.workload == task.workload;
                 let same_way = Some(other.wait) == task.wait && other.touch == task.touch;
+                let same_way = same_way && (other.sched, other.load) == (task.sched, task.load);
                 same_work && same_way && other.payloads.contains(payload)
             })
         };
@@ -68,6 +69,8 @@ fn tasks(made: &[ResolvedSubExperiment]) -> Vec<PlannedTask> {
             workload: one.workload.clone(),
             wait: Some(one.wait),
             touch: one.touch,
+            sched: one.sched,
+            load: one.load,
         };
         let is_same =
             |task: &&mut PlannedTask| PlannedTask { payloads: new.payloads.clone(), ..(**task).clone() } == new;
