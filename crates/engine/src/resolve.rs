@@ -19,12 +19,12 @@ use crate::registry::{Entry, Registry, RegistryError};
 use crate::scratch::fresh_run_id;
 use error::AtTransport;
 use machine::Machine;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tripmeter_abi::{Description, Pattern, Variant};
-use tripmeter_model::interference::{BackgroundLoad, Sched};
 use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, TableKind};
+use tripmeter_model::interference::{BackgroundLoad, Sched};
 use tripmeter_model::name::{self, is_name, is_name_byte};
 use tripmeter_model::plan::{Host, MOST_ROUNDS, Plan, Raw, SamplesAbove, SubExperiment};
 use tripmeter_model::transport::Selector;
@@ -111,6 +111,7 @@ fn resolve_on(
         used,
         plan: &mut plan,
         made,
+        places: HashMap::new(),
     };
     for entry in &experiment.sub_experiments {
         planner.add(entry, &common)?;
@@ -418,6 +419,8 @@ struct Planner<'a> {
     used: BTreeSet<String>,
     plan: &'a mut Plan,
     made: Vec<ResolvedSubExperiment>,
+    /// Where in it those of a transport and payloads are: there may be thousands.
+    places: HashMap<(String, Vec<u64>), Vec<usize>>,
 }
 
 impl<'a> Planner<'a> {
@@ -548,8 +551,13 @@ impl<'a> Planner<'a> {
     /// Adds a sub-experiment, unless it is there already by `*`.
     fn push(&mut self, new: ResolvedSubExperiment) -> Result<(), Problem> {
         let same = |made: &ResolvedSubExperiment| is_same(&made.sub_experiment, &new.sub_experiment);
-        match self.made.iter().position(same) {
-            None => self.made.push(new),
+        let of = (new.sub_experiment.transport.to_string(), new.sub_experiment.payloads.clone());
+        let places = self.places.entry(of).or_default();
+        match places.iter().copied().find(|place| same(&self.made[*place])) {
+            None => {
+                places.push(self.made.len());
+                self.made.push(new);
+            }
             Some(at) if new.by_name && self.made[at].by_name => return Err(Problem::Repeated(at + 1)),
             Some(at) if new.by_name => self.made[at] = new,
             Some(_) => {}
@@ -568,7 +576,7 @@ fn is_same(a: &SubExperiment, b: &SubExperiment) -> bool {
         ((s.pattern, s.wait, s.touch, s.samples, s.warmup, s.one_way, s.time_cap_ns), s.sched, s.load)
     };
     let same_samples = a.payloads == b.payloads && a.samples_above == b.samples_above && parts(a) == parts(b);
-    a.transport == b.transport && a.workload == b.workload && same_samples
+    same_samples && a.transport == b.transport && a.workload == b.workload
 }
 
 fn check_name(name: &str) -> Result<(), Problem> {
@@ -621,8 +629,9 @@ fn load_suffix(load: BackgroundLoad) -> String {
 }
 
 fn check_names(sub_experiments: &[SubExperiment]) -> Result<(), PlanError> {
-    for (index, sub_experiment) in sub_experiments.iter().enumerate() {
-        if let Some(other) = sub_experiments[..index].iter().find(|other| other.name == sub_experiment.name) {
+    let mut taken: HashMap<&str, &SubExperiment> = HashMap::new();
+    for sub_experiment in sub_experiments {
+        if let Some(other) = taken.insert(&sub_experiment.name, sub_experiment) {
             let problem = Problem::NameTaken { name: other.name.clone(), other: other.transport.to_string() };
             return Err(problem).at(&sub_experiment.transport.to_string());
         }

@@ -101,7 +101,9 @@ impl FromStr for BackgroundLoad {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is neither none nor a list of cpu:N, memory and network, each once; N up to {MOST_BUSY}");
+        let wrong = || {
+            format!("'{text}' is neither none nor a list of cpu:N, memory and network, each once; N up to {MOST_BUSY}")
+        };
         let mut load = Self::default();
         if text == "none" {
             return Ok(load);

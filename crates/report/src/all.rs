@@ -78,7 +78,7 @@ pub fn all(manifest: &Manifest) -> Document {
             blocks.extend(fastest::line(&side, kind.is_of, kind.figure));
         }
     }
-    blocks.extend(interference::table(subs, metrics));
+    blocks.extend(interference::table(subs, metrics).map(Block::Table));
     let recording = manifest.plan.recording.as_ref().map(|recording| recording::table(recording, subs, metrics));
     blocks.extend(recording.filter(|table| !table.rows.is_empty()).map(Block::Table));
     if blocks.is_empty() {

@@ -479,7 +479,9 @@ impl Cell {
     /// The median over rounds that has an interval only over enough of them: what is within the only round does not say what
     /// other rounds would be.
     pub fn over_rounds(each: &Each) -> Self {
-        let Some(over) = figure_over_rounds(&each.values, each.errors) else { return Cell::Missing(Missing::NotMeasured) };
+        let Some(over) = figure_over_rounds(&each.values, each.errors) else {
+            return Cell::Missing(Missing::NotMeasured);
+        };
         Cell::Number { value: over.median, interval: over.interval, mark: "" }
     }
 

@@ -1,71 +1,66 @@
 //! Latency under a load of our own beside latency at rest.
 
 use crate::columns;
-use crate::document::{Block, Cell, Column, Digits, Table};
+use crate::document::{Cell, Column, Digits, Missing, Table};
 use crate::merged::Merged;
 use tripmeter_analysis::{MetricTable, Row, derived};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::plan::SubExperiment;
 
-/// Columns of a line on the first screen.
-const COLUMNS: u16 = 80;
 /// Labels longer than this are broken.
 const LABEL_COLUMNS: usize = 26;
 const RATIO_HELP: &str = "under load / at rest: the median over rounds that have both, with its interval over them";
 const CPU_HELP: &str = "CPU seconds per second that all threads of the load got meanwhile";
 
 /// A table of everything that was measured under a load and without; `None` if nothing was.
-pub fn table(subs: &[Merged<'_>], metrics: &MetricTable) -> Option<Block> {
-    let pairs: Vec<(Row, Row)> = metrics.all_rows().filter_map(|row| Some((row, at_rest(row, subs, metrics)?))).collect();
-    let mut columns = vec![
-        Column::words("transport", "under load", "").at_most(LABEL_COLUMNS).merged(),
+pub fn table(subs: &[Merged<'_>], metrics: &MetricTable) -> Option<Table> {
+    let pairs: Vec<(Row, Row)> =
+        metrics.all_rows().filter_map(|row| Some((row, at_rest(row, subs, metrics)?))).collect();
+    let micros = |id, title, help| Column::numbers(id, title, "µs", Digits::Significant(3), help);
+    let gigabytes = |id, title, help| Column {
+        divisor: 1e9,
+        ..Column::numbers(id, title, "GB/s", Digits::Significant(3), help).if_any()
+    };
+    let ratio = Column::numbers("ratio", "ratio", "", Digits::Significant(3), RATIO_HELP);
+    let columns = vec![
+        Column::words("transport", "latency under load", "").at_most(LABEL_COLUMNS).merged(),
         Column::words("load", "load", "what a process of ours did beside the measurement").merged(),
         columns::payload().merged(),
+        Column::words("statistic", "", ""),
+        micros("at_rest_ns", "at rest", "of the same transport, wait, touch, payload and offered load"),
+        micros("under_load_ns", "under load", ""),
+        Column { is_ratio: true, has_intervals: true, ..ratio },
+        Column::numbers("load_cpu_share", "CPUs", "n", Digits::Fixed(2), CPU_HELP),
+        gigabytes("load_memory_bytes_per_s", "copied", "bytes that the load copied in memory"),
+        gigabytes("load_network_bytes_per_s", "sent", "bytes that the load sent over loopback"),
     ];
-    let amount = |id, title, unit, help| Column::numbers(id, title, unit, Digits::Significant(3), help).if_any();
-    for statistic in [Statistic::P50, Statistic::P99] {
-        let micros = |what: &str, title: &str, help| {
-            Column::numbers(&format!("{statistic}_{what}_ns"), title, "µs", Digits::Significant(3), help)
-                .grouped(statistic.id())
-        };
-        columns.extend([
-            micros("at_rest", "at rest", "of the same transport, wait, touch, payload and offered load"),
-            micros("under_load", "under load", ""),
-        ]);
-        let ratio =
-            Column::numbers(&format!("{statistic}_ratio"), "ratio", "", Digits::Significant(3), RATIO_HELP);
-        columns.push(Column { is_ratio: true, has_intervals: true, ..ratio.grouped(statistic.id()) });
-    }
-    columns.extend([
-        Column::numbers("load_cpu_share", "CPUs\ngot", "n", Digits::Fixed(2), CPU_HELP),
-        amount("load_memory_bytes_per_s", "copied", "GB/s", "bytes that the load copied in memory"),
-        amount("load_network_bytes_per_s", "sent", "GB/s", "bytes that the load sent over loopback"),
-    ]);
-    let cells = |(loaded, rest): &(Row, Row)| {
-        let planned = subs[loaded.sub as usize].planned;
+    let cells = |(loaded, rest, statistic): (Row, Row, Statistic)| {
+        let (planned, figure) = (subs[loaded.sub as usize].planned, latency(loaded, metrics));
+        let of = |row: Row| metrics.get(row, &Stream::all(), figure?, statistic);
+        let ratio = of(loaded).zip(of(rest)).map(|(loaded, rest)| derived::ratio(&loaded, &rest));
         let mut cells = vec![
             Cell::text(label(planned)),
             Cell::text(planned.load.to_string()),
             Cell::number(loaded.payload_bytes as f64),
+            Cell::text(statistic.id()),
+            Cell::of(of(rest)),
+            Cell::of(of(loaded)),
+            Cell::over_rounds(&ratio.unwrap_or_default()),
         ];
-        let figure = latency(*loaded, metrics);
-        for statistic in [Statistic::P50, Statistic::P99] {
-            let of = |row: Row| metrics.get(row, &Stream::all(), figure?, statistic);
-            let ratio = of(*loaded).zip(of(*rest)).map(|(loaded, rest)| derived::ratio(&loaded, &rest));
-            cells.extend([Cell::of(of(*rest)), Cell::of(of(*loaded)), Cell::over_rounds(&ratio.unwrap_or_default())]);
+        for figure in [Figure::LoadCpu, Figure::LoadMemory, Figure::LoadNetwork] {
+            let got = metrics.get(loaded, &Stream::all(), figure, Statistic::Value);
+            // Once for all statistics; a load that was not asked for has no figure.
+            let got = got.filter(|_| statistic == Statistic::P50).map(|rounds| Cell::number(rounds.folded()));
+            cells.push(got.unwrap_or(Cell::Missing(Missing::NotOfThisRow)));
         }
-        let got = |figure| metrics.get(*loaded, &Stream::all(), figure, Statistic::Value);
-        cells.push(Cell::maybe(got(Figure::LoadCpu).map(|rounds| rounds.folded())));
-        for figure in [Figure::LoadMemory, Figure::LoadNetwork] {
-            // 0 stands for what was not asked for: such a column is left out.
-            cells.push(Cell::number(got(figure).map_or(0.0, |rounds| rounds.folded() / 1e9)));
-        }
-        (Some(*loaded), cells)
+        (Some(loaded), cells)
     };
-    let rows: Vec<_> = pairs.iter().map(cells).collect();
-    let title = "latency under load beside latency at rest".to_owned();
-    (!rows.is_empty()).then(|| Block::Table(Table::new(title, columns, rows).within(COLUMNS)))
+    let statistics = [Statistic::P50, Statistic::P99];
+    let all = pairs.into_iter().flat_map(|(loaded, rest)| statistics.map(|statistic| (loaded, rest, statistic)));
+    let rows: Vec<_> = all.map(cells).collect();
+    let title = "load and rest".to_owned();
+    (!rows.is_empty()).then(|| Table::new(title, columns, rows))
 }
 
 fn label(planned: &SubExperiment) -> String {
@@ -112,11 +107,15 @@ mod tests {
             }
         }
         let text = all(&manifest);
-        let row = text.lines().find(|line| line.starts_with("uds/stream, ") && line.contains("cpu:1,memory"));
-        let row = row.unwrap_or_else(|| panic!("{text}"));
-        let numbers: Vec<&str> = row.split_whitespace().skip(2).collect();
-        assert_eq!(numbers[..5], ["cpu:1,memory", "1k", "0.500", "2.00", "4.00"], "{row}");
-        assert!(row.contains(" 1.27 ") && row.trim_end().ends_with("2.50"), "{row}");
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .skip_while(|line| !line.starts_with("uds/stream, "))
+            .take(2)
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        let [p50, p99] = &rows[..] else { panic!("{text}") };
+        assert_eq!(p50[2..], ["cpu:1,memory", "1k", "p50", "0.500", "2.00", "4.00", "1.27", "2.50"], "{text}");
+        assert_eq!(p99[0], "p99", "{text}");
         assert_eq!(text.matches("tcp/loopback, ").count(), 0, "it was not measured at rest\n{text}");
     }
 }

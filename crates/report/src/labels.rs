@@ -39,7 +39,9 @@ pub fn parts(own: LabelledLine<'_>, lines: &[LabelledLine<'_>]) -> Vec<String> {
         parts.push(load_text(own.load));
     }
     let like = |other: &SubExperiment| {
-        let one = |sub: &SubExperiment| (sub.transport.to_string(), sub.wait, sub.touch, sub.workload.topology, sub.sched, sub.load);
+        let one = |sub: &SubExperiment| {
+            (sub.transport.to_string(), sub.wait, sub.touch, sub.workload.topology, sub.sched, sub.load)
+        };
         other.name != planned.name && one(other) == one(planned)
     };
     if lines.iter().any(|other| like(other.sub.planned)) {

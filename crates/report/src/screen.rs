@@ -66,15 +66,12 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
     let side = MeasuredSide::new(&NamedResults { name: "", manifest });
     let (subs, metrics) = (&side.subs, &side.metrics);
     let page = ScreenPage { manifest, subs, metrics };
-    // What is fastest is told of what was measured at rest, if anything was.
-    let is_all_loaded = manifest.plan.sub_experiments.iter().all(|sub| !sub.load.is_none());
-    let counts = |sub: &SubExperiment| is_all_loaded || sub.load.is_none();
     let mut blocks = Vec::new();
     for view in &LATENCIES {
         blocks.extend(page.latencies(view).map(Block::Table));
-        blocks.extend(fastest::line(&side, |sub| sub.pattern == view.pattern && counts(sub), view.figure));
+        blocks.extend(fastest::line(&side, |sub| sub.pattern == view.pattern, view.figure));
     }
-    blocks.extend(interference::table(subs, metrics));
+    blocks.extend(interference::table(subs, metrics).map(|table| Block::Table(table.within(COLUMNS))));
     blocks.extend(page.throughput().map(Block::Table));
     blocks.extend(fastest::line(&side, |sub| sub.pattern == Pattern::Throughput, |_| Figure::ReceivedRate));
     let is_lost = || subs.iter().flat_map(Merged::payloads).any(|cell| cell.is_wholly_lost());
@@ -290,7 +287,8 @@ impl<'a> ScreenPage<'a> {
             let planned = sub.planned;
             planned.transport.system == FLOOR
                 && (planned.pattern, &planned.workload.loads) == (own.pattern, &own.workload.loads)
-                && (planned.wait, planned.touch, planned.sched, planned.load) == (own.wait, own.touch, own.sched, own.load)
+                && (planned.wait, planned.touch, planned.sched, planned.load)
+                    == (own.wait, own.touch, own.sched, own.load)
                 && !planned.workload.is_fan_out()
                 && !sub.same_process()
                 && failed_proof(sub).is_none()

@@ -107,14 +107,16 @@ fn priority(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
 
 /// Under real-time scheduling, a loop that polls stands still for what is left of each period, if another waits for its CPU.
 fn throttling(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
-    let number = |name: &str| observed.root.parsed(&format!("proc/sys/kernel/{name}"), |text| text.trim().parse::<i64>().ok());
+    let number =
+        |name: &str| observed.root.parsed(&format!("proc/sys/kernel/{name}"), |text| text.trim().parse::<i64>().ok());
     let (runtime_us, period_us) = (number("sched_rt_runtime_us")?, number("sched_rt_period_us")?);
     if runtime_us < 0 || runtime_us >= period_us {
         return Ok(Reading::warn("no limit"));
     }
     let value = format!("{runtime_us} of {period_us} µs");
     let left_ms = (period_us - runtime_us) as f64 / 1e3;
-    let is_real_time = |process: &&ProcessActivity| process.policy.as_ref().is_some_and(|policy| policy.starts_with("fifo"));
+    let is_real_time =
+        |process: &&ProcessActivity| process.policy.as_ref().is_some_and(|policy| policy.starts_with("fifo"));
     Ok(match observed.processes.iter().find(is_real_time) {
         Some(_) => Reading::good(format!(
             "{value}; measured in real time: a loop that polls stands still for up to {left_ms} ms of each period, which \

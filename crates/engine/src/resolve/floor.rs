@@ -72,10 +72,16 @@ fn tasks(made: &[ResolvedSubExperiment]) -> Vec<PlannedTask> {
             sched: one.sched,
             load: one.load,
         };
-        let is_same =
-            |task: &&mut PlannedTask| PlannedTask { payloads: new.payloads.clone(), ..(**task).clone() } == new;
-        match tasks.iter_mut().find(is_same) {
-            Some(task) => {
+        let others = PlannedTask { payloads: Vec::new(), ..new.clone() };
+        let is_same = |task: &mut PlannedTask| {
+            let payloads = std::mem::take(&mut task.payloads);
+            let is_same = *task == others;
+            task.payloads = payloads;
+            is_same
+        };
+        match tasks.iter_mut().position(is_same) {
+            Some(place) => {
+                let task = &mut tasks[place];
                 let more = new.payloads.into_iter().filter(|payload| !task.payloads.contains(payload));
                 let more: Vec<u64> = more.collect();
                 task.payloads.extend(more);

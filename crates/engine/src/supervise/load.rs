@@ -110,7 +110,12 @@ mod tests {
 
     #[test]
     fn what_a_load_did_is_what_it_did_between_both_readings() {
-        let reading = |at_ns, cpu_time_ns, memory_bytes| LoadReading { at_ns, cpu_time_ns, memory_bytes, ..LoadReading::default() };
+        let reading = |at_ns, cpu_time_ns, memory_bytes| LoadReading {
+            at_ns,
+            cpu_time_ns,
+            memory_bytes,
+            ..LoadReading::default()
+        };
         let load = RunningLoad {
             load: "cpu:1,memory".parse().unwrap(),
             worker: Worker::spawn(Path::new("true"), &BTreeMap::new(), None, None).unwrap(),
