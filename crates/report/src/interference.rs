@@ -114,7 +114,7 @@ mod tests {
             .map(|line| line.split_whitespace().collect())
             .collect();
         let [p50, p99] = &rows[..] else { panic!("{text}") };
-        assert_eq!(p50[2..], ["cpu:1,memory", "1k", "p50", "0.500", "2.00", "4.00", "1.27", "2.50"], "{text}");
+        assert_eq!(p50[2..], ["cpu:1,memory", "1k", "p50", "1.00", "4.00", "4.00", "1.27", "2.50"], "{text}");
         assert_eq!(p99[0], "p99", "{text}");
         assert_eq!(text.matches("tcp/loopback, ").count(), 0, "it was not measured at rest\n{text}");
     }
