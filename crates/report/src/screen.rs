@@ -4,7 +4,7 @@
 pub(crate) mod notes;
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Table};
-use crate::labels::{self, LabelledLine, load_text};
+use crate::labels::{Distinctions, LabelledLine, load_text};
 use crate::merged::{CHANGED, Merged, rounds_text};
 use crate::notes::failed_proof;
 use crate::page::measured::MeasuredSide;
@@ -176,8 +176,9 @@ impl<'a> ScreenPage<'a> {
             let floor = Column { is_right: true, ..Column::words("floor", "floor", FLOOR_HELP) };
             columns.extend([floor, Column::words("distance", "", "")]);
         }
+        let distinctions = self.distinctions(&lines);
         let rows = lines.iter().zip(&distances).map(|(line, distance)| {
-            let mut cells = vec![Cell::text(self.label(*line, &lines))];
+            let mut cells = vec![Cell::text(broken(&distinctions.parts(self.labelled(*line))))];
             for payload in &payloads {
                 cells.extend(self.pair(*line, *payload, (view.figure)(self.load(*line))));
             }
@@ -241,8 +242,9 @@ impl<'a> ScreenPage<'a> {
             columns.push(of("mb_per_s", "MB/s", 1e6, "million payload bytes per second that came intact"));
         }
         let stars = throughput::stars(self.subs, self.metrics);
+        let distinctions = self.distinctions(&lines);
         let rows = lines.iter().map(|line| {
-            let mut cells = vec![Cell::text(self.label(*line, &lines))];
+            let mut cells = vec![Cell::text(broken(&distinctions.parts(self.labelled(*line))))];
             for payload_bytes in &payloads {
                 let missed = self.is_missed(*line, *payload_bytes) || failed_proof(self.sub(line.0)).is_some();
                 let row = row(*line, *payload_bytes);
@@ -332,10 +334,13 @@ impl<'a> ScreenPage<'a> {
         title
     }
 
-    /// The transport, and what tells it from the other lines.
-    fn label(&self, line: LoadLine, lines: &[LoadLine]) -> String {
-        let of = |line: &LoadLine| LabelledLine { sub: self.sub(line.0), load: self.load(*line) };
-        broken(&labels::parts(of(&line), &lines.iter().map(of).collect::<Vec<_>>()))
+    /// What tells these lines from each other.
+    fn distinctions(&self, lines: &[LoadLine]) -> Distinctions<'_> {
+        Distinctions::of(lines.iter().map(|line| self.labelled(*line)))
+    }
+
+    fn labelled(&self, line: LoadLine) -> LabelledLine<'_> {
+        LabelledLine { sub: self.sub(line.0), load: self.load(line) }
     }
 
     /// What holds for all: path proofs.
