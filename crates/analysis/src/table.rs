@@ -1,6 +1,6 @@
 //! Every figure of an experiment, by its address.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use tripmeter_model::figure::{Figure, Fold, Statistic, Unit};
 use tripmeter_model::manifest::{Manifest, SubExperimentResult};
@@ -103,6 +103,8 @@ pub struct MetricTable {
 pub struct Builder {
     table: MetricTable,
     entries: Vec<(Key, u32, f64, Option<Interval>)>,
+    /// Where each sub-experiment stands: there may be thousands.
+    places_of_subs: HashMap<String, u32>,
 }
 
 /// Index of `one` in `all`, to which it is added if it is new.
@@ -117,13 +119,26 @@ fn index_of<T: PartialEq + Clone>(all: &mut Vec<T>, one: &T) -> u32 {
 impl Builder {
     /// For sub-experiments of these names, in this order.
     pub fn new(subs: Vec<String>) -> Self {
-        Self { table: MetricTable { subs, ..MetricTable::default() }, entries: Vec::new() }
+        // The first of a name counts.
+        let mut places_of_subs = HashMap::new();
+        for (name, place) in subs.iter().zip(0..) {
+            places_of_subs.entry(name.clone()).or_insert(place);
+        }
+        Self { table: MetricTable { subs, ..MetricTable::default() }, entries: Vec::new(), places_of_subs }
     }
 
     /// Adds a trial.
     pub fn add(&mut self, sub: &str, round: u32, payload_bytes: u64, trial: Trial) {
         let table = &mut self.table;
-        let (sub, load) = (index_of(&mut table.subs, &sub.to_owned()), index_of(&mut table.loads, &trial.load));
+        let sub = match self.places_of_subs.get(sub) {
+            Some(place) => *place,
+            None => {
+                let place = index_of(&mut table.subs, &sub.to_owned());
+                self.places_of_subs.insert(sub.to_owned(), place);
+                place
+            }
+        };
+        let load = index_of(&mut table.loads, &trial.load);
         let row = Row { sub, payload_bytes, load };
         for one in trial.figures() {
             let new = table.streams.len() as u32;
@@ -139,7 +154,7 @@ impl Builder {
 
     /// The table.
     pub fn build(self) -> MetricTable {
-        let Self { mut table, mut entries } = self;
+        let Self { mut table, mut entries, .. } = self;
         entries.sort_by_key(|entry| (entry.0, entry.1));
         table.trials.values_mut().for_each(|trials| trials.sort_by_key(|trial| trial.0));
         for (place, (key, round, value, within)) in entries.into_iter().enumerate() {
@@ -165,9 +180,11 @@ impl MetricTable {
     /// The figures of the sub-experiments that count, each in one round.
     pub fn of_those(manifest: &Manifest, counts: impl Fn(&SubExperimentResult) -> bool) -> Self {
         let planned = &manifest.plan.sub_experiments;
+        let undisturbed: HashSet<&str> =
+            planned.iter().filter(|sub| !sub.is_disturbed()).map(|sub| sub.name.as_str()).collect();
         let mut builder = Builder::new(planned.iter().map(|sub| sub.name.clone()).collect());
         for result in &manifest.sub_experiments {
-            if !planned.iter().any(|sub| sub.name == result.name && !sub.is_disturbed()) || !counts(result) {
+            if !undisturbed.contains(result.name.as_str()) || !counts(result) {
                 continue;
             }
             for cell in &result.cells {

@@ -19,11 +19,12 @@ use crate::registry::{Entry, Registry, RegistryError};
 use crate::scratch::fresh_run_id;
 use error::AtTransport;
 use machine::Machine;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tripmeter_abi::{Description, Pattern, Variant};
 use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, TableKind};
+use tripmeter_model::interference::{BackgroundLoad, Sched};
 use tripmeter_model::name::{self, is_name, is_name_byte};
 use tripmeter_model::plan::{Host, MOST_ROUNDS, Plan, Raw, SamplesAbove, SubExperiment};
 use tripmeter_model::transport::Selector;
@@ -110,6 +111,7 @@ fn resolve_on(
         used,
         plan: &mut plan,
         made,
+        places: HashMap::new(),
     };
     for entry in &experiment.sub_experiments {
         planner.add(entry, &common)?;
@@ -237,6 +239,8 @@ struct PlannedTask {
     time_cap_ns: Option<u64>,
     wait: Option<Wait>,
     touch: Touch,
+    sched: Sched,
+    load: BackgroundLoad,
 }
 
 impl PlannedTask {
@@ -246,9 +250,20 @@ impl PlannedTask {
         above.map_or(self.samples, |above| above.samples)
     }
 
-    /// One for each number of clients, if calls are asked for; else one. `timeout_ns` is what was asked for. If the plan has
+    /// One for each load, and for each number of clients, if calls are asked for. `timeout_ns` is what was asked for. If the plan has
     /// a recording, it is what is sent.
     fn each(common: &Common, plan: &Plan, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
+        let loads = common.load.clone().unwrap_or_default();
+        if let Some(twice) = (1..loads.len()).find(|index| loads[..*index].contains(&loads[*index])) {
+            return Err(Problem::OfferTwice { flags: "--load", trial: twice + 1 });
+        }
+        let tasks = Self::at_rest(common, plan, timeout_ns)?;
+        let loads = if loads.is_empty() { vec![BackgroundLoad::default()] } else { loads };
+        Ok(loads.into_iter().flat_map(|load| tasks.iter().map(move |task| Self { load, ..task.clone() })).collect())
+    }
+
+    /// The same without a load.
+    fn at_rest(common: &Common, plan: &Plan, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
         if let Some(recording) = &plan.recording {
             let task = Self::of(&channel::with_recording(common, recording)?, plan.raw, timeout_ns)?;
             let task = Self { workload: channel::playing(task.workload, recording), ..task };
@@ -337,6 +352,8 @@ impl PlannedTask {
             time_cap_ns: common.time_cap_s.map(|cap| (cap * 1e9).ceil() as u64),
             wait: common.wait,
             touch: common.touch.unwrap_or_default(),
+            sched: common.sched.unwrap_or_default(),
+            load: BackgroundLoad::default(),
         })
     }
 }
@@ -402,6 +419,8 @@ struct Planner<'a> {
     used: BTreeSet<String>,
     plan: &'a mut Plan,
     made: Vec<ResolvedSubExperiment>,
+    /// Where in it those of a transport and payloads are: there may be thousands.
+    places: HashMap<(String, Vec<u64>), Vec<usize>>,
 }
 
 impl<'a> Planner<'a> {
@@ -433,10 +452,10 @@ impl<'a> Planner<'a> {
         }
         for mut sub_experiment in made.into_iter().flatten() {
             if let Some(name) = &entry.name {
-                let several = tasks.len() > 1;
+                let several = tasks.iter().any(|task| task.workload != tasks[0].workload);
                 let clients =
                     if several { format!("_clients-{}", sub_experiment.workload.links()) } else { String::new() };
-                sub_experiment.name = format!("{name}{clients}");
+                sub_experiment.name = format!("{name}{clients}{}", load_suffix(sub_experiment.load));
                 check_name(&sub_experiment.name).at(written)?;
             }
             if let Some(title) = &entry.title {
@@ -532,8 +551,13 @@ impl<'a> Planner<'a> {
     /// Adds a sub-experiment, unless it is there already by `*`.
     fn push(&mut self, new: ResolvedSubExperiment) -> Result<(), Problem> {
         let same = |made: &ResolvedSubExperiment| is_same(&made.sub_experiment, &new.sub_experiment);
-        match self.made.iter().position(same) {
-            None => self.made.push(new),
+        let of = (new.sub_experiment.transport.to_string(), new.sub_experiment.payloads.clone());
+        let places = self.places.entry(of).or_default();
+        match places.iter().copied().find(|place| same(&self.made[*place])) {
+            None => {
+                places.push(self.made.len());
+                self.made.push(new);
+            }
             Some(at) if new.by_name && self.made[at].by_name => return Err(Problem::Repeated(at + 1)),
             Some(at) if new.by_name => self.made[at] = new,
             Some(_) => {}
@@ -548,16 +572,18 @@ fn is_logger(description: &Description) -> bool {
 }
 
 fn is_same(a: &SubExperiment, b: &SubExperiment) -> bool {
-    let parts = |s: &SubExperiment| (s.pattern, s.wait, s.touch, s.samples, s.warmup, s.one_way, s.time_cap_ns);
+    let parts = |s: &SubExperiment| {
+        ((s.pattern, s.wait, s.touch, s.samples, s.warmup, s.one_way, s.time_cap_ns), s.sched, s.load)
+    };
     let same_samples = a.payloads == b.payloads && a.samples_above == b.samples_above && parts(a) == parts(b);
-    a.transport == b.transport && a.workload == b.workload && same_samples
+    same_samples && a.transport == b.transport && a.workload == b.workload
 }
 
 fn check_name(name: &str) -> Result<(), Problem> {
     if is_name(name) { Ok(()) } else { Err(Problem::Name(name.to_owned())) }
 }
 
-/// `system_variant[_key-value...]_wait[_touch][_pattern][_mode | _bursts][_topics-n | _publishers-n | _recording][_clients-n][_followers-n]`.
+/// `system_variant[_key-value...]_wait[_touch][_pattern][_mode | _bursts][_topics-n | _publishers-n | _recording][_clients-n][_followers-n][_sched][_load]`.
 fn default_name(sub_experiment: &SubExperiment) -> String {
     let transport = &sub_experiment.transport;
     let mut name = format!("{}_{}", transport.system, transport.variant);
@@ -590,12 +616,22 @@ fn default_name(sub_experiment: &SubExperiment) -> String {
     if workload.is_fan_out() {
         name += &format!("_followers-{}", workload.followers());
     }
+    if !sub_experiment.sched.is_other() {
+        name += &format!("_{}", sub_experiment.sched).replace(':', "-");
+    }
+    name += &load_suffix(sub_experiment.load);
     name.bytes().map(|byte| if is_name_byte(byte) { byte as char } else { '-' }).take(name::MOST_BYTES).collect()
 }
 
+/// What a load adds to a name: `_load-cpu-1-memory`; nothing at rest.
+fn load_suffix(load: BackgroundLoad) -> String {
+    if load.is_none() { String::new() } else { format!("_load-{load}").replace([':', ','], "-") }
+}
+
 fn check_names(sub_experiments: &[SubExperiment]) -> Result<(), PlanError> {
-    for (index, sub_experiment) in sub_experiments.iter().enumerate() {
-        if let Some(other) = sub_experiments[..index].iter().find(|other| other.name == sub_experiment.name) {
+    let mut taken: HashMap<&str, &SubExperiment> = HashMap::new();
+    for sub_experiment in sub_experiments {
+        if let Some(other) = taken.insert(&sub_experiment.name, sub_experiment) {
             let problem = Problem::NameTaken { name: other.name.clone(), other: other.transport.to_string() };
             return Err(problem).at(&sub_experiment.transport.to_string());
         }

@@ -4,6 +4,7 @@
 
 mod access;
 mod cpu_time;
+mod load;
 mod long_text;
 mod longest;
 mod movement;

@@ -12,13 +12,14 @@ use std::path::PathBuf;
 use tripmeter_abi::{NodeOptions, UnauthorizedPeer};
 use tripmeter_model::Touch;
 use tripmeter_model::audit::ProcessActivity;
+use tripmeter_model::interference::{BackgroundLoad, Sched};
 use tripmeter_model::log::Lines;
 use tripmeter_model::manifest::{Counts, PathProof, PayloadResult, RefusalTrial};
 use tripmeter_model::plan::{Instrument, Raw, Streams, SubExperiment};
 use tripmeter_model::used::Used;
 
 /// Version of these messages; leader and follower must have the same.
-pub const PROTOCOL: u32 = 19;
+pub const PROTOCOL: u32 = 20;
 
 /// Phases of a leader, as it names them, before it gives signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
@@ -127,6 +128,30 @@ pub(crate) struct Relay {
     pub cpu: Option<usize>,
 }
 
+/// To a worker that is to disturb a measurement.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct LoadPart {
+    /// How.
+    pub load: BackgroundLoad,
+    /// When it ends by itself.
+    pub limit_ns: u64,
+}
+
+/// From that worker: what it has done so far.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct LoadReading {
+    /// By CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// Of all its threads.
+    pub cpu_time_ns: u64,
+    /// Copied in memory.
+    pub memory_bytes: u64,
+    /// Received over the loopback interface.
+    pub network_bytes: u64,
+    /// Why it does nothing, if so.
+    pub failed: Option<String>,
+}
+
 /// Where a clock is asked for, and the word by which its own are told from strangers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ClockAddress {
@@ -158,6 +183,8 @@ pub(crate) enum ToWorker {
     Relay(Relay),
     /// To an unauthorized peer, first; it answers with a [`RefusalTrial`].
     AttemptAccess(Box<AccessAttempt>),
+    /// To one that is to disturb a measurement, first; it answers each `Continue` with a [`LoadReading`].
+    Load(LoadPart),
     /// To a leader: the results of the attempts that it asked for.
     AccessAttempted(Vec<RefusalTrial>),
     /// To a leader: its finished cell has been noted.
@@ -188,6 +215,11 @@ pub enum FromLeader {
     AttemptAccess(Vec<AccessAttempt>),
     /// The path was checked.
     Proof(PathProof),
+    /// The load is to run from here on, or what it did until here counts; answered with `ToWorker::Continue`.
+    LoadMark {
+        /// The payload begins.
+        begins: bool,
+    },
     /// A payload begins.
     CellStarted {
         /// Its size.
@@ -315,6 +347,9 @@ pub struct Setup {
     pub options: NodeOptions,
     /// What to do with payloads.
     pub touch: Touch,
+    /// How its process is scheduled while it measures.
+    #[serde(default)]
+    pub sched: Sched,
     /// Its CPU.
     pub cpu: Option<usize>,
     /// All that its process may use; empty: any.

@@ -1,5 +1,6 @@
 //! An experiment as written: in a TOML file, in a preset, or by flags, which override the file.
 
+use crate::interference::{BackgroundLoad, Sched};
 use crate::plan::{Daemons, Raw, Streams};
 use crate::recording::Recording;
 use crate::toml_text::from_toml;
@@ -224,6 +225,10 @@ with_common_fields! {
     mode: Mode,
     /// Under `rpc`: clients that work beside each other, e.g. `4`; a list makes a sub-experiment of each; default 1.
     clients: String,
+    /// How both processes are scheduled while they measure; default `other`.
+    sched: Sched,
+    /// What disturbs the measurement, e.g. `["none", "cpu:1,memory"]`; each makes a sub-experiment; default none.
+    load: Vec<BackgroundLoad>,
 }
 
 impl SubExperimentFile {

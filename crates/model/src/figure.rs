@@ -170,6 +170,9 @@ figures! {
     LinesBytes = "lines_bytes", Bytes, Neither, Sum, "bytes of these lines, line breaks included";
     ShortestPrefix = "shortest_prefix_bytes", Bytes, Neither, Median, "fewest bytes before the text of a line";
     LongestPrefix = "longest_prefix_bytes", Bytes, Neither, Max, "most bytes before the text of a line";
+    LoadCpu = "load_cpu_share", Share, Neither, Median, "CPU time of our load beside the measurement, as a share of one CPU";
+    LoadMemory = "load_memory_bytes_per_s", BytesPerS, Neither, Median, "bytes that our load copied in memory, per second";
+    LoadNetwork = "load_network_bytes_per_s", BytesPerS, Neither, Median, "bytes that our load received over loopback, per second";
     LossShare = "loss_share", Share, Lower, Median, "share of messages or calls that did not come in time and intact";
     DeliveredShare = "delivered_share", Share, Higher, Median, "what loss_share leaves of 1";
     CpuShare = "cpu_share", Share, Lower, Median, "CPU time of a process, as a share of one CPU";

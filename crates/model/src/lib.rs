@@ -19,6 +19,7 @@
 //! | [`explain`] | where the time of a message goes |
 //! | [`fleet`] | hosts that one command is run on, and which of them were measured |
 //! | [`host`] | a host beside another, without measuring |
+//! | [`interference`] | a load beside a measurement, and how its processes are scheduled |
 //! | [`log`] | calls of a logger, and the lines that came of them |
 //! | [`search`] | steps of a search for the highest rate |
 //! | [`mod@file`] | files, whatever they hold |
@@ -41,6 +42,7 @@ pub mod fleet;
 pub mod folder;
 mod handover;
 pub mod host;
+pub mod interference;
 mod json;
 mod kept;
 mod known;

@@ -1,6 +1,7 @@
 //! An experiment resolved: what will be run, exactly. Nothing starts before a whole plan stands.
 
 use crate::experiment::TableKind;
+use crate::interference::{BackgroundLoad, Sched};
 pub use crate::kept::{Raw, RawFormat, Streams};
 use crate::recording::Recording;
 use crate::transport::Transport;
@@ -81,6 +82,14 @@ pub struct SubExperiment {
     pub follower_cpus: Vec<usize>,
     /// Most time that one payload may take, in nanoseconds.
     pub time_cap_ns: Option<u64>,
+    /// How both processes are scheduled while they measure.
+    #[serde(default, skip_serializing_if = "Sched::is_other")]
+    #[schemars(with = "String")]
+    pub sched: Sched,
+    /// What a process of our own does meanwhile, to disturb it.
+    #[serde(default, skip_serializing_if = "BackgroundLoad::is_none")]
+    #[schemars(with = "String")]
+    pub load: BackgroundLoad,
     /// Variables that its processes have in addition to tripmeter's environment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
@@ -112,6 +121,19 @@ impl SubExperiment {
     pub fn samples_of(&self, payload_bytes: u64) -> u64 {
         let above = self.samples_above.iter().rfind(|above| payload_bytes > above.payload_bytes);
         above.map_or(self.samples, |above| above.samples)
+    }
+
+    /// Its transport, and how it was measured if that is not as usual: `uds/stream (fifo:80, load cpu:1)`.
+    pub fn transport_text(&self) -> String {
+        let conditions = self.conditions();
+        if conditions.is_empty() { self.transport.to_string() } else { format!("{} ({conditions})", self.transport) }
+    }
+
+    /// Scheduling and load where they are not as usual, for people; empty if both are.
+    pub fn conditions(&self) -> String {
+        let sched = (!self.sched.is_other()).then(|| self.sched.to_string());
+        let load = (!self.load.is_none()).then(|| format!("load {}", self.load));
+        sched.into_iter().chain(load).collect::<Vec<_>>().join(", ")
     }
 
     /// Whether `tripmeter explain` looked at it meanwhile: its figures are of the looking too, and no transport's.

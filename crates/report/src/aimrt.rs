@@ -219,7 +219,7 @@ impl AimrtPage<'_> {
         let mean = get(Statistic::Mean).map_or(Cell::Missing(Missing::NotMeasured), over);
         let max = get(Statistic::Max).and_then(|rounds| rounds.values.iter().copied().reduce(f64::max));
         vec![
-            Cell::text(planned.transport.to_string()),
+            Cell::text(planned.transport_text()),
             Cell::text(row.payload_bytes.to_string()),
             Cell::text(planned.workload.links().to_string()),
             mean.marked(if missed { "!" } else { "" }),

@@ -4,7 +4,7 @@ use crate::document::{Block, Cell, Document, Missing, Table};
 use crate::merged::{Merged, rounds_text};
 use crate::page::measured::MeasuredSide;
 use crate::plots::aimrt::NamedResults;
-use crate::{channel, fan_out, fastest, log, recording, rpc, run_notes, screen, throughput, trips};
+use crate::{channel, fan_out, fastest, interference, log, recording, rpc, run_notes, screen, throughput, trips};
 use tripmeter_analysis::MetricTable;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::Figure;
@@ -78,6 +78,7 @@ pub fn all(manifest: &Manifest) -> Document {
             blocks.extend(fastest::line(&side, kind.is_of, kind.figure));
         }
     }
+    blocks.extend(interference::table(subs, metrics).map(Block::Table));
     let recording = manifest.plan.recording.as_ref().map(|recording| recording::table(recording, subs, metrics));
     blocks.extend(recording.filter(|table| !table.rows.is_empty()).map(Block::Table));
     if blocks.is_empty() {

@@ -476,6 +476,15 @@ impl Cell {
         }
     }
 
+    /// The median over rounds that has an interval only over enough of them: what is within the only round does not say what
+    /// other rounds would be.
+    pub fn over_rounds(each: &Each) -> Self {
+        let Some(over) = figure_over_rounds(&each.values, each.errors) else {
+            return Cell::Missing(Missing::NotMeasured);
+        };
+        Cell::Number { value: over.median, interval: over.interval, mark: "" }
+    }
+
     /// Ratio to the floor: the median over the rounds, with its interval as in [`Cell::of_each`].
     pub fn ratio_of_each(each: &Each, planned: u32) -> Self {
         match Self::of_each(each, planned) {

@@ -86,7 +86,7 @@ impl StreamLine {
         let get = |statistic| Each::of(metrics.get(row, &self.stream, self.figure, statistic)).scaled(self.factor);
         let over = over_handover(metrics, row, &self.stream, self.figure, 1.0).scaled(self.factor);
         let same_process = if sub.same_process() { " (same process)" } else { "" };
-        let mut cells = name_cells(format!("{}{same_process}", sub.planned.transport), sub, metrics, row);
+        let mut cells = name_cells(format!("{}{same_process}", sub.planned.transport_text()), sub, metrics, row);
         cells.extend([
             Cell::text(self.what.clone()),
             Cell::of_each(&get(Statistic::P50), planned),

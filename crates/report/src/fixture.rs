@@ -77,6 +77,8 @@ pub fn add<'a>(manifest: &'a mut Manifest, name: &str, transport: &str, payloads
         workload: Workload::default(),
         wait: Wait::Poll,
         touch: Touch::None,
+        sched: Default::default(),
+        load: Default::default(),
         payloads: payloads.to_vec(),
         samples: 10_000,
         samples_above: Vec::new(),

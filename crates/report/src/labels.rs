@@ -2,6 +2,7 @@
 
 use crate::merged::Merged;
 use crate::number::counted;
+use std::collections::{HashMap, HashSet};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::SubExperiment;
 
@@ -14,39 +15,66 @@ pub struct LabelledLine<'a> {
     pub load: OfferedLoad,
 }
 
-/// The transport, and what tells it from the other lines.
-pub fn parts(own: LabelledLine<'_>, lines: &[LabelledLine<'_>]) -> Vec<String> {
-    let planned = own.sub.planned;
-    let differs = |of: fn(&SubExperiment) -> String| lines.iter().any(|other| of(other.sub.planned) != of(planned));
-    let mut parts = vec![planned.transport.to_string()];
-    for of in [
-        |sub: &SubExperiment| sub.wait.to_string(),
-        |sub: &SubExperiment| format!("touch {}", sub.touch),
-        |sub: &SubExperiment| counted(sub.workload.followers() as usize, "follower"),
-        |sub: &SubExperiment| counted(sub.workload.publishers() as usize, "publisher"),
-        |sub: &SubExperiment| {
-            let what = if sub.workload.is_call() { "client" } else { "topic" };
-            counted(sub.workload.follower_links() as usize, what)
-        },
-    ] {
-        if differs(of) {
-            parts.push(of(planned));
+/// What may tell a sub-experiment from others of its transport, for people.
+const FACTORS: [fn(&SubExperiment) -> String; 7] = [
+    |sub| sub.wait.to_string(),
+    |sub| format!("touch {}", sub.touch),
+    |sub| sub.sched.to_string(),
+    |sub| if sub.load.is_none() { "at rest".to_owned() } else { format!("load {}", sub.load) },
+    |sub| counted(sub.workload.followers() as usize, "follower"),
+    |sub| counted(sub.workload.publishers() as usize, "publisher"),
+    |sub| {
+        let what = if sub.workload.is_call() { "client" } else { "topic" };
+        counted(sub.workload.follower_links() as usize, what)
+    },
+];
+
+/// What tells lines from each other: found once for all of them, as there may be thousands.
+pub struct Distinctions<'a> {
+    /// The words of each factor.
+    words: [HashSet<String>; FACTORS.len()],
+    loads: HashSet<String>,
+    /// Names of sub-experiments that have all factors in common.
+    names: HashMap<String, HashSet<&'a str>>,
+}
+
+/// All factors of a sub-experiment.
+fn factors(sub: &SubExperiment) -> String {
+    format!("{} {} {} {:?} {} {}", sub.transport, sub.wait, sub.touch, sub.workload.topology, sub.sched, sub.load)
+}
+
+impl<'a> Distinctions<'a> {
+    /// Of these lines.
+    pub fn of(lines: impl IntoIterator<Item = LabelledLine<'a>>) -> Self {
+        let mut found = Self { words: Default::default(), loads: HashSet::new(), names: HashMap::new() };
+        for LabelledLine { sub, load } in lines {
+            for (words, of) in found.words.iter_mut().zip(FACTORS) {
+                words.insert(of(sub.planned));
+            }
+            found.loads.insert(load.to_string());
+            found.names.entry(factors(sub.planned)).or_default().insert(&sub.planned.name);
         }
+        found
     }
-    if lines.iter().any(|other| other.load != own.load) {
-        parts.push(load_text(own.load));
+
+    /// The transport of a line, and what tells it from the others.
+    pub fn parts(&self, own: LabelledLine<'_>) -> Vec<String> {
+        let planned = own.sub.planned;
+        let mut parts = vec![planned.transport.to_string()];
+        let factors_of = self.words.iter().zip(FACTORS).map(|(words, of)| (words, of(planned)));
+        parts.extend(factors_of.filter(|(words, own)| words.iter().any(|word| word != own)).map(|(_, own)| own));
+        if self.loads.iter().any(|load| *load != own.load.to_string()) {
+            parts.push(load_text(own.load));
+        }
+        let like = self.names.get(&factors(planned));
+        if like.is_some_and(|names| names.iter().any(|name| *name != planned.name)) {
+            parts.push(planned.name.clone());
+        }
+        if own.sub.same_process() {
+            parts.push("same process".to_owned());
+        }
+        parts
     }
-    let like = |other: &SubExperiment| {
-        let one = |sub: &SubExperiment| (sub.transport.to_string(), sub.wait, sub.touch, sub.workload.topology);
-        other.name != planned.name && one(other) == one(planned)
-    };
-    if lines.iter().any(|other| like(other.sub.planned)) {
-        parts.push(planned.name.clone());
-    }
-    if own.sub.same_process() {
-        parts.push("same process".to_owned());
-    }
-    parts
 }
 
 /// An offered load, for people.

@@ -51,6 +51,7 @@ mod fleet;
 mod hosts;
 mod html;
 mod iceperf;
+mod interference;
 mod labels;
 mod limit_checks;
 mod log;

@@ -96,7 +96,7 @@ fn cells(row: &TableRow<'_>) -> Vec<Cell> {
     let lines = |figure| Cell::lost(&losses(row.metrics, row.row, &Stream::all(), &[figure]));
     let cpu_share = row.cost(Process::Leader).swap_remove(0);
     let mut cells = vec![
-        Cell::text(row.sub.planned.transport.to_string()),
+        Cell::text(row.sub.planned.transport_text()),
         Cell::number(row.row.payload_bytes as f64),
         Cell::number(calls).marked(row.sub.payload(row.row.payload_bytes).star()),
     ];

@@ -1,6 +1,7 @@
 //! Sub-experiments with their rounds put together.
 
 use crate::number::counted;
+use std::collections::HashMap;
 use tripmeter_model::manifest::{
     Counts, Manifest, ModeChange, PathProof, PayloadResult, RunStatus, SubExperimentResult, Verdict,
 };
@@ -18,7 +19,11 @@ impl<'a> Merged<'a> {
     /// Every sub-experiment, in the order of the plan.
     pub fn of(manifest: &'a Manifest) -> Vec<Self> {
         let plan = &manifest.plan;
-        let results_of = |name: &str| manifest.sub_experiments.iter().filter(|result| result.name == name).collect();
+        let mut results: HashMap<&str, Vec<&SubExperimentResult>> = HashMap::new();
+        for result in &manifest.sub_experiments {
+            results.entry(&result.name).or_default().push(result);
+        }
+        let results_of = |name: &str| results.get(name).cloned().unwrap_or_default();
         plan.sub_experiments
             .iter()
             .map(|planned| Self { planned, results: results_of(&planned.name), rounds: plan.rounds })

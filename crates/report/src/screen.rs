@@ -4,13 +4,13 @@
 pub(crate) mod notes;
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Table};
-use crate::labels::{self, LabelledLine, load_text};
+use crate::labels::{Distinctions, LabelledLine, load_text};
 use crate::merged::{CHANGED, Merged, rounds_text};
 use crate::notes::failed_proof;
 use crate::page::measured::MeasuredSide;
 use crate::plots::aimrt::NamedResults;
 use crate::table_row::MISSED;
-use crate::{FLOOR, fastest, throughput};
+use crate::{FLOOR, fastest, interference, throughput};
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
@@ -71,6 +71,7 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
         blocks.extend(page.latencies(view).map(Block::Table));
         blocks.extend(fastest::line(&side, |sub| sub.pattern == view.pattern, view.figure));
     }
+    blocks.extend(interference::table(subs, metrics).map(|table| Block::Table(table.within(COLUMNS))));
     blocks.extend(page.throughput().map(Block::Table));
     blocks.extend(fastest::line(&side, |sub| sub.pattern == Pattern::Throughput, |_| Figure::ReceivedRate));
     let is_lost = || subs.iter().flat_map(Merged::payloads).any(|cell| cell.is_wholly_lost());
@@ -175,8 +176,9 @@ impl<'a> ScreenPage<'a> {
             let floor = Column { is_right: true, ..Column::words("floor", "floor", FLOOR_HELP) };
             columns.extend([floor, Column::words("distance", "", "")]);
         }
+        let distinctions = self.distinctions(&lines);
         let rows = lines.iter().zip(&distances).map(|(line, distance)| {
-            let mut cells = vec![Cell::text(self.label(*line, &lines))];
+            let mut cells = vec![Cell::text(broken(&distinctions.parts(self.labelled(*line))))];
             for payload in &payloads {
                 cells.extend(self.pair(*line, *payload, (view.figure)(self.load(*line))));
             }
@@ -240,8 +242,9 @@ impl<'a> ScreenPage<'a> {
             columns.push(of("mb_per_s", "MB/s", 1e6, "million payload bytes per second that came intact"));
         }
         let stars = throughput::stars(self.subs, self.metrics);
+        let distinctions = self.distinctions(&lines);
         let rows = lines.iter().map(|line| {
-            let mut cells = vec![Cell::text(self.label(*line, &lines))];
+            let mut cells = vec![Cell::text(broken(&distinctions.parts(self.labelled(*line))))];
             for payload_bytes in &payloads {
                 let missed = self.is_missed(*line, *payload_bytes) || failed_proof(self.sub(line.0)).is_some();
                 let row = row(*line, *payload_bytes);
@@ -286,7 +289,8 @@ impl<'a> ScreenPage<'a> {
             let planned = sub.planned;
             planned.transport.system == FLOOR
                 && (planned.pattern, &planned.workload.loads) == (own.pattern, &own.workload.loads)
-                && (planned.wait, planned.touch) == (own.wait, own.touch)
+                && (planned.wait, planned.touch, planned.sched, planned.load)
+                    == (own.wait, own.touch, own.sched, own.load)
                 && !planned.workload.is_fan_out()
                 && !sub.same_process()
                 && failed_proof(sub).is_none()
@@ -330,10 +334,13 @@ impl<'a> ScreenPage<'a> {
         title
     }
 
-    /// The transport, and what tells it from the other lines.
-    fn label(&self, line: LoadLine, lines: &[LoadLine]) -> String {
-        let of = |line: &LoadLine| LabelledLine { sub: self.sub(line.0), load: self.load(*line) };
-        broken(&labels::parts(of(&line), &lines.iter().map(of).collect::<Vec<_>>()))
+    /// What tells these lines from each other.
+    fn distinctions(&self, lines: &[LoadLine]) -> Distinctions<'_> {
+        Distinctions::of(lines.iter().map(|line| self.labelled(*line)))
+    }
+
+    fn labelled(&self, line: LoadLine) -> LabelledLine<'_> {
+        LabelledLine { sub: self.sub(line.0), load: self.load(line) }
     }
 
     /// What holds for all: path proofs.

@@ -187,7 +187,7 @@ impl<'a> TableRow<'a> {
             true => format!(" to {} followers", planned.workload.followers()),
             false => String::new(),
         };
-        let transport = format!("{}{same_process}{followers}", planned.transport);
+        let transport = format!("{}{same_process}{followers}", planned.transport_text());
         [transport, planned.wait.to_string(), planned.touch.to_string()].map(Cell::text).to_vec()
     }
 

@@ -79,7 +79,7 @@ impl FollowerLine<'_> {
         let arrived = |figure| row.of(row.get(self.stream, figure, Statistic::Value));
         let offered = self.offered();
         let planned = row.sub.planned;
-        let names = [planned.transport.to_string(), planned.wait.to_string(), planned.touch.to_string()];
+        let names = [planned.transport_text(), planned.wait.to_string(), planned.touch.to_string()];
         let mut cells = names.map(Cell::text).to_vec();
         cells.extend([
             Cell::number(row.row.payload_bytes as f64),

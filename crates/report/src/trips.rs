@@ -196,7 +196,7 @@ impl<'a> TripsPage<'a> {
 
     /// The transport, and what tells the row from others.
     fn label(&self, sub: &Merged<'_>) -> String {
-        let mut text = sub.planned.transport.to_string();
+        let mut text = sub.planned.transport_text();
         let like = |other: &SubExperiment| {
             let is_like = other.workload.reply == sub.planned.workload.reply && has_same_factors(other, sub.planned);
             other.transport == sub.planned.transport && is_like
@@ -240,7 +240,7 @@ impl<'a> TripsPage<'a> {
 }
 
 fn has_same_factors(one: &SubExperiment, other: &SubExperiment) -> bool {
-    (one.wait, one.touch) == (other.wait, other.touch)
+    (one.wait, one.touch, one.sched, one.load) == (other.wait, other.touch, other.sched, other.load)
 }
 
 #[cfg(test)]

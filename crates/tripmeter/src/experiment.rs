@@ -352,6 +352,8 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
         time_cap_s: measuring.time_cap,
         wait: measuring.wait,
         touch: measuring.touch,
+        sched: measuring.sched,
+        load: Some(measuring.load.clone()).filter(|loads| !loads.is_empty()),
         ..args.common.clone()
     });
     if let Some(most) = measuring.samples {

@@ -144,7 +144,13 @@ fn load(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
         .map(|process| format!("{} ({}) {}", process.name, process.pid, percent(process.cpu_time_ns, duration_ns)));
     let busiest = busiest.collect::<Vec<_>>().join(", ");
     let named = if busiest.is_empty() { "no other process is visible here".to_owned() } else { busiest };
-    let value = format!("others used {} of a CPU: {named}", percent(others_ns, duration_ns));
+    let own_ns: u64 = observed.loads.iter().map(|load| load.cpu_time_ns).sum();
+    let own = if observed.loads.is_empty() {
+        String::new()
+    } else {
+        format!("; --load used {}", percent(own_ns, duration_ns))
+    };
+    let value = format!("others used {} of a CPU: {named}{own}", percent(others_ns, duration_ns));
     let share = if others_ns > BLUR_NS { share(others_ns, duration_ns) } else { 0.0 };
     let half = crate::os::online_cpus() as f64 / 2.0;
     Ok(Reading::by_limits(share, 0.1, half, value))

@@ -3,7 +3,7 @@
 use super::root::Hidden;
 use super::{MachineCheck, MachineObservations, Reading, parse};
 use crate::os;
-use tripmeter_model::audit::CheckInfo;
+use tripmeter_model::audit::{CheckInfo, ProcessActivity};
 use tripmeter_model::payload::display_size;
 
 const MIB: u64 = 1 << 20;
@@ -35,10 +35,19 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "limit-rtprio",
             source: "/proc/self/limits: Max realtime priority",
-            limit: "info only: tripmeter asks for no priority, but middleware may",
+            limit: "info only: --sched fifo:N asks for N, and middleware may ask for some",
             fix: "ulimit -r 99 (as root, or by 'rtprio' in /etc/security/limits.conf)",
         },
         read: priority,
+    },
+    MachineCheck {
+        info: CheckInfo {
+            name: "realtime-throttling",
+            source: "/proc/sys/kernel/{sched_rt_runtime_us,sched_rt_period_us}",
+            limit: "warn if there is no limit: loops that poll under --sched fifo then keep their CPUs for ever",
+            fix: "sudo sysctl kernel.sched_rt_runtime_us=950000",
+        },
+        read: throttling,
     },
     MachineCheck {
         info: CheckInfo {
@@ -93,6 +102,27 @@ fn priority(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
         None => Reading::good("unlimited"),
         Some(0) => Reading::note("0: no real-time priority"),
         Some(most) => Reading::good(most.to_string()),
+    })
+}
+
+/// Under real-time scheduling, a loop that polls stands still for what is left of each period, if another waits for its CPU.
+fn throttling(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
+    let number =
+        |name: &str| observed.root.parsed(&format!("proc/sys/kernel/{name}"), |text| text.trim().parse::<i64>().ok());
+    let (runtime_us, period_us) = (number("sched_rt_runtime_us")?, number("sched_rt_period_us")?);
+    if runtime_us < 0 || runtime_us >= period_us {
+        return Ok(Reading::warn("no limit"));
+    }
+    let value = format!("{runtime_us} of {period_us} µs");
+    let left_ms = (period_us - runtime_us) as f64 / 1e3;
+    let is_real_time =
+        |process: &&ProcessActivity| process.policy.as_ref().is_some_and(|policy| policy.starts_with("fifo"));
+    Ok(match observed.processes.iter().find(is_real_time) {
+        Some(_) => Reading::good(format!(
+            "{value}; measured in real time: a loop that polls stands still for up to {left_ms} ms of each period, which \
+             its largest latencies show"
+        )),
+        None => Reading::good(value),
     })
 }
 

@@ -57,6 +57,8 @@ struct MachineObservations<'a> {
     /// `None` without a spin.
     hiccups: Option<&'a [Hiccups]>,
     processes: &'a [ProcessActivity],
+    /// Loads of our own that ran beside sub-experiments.
+    loads: &'a [ProcessActivity],
     /// Processes of this experiment that are not children of this one cannot be distinguished from others.
     by_hand: bool,
 }
@@ -146,10 +148,14 @@ pub fn before(root: &Root, cpus: &[usize], calibration: &Calibration, length: Op
         activity: length.map(|_| &activity),
         hiccups: seen(&hiccups),
         processes: &processes,
+        loads: &[],
         by_hand: false,
     });
     Audit { cpus: cpus.to_vec(), findings, activity, hiccups, processes }
 }
+
+/// How the name of a load of our own begins, among processes.
+pub const OWN_LOAD: &str = "load ";
 
 /// The spin after an experiment is so much shorter than it,
 const SPIN_AFTER: u32 = 20;
@@ -171,13 +177,16 @@ pub fn after(
     let length = (Duration::from_nanos(activity.duration_ns) / SPIN_AFTER).min(*SPINS.end());
     let (hiccups, spun) =
         if spin && SPINS.contains(&length) { spin::spin(cpus, length, timebase, clock) } else { Default::default() };
+    let (loads, measured): (Vec<_>, Vec<_>) =
+        processes.iter().cloned().partition(|process| process.who.starts_with(OWN_LOAD));
     let findings = findings(&MachineObservations {
         root,
         cpus,
         clock,
         activity: Some(&activity),
         hiccups: seen(&hiccups),
-        processes,
+        processes: &measured,
+        loads: &loads,
         by_hand,
     });
     Audit { cpus: cpus.to_vec(), findings, activity, hiccups, processes: spun }

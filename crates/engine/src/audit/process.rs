@@ -23,7 +23,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
         info: CheckInfo {
             name: "scheduling-policy",
             source: "/proc/self/stat; the same of each process or thread that measured",
-            limit: "warn if not 'other' with nice 0 or less",
+            limit: "warn if not 'other' with nice 0 or less, or 'fifo' by --sched",
             fix: "in the shell that starts it: chrt --other -p 0 $$; sudo renice -n 0 -p $$",
         },
         read: policy,
@@ -141,7 +141,9 @@ fn policy(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
         Some(process) => format!("{own}; {}: {}", process.who, process.policy.as_deref().unwrap_or_default()),
         None => own,
     };
-    Ok(Reading::good_if(is_usual && other.is_none(), value))
+    // Nothing but --sched makes a thread that measures a real-time one while its parent is none.
+    let is_asked = other.is_none_or(|process| process.policy.as_ref().is_some_and(|policy| policy.starts_with("fifo")));
+    Ok(Reading::good_if(is_usual && is_asked, value))
 }
 
 /// Switches per second of CPU time.

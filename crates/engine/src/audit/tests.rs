@@ -64,7 +64,16 @@ fn audited(files: &[(&str, &str)], cpus: &[usize], activity: &Activity) -> Vec<F
     let (_folder, root) = tree(files);
     let (clock, hiccups, processes) = (clock(), None, &[]);
     let activity = Some(activity);
-    findings(&MachineObservations { root: &root, cpus, clock: &clock, activity, hiccups, processes, by_hand: false })
+    findings(&MachineObservations {
+        root: &root,
+        cpus,
+        clock: &clock,
+        activity,
+        hiccups,
+        processes,
+        loads: &[],
+        by_hand: false,
+    })
 }
 
 fn quiet(cpus: &[usize]) -> Activity {
@@ -235,8 +244,16 @@ fn a_quota_is_a_warning_without_a_second_reading() {
         files.push(("sys/fs/cgroup/cpu.max", quota));
         let (_folder, root) = tree(&files);
         let (clock, hiccups, processes, cpus) = (clock(), None, &[], &[0, 1]);
-        let observed =
-            MachineObservations { root: &root, cpus, clock: &clock, activity, hiccups, processes, by_hand: false };
+        let observed = MachineObservations {
+            root: &root,
+            cpus,
+            clock: &clock,
+            activity,
+            hiccups,
+            processes,
+            loads: &[],
+            by_hand: false,
+        };
         of(&findings(&observed), "cgroup-throttling").clone()
     };
     // Without any reading, and with two that do not show the counters.
@@ -273,6 +290,7 @@ fn processes_that_left_their_cpus_or_were_disturbed_are_named() {
             activity,
             hiccups: None,
             processes,
+            loads: &[],
             by_hand: false,
         })
     };
@@ -319,8 +337,16 @@ fn hiccups_count_by_their_longest_and_their_sum() {
         let (activity, clock) = (Activity::default(), clock());
         let one = [one];
         let (root, activity, clock, hiccups) = (&root, Some(&activity), &clock, Some(&one[..]));
-        let observed =
-            MachineObservations { root, cpus: &[0], clock, activity, hiccups, processes: &[], by_hand: false };
+        let observed = MachineObservations {
+            root,
+            cpus: &[0],
+            clock,
+            activity,
+            hiccups,
+            processes: &[],
+            loads: &[],
+            by_hand: false,
+        };
         of(&findings(&observed), "hiccups").level
     };
     assert_eq!(hiccups(900_000, 9_000_000), Level::Info);

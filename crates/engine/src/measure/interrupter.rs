@@ -24,7 +24,9 @@ impl Interrupter {
     pub fn new(shared: Arc<Shared>, target: Target) -> Self {
         let state = Arc::new((Mutex::new(InterrupterState::default()), Condvar::new()));
         let watched = state.clone();
-        std::thread::spawn(move || watch(&watched, &shared, &target));
+        let watch = move || watch(&watched, &shared, &target);
+        // Its name tells it from threads that measure, see `os::schedule_process`.
+        std::thread::Builder::new().name("interrupter".to_owned()).spawn(watch).expect("there can be another thread");
         Self { state }
     }
 

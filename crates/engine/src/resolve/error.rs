@@ -3,6 +3,7 @@
 use crate::registry::RegistryError;
 use thiserror::Error;
 use tripmeter_abi::Path;
+use tripmeter_model::interference::{MOST_PRIORITY, Sched};
 use tripmeter_model::payload::{PayloadError, display_size};
 use tripmeter_model::{Pattern, Wait, exit};
 
@@ -243,6 +244,16 @@ pub enum Problem {
     TooManyOffers { count: usize, most: usize },
     #[error("trial {trial} is the same as one before it; write each only once ({flags}), --rounds N repeats them all")]
     OfferTwice { flags: &'static str, trial: usize },
+    #[error(
+        "it cannot be scheduled by '{sched}': {why}; allow it (`ulimit -r {most}` as root, 'rtprio' in \
+         /etc/security/limits.conf, or the capability CAP_SYS_NICE), or leave --sched out", most = MOST_PRIORITY
+    )]
+    NoRealTime { sched: Sched, why: String },
+    #[error(
+        "loops that poll under '{sched}' would keep all {cpus} CPUs of this machine for themselves, as \
+         kernel.sched_rt_runtime_us is -1; set it to 950000, or wait by block (--wait)"
+    )]
+    Starves { sched: Sched, cpus: usize },
     #[error("a trial of {0} s is not above 0 and up to 86400 s (--duration)")]
     Duration(f64),
     #[error("it cannot carry pattern '{pattern}', only {can}")]
@@ -279,6 +290,7 @@ impl Problem {
             Problem::DaemonRequired { .. } | Problem::DaemonMissing { .. } | Problem::NothingLeft(_) => {
                 exit::UNAVAILABLE
             }
+            Problem::NoRealTime { .. } | Problem::Starves { .. } => exit::UNAVAILABLE,
             Problem::NoCpus(_) => exit::SOFTWARE,
             Problem::NoScratch(_) | Problem::NoRoomForLog { .. } | Problem::LogOverLimit { .. } => exit::CANNOT_CREATE,
             _ => exit::USAGE,

@@ -28,6 +28,7 @@ pub(super) fn add(planner: &mut Planner, made: &[ResolvedSubExperiment]) {
             others.filter(|other| other.transport.system == FLOOR).any(|other| {
                 let same_work = other.pattern == task.pattern && other.workload == task.workload;
                 let same_way = Some(other.wait) == task.wait && other.touch == task.touch;
+                let same_way = same_way && (other.sched, other.load) == (task.sched, task.load);
                 same_work && same_way && other.payloads.contains(payload)
             })
         };
@@ -68,11 +69,19 @@ fn tasks(made: &[ResolvedSubExperiment]) -> Vec<PlannedTask> {
             workload: one.workload.clone(),
             wait: Some(one.wait),
             touch: one.touch,
+            sched: one.sched,
+            load: one.load,
         };
-        let is_same =
-            |task: &&mut PlannedTask| PlannedTask { payloads: new.payloads.clone(), ..(**task).clone() } == new;
-        match tasks.iter_mut().find(is_same) {
-            Some(task) => {
+        let others = PlannedTask { payloads: Vec::new(), ..new.clone() };
+        let is_same = |task: &mut PlannedTask| {
+            let payloads = std::mem::take(&mut task.payloads);
+            let is_same = *task == others;
+            task.payloads = payloads;
+            is_same
+        };
+        match tasks.iter_mut().position(is_same) {
+            Some(place) => {
+                let task = &mut tasks[place];
                 let more = new.payloads.into_iter().filter(|payload| !task.payloads.contains(payload));
                 let more: Vec<u64> = more.collect();
                 task.payloads.extend(more);

@@ -497,6 +497,22 @@ fn bursts_and_rates_are_trials_of_one_plan() {
 }
 
 #[test]
+fn each_load_is_a_sub_experiment_of_its_own_with_a_floor_of_its_own() {
+    let resolved = |text: &str| {
+        let experiment = Experiment::parse(text).unwrap();
+        resolve_on(&machine(), &experiment, "test", Unavailable::Refuse, &registry_of(systems())).unwrap()
+    };
+    let text = "load = ['none', 'cpu:2,memory']\n[[sub_experiment]]\ntransport = 'uds'\n";
+    let (plan, one, floor) = (resolved(text), "uds_datagram_poll", "floor_shm_ring_poll");
+    let loaded = |name: &str| format!("{name}_load-cpu-2-memory");
+    assert_eq!(names(&plan), [one, &loaded(one), floor, &loaded(floor)]);
+    let loads: Vec<String> = plan.sub_experiments.iter().map(|sub| sub.load.to_string()).collect();
+    assert_eq!(loads, ["none", "cpu:2,memory", "none", "cpu:2,memory"]);
+    let named = resolved(&format!("floor = false\n{text}name = 'mine'\n"));
+    assert_eq!(names(&named), ["mine", &loaded("mine")]);
+}
+
+#[test]
 fn each_number_of_clients_is_a_sub_experiment_of_its_own_with_a_floor_of_its_own() {
     let calling = |text: &str| {
         let mut systems = systems();

@@ -2,11 +2,13 @@
 
 use super::error::listed;
 use super::{Candidate, PlannedTask, Planner, Problem, default_name, log};
+use crate::os;
 use crate::registry::RegistryError;
 use crate::suggest::did_you_mean;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Status, Variant, Wait};
+use tripmeter_model::interference::Sched;
 use tripmeter_model::plan::{Daemons, SubExperiment};
 use tripmeter_model::recording::Recording;
 use tripmeter_model::transport::{Selector, Transport};
@@ -62,6 +64,8 @@ impl Planner<'_> {
         // At a fixed rate, little is there to be waited for busily; clients share CPUs.
         let sleeps = matches!(task.pattern, Pattern::Channel | Pattern::Rpc);
         let wait = wait_of(variant, task.wait, takes_turns || sleeps)?;
+        let threads = 1 + workload.followers() as usize;
+        check_sched(task.sched, wait, threads, os::real_time_limit_us())?;
         self.probe(candidate, &transport, task, wait)?;
         let lines = task.payloads.iter().map(|payload| (*payload, task.warmup + task.samples_of(*payload)));
         log::check_lines(variant, task.pattern, lines, self.scratch)?;
@@ -73,6 +77,8 @@ impl Planner<'_> {
             workload: workload.clone(),
             wait,
             touch: task.touch,
+            sched: task.sched,
+            load: task.load,
             payloads: task.payloads.clone(),
             samples: task.samples,
             samples_above: task.samples_above.clone(),
@@ -197,6 +203,20 @@ fn settle(candidate: &Candidate, given: &BTreeMap<String, String>) -> Result<Tra
     Ok(transport)
 }
 
+/// Whether this process may schedule itself so, and leaves a CPU to others that so many threads do not keep busy. `limit_us`
+/// is the kernel's limit of real-time loops: -1 is none.
+fn check_sched(sched: Sched, wait: Wait, threads: usize, limit_us: Option<i64>) -> Result<(), Problem> {
+    if sched.is_other() {
+        return Ok(());
+    }
+    os::may_schedule(sched).map_err(|error| Problem::NoRealTime { sched, why: error.to_string() })?;
+    let cpus = os::online_cpus();
+    if wait == Wait::Poll && threads >= cpus && limit_us == Some(-1) {
+        return Err(Problem::Starves { sched, cpus });
+    }
+    Ok(())
+}
+
 /// The way asked for, or else the first that it can do of poll, block, callback; if it is to sleep, as where followers share
 /// a CPU, which none may keep for itself, of block, callback, poll.
 fn wait_of(variant: &Variant, asked: Option<Wait>, sleeps: bool) -> Result<Wait, Problem> {
@@ -208,5 +228,26 @@ fn wait_of(variant: &Variant, asked: Option<Wait>, sleeps: bool) -> Result<Wait,
         Some(wait) if variant.waits.contains(&wait) => Ok(wait),
         Some(wait) => Err(Problem::Wait { wait, can: listed(&variant.waits) }),
         None => order.into_iter().find(|wait| variant.waits.contains(wait)).ok_or(Problem::NoWait),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loops_that_would_keep_all_cpus_for_themselves_are_refused() {
+        let (all, none) = (os::online_cpus(), Some(-1));
+        let fifo = Sched::Fifo(1);
+        assert!(check_sched(Sched::Other, Wait::Poll, all, none).is_ok());
+        let refused = check_sched(fifo, Wait::Poll, all, none);
+        match os::may_schedule(fifo) {
+            Ok(()) => {
+                assert!(matches!(refused, Err(Problem::Starves { .. })));
+                assert!(check_sched(fifo, Wait::Poll, all, Some(950_000)).is_ok());
+                assert!(check_sched(fifo, Wait::Block, all, none).is_ok());
+            }
+            Err(_) => assert!(matches!(refused, Err(Problem::NoRealTime { .. }))),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! One sub-experiment: its processes, what they report, and their end.
 
 use super::cpu_time::CpuTimeWatch;
+use super::load::RunningLoad;
 use super::longest::{longest_pause, longest_payload, writing_time};
 use super::movement::Movement;
 use super::planned_job::{is_same_process, job, planned_cpus};
@@ -149,6 +150,8 @@ struct ProcessGroup {
     replaced: Option<PayloadResult>,
     /// Bytes of `trials.jsonl` before its last line.
     trials_bytes: u64,
+    /// The load beside it, from the first payload on.
+    load: Option<RunningLoad>,
     /// Under pattern `log`: the leader's CPU time.
     cpu_time: Option<CpuTimeWatch>,
     part: Part,
@@ -242,6 +245,7 @@ impl ProcessGroup {
             again: false,
             replaced: None,
             trials_bytes: 0,
+            load: None,
             cpu_time,
             part: part.clone(),
             is_growing: false,
@@ -416,6 +420,12 @@ impl ProcessGroup {
                 run.current().path_proof = Some(proof);
                 return failed(run.save_state());
             }
+            FromLeader::LoadMark { begins } => {
+                if let Err(why) = self.mark_load(run, begins) {
+                    return Some(LeaderOutcome::Killed(why));
+                }
+                return self.leader.send(&ToWorker::Continue).is_err().then_some(LeaderOutcome::Vanished);
+            }
             FromLeader::CellStarted { payload_bytes } => {
                 self.part.close();
                 self.is_growing = true;
@@ -454,11 +464,26 @@ impl ProcessGroup {
         None
     }
 
+    /// Starts the load, if it does not run yet, and notes what it has done when a payload begins or ends.
+    fn mark_load(&mut self, run: &Run<'_>, begins: bool) -> Result<(), String> {
+        let load = match &mut self.load {
+            Some(load) => load,
+            none => {
+                let payloads = u32::try_from(self.plan.payloads.len()).unwrap_or(u32::MAX);
+                let each = longest_payload(run.plan, &self.plan).saturating_add(2 * writing_time(&self.plan));
+                let limit = each.saturating_mul(payloads);
+                none.insert(RunningLoad::start(&run.options.tripmeter, self.plan.load, limit, &self.log)?)
+            }
+        };
+        if begins { load.begin() } else { load.end() }
+    }
+
     /// Takes note of a measured cell; `again`, if it is to be measured again.
     fn note(&mut self, run: &mut Run<'_>, mut cell: Box<PayloadResult>, again: bool) -> Option<LeaderOutcome> {
         // A payload may have no progress to tell.
         self.part.close();
         self.note_log(&mut cell);
+        self.load.iter().for_each(|load| load.put(&mut cell));
         let attempts = run.plan.attempts.max(1) as usize;
         let (cells, planned) = (&mut run.current().cells, self.plan.payloads.len());
         let replaced = if std::mem::replace(&mut self.again, again) { cells.pop() } else { self.replaced.take() };
@@ -534,6 +559,9 @@ impl ProcessGroup {
         let leader_hung = self.leader.end(patience);
         // They end beside each other: one that has its time has had that of the others, too.
         let hung: Vec<bool> = self.followers.iter_mut().map(|follower| follower.end(patience)).collect();
+        if let Some(load) = self.load.take() {
+            run.add_process(load.finish());
+        }
         if let Some(meeting) = &mut run.meeting {
             meeting.finish();
         }

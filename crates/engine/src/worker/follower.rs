@@ -97,6 +97,15 @@ impl Follower {
         self.control.send(message).map_err(|error| Error::of("the leader has gone", error))
     }
 
+    /// Schedules this process as the plan says; its threads that measure are there.
+    pub(super) fn schedule(&self) -> Result<()> {
+        let sched = self.setup.sched;
+        if sched.is_other() {
+            return Ok(());
+        }
+        os::schedule_process(sched).map_err(|error| Error::of(&format!("'{sched}' cannot be had"), error))
+    }
+
     pub(super) fn pin(&self, now: bool) -> Result<()> {
         match self.setup.cpu {
             Some(cpu) if now => os::pin_thread(cpu).map_err(|error| Error::of(&format!("CPU {cpu}"), error)),

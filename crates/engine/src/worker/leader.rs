@@ -10,7 +10,7 @@ use crate::measure::Shared;
 use crate::measure::callback::Inbox;
 use crate::measure::interrupter::Interrupter;
 use crate::os;
-use crate::wire::{Job, PROTOCOL, Setup, Task, ToFollower};
+use crate::wire::{FromLeader, Job, PROTOCOL, Setup, Task, ToFollower};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -120,6 +120,7 @@ impl Leader {
             system: self.job.sub_experiment.transport.system.clone(),
             options: self.node_options(Role::Follower, follower),
             touch: self.job.sub_experiment.touch,
+            sched: self.job.sub_experiment.sched,
             cpu: self.job.follower_cpus[follower as usize],
             cpus: self.job.cpus.clone(),
             own_threads: self.variant.own_threads,
@@ -140,6 +141,24 @@ impl Leader {
     pub(super) fn setting<'a>(&self, inbox: &'a Inbox, shared: &'a Shared) -> LoopSetting<'a> {
         let (plan, loss_timeout_ns) = (&self.job.sub_experiment, self.job.loss_timeout_ns);
         LoopSetting { timebase: self.job.timebase, touch: plan.touch, wait: plan.wait, loss_timeout_ns, inbox, shared }
+    }
+
+    /// Schedules this process as the plan says; its threads that measure are there.
+    pub(super) fn schedule(&self) -> Result<()> {
+        let sched = self.job.sub_experiment.sched;
+        if sched.is_other() {
+            return Ok(());
+        }
+        os::schedule_process(sched).map_err(|error| self.controls.failed(&format!("'{sched}' cannot be had: {error}")))
+    }
+
+    /// Has the supervisor note what the load has done when a payload begins or ends, if there is one.
+    pub(super) fn mark_load(&mut self, begins: bool) -> Result<()> {
+        if self.job.sub_experiment.load.is_none() {
+            return Ok(());
+        }
+        self.controls.report(&FromLeader::LoadMark { begins });
+        self.controls.await_noted()
     }
 
     pub(super) fn pin(&self, now: bool) -> Result<()> {

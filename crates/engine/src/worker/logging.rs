@@ -120,11 +120,14 @@ impl Leader {
         let plan = &self.job.sub_experiment;
         let most = plan.warmup + plan.samples_of(payload_bytes);
         let file = self.begin_log(payload_bytes, most)?;
+        self.schedule()?;
+        self.mark_load(true)?;
         let (called, window) =
             self.with_logger(system, move |leader, lane, inbox| leader.call_logger(lane, inbox, payload_bytes))?;
         let last_call_ns = called.begin_ns + called.duration_ns;
         self.await_let_go(&file)?;
         let (used, end_ns) = (window.close(), monotonic_ns());
+        self.mark_load(false)?;
         let (counts, lines) = self.end_log(called.calls)?;
         self.check_room(&file, &counts, &lines)?;
         remove(&file)?;

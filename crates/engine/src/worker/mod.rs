@@ -9,6 +9,7 @@ mod host_clocks;
 mod instruments;
 mod lead;
 mod leader;
+mod load;
 pub(crate) mod logging;
 mod outcome;
 mod parallel;
@@ -102,6 +103,7 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
         Ok(Some(ToWorker::Lead(job))) => lead::lead(*job, stream, built_in),
         Ok(Some(ToWorker::Follow(part))) => follow(&part, stream, built_in),
         Ok(Some(ToWorker::Relay(part))) => relay::relay(&part, stream),
+        Ok(Some(ToWorker::Load(part))) => load::load(&part, stream),
         Ok(Some(ToWorker::AttemptAccess(attempt))) => access::attempt_access(&attempt, stream, built_in),
         Ok(Some(ToWorker::Stop | ToWorker::Continue | ToWorker::AccessAttempted(_)) | None) => Ok(()),
         Err(error) => Err(Error::of("no part was given", error)),

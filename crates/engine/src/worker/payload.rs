@@ -94,6 +94,8 @@ impl Leader {
             // The rows of each trial are written at once.
             self.make_room()?;
         }
+        self.schedule()?;
+        self.mark_load(true)?;
         let before = self.handover(session)?;
         let mut measured = match replay {
             Some(replay) => self.play(session, replay, payload_bytes)?,
@@ -108,6 +110,9 @@ impl Leader {
                 Ok(probe) => after = probe,
                 Err(error) => measured.broken = Some(error),
             }
+        }
+        if let Err(error) = self.mark_load(false) {
+            measured.broken.get_or_insert(error);
         }
         let stopped = self.shared.stop.swap(false, Relaxed).then_some(Error::Interrupted);
         let ending = measured.broken.take().or(stopped);
@@ -220,7 +225,9 @@ impl Leader {
     /// says why.
     fn finish_cell(&mut self, mut cell: PayloadResult, ending: Option<Error>) -> Result<()> {
         let time_cap = self.job.sub_experiment.time_cap_ns.map(Duration::from_nanos);
-        let bounds = Bounds { time_cap, attempts: self.job.attempts };
+        // A load changes the probe, as it is meant to.
+        let attempts = if self.job.sub_experiment.load.is_none() { self.job.attempts } else { 1 };
+        let bounds = Bounds { time_cap, attempts };
         let again = self.attempts.judge(&mut cell, self.has_handover(), ending.as_ref(), bounds);
         let cell = Box::new(cell);
         self.controls.report(&if again { FromLeader::CellAgain(cell) } else { FromLeader::CellFinished(cell) });

@@ -93,6 +93,7 @@ impl Follower {
         loop {
             match self.control.receive(IDLE_TIMEOUT)? {
                 ToFollower::Handover => {
+                    self.schedule()?;
                     self.send(&FromFollower::Ready)?;
                     page.ok_or_else(|| Error::Failed("there is no hand-over page".to_owned()))?.follow();
                 }
@@ -101,7 +102,10 @@ impl Follower {
                     self.shared.is_alone.store(true, Relaxed);
                     probe::follow(self, endpoint, inboxes, baseline, &begin)?;
                 }
-                ToFollower::Begin(begin) => self.begin(endpoint, inboxes, begin)?,
+                ToFollower::Begin(begin) => {
+                    self.schedule()?;
+                    self.begin(endpoint, inboxes, begin)?;
+                }
                 ToFollower::Bye => return Ok(()),
                 ToFollower::Setup(_) | ToFollower::Agreed(_) | ToFollower::Connect(_) | ToFollower::End { .. } => {
                     return Err(Error::Failed("the leader's messages are out of order".to_owned()));

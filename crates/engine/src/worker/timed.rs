@@ -17,8 +17,10 @@ use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::used::Used;
 
-/// Without raw samples, stamps of so many messages are kept at a time; more are sent in batches.
+/// Without raw samples, stamps of so many messages are kept at a time, of all streams,
 const MOST_STAMPS: u64 = 1 << 22;
+/// and of each; more are sent in batches. A batch is long enough that its first messages do not move a percentile.
+const MOST_STAMPS_OF_A_STREAM: u64 = 1 << 17;
 
 /// What is sent at one offered load, in one batch or in several.
 #[derive(Clone, Copy)]
@@ -96,7 +98,7 @@ impl Leader {
         let links = session.lanes.len();
         let streams = links as u64 * u64::from(self.job.sub_experiment.workload.followers());
         let (base, raw, payload_bytes, load) = (self.job.timebase, self.job.raw, batch.payload_bytes, batch.load);
-        let most = if raw.is_none() { (MOST_STAMPS / streams).max(1) } else { u64::MAX };
+        let most = if raw.is_none() { (MOST_STAMPS / streams).clamp(1, MOST_STAMPS_OF_A_STREAM) } else { u64::MAX };
         // A burst is sent in one batch, if one has room for it.
         let burst = load.burst().map_or(1, |burst| burst.size);
         let most = if most > burst { most - most % burst } else { most };

@@ -99,6 +99,8 @@ fn plan(manifest: &Manifest) -> Vec<(String, String)> {
         ("rounds", plan.rounds.to_string()),
         ("wait", all(&|sub| sub.wait.to_string())),
         ("touch", all(&|sub| sub.touch.to_string())),
+        ("scheduling", all(&|sub| sub.sched.to_string())),
+        ("load", all(&|sub| sub.load.to_string())),
         ("CPU of the leader", cpu(plan.leader_cpu)),
         ("CPU of the follower", cpu(plan.follower_cpu)),
         ("seed", plan.seed.to_string()),

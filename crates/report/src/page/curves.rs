@@ -5,10 +5,10 @@ use super::pairs::JudgedPairs;
 use super::values::{Value, compare, lead, listed, name, unit};
 use crate::FLOOR;
 use crate::document::Digits;
-use crate::labels::{self, LabelledLine};
+use crate::labels::{Distinctions, LabelledLine};
 use crate::merged::Merged;
 use crate::plots::chart::{BLACK, Line, Look, Stroke};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Better, Figure, Statistic};
 use tripmeter_model::manifest::Verdict;
@@ -108,6 +108,10 @@ fn curves<'a>(sides: &'a [MeasuredSide<'a>], figure: Figure, lines: &[LineAddres
     };
     let all: Vec<LabelledLine<'_>> = lines.iter().map(labelled).collect();
     let folders: BTreeSet<usize> = lines.iter().map(|line| line.0).collect();
+    // Names tell sub-experiments of one folder apart, not of two folders.
+    let beside = |folder: usize| all.iter().zip(lines).filter(move |(_, other)| other.0 == folder).map(|(one, _)| *one);
+    let distinctions: BTreeMap<usize, Distinctions<'_>> =
+        folders.iter().map(|folder| (*folder, Distinctions::of(beside(*folder)))).collect();
     // What has one name and load in several folders has one colour.
     let mut kinds: Vec<(&str, OfferedLoad)> = Vec::new();
     for line in &all {
@@ -125,10 +129,7 @@ fn curves<'a>(sides: &'a [MeasuredSide<'a>], figure: Figure, lines: &[LineAddres
     let curve = |(place, line): (usize, &LineAddress)| {
         let (folder, sub, load, stream) = line.clone();
         let side = &sides[folder];
-        // Names tell sub-experiments of one folder apart, not of two folders.
-        let beside: Vec<LabelledLine<'_>> =
-            all.iter().zip(lines).filter(|(_, other)| other.0 == folder).map(|(one, _)| *one).collect();
-        let mut label = labels::parts(all[place], &beside).join(", ");
+        let mut label = distinctions[&folder].parts(all[place]).join(", ");
         if side.is_of_pairs() {
             label = format!("{}: {label}", side.subs[sub as usize].planned.name);
         }

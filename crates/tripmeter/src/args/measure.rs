@@ -5,6 +5,7 @@ use super::{SortArgs, text_path, words, words_of};
 use clap::{Arg, Args};
 use std::path::PathBuf;
 use std::str::FromStr;
+use tripmeter_model::interference::{BackgroundLoad, Sched};
 use tripmeter_model::plan::{Daemons, Raw, Streams};
 use tripmeter_model::{Touch, Wait};
 
@@ -354,6 +355,14 @@ pub struct MeasuringArgs {
     /// Touch the payload behind the 16-byte header: nothing, its first cache line, or all of it
     #[arg(long, value_parser = words::<Touch>(&["none", "header", "full"]), hide_short_help = true)]
     pub touch: Option<Touch>,
+    /// Schedule both processes as any program (other), or in real time: fifo:1 to fifo:98 [default: other]
+    #[arg(long, value_name = "CLASS", hide_short_help = true)]
+    pub sched: Option<Sched>,
+    /// Disturb the measurement: cpu:N busy threads, memory, network, several by comma; or none
+    ///
+    /// Each --load makes a sub-experiment: `--load none --load cpu:1` compares rest and load.
+    #[arg(long, value_name = "LIST", hide_short_help = true)]
+    pub load: Vec<BackgroundLoad>,
     /// Messages before the samples, not counted [default: 1000 or a tenth of the samples, whichever is less]
     #[arg(long, value_name = "N", allow_negative_numbers = true, hide_short_help = true)]
     pub warmup: Option<u64>,

@@ -22,6 +22,7 @@ mod hostile;
 mod hosts;
 mod hosts_transports;
 mod hosts_trouble;
+mod interference;
 mod lies;
 mod live;
 mod log;

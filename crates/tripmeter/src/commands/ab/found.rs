@@ -128,6 +128,8 @@ impl<'a> Found<'a> {
             "transport": side.transport.to_string(),
             "wait": side.wait.as_str(),
             "touch": side.touch.to_string(),
+            "sched": side.sched.to_string(),
+            "load": side.load.to_string(),
             "transport_version": opened.map(|one| &one.transport_version),
             "system_version": opened.map(|one| &one.system_version),
             "environment": side.environment,

@@ -1,0 +1,77 @@
+//! Real-time scheduling of this process.
+
+use rustix::io::Errno;
+use std::fs;
+use std::io;
+use tripmeter_model::interference::Sched;
+
+/// Names of our own threads that never measure: they stay as they are, and take what the kernel leaves to others.
+pub(crate) const HELPERS: [&str; 2] = ["control", "interrupter"];
+
+/// Schedules all threads of this process but [`HELPERS`], and those that they start later, in this way.
+///
+/// # Errors
+/// If that is not allowed, or the threads cannot be listed.
+pub fn schedule_process(sched: Sched) -> io::Result<()> {
+    // The second time for those that one of them started during the first.
+    for _ in 0..2 {
+        for entry in fs::read_dir("/proc/self/task")? {
+            let path = entry?.path();
+            let Some(thread) = path.file_name().and_then(|name| name.to_str()?.parse().ok()) else { continue };
+            let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
+            if HELPERS.contains(&name.trim()) {
+                continue;
+            }
+            match schedule(thread, sched) {
+                // It has ended meanwhile.
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => {}
+                scheduled => scheduled?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether this process may schedule itself in this way, by trying it in a thread that does nothing else.
+///
+/// # Errors
+/// Why not.
+pub fn may_schedule(sched: Sched) -> io::Result<()> {
+    let tried = std::thread::Builder::new().name("try".to_owned()).spawn(move || schedule(0, sched))?;
+    tried.join().unwrap_or_else(|_| Err(io::Error::other("the thread that tried it has ended")))
+}
+
+/// Microseconds that real-time threads may run of each second (`sched_rt_runtime_us`, by a period of the usual length); -1 is
+/// no limit, `None` is not visible.
+pub fn real_time_limit_us() -> Option<i64> {
+    fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us").ok()?.trim().parse().ok()
+}
+
+/// A thread of this process; 0 is the calling one.
+fn schedule(thread: libc::pid_t, sched: Sched) -> io::Result<()> {
+    let (policy, priority) = match sched {
+        Sched::Other => (libc::SCHED_OTHER, 0),
+        Sched::Fifo(priority) => (libc::SCHED_FIFO, libc::c_int::from(priority)),
+    };
+    // rustix has no such call.
+    // SAFETY: all-zero is a valid value of it, and the fields that count are set.
+    let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
+    param.sched_priority = priority;
+    // SAFETY: `param` is valid for reading.
+    let result = unsafe { libc::sched_setscheduler(thread, policy, &param) };
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_usual_is_always_allowed_and_changes_nothing() {
+        may_schedule(Sched::Other).unwrap();
+        schedule_process(Sched::Other).unwrap();
+        let policy = || fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let field = |text: &str| text.rsplit(')').next().unwrap().split_whitespace().nth(38).map(str::to_owned);
+        assert_eq!(field(&policy()).as_deref(), Some("0"));
+    }
+}

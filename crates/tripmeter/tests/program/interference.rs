@@ -1,0 +1,182 @@
+//! A load beside a measurement, and real-time scheduling.
+
+use crate::common::figures::value;
+use crate::common::traces::{marked, signal};
+use crate::common::{LONGEST, Running, Tripmeter, alone, folder, has_cell, manifest, result, say};
+use std::fs;
+use std::process::Command;
+use tripmeter_model::exit;
+use tripmeter_model::figure::Figure;
+use tripmeter_model::manifest::{PayloadResult, RunStatus};
+
+/// What a process is told by, and its scheduling.
+struct Thread {
+    process: u32,
+    name: String,
+    policy: u32,
+    priority: u32,
+}
+
+/// All threads of the workers of a run.
+fn threads(run: &Running) -> Vec<Thread> {
+    let mut found = Vec::new();
+    for process in marked(run.mark()).into_iter().filter(|pid| *pid != run.pid()) {
+        let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        for task in tasks {
+            // One that has ended meanwhile has no such file.
+            let Ok(stat) = fs::read_to_string(task.path().join("stat")) else { continue };
+            let (Some(begin), Some(end)) = (stat.find('('), stat.rfind(')')) else { continue };
+            let fields: Vec<&str> = stat[end + 1..].split_whitespace().collect();
+            let [priority, policy] = [37, 38].map(|at| fields[at].parse().unwrap());
+            found.push(Thread { process, name: stat[begin + 1..end].to_owned(), policy, priority });
+        }
+    }
+    found
+}
+
+/// The process that has threads of that name, and how many.
+fn load_of(run: &Running, name: &str) -> Option<(u32, usize)> {
+    let of: Vec<u32> = threads(run).iter().filter(|one| one.name == name).map(|one| one.process).collect();
+    Some((*of.first()?, of.len()))
+}
+
+fn load_figure(cell: &PayloadResult, figure: Figure) -> Option<f64> {
+    value(&cell.trials[0], figure)
+}
+
+const LONG: [&str; 9] = ["ping", "uds", "--wait", "block", "--no-floor", "--payloads", "64,1k", "-n", "50000000"];
+
+#[test]
+fn each_load_is_measured_beside_rest_and_its_figures_are_what_its_threads_can_do() {
+    let _alone = alone();
+    let folder = folder();
+    let results = folder.path().join("results");
+    let loads = ["--load", "none", "--load", "cpu:1", "--load", "cpu:3", "--load", "memory,network"];
+    let words = ["ping", "uds", "--wait", "block", "--no-floor", "--payloads", "1k", "-n", "3000", "-o"];
+    let run =
+        Tripmeter::new(words.iter().copied().chain([results.to_str().unwrap()]).chain(loads)).run().with(0).clean();
+    let (manifest, name) = (manifest(&results), "uds_datagram_block");
+    let cell = |suffix: &str| &result(&manifest, &format!("{name}{suffix}")).cells[0];
+    assert_eq!(load_figure(cell(""), Figure::LoadCpu), None, "at rest there is no load");
+    for (suffix, threads) in [("_load-cpu-1", 1.0), ("_load-cpu-3", 3.0), ("_load-memory-network", 3.0)] {
+        let share = load_figure(cell(suffix), Figure::LoadCpu).unwrap();
+        // CPU time is counted when a thread stops; its own thread that answers takes next to none.
+        assert!(share > 0.001 && share < 1.05 * threads, "{suffix}: {share}");
+        let processes = &result(&manifest, &format!("{name}{suffix}")).processes;
+        let load = processes.iter().find(|one| one.who.starts_with("load ")).unwrap();
+        let within_ns = share * value(&cell(suffix).trials[0], Figure::Duration).unwrap();
+        assert!(within_ns <= 1.05 * load.cpu_time_ns as f64, "{suffix}: {within_ns} of {}", load.cpu_time_ns);
+    }
+    let bytes =
+        [Figure::LoadMemory, Figure::LoadNetwork].map(|figure| load_figure(cell("_load-memory-network"), figure));
+    assert!(bytes.iter().all(|bytes| bytes.unwrap() > 0.0), "{bytes:?}");
+    assert_eq!(load_figure(cell("_load-cpu-1"), Figure::LoadMemory), None);
+    let shown = run.unwrapped();
+    assert!(shown.contains("load and rest") && shown.contains("cpu:3"), "{shown}");
+}
+
+#[test]
+fn a_load_ends_with_its_run_however_that_ends() {
+    let _alone = alone();
+    for (how, code) in [("INT", Some(exit::INTERRUPTED)), ("KILL", None)] {
+        let folder = folder();
+        let results = folder.path().join("results");
+        let words = LONG.iter().copied().chain(["--load", "cpu:2,network", "-q", "-o", results.to_str().unwrap()]);
+        let mut run = Tripmeter::new(words).temporary(folder.path()).start();
+        run.until("the load", |run| load_of(run, "load-cpu").is_some_and(|(_, threads)| threads == 2));
+        run.signal(how);
+        let finished = run.wait(LONGEST);
+        assert_eq!(finished.code, code.map(i32::from), "{}", finished.stderr);
+        match code {
+            Some(_) => drop(finished.clean()),
+            None => {
+                let processes: Vec<String> =
+                    finished.left().into_iter().filter(|left| left.starts_with("process ")).collect();
+                assert!(processes.is_empty(), "{processes:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sub_experiment_whose_load_has_ended_fails_and_keeps_what_it_had() {
+    let _alone = alone();
+    let folder = folder();
+    let results = folder.path().join("results");
+    let words = ["ping", "uds", "--wait", "block", "--no-floor", "--payloads", "64..64k", "-n", "3000", "-q"];
+    let words = words.iter().copied().chain(["--load", "cpu:1", "-o", results.to_str().unwrap()]);
+    let mut run = Tripmeter::new(words).start();
+    run.until("a first payload", |_| has_cell(&results));
+    let (load, _) = load_of(&run, "load-cpu").expect("it runs from payload to payload");
+    signal(load, "KILL");
+    run.wait(LONGEST).with(exit::PARTIAL).says(&["the load 'cpu:1' has ended"]).clean();
+    let manifest = manifest(&results);
+    let result = &manifest.sub_experiments[0];
+    assert!(result.status == RunStatus::Failed && !result.cells.is_empty() && result.cells.len() < 11);
+}
+
+#[test]
+fn every_thread_that_measures_is_scheduled_in_real_time() {
+    let _alone = alone();
+    if !Command::new("chrt").args(["-f", "17", "true"]).status().is_ok_and(|status| status.success()) {
+        say("SKIPPED: --sched fifo: this user may not schedule in real time");
+        return;
+    }
+    let folder = folder();
+    let results = folder.path().join("results");
+    let words = LONG.iter().copied().chain(["--sched", "fifo:17", "-q", "-o", results.to_str().unwrap()]);
+    let mut run = Tripmeter::new(words).start();
+    let [leader, follower] = run.measuring();
+    for thread in threads(&run) {
+        assert!([leader, follower].contains(&thread.process));
+        // Our own that never measure.
+        let is_helper = ["control", "interrupter"].contains(&thread.name.as_str());
+        let expected = if is_helper { (0, 0) } else { (1, 17) };
+        assert_eq!((thread.policy, thread.priority), expected, "{}", thread.name);
+    }
+    run.signal("INT");
+    run.wait(LONGEST).with(exit::INTERRUPTED).clean();
+    let words =
+        ["ping", "uds", "--wait", "block", "--no-floor", "-n", "10", "--payloads", "64", "--sched", "fifo:17", "-o"];
+    let results = folder.path().join("short");
+    let words = words.iter().copied().chain([results.to_str().unwrap()]);
+    Tripmeter::new(words).run().with(0).clean();
+    let manifest = manifest(&results);
+    let processes = &manifest.sub_experiments[0].processes;
+    let policies: Vec<&str> = processes.iter().filter_map(|process| process.policy.as_deref()).collect();
+    assert_eq!(policies, ["fifo, priority 17"; 2]);
+    let audit = manifest.environment.audit_after.unwrap();
+    let of = |name: &str| audit.findings.iter().find(|finding| finding.check == name).unwrap();
+    assert!(of("scheduling-policy").value.contains("fifo, priority 17"));
+    assert!(of("realtime-throttling").value.contains("measured in real time"), "{:?}", of("realtime-throttling"));
+}
+
+#[test]
+fn real_time_without_the_right_to_it_is_refused_before_anything_starts() {
+    let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    let drop = ["setpriv", "--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice"];
+    let wrapper: Vec<&str> =
+        ["prlimit", "--rtprio=0:0"].into_iter().chain(drop.into_iter().filter(|_| is_root)).collect();
+    let folder = folder();
+    let results = folder.path().join("results");
+    let words = ["ping", "uds", "--sched", "fifo:80", "-o", results.to_str().unwrap()];
+    let parts = ["transport 'uds'", "fifo:80", "ulimit -r", "CAP_SYS_NICE", "--sched"];
+    Tripmeter::under(&wrapper, words).run().with(exit::UNAVAILABLE).one_line(&parts).clean();
+    assert!(!results.exists());
+}
+
+#[test]
+fn what_no_load_or_scheduling_is_called_is_refused() {
+    for (flag, word, says) in [
+        ("--load", "disk", "cpu:N, memory and network"),
+        ("--load", "cpu:0", "cpu:N"),
+        ("--sched", "rr:5", "fifo:1 to fifo:98"),
+        ("--sched", "fifo:99", "fifo:98"),
+    ] {
+        Tripmeter::new(["ping", "uds", flag, word]).run().with(exit::USAGE).says(&[says]);
+    }
+    let twice = ["ping", "uds", "--load", "cpu:1", "--load", "cpu:1"];
+    Tripmeter::new(twice).run().with(exit::USAGE).one_line(&["--load", "trial 2"]);
+    let file = Tripmeter::new(["ping", "uds", "--load", "none", "--load", "memory,cpu:2", "--print"]).run().with(0);
+    assert!(file.stdout.contains("load = [\"none\", \"cpu:2,memory\"]"), "{}", file.stdout);
+}
