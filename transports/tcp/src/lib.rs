@@ -1,6 +1,7 @@
 //! TCP over the loopback interface, or between two hosts.
 //!
 //! Nothing but `read(2)` and `write(2)` happens once a link is connected.
+#![expect(unsafe_code, reason = "a system call")]
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};

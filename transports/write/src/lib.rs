@@ -1,4 +1,5 @@
 //! The floor of loggers: one `write(2)` per line, to a file or to a pipe, and nothing else.
+#![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
