@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A hostile user of this machine: attacker.py squat VICTIM | attacker.py attack USER [MQUEUE].
+"""A hostile user of this machine: attacker.py squat USER VICTIM | attacker.py attack USER KNOWN [MQUEUE].
 
 tests/security/exposure.py starts it as a user without rights.
 
@@ -7,8 +7,8 @@ tests/security/exposure.py starts it as a user without rights.
 
 `attack` goes on until its standard input ends. It tries to open, read, change and remove every file, segment, queue, FIFO and
 socket of USER; takes names that begin with the identity of each new process; connects to every socket, is silent there or
-sends garbage; sends garbage to every UDP port and to the groups of DDS; and tries to signal, read and trace processes. MQUEUE
-is where message queues are mounted. Its load is bounded: a few hundred attempts per round, with a pause after each round.
+sends garbage; sends garbage to every UDP port and to the groups of DDS; and tries to signal, read and trace processes. KNOWN is a
+file with paths that are not of the run, one a line; MQUEUE is where message queues are mounted. Its load is bounded: a few hundred attempts per round, with a pause after each round.
 
 What it could do is printed as JSON at the end: `[{"did": "read", "what": "/dev/shm/x", "times": 3}, ...]`.
 """
@@ -25,7 +25,7 @@ import struct
 import sys
 import time
 
-PLACES = [pathlib.Path(name) for name in ("/dev/shm", "/tmp", "/run", "/var/tmp")]
+PLACES = [pathlib.Path(name) for name in ("/dev/shm", "/tmp")]
 GARBAGE = [b"", b"\0", b"x" * 100, b"RTPS\x02\x03\x01\x0f" + b"\xff" * 200, b"\xff" * 1400,
            b"GET / HTTP/1.1\r\n\r\n", b'{"Bye":null}\n', os.urandom(1000)]
 # Discovery of DDS: group, and ports of the first domains.
@@ -38,8 +38,8 @@ MOST_FILES = 300
 class Attacker:
     """What was tried on the objects of one user, and what worked."""
 
-    def __init__(self, user, mqueue):
-        self.user = user
+    def __init__(self, user, known, mqueue):
+        self.user, self.known = user, known
         self.places = PLACES + ([mqueue] if mqueue else [])
         self.done = {}
         self.silent = []
@@ -63,7 +63,7 @@ class Attacker:
                         status = os.lstat(path)
                     except OSError:
                         continue
-                    if status.st_uid == self.user:
+                    if status.st_uid == self.user and path not in self.known:
                         found.append((path, status))
                 if len(found) > MOST_FILES:
                     return found
@@ -133,14 +133,14 @@ class Attacker:
                         one.close()
                         continue
                     one.setblocking(False)
-                    self.did("connected to", f"tcp {address}:{port}")
+                    self.did("connected to", f"{name} {address}:{port}")
                     self.spoil(one)
         for family, name in ((socket.AF_INET, "udp"), (socket.AF_INET6, "udp6")):
             with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sender:
                 for address, port, _, user in addresses(name, family):
                     if user == self.user and port:
                         for text in GARBAGE:
-                            self.attempt("sent to", f"udp {address}:{port}", lambda: sender.sendto(text, (reachable(address), port)))
+                            self.attempt("sent to", f"{name} {address}:{port}", lambda: sender.sendto(text, (reachable(address), port)))
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sender:
             sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1"))
             for port in (7400, 7650, 14000):
@@ -173,12 +173,12 @@ class Attacker:
             except (OSError, IndexError):
                 continue
             for file in ("mem", "environ", "maps", "auxv"):
-                self.attempt("read", f"/proc/PID/{file}", lambda: os.close(os.open(f"/proc/{entry}/{file}", os.O_RDONLY)))
+                self.attempt("read", f"/proc/PID/{file}", lambda: read_some(f"/proc/{entry}/{file}"))
             self.attempt("listed", "/proc/PID/fd", lambda: os.listdir(f"/proc/{entry}/fd"))
             self.attempt("stopped", "a process", lambda: os.kill(int(entry), signal.SIGSTOP))
             if (entry, start) not in self.seen:
                 self.seen.add((entry, start))
-                for folder in PLACES[:2]:
+                for folder in PLACES:
                     for suffix in ("", "-1", "-1-0", "-x"):
                         name = folder / f"tripmeter-{namespace:x}-{entry}-{start}{suffix}"
                         try:
@@ -215,6 +215,13 @@ def read(path):
     os.close(descriptor)
 
 
+def read_some(path):
+    """Of a process that ends there is nothing to read, and that may be opened."""
+    with open(path, "rb", buffering=0) as file:
+        if not file.read(10):
+            raise ValueError(path)
+
+
 def make_in(path):
     name = os.path.join(path, "attacker")
     os.close(os.open(name, os.O_CREAT | os.O_WRONLY, 0o666))
@@ -242,10 +249,9 @@ def reachable(address):
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
 
 
-def squat(victim):
+def squat(user, victim):
     """Takes names that do not depend on chance."""
     os.umask(0)
-    user = os.lstat(victim).st_uid
     for name in (f"tripmeter-{user}", f"tripmeter-daemons-{user}", f"tripmeter-rendezvous-{user}-default", "tripmeter"):
         os.symlink(victim, f"/tmp/{name}")
     os.mkdir(f"/tmp/tripmeter-{user}-private-guessed", 0o777)
@@ -254,13 +260,14 @@ def squat(victim):
 
 
 def main():
-    if sys.argv[1:2] == ["squat"] and len(sys.argv) == 3:
-        return squat(sys.argv[2])
-    if sys.argv[1:2] != ["attack"] or len(sys.argv) not in (3, 4):
+    if sys.argv[1:2] == ["squat"] and len(sys.argv) == 4:
+        return squat(*sys.argv[2:])
+    if sys.argv[1:2] != ["attack"] or len(sys.argv) not in (4, 5):
         print(__doc__.splitlines()[0], file=sys.stderr)
         return 64
     os.umask(0)
-    attacker = Attacker(int(sys.argv[2]), pathlib.Path(sys.argv[3]) if len(sys.argv) == 4 else None)
+    mqueue = pathlib.Path(sys.argv[4]) if len(sys.argv) == 5 else None
+    attacker = Attacker(int(sys.argv[2]), set(lines(sys.argv[3])), mqueue)
     while not select.select([sys.stdin], [], [], PAUSE_S)[0]:
         attacker.round()
     attacker.report()

@@ -31,6 +31,7 @@ import attacker  # noqa: E402
 ATTACKER = 65534
 MESSAGES = 3000
 LONGEST_S = 240
+BAIT = pathlib.Path("/dev/shm/exposure-bait")
 PATTERNS = {"channel": "publish", "pingpong": "ping", "rpc": "call"}
 # What others can reach by design of a system: variant, object, why; `once`: only until both sides have opened.
 LOOPBACK = "every user of this machine reaches the loopback"
@@ -38,6 +39,7 @@ DISCOVERY = "discovery of DDS, of which only the loopback's multicast is asked f
 ROUDI = "RouDi gives it to the main group of its user"
 OPEN = [
     ("tcp/*", "tcp 127.0.0.1:*", LOOPBACK, "once"),
+    ("udp/*", "udp 127.0.0.1:*", LOOPBACK, "once"),
     ("zeromq/tcp*", "tcp 127.0.0.1:*", LOOPBACK),
     ("http/*", "tcp 127.0.0.1:*", LOOPBACK),
     ("grpc/*", "tcp 127.0.0.1:*", LOOPBACK),
@@ -70,8 +72,10 @@ OPEN = [
 ]
 # What is given away with write permission; everything else is readable at most, and nothing may be removed.
 WRITABLE = ["file /dev/shm/ecal_*", "file /dev/shm/lttng-ust-wait-*", "file /dev/shm/*global_mgmt*"]
+# What a hostile user may end, by an error, and never change in silence: whoever shortens a segment kills who reads it.
+ENDED = ["ecal/shm*"]
 # Variants that may lose messages on a busy machine, whoever is there.
-LOSSY = ["udp/*", "uds/datagram", "zenoh/udp", "ecal/*", "fastdds/*", "ros2/*", "iceoryx*", "inmem/*"]
+LOSSY = ["udp/*", "uds/datagram", "zenoh/udp", "ecal/*", "fastdds/*", "ros2/*", "iceoryx*", "cyclonedds/iceoryx"]
 
 
 def run_id(text):
@@ -103,6 +107,8 @@ def files(place, skipped):
             try:
                 status = entry.stat(follow_symlinks=False)
             except OSError:
+                continue
+            if status.st_uid == ATTACKER:
                 continue
             mode = status.st_mode
             is_folder = stat.S_ISDIR(mode)
@@ -138,7 +144,9 @@ def objects(places, skipped):
             found[kind, path] = f"{mode:04o}", reach
     with_filter = filtered()
     for family, name in ((socket.AF_INET, "tcp"), (socket.AF_INET6, "tcp6"), (socket.AF_INET, "udp"), (socket.AF_INET6, "udp6")):
-        for address, port, state, _ in attacker.addresses(name, family):
+        for address, port, state, user in attacker.addresses(name, family):
+            if user == ATTACKER:
+                continue
             # Listening, or a UDP socket that takes from everybody.
             if port and state in ("0A", "07"):
                 reach = "user of this machine" if address.startswith("127.") or address == "::1" else "machine"
@@ -163,7 +171,7 @@ class Measured:
     def __init__(self, variant):
         self.variant, self.closed, self.once, self.steady = variant, {}, {}, {}
         self.findings, self.used = [], set()
-        self.lost = None
+        self.lost = self.ended = None
 
     def note(self, before, now, is_open):
         """Notes what is there now and was not before; `is_open`: both sides have opened."""
@@ -235,18 +243,24 @@ def measure(tripmeter, variant, pattern, wait, attacked, mqueue):
     victim = folder / "victim"
     victim.write_text("not to be changed")
     places = ["/dev/shm", "/tmp"] + ([mqueue] if mqueue else [])
-    skipped = {str(folder), mqueue}
+    skipped = {str(folder), str(mqueue)}
     hostile = None
-    script = pathlib.Path(attacker.__file__)
-    if attacked:
-        copy = folder / "attacker.py"
-        shutil.copy(script, copy)
-        os.chmod(folder, 0o755)
-        become = ["setpriv", f"--reuid={ATTACKER}", f"--regid={ATTACKER}", "--clear-groups", "--", sys.executable, str(copy)]
-        subprocess.run([*become, "squat", str(victim)], check=True, cwd="/")
-        hostile = subprocess.Popen([*become, "attack", str(os.getuid()), *([mqueue] if mqueue else [])], cwd="/",
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     before = objects(places, skipped)
+    if attacked:
+        stage = pathlib.Path(tempfile.mkdtemp(prefix="stage-", dir="/tmp"))
+        skipped.add(str(stage))
+        copy, known = stage / "attacker.py", stage / "known"
+        shutil.copy(attacker.__file__, copy)
+        known.write_text("".join(f"{path}\n" for _, path in [*before, *(("", one) for one in skipped), ("", str(copy)), ("", str(known))]))
+        os.chmod(stage, 0o755)
+        # Open to all: an attacker who does not find it tries nothing.
+        BAIT.write_text("open to all")
+        os.chmod(BAIT, 0o666)
+        skipped.add(str(BAIT))
+        become = ["setpriv", f"--reuid={ATTACKER}", f"--regid={ATTACKER}", "--clear-groups", "--", sys.executable, str(copy)]
+        subprocess.run([*become, "squat", str(os.getuid()), str(victim)], check=True, cwd="/")
+        hostile = subprocess.Popen([*become, "attack", str(os.getuid()), str(known), *([mqueue] if mqueue else [])], cwd="/",
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     command = [tripmeter, PATTERNS[pattern], variant, "-q", "--no-floor", "--no-spin", "--no-report", "--raw", "none",
                "--wait", wait, "--rate", "1000", "-n", str(MESSAGES), "--payloads", "1k", "-o", str(results)]
     log = (folder / "log").open("w+")
@@ -266,7 +280,10 @@ def measure(tripmeter, variant, pattern, wait, attacked, mqueue):
     code = run.wait()
     log.seek(0)
     said = log.read()
-    if code != 0:
+    may_end = attacked and any(fnmatch.fnmatch(variant, one) for one in ENDED)
+    if code != 0 and may_end:
+        measured.ended = said.strip()[-600:]
+    elif code != 0:
         measured.findings.append(f"exit code {code}: {said.strip()[-600:]}")
     if code == 0:
         count(measured, results)
@@ -274,11 +291,13 @@ def measure(tripmeter, variant, pattern, wait, attacked, mqueue):
     if attacked:
         reported, _ = hostile.communicate(input="end\n", timeout=60)
         judge_attack(measured, json.loads(reported))
+        BAIT.unlink()
         if victim.read_text() != "not to be changed":
             measured.findings.append("a file was changed through a link of the attacker")
         for name in list(pathlib.Path("/tmp").iterdir()) + list(pathlib.Path("/dev/shm").iterdir()):
             if name.lstat().st_uid == ATTACKER:
                 shutil.rmtree(name) if name.is_dir() and not name.is_symlink() else name.unlink()
+        shutil.rmtree(stage)
     shutil.rmtree(folder)
     return measured
 
@@ -287,11 +306,12 @@ def count(measured, results):
     """Every message must have come as it was sent."""
     lines = map(json.loads, (results / "trials.jsonl").read_text().splitlines())
     trials = [line["streams"]["all"] for line in lines if line["kind"] == "trial"]
-    if len(trials) != 1:
-        measured.findings.append(f"{len(trials)} trials, not one")
+    # A payload is measured again if the core-to-core probe changed.
+    if not trials:
+        measured.findings.append("no trial")
     for trial in trials:
         trial.setdefault("lost", trial.get("timed_out", 0) + trial.get("failed", 0))
-        measured.lost = trial["lost"]
+        measured.lost = (measured.lost or 0) + trial["lost"]
         wrong = {name: trial[name] for name in ("damaged", "duplicated", "reordered") if trial.get(name)}
         if trial["lost"] and not any(fnmatch.fnmatch(measured.variant, one) for one in LOSSY):
             wrong["lost"] = trial["lost"]
@@ -305,8 +325,12 @@ def count(measured, results):
 
 def judge_attack(measured, attempts):
     """All that the attacker could do must be by design."""
+    if not any((attempt["did"], attempt["what"]) == ("wrote", str(BAIT)) for attempt in attempts):
+        measured.findings.append("the attacker did not find the bait")
     for attempt in attempts:
         did, what = attempt["did"], attempt["what"]
+        if what == str(BAIT):
+            continue
         kind, _, name = what.partition(" ")
         if kind in ("tcp", "udp", "tcp6", "udp6"):
             shown = f"{kind} {shorten(kind, name)}"
@@ -349,7 +373,7 @@ def main():
     parser.add_argument("variants", nargs="*", metavar="SYSTEM/VARIANT")
     parser.add_argument("--attack", action="store_true", help="with a hostile user")
     parser.add_argument("--table", type=pathlib.Path, metavar="FILE", help="write what was found as Markdown")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     if arguments.attack and os.getuid() != 0:
         print("REDUCED: no other user here: what others can reach is listed, and nobody attacks", file=sys.stderr)
         arguments.attack = False
@@ -358,7 +382,7 @@ def main():
     try:
         for name, pattern, wait in variants(os.path.abspath(arguments.tripmeter), arguments.variants):
             one = measure(os.path.abspath(arguments.tripmeter), name, pattern, wait, arguments.attack, mqueue)
-            lost = f", {one.lost} lost" if one.lost else ""
+            lost = (f", {one.lost} lost" if one.lost else "") + (", ended by the attacker" if one.ended else "")
             print(f"{name}: {len(one.closed)} closed, {len(one.once)} open{lost}: {'; '.join(one.findings) or 'ok'}", flush=True)
             all_measured.append(one)
     finally:

@@ -2,7 +2,6 @@
 //!
 //! A test compiles the header and compares size and offset of every field. Meanings are documented in the header only.
 #![allow(non_camel_case_types, missing_docs)]
-#![expect(unsafe_code, reason = "the C boundary")]
 
 use std::ffi::{c_char, c_void};
 

@@ -1,5 +1,4 @@
 //! The floor of loggers: one `write(2)` per line, to a file or to a pipe, and nothing else.
-#![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -127,6 +126,7 @@ impl WriteLink {
 }
 
 #[cfg(test)]
+#[expect(unsafe_code, reason = "a host lends memory, and looks at sockets")]
 mod tests {
     use super::*;
 

@@ -2,6 +2,7 @@
 
 use crate::common::{Tripmeter, built, folder, repository, say};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tripmeter_model::exit;
@@ -75,8 +76,35 @@ fn results_keep_nothing_of_the_environment() {
 fn a_variable_that_results_would_keep_must_not_be_a_secret() {
     for key in ["DB_PASSWORD", "github_token", "AWS_SECRET_ACCESS_KEY", "TLS_PRIVATE_KEY"] {
         let variable = format!("{key}=hunter2");
-        let words = ["ab", "uds", "uds", "--env-b", &variable, "--print"];
+        let words = ["ab", "uds", "uds", "--env-b", &variable];
         let refused = Tripmeter::new(words).run().with(exit::USAGE);
         assert!(refused.stderr.contains(&format!("{key} sounds like a secret")), "{}", refused.stderr);
     }
+}
+
+/// Fixed names of RouDi that another user has taken end a run of iceoryx at once, with the name; a link is not followed.
+#[test]
+fn names_of_roudi_that_a_stranger_took_are_named() {
+    let isolated = repository().join("scripts/isolated.sh");
+    if built("iceoryx").is_none() || user() != 0 || !Command::new(&isolated).arg("--check").status().unwrap().success() {
+        say("SKIPPED: names of RouDi: no iceoryx, no other user, or no namespaces of our own");
+        return;
+    }
+    for (take, named) in [
+        (": > /tmp/roudi", "/tmp/roudi is of user 65534"),
+        (": > /tmp/roudi.lock", "'/tmp/roudi.lock', which RouDi locks, is not this user's file"),
+        ("ln -s /tmp/made /tmp/iox-unique-roudi.lock", "'/tmp/iox-unique-roudi.lock', which RouDi locks, is not"),
+    ] {
+        let stranger = format!("setpriv --reuid=65534 --regid=65534 --clear-groups sh -c 'umask 0; {take}'");
+        let run = format!("'{}' ping iceoryx -q --no-spin -n 10 -o /tmp/results", env!("CARGO_BIN_EXE_tripmeter"));
+        let script = format!("{stranger} && {run}; code=$?; test ! -e /tmp/made && exit $code");
+        let output = Command::new(&isolated).args(["sh", "-c", &script]).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(i32::from(exit::UNAVAILABLE)), "{take}: {errors}");
+        assert!(errors.contains(named), "{take}: {errors}");
+    }
+}
+
+fn user() -> u32 {
+    fs::metadata("/proc/self").unwrap().uid()
 }
