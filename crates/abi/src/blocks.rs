@@ -1,4 +1,5 @@
 //! Where a message is written before a library gets it, without a copy.
+#![expect(unsafe_code, reason = "the C boundary")]
 
 use crate::{Error, Loan, Result, Status};
 use std::ptr::null_mut;

@@ -1,6 +1,7 @@
 //! A Rust transport as a C table.
 //!
 //! Every entry catches panics, so that none crosses the boundary.
+#![expect(unsafe_code, reason = "the C boundary")]
 
 use crate::raw::*;
 use crate::{

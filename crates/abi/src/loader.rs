@@ -1,4 +1,5 @@
 //! A shared library as a [`System`].
+#![expect(unsafe_code, reason = "the C boundary")]
 
 use crate::raw::*;
 use crate::{

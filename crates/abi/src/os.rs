@@ -1,6 +1,7 @@
 //! What transports of the operating system share: ports, deadlines and settings.
 //!
 //! Nothing here allocates, reads a clock or makes a system call of its own while messages pass; connecting may.
+#![expect(unsafe_code, reason = "the C boundary")]
 
 mod event_count;
 mod socket;

@@ -4,6 +4,7 @@
 //! front of each message. Neither copies: the prefix is written into the bytes before the packet's part of the message,
 //! which are put back once it is sent, and a packet is received at its place in the message in the same way. A message
 //! that fits one packet costs one send and one receive.
+#![expect(unsafe_code, reason = "the C boundary")]
 
 mod buffer;
 #[cfg(test)]

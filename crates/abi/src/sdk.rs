@@ -1,4 +1,5 @@
 //! The three traits of a transport, mirroring the C table.
+#![expect(unsafe_code, reason = "the C boundary")]
 
 use crate::{Description, LinkOptions, Loan, Message, NodeOptions, Result, raw};
 use serde::{Deserialize, Serialize};

@@ -2,6 +2,7 @@
 //!
 //! Every function panics, naming what went wrong, and ends if nothing happens for [`TIME_LIMIT`]: a watchdog interrupts
 //! blocking calls, as the host does. All time-outs find hangs only: a busy machine must not reach them.
+#![expect(unsafe_code, reason = "the C boundary")]
 
 use crate::export::LinkOf;
 use crate::os::errno;

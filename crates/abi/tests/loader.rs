@@ -1,6 +1,7 @@
 //! Libraries written in C are loaded, refused with a reason, and heard when they fail.
 #![cfg(feature = "host")]
 #![allow(clippy::unwrap_used)]
+#![expect(unsafe_code, reason = "memory and calls as a host has them")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

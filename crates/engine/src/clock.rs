@@ -1,4 +1,5 @@
 //! The clock that every sample is read from: the invariant TSC where there is one, otherwise CLOCK_MONOTONIC.
+#![expect(unsafe_code, reason = "reads the time-stamp counter")]
 
 use serde::{Deserialize, Serialize};
 use std::fs;

@@ -16,7 +16,7 @@ pub use error::{PlanError, Problem};
 pub use crate::measure::answers::MOST_FOLLOWERS;
 use crate::os::{self, ProcessIdentity};
 use crate::registry::{Entry, Registry, RegistryError};
-use crate::scratch::fresh_run_id;
+use crate::scratch::{fresh_run_id, temporary_folder};
 use error::AtTransport;
 use machine::Machine;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -95,7 +95,7 @@ fn resolve_on(
     }
     // Named so that a later run removes what this process, if killed, leaves.
     let run_id = fresh_run_id();
-    let scratch = tempfile::Builder::new().prefix(&format!("{}-plan", ProcessIdentity::own())).tempdir();
+    let scratch = temporary_folder(&format!("{}-plan", ProcessIdentity::own()));
     let scratch = scratch.map_err(|error| PlanError::anywhere(Problem::NoScratch(error.to_string())))?;
     let (scratch, made) = (scratch.path(), Vec::new());
     let (settings, used, follower_cpu) = (&experiment.settings, BTreeSet::new(), experiment.follower_cpu);

@@ -10,6 +10,7 @@ use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 
 /// Where POSIX shared memory has its names.
 const SHARED_MEMORY: &str = "/dev/shm";
@@ -52,6 +53,14 @@ pub fn fresh_run_id() -> String {
     // Keyed by the kernel's random numbers.
     let random = RandomState::new().hash_one(0) as u32;
     format!("{}-{random:08x}", ProcessIdentity::own())
+}
+
+/// A folder in the system's temporary folder for this user only, whose name begins so; dropping it removes it.
+///
+/// # Errors
+/// If it cannot be created.
+pub fn temporary_folder(prefix: &str) -> io::Result<TempDir> {
+    tempfile::Builder::new().prefix(prefix).permissions(fs::Permissions::from_mode(0o700)).tempdir()
 }
 
 impl ScratchFolder {
@@ -302,6 +311,13 @@ mod tests {
         child.wait().unwrap();
         let _ = fs::remove_file(alive_file);
         assert!(is_removed && !dead_file.exists() && is_kept);
+    }
+
+    #[test]
+    fn nobody_else_enters_a_temporary_folder() {
+        // The usual umask would leave it open to readers.
+        let folder = temporary_folder("tripmeter-test").unwrap();
+        assert_eq!(fs::metadata(folder.path()).unwrap().mode() & 0o777, 0o700);
     }
 
     /// A name of a process that has ended, which no other test has.

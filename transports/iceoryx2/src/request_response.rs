@@ -1,4 +1,5 @@
 //! Variant `request-response`.
+#![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use crate::session::{HELD, Ipc, Patience, Session, await_peer, failed, peer_left};
 use crate::wake::Wake;

@@ -1,4 +1,5 @@
 //! One link's membership of iceoryx2: a node, its names and its limits.
+#![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use iceoryx2::port::{BackpressureAction, BackpressureInfo};
 use iceoryx2::prelude::{Config, FileName, Node, NodeBuilder, Path, SemanticString, ServiceName, SignalHandlingMode};

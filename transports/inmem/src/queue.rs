@@ -1,4 +1,5 @@
 //! One direction of a link: buffers that travel to the receiver by one queue and back by another.
+#![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use crate::stage::{Parcel, Source};
 use std::cell::UnsafeCell;

@@ -1,4 +1,5 @@
 //! A link without threads on a clock of its own: the same script gives the same numbers every time.
+#![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use crate::faults::{Faults, FaultsAt};
 use crate::stage::{Next, Parcel, Source, Stage};

@@ -1,3 +1,5 @@
+#![expect(unsafe_code, reason = "memory and calls as a host has them")]
+
 use super::*;
 use std::ffi::c_void;
 use std::path::PathBuf;

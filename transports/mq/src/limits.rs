@@ -1,4 +1,5 @@
 //! The kernel's limits on message queues, and queues that keep within them.
+#![expect(unsafe_code, reason = "a system call")]
 
 use tripmeter_abi::os::{self, number_or};
 use tripmeter_abi::packets::{self, LEAST_PACKET_BYTES};

@@ -1,4 +1,5 @@
 //! A pair of queues: `a` from the leader to the follower, `b` back.
+#![expect(unsafe_code, reason = "a system call")]
 
 use crate::limits::{Shape, refusal};
 use std::ffi::CString;

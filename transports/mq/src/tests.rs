@@ -1,3 +1,5 @@
+#![expect(unsafe_code, reason = "memory and calls as a host has them")]
+
 use super::*;
 use crate::limits::Kernel;
 use std::ffi::CString;

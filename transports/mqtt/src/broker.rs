@@ -1,4 +1,5 @@
 //! The broker: started with a configuration of ours, or found running.
+#![expect(unsafe_code, reason = "a system call")]
 
 use crate::credentials;
 use crate::settings::{Kind, Settings};

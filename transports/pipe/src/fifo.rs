@@ -3,6 +3,7 @@
 //! The leader makes both and opens the reading end of `b`. The follower then opens the writing end of `b`, and after that
 //! the reading end of `a`. Once the leader can open the writing end of `a`, everything is open; it says so with one byte,
 //! before which the follower would take the missing writer for an end of file.
+#![expect(unsafe_code, reason = "a system call")]
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release -p tripmeter-transport-shm --example pingpong -- [payload bytes] [poll|block] [trips] [depth]`
 //! prints half round trips of the second nine tenths of the trips, in nanoseconds.
+#![expect(unsafe_code, reason = "memory and calls as a host has them")]
 
 use std::error::Error;
 use std::time::Instant;

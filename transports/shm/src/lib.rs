@@ -2,6 +2,7 @@
 //!
 //! Messages are written in place, in distinct chunks of a shared segment, and handed over by storing one word. Nothing is
 //! copied, and with wait `poll` nothing is asked of the kernel. See `ring` for how.
+#![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 mod fan;
 mod link;

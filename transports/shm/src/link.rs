@@ -1,4 +1,5 @@
 //! A link: one segment, one ring per direction.
+#![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use crate::fan::Fan;
 use crate::ring::{Consumer, Producer};

@@ -2,6 +2,7 @@
 //!
 //! The word that hands a chunk over lies in the same cache line as the first bytes of its message, so that one line
 //! travels per message. `depth` messages may be on their way; the ring has one chunk more, so that a loan never waits.
+#![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
 //! The shared segment of one link: a front page, then the chunks of both directions.
+#![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use crate::MOST_FOLLOWERS;
 use crate::ring::{Control, EventCount, HEAD_BYTES, Place};

@@ -1,3 +1,5 @@
+#![expect(unsafe_code, reason = "memory and calls as a host has them")]
+
 use super::*;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -154,6 +154,7 @@ impl Endpoint for Connection {
 }
 
 #[cfg(test)]
+#[expect(unsafe_code, reason = "a host lends memory, and looks at sockets")]
 mod tests {
     use super::*;
     use tripmeter_abi::Link;

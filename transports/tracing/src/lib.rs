@@ -4,6 +4,7 @@
 //! A call is one `tracing::info!`. The subscriber is that of the logging thread alone, so that each node has its own. Under
 //! `blocking` the call writes the line; under `non-blocking` it goes to a queue that a thread of tracing-appender empties,
 //! and closing drops that thread's guard, which waits for a second at most. Lines that come later are written all the same.
+#![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 mod settings;
 

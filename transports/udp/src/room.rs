@@ -1,4 +1,5 @@
 //! How many bytes of a message the receive buffer can hold.
+#![expect(unsafe_code, reason = "a system call")]
 
 use std::os::fd::OwnedFd;
 use tripmeter_abi::os::{self, Deadline, Port, SocketAddress};

@@ -2,6 +2,7 @@
 //!
 //! Sockets are in the scratch folder, which nobody else may enter: names in the abstract namespace are open to every user. A
 //! message larger than a datagram can be is split into packets. Nothing but `read(2)` and `write(2)` happens once a link is connected.
+#![expect(unsafe_code, reason = "a system call")]
 
 use std::ffi::c_int;
 use std::os::fd::{AsRawFd, OwnedFd};

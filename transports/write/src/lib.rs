@@ -126,6 +126,7 @@ impl WriteLink {
 }
 
 #[cfg(test)]
+#[expect(unsafe_code, reason = "a host lends memory, and looks at sockets")]
 mod tests {
     use super::*;
 

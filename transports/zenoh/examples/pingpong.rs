@@ -3,6 +3,7 @@
 //!
 //! As in zenoh's own `z_ping`, the payload of a socket is one buffer that is sent again and again. Shared memory gets a
 //! chunk for every message, of which 16 bytes are written.
+#![expect(unsafe_code, reason = "memory and calls as a host has them")]
 
 use std::error::Error;
 use std::io::{BufRead, BufReader};

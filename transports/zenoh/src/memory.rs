@@ -1,4 +1,5 @@
 //! Where a message is written before zenoh gets it.
+#![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use crate::segments;
 use crate::session::failed;

@@ -1,4 +1,5 @@
 //! Variant `query`: the leader's querier gets, and the follower's queryable replies to each query.
+#![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use crate::link::{Answer, Queued, whole};
 use crate::memory::{Heap, Memory};

@@ -1,5 +1,6 @@
 //! The shared memory that zenoh makes for us, which has random names: noted, so that the host can remove it after a kill, and
 //! made while no other process of ours tidies up.
+#![expect(unsafe_code, reason = "memory that is lent or shared")]
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

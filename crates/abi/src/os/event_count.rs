@@ -1,4 +1,5 @@
 //! Sleeping on a word that another thread or process changes.
+#![expect(unsafe_code, reason = "the C boundary")]
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering, fence};

@@ -1,4 +1,5 @@
 //! Sockets by their system calls: made non-blocking, and joined before a deadline.
+#![expect(unsafe_code, reason = "the C boundary")]
 
 use super::{Deadline, errno, number_or, os_error};
 use crate::{Error, NodeOptions, Result, Status};

@@ -1,4 +1,5 @@
 //! Message buffers with room in front for a packet's prefix.
+#![expect(unsafe_code, reason = "the C boundary")]
 
 use super::PREFIX_BYTES;
 use crate::{Error, Result, Status};

@@ -1,4 +1,5 @@
 //! Both links when the system has no room for the whole of a message.
+#![expect(unsafe_code, reason = "memory and calls as a host has them")]
 
 use super::*;
 use crate::os::{Io, Port};

@@ -1,3 +1,5 @@
+#![expect(unsafe_code, reason = "memory and calls as a host has them")]
+
 use super::*;
 use crate::os::{Io, Port};
 use std::collections::VecDeque;

@@ -106,6 +106,7 @@ impl Arrivals {
 }
 
 #[cfg(test)]
+#[expect(unsafe_code, reason = "memory as a transport lends it")]
 mod tests {
     use super::*;
     use crate::message::{TouchFull, TouchNone, write};

@@ -1,4 +1,5 @@
 //! Both sides under wait `callback`: messages are handled in the system's own thread.
+#![expect(unsafe_code, reason = "calls from the system's threads")]
 
 use super::answers::{Answers, TripStep};
 use super::echo;

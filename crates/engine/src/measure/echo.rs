@@ -92,6 +92,7 @@ pub fn answer<L: Link, T: TouchKind, S: Stamps>(
 }
 
 #[cfg(test)]
+#[expect(unsafe_code, reason = "memory as a transport lends it")]
 mod tests {
     use super::*;
     use crate::message::TouchFull;

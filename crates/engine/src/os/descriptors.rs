@@ -1,4 +1,5 @@
 //! Descriptors of this process, whoever opened them.
+#![expect(unsafe_code, reason = "system calls")]
 
 use rustix::fs::{FileType, FsWord};
 use rustix::net::sockopt::{socket_domain, socket_protocol, socket_type};

@@ -1,4 +1,5 @@
 //! Files and folders.
+#![expect(unsafe_code, reason = "system calls")]
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};

@@ -1,4 +1,5 @@
 //! Processes: what they are, what they use, and how this one becomes a worker.
+#![expect(unsafe_code, reason = "system calls")]
 
 use super::threads::INTERRUPT;
 use procfs::ProcError;

@@ -1,4 +1,5 @@
 //! Message queues that a run left behind. Neither rustix nor the standard library has calls for them.
+#![expect(unsafe_code, reason = "system calls")]
 
 use super::user_id;
 use std::ffi::CString;

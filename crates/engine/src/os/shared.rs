@@ -1,4 +1,5 @@
 //! Pages of memory.
+#![expect(unsafe_code, reason = "system calls")]
 
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
 use procfs::{Current, Meminfo};

