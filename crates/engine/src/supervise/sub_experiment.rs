@@ -67,9 +67,12 @@ pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result
         };
         match ended {
             // Even if the transport went on without it.
-            Some(what) if status == RunStatus::Complete => Err(format!(
-                "its daemon ended during the measurement: {what}; the figures are kept, but do not rely on them"
-            )),
+            Some(what) if status == RunStatus::Complete => {
+                run.current().unreliable = true;
+                Err(format!(
+                    "its daemon ended during the measurement: {what}; the figures are kept, but do not rely on them"
+                ))
+            }
             _ => Ok(status),
         }
     });
@@ -393,6 +396,14 @@ impl ProcessGroup {
             FromLeader::Opened { transport_version, system_version, same_process, memory_lock } => {
                 self.part.close();
                 let result = run.current();
+                let (before, now) = ([&result.transport_version, &result.system_version], [&transport_version, &system_version]);
+                if !result.cells.is_empty() && before != now {
+                    return Some(LeaderOutcome::Killed(format!(
+                        "transport '{}' is of version {} now, and was {} when its first payloads were measured; install that, \
+                         or measure again in another folder (-o)",
+                        self.transport, now.map(String::as_str).join(" of "), before.map(String::as_str).join(" of ")
+                    )));
+                }
                 (result.transport_version, result.system_version) = (transport_version, system_version);
                 (result.same_process, result.memory_lock) = (same_process, Some(memory_lock));
             }
