@@ -21,7 +21,8 @@ FOREIGN = re.compile(r"^/dev/shm/(lttng-ust-wait.*|fill)$")
 NO_DESCRIPTORS = r"[Tt]oo many open files|descriptors|RLIMIT_NOFILE|EMFILE"
 NO_THREADS = r"Resource temporarily unavailable|WouldBlock|EAGAIN|threads? .*(create|start|spawn)|(create|start|spawn).* thread|fork"
 NO_MEMORY = r"[Cc]annot allocate memory|[Oo]ut of memory|bad_alloc|memory allocation|not enough memory|failed to map segment|RLIMIT_AS"
-SILENT = r"no sign of life|(follower|leader|peer).* (hangs|silent|does not answer|did not (answer|come|end))|no answer|nothing (came|comes|arrived)|messages .*in a row|does not come to the end|has sent nothing"
+SILENT = (r"hangs: no sign of life|stands still: it has said nothing .*stopped by a signal|has sent nothing for \d+ s"
+          r"|does not come to the end of its payload|the follower.* (did not come|does not answer|hangs)|no answer to \d+ messages in a row")
 CAUSES = {
     "kill-follower": r"follower.*signal 9 \(kill\)",
     "kill-leader": r"leader process was ended by signal 9 \(kill\)",
@@ -119,10 +120,13 @@ def processes():
     return found
 
 
-def no_processes():
-    """Those that are left after a while."""
+def no_processes(but=()):
+    """Those that are left after a while, but for those whose command has a word of `but`."""
     end = time.monotonic() + ENDING_S
-    while (left := processes()) and time.monotonic() < end:
+    def found():
+        return {pid: line for pid, line in processes().items() if not any(word in line for word in but)}
+
+    while (left := found()) and time.monotonic() < end:
         time.sleep(0.02)
     return [f"process {pid} is left: {line[:120]}" for pid, line in left.items()]
 

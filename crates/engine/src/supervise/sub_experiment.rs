@@ -7,6 +7,7 @@ use super::planned_job::{is_same_process, job, planned_cpus};
 use super::{Event, Run, RunError, access};
 use crate::channel::{Heard, Incoming};
 use crate::last_line::last_line;
+use crate::os;
 use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::spawn::Worker;
@@ -586,6 +587,11 @@ impl ProcessGroup {
                     None => format!("{cause}the leader process ended without a word while it was to {}", self.phase),
                 }
             }
+        };
+        let is_crash = self.leader.crash().is_some() || self.crash_of_follower(&hung).is_some();
+        let why = match os::shared_memory().filter(|lack| is_crash && !why.contains(lack)) {
+            Some(lack) => format!("{why} ({lack})"),
+            None => why,
         };
         // It had said why it measures nothing more, and only did not come to its end as it should.
         let why = match broken {
