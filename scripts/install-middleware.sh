@@ -33,8 +33,8 @@ command -v apt-get >/dev/null ||
 
 # A C++ compiler and make are what the plugins in C and C++ are built with.
 mapfile -t wanted < <(packages)
-# Tests run in network namespaces that `ip` sets up, reach each other by ssh, trace system calls, and open reports in Chromium, which Node.js drives.
-wanted=(g++ make iproute2 openssh-client procps strace chromium "${wanted[@]}")
+# Tests run in network namespaces that `ip` sets up, reach each other by ssh, trace system calls, step clocks, and open reports in Chromium, which Node.js drives.
+wanted=(g++ make iproute2 openssh-client procps strace libfaketime chromium "${wanted[@]}")
 command -v npm >/dev/null || wanted+=(nodejs npm)
 python=0
 if grep -q '^python_packages' transports/*/transport.toml; then

@@ -217,6 +217,8 @@ presets() {
     step recordings of another library
     environment checks tests/requirements.txt
     "${isolated[@]}" "$python" tests/foreign_recording.py "$tripmeter"
+    step faults
+    TRIPMETER=$tripmeter PYTHON=$python scripts/faults.sh --short --file "$scratch/faults.jsonl"
     for name in iceperf quick; do
         step "preset $name"
         "${isolated[@]}" "$tripmeter" run "$name" -n 100 --raw samples,eprosima,parquet -o "$scratch/results/$name"
@@ -290,6 +292,8 @@ nightly() {
     everything
     step simulations and drawings that take long
     TRIPMETER_REQUIRE_ALL=1 run_tests --run-ignored only || broken=1
+    step fault campaign
+    TRIPMETER=$tripmeter PYTHON=$tools/checks/bin/python scripts/faults.sh || broken=1
     step archive
     TRIPMETER=$tripmeter scripts/test-archive.sh || broken=1
     step release build

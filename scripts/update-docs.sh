@@ -9,6 +9,7 @@
 #   native FILE                the comparison with the systems' own tools, from the JSON file of bench/native/run.py
 #   process FILE               the comparison with pandas, from the JSON file of bench/process/run.py
 #   plots FOLDER...            AimRT's plots of results folders, drawn into docs/plots
+#   faults FILE                passes and exceptions of the fault campaign, from the trials that scripts/faults.sh --keep keeps
 #   kept FILE                  a table that was kept as Markdown
 #   checks                     the checks of `tripmeter doctor`
 # With --check nothing is written; it fails if a table is not what its command prints.
@@ -51,6 +52,7 @@ table() {
         machine | overhead | process | selftest) python3 scripts/render.py "$@" ;;
         checks) "$tripmeter" doctor --list --json | python3 scripts/render.py checks /dev/stdin ;;
         kept) cat -- "$2" ;;
+        faults) python3 tests/faults/campaign.py --table "$2" ;;
         plots) plots "${@:2}" ;;
         native) python3 bench/native/run.py --table "$2" ;;
         *)

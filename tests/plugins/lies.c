@@ -5,7 +5,7 @@
  * Its file is called tripmeter_SYSTEM.so, or tripmeter_SYSTEM-N.so for lie N; the true plugin is true/tripmeter_SYSTEM.so
  * beside it.
  */
-#include "tripmeter_plugin.h"
+#include "around.h"
 
 #define MOST_SETTINGS 64
 
@@ -41,9 +41,6 @@ static const lie lies[] = {
     {"zeromq", "ipc-reqrep", "tcp-reqrep"},
     {"zeromq", "tcp-reqrep", "ipc-reqrep"},
 };
-
-static const tm_transport *truth;
-static char plugin[64]; /* SYSTEM, or SYSTEM-N */
 
 /* Options as the true plugin gets them. */
 typedef struct twisted {
@@ -127,44 +124,6 @@ static int32_t node_open(const tm_node_options *options, tm_node **node, tm_erro
 {
     twisted to = {0};
     return truth->node_open(twist(options, &to), node, error);
-}
-
-/* Finds out what this file is called, and writes the name of the true plugin's; false if that cannot be told. */
-static bool find_file(char *file, size_t capacity)
-{
-    static const char prefix[] = "tripmeter_";
-    Dl_info self;
-    if (dladdr((const void *)(uintptr_t)&find_file, &self) == 0) {
-        return false;
-    }
-    const char *const slash = strrchr(self.dli_fname, '/');
-    const char *const name = slash != NULL ? slash + 1 : self.dli_fname;
-    const int folder = (int)(name - self.dli_fname);
-    if (strncmp(name, prefix, strlen(prefix)) != 0) {
-        return false;
-    }
-    snprintf(plugin, sizeof plugin, "%.*s", (int)strcspn(name + strlen(prefix), "."), name + strlen(prefix));
-    const char *const number = strrchr(plugin, '-');
-    const bool is_numbered = number != NULL && number[1] >= '0' && number[1] <= '9';
-    const int length = is_numbered ? (int)(number - plugin) : (int)strlen(plugin);
-    const int written = snprintf(file, capacity, "%.*strue/%s%.*s.so", folder, self.dli_fname, prefix, length, plugin);
-    return written > 0 && (size_t)written < capacity;
-}
-
-/* The table of the true plugin; NULL if it cannot be loaded. */
-static const tm_transport *load(void)
-{
-    char file[PATH_MAX];
-    /* As the host does it: libraries of ros2 name functions that nobody has. */
-    void *const library = find_file(file, sizeof file) ? dlopen(file, RTLD_LAZY | RTLD_LOCAL) : NULL;
-    void *const symbol = library != NULL ? dlsym(library, "tripmeter_transport") : NULL;
-    const tm_transport *(*entry)(void) = NULL;
-    memcpy(&entry, &symbol, sizeof entry);
-    if (entry == NULL) {
-        fprintf(stderr, "lies: %s\n", dlerror());
-        return NULL;
-    }
-    return entry();
 }
 
 const tm_transport *tripmeter_transport(void)

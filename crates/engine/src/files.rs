@@ -2,6 +2,7 @@
 
 pub mod discarded;
 mod histograms;
+pub mod rest;
 mod samples;
 
 pub use histograms::HISTOGRAMS;
@@ -36,7 +37,7 @@ pub struct Files {
 pub(crate) struct Lengths([u64; 3]);
 
 impl Files {
-    /// Creates those that the job asks for.
+    /// Creates those that the job asks for, or opens them if payloads are in them.
     ///
     /// # Errors
     /// If a file cannot be created or written; one that exists is not overwritten.
@@ -55,7 +56,8 @@ impl Files {
             eprosima: job.raw.eprosima && workload.is_round_trips(),
             parquet: false,
         };
-        Self::create(&job.results_dir, &job.sub_experiment.name, job.round, raw, kind)
+        let files = Self::begin(&job.results_dir, &job.sub_experiment.name, job.round, raw, kind, !job.done.is_empty())?;
+        Ok(Self { trials: job.trials, ..files })
     }
 
     /// Creates the files of `raw`, and the log of histograms of `what`, if there are any.
@@ -63,13 +65,28 @@ impl Files {
     /// # Errors
     /// As `Files::of`.
     pub fn create(folder: &Path, name: &str, round: u32, raw: Raw, what: Option<&str>) -> io::Result<Self> {
-        let measurements = || MeasurementsWriter::begin(discarded::create(&folder.join(file_name(name)))?);
+        Self::begin(folder, name, round, raw, what, false)
+    }
+
+    /// The same; files that are there `is_resumed`.
+    fn begin(
+        folder: &Path,
+        name: &str,
+        round: u32,
+        raw: Raw,
+        what: Option<&str>,
+        is_resumed: bool,
+    ) -> io::Result<Self> {
+        let measurements = || match discarded::begin(&folder.join(file_name(name)), is_resumed)? {
+            (csv, 0) => MeasurementsWriter::begin(csv),
+            (csv, _) => MeasurementsWriter::resume(csv),
+        };
         let log = |what| {
             let comment = format!("{what} of {name} in ns; tagged by payload, and by the kind of time and the load");
-            HistogramLog::create(folder, name, &comment)
+            HistogramLog::begin(folder, name, &comment, is_resumed)
         };
         Ok(Self {
-            samples: raw.has_rows().then(|| SamplesFile::create(folder, name, round)).transpose()?,
+            samples: raw.has_rows().then(|| SamplesFile::begin(folder, name, round, is_resumed)).transpose()?,
             measurements: raw.eprosima.then(measurements).transpose()?,
             histograms: what.map(log).transpose()?,
             trials: 0,

@@ -3,6 +3,7 @@
 
 mod counters;
 pub(crate) mod descriptors;
+mod exhausted;
 mod files;
 mod process;
 mod queues;
@@ -12,6 +13,7 @@ mod sockets;
 mod threads;
 
 pub use counters::CpuCounters;
+pub(crate) use exhausted::{shared_memory, with_lack};
 pub(crate) use files::{FOLDER, NO_LINK, NO_WAIT, ONLY_A_PATH, lock_file_to_start};
 pub use files::{ForThisUser, file_size_limit, lock_file, make_fifo, names_in, raise_file_limit, space, stranger_at};
 pub(crate) use process::signal;

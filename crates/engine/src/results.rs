@@ -1,6 +1,7 @@
 //! The results folder and its manifest.
 
-use std::fs;
+use crate::os::lock_file;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -22,16 +23,21 @@ pub enum ResultsError {
     /// It holds something already.
     #[error("output folder '{}' is not empty; name another with -o, or leave -o out", .0.display())]
     NotEmpty(PathBuf),
+    /// Another process writes into it.
+    #[error("results in '{}' are still being measured; wait for that run, or stop it", .0.display())]
+    InUse(PathBuf),
     /// It cannot be created or written.
     #[error("output folder '{}' cannot be written: {}; name another with -o", .0.display(), .1)]
     NotWritable(PathBuf, io::Error),
 }
 
-/// A results folder that nothing was in before.
-#[derive(Clone, Debug)]
+/// A results folder that one process writes to.
+#[derive(Debug)]
 pub struct Results {
     folder: PathBuf,
     has_rounds: bool,
+    /// Trials that are locked, so that nobody else resumes the run meanwhile.
+    locked: Vec<File>,
 }
 
 impl Results {
@@ -45,7 +51,38 @@ impl Results {
             Some(folder) => named(folder)?,
             None => dated(Path::new(RESULTS))?,
         };
-        Ok(Self { folder, has_rounds })
+        Ok(Self { folder, has_rounds, locked: Vec::new() })
+    }
+
+    /// Opens one in which anything is whole.
+    pub fn resume(folder: &Path, has_rounds: bool) -> Self {
+        Self { folder: folder.to_path_buf(), has_rounds, locked: Vec::new() }
+    }
+
+    /// Locks the trials in a folder.
+    ///
+    /// # Errors
+    /// If another process has locked them, or they cannot be opened.
+    pub fn lock(folder: &Path) -> Result<File, ResultsError> {
+        let path = folder.join(TRIALS);
+        let failed = |error| ResultsError::NotWritable(path.clone(), error);
+        let file = file::append(&path).map_err(failed)?;
+        if lock_file(&file, true).map_err(failed)? { Ok(file) } else { Err(ResultsError::InUse(folder.to_path_buf())) }
+    }
+
+    /// The same, with a lock that is held as long as this lives.
+    pub fn holding(mut self, lock: File) -> Self {
+        self.locked.push(lock);
+        self
+    }
+
+    /// Locks the trials, which have been begun.
+    ///
+    /// # Errors
+    /// As [`Results::lock`].
+    pub fn take_lock(&mut self) -> Result<(), ResultsError> {
+        self.locked.push(Self::lock(&self.folder)?);
+        Ok(())
     }
 
     /// Opens one in which so many rounds are whole; removes what the next one has written.
@@ -53,7 +90,7 @@ impl Results {
     /// # Errors
     /// If that cannot be removed.
     pub fn reopen(folder: &Path, rounds: u32) -> Result<Self, ResultsError> {
-        let results = Self { folder: folder.to_path_buf(), has_rounds: true };
+        let results = Self::resume(folder, true);
         let next = results.round(rounds + 1);
         match fs::remove_dir_all(&next) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(ResultsError::NotWritable(next, error)),

@@ -282,6 +282,7 @@ pub fn run_while<'a>(
     run.save()?;
     run.results.write_audits(&run.manifest)?;
     run.results.begin_trials(&run.manifest)?;
+    run.results.take_lock()?;
     run.rounds(rounds_wanted)?;
     run.finish()
 }
@@ -395,7 +396,7 @@ impl<'a> Run<'a> {
     /// Makes rounds until as many are there as are wanted, which may change with each.
     fn rounds(&mut self, wanted: &mut dyn FnMut(&Manifest) -> u32) -> Result<(), RunError> {
         let mut random = fastrand::Rng::with_seed(self.plan.seed);
-        let mut round = self.options.begun.as_ref().map_or(0, Begun::rounds);
+        let mut round = self.options.begun.as_ref().map_or(0, Begun::rounds_passed);
         // Those that were measured before a kill have had their share of the random order.
         (0..round).for_each(|_| drop(self.order(&mut random)));
         if round > 0 {
@@ -432,7 +433,10 @@ impl<'a> Run<'a> {
 
     fn round(&mut self, round: u32, random: &mut fastrand::Rng) -> Result<(), RunError> {
         self.results.begin_round(round)?;
-        let order = self.order(random);
+        let mut order = self.order(random);
+        if let Some(begun) = &self.options.begun {
+            order.retain(|plan| !begun.is_done(&plan.name, round));
+        }
         let of = order.len();
         for (index, plan) in order.into_iter().enumerate() {
             if self.stopped() {
@@ -449,18 +453,23 @@ impl<'a> Run<'a> {
 
     /// Runs one sub-experiment; its failure is a result.
     fn one(&mut self, plan: &SubExperiment, round: u32) -> Result<(), RunError> {
-        self.manifest.sub_experiments.push(SubExperimentResult {
+        let results = &mut self.manifest.sub_experiments;
+        let before = results.iter().position(|result| result.name == plan.name && result.round == round);
+        let before = before.map(|place| results.remove(place));
+        let version = |of: fn(&SubExperimentResult) -> &String| before.as_ref().map_or_else(String::new, |one| of(one).clone());
+        results.push(SubExperimentResult {
             name: plan.name.clone(),
             round,
             status: RunStatus::Running,
             error: None,
-            transport_version: String::new(),
-            system_version: String::new(),
+            transport_version: version(|before| &before.transport_version),
+            system_version: version(|before| &before.system_version),
             same_process: false,
             path_proof: None,
             memory_lock: None,
+            unreliable: false,
             payloads: 0,
-            cells: Vec::new(),
+            cells: before.map_or_else(Vec::new, |before| before.cells),
             processes: Vec::new(),
         });
         self.save_state()?;
@@ -483,7 +492,10 @@ impl<'a> Run<'a> {
     fn make_parquet(&mut self, plan: &SubExperiment, round: u32) {
         let Some(program) = self.options.parquet.as_ref().filter(|_| self.plan.raw.parquet) else { return };
         let csv = self.results.round(round).join(SAMPLES).join(format!("{}.csv", plan.name));
-        if let Err(error) = parquet::convert(program, &csv, self.plan.raw.samples, &self.options.stop) {
+        // What is not whole may be resumed, and that needs the CSV.
+        let is_whole = self.manifest.sub_experiments.last().is_some_and(|result| result.status == RunStatus::Complete);
+        let keeps_csv = self.plan.raw.samples || !is_whole;
+        if let Err(error) = parquet::convert(program, &csv, keeps_csv, &self.options.stop) {
             (self.watch)(&Event::Warning(format!("samples of '{}' stay CSV: {error}", plan.name)));
         }
     }

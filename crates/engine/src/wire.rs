@@ -33,6 +33,10 @@ pub const CLOSING: &str = "close";
 pub struct Job {
     /// What to measure.
     pub sub_experiment: SubExperiment,
+    /// Payloads that were measured before it was interrupted.
+    pub done: Vec<u64>,
+    /// The number of the last trial of those.
+    pub trials: u32,
     /// Where its transport is, if it is not built in.
     pub plugin: Option<PathBuf>,
     /// Prefix of every name it creates.
@@ -71,6 +75,13 @@ pub struct Job {
     pub follower_addresses: Vec<IpAddr>,
     /// See the plan.
     pub max_clock_error_ns: u64,
+}
+
+impl Job {
+    /// Payloads that are still to be measured, in order.
+    pub fn rest(&self) -> Vec<u64> {
+        self.sub_experiment.payloads.iter().copied().filter(|payload| !self.done.contains(payload)).collect()
+    }
 }
 
 /// To an unauthorized peer: where it is to try to get in.

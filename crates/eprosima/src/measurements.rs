@@ -2,7 +2,7 @@
 
 use crate::raw::COLUMNS;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Seek, Write};
 
 /// Rows written by one system call.
 const ROWS_AT_ONCE: usize = 1 << 20;
@@ -29,6 +29,16 @@ impl MeasurementsWriter {
     pub fn begin(mut csv: File) -> io::Result<Self> {
         writeln!(csv, "{}", COLUMNS.join(","))?;
         Ok(Self { csv, rows: 0, latest: 0 })
+    }
+
+    /// Goes on in a file with whole rows.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn resume(mut csv: File) -> io::Result<Self> {
+        csv.rewind()?;
+        let lines = BufReader::new(&csv).split(b'\n').try_fold(0_u64, |lines, line| line.map(|_| lines + 1))?;
+        Ok(Self { csv, rows: lines.saturating_sub(1), latest: 0 })
     }
 
     /// Appends the round trips of a payload, in nanoseconds. When it returns, a killed process loses nothing of them.
@@ -73,6 +83,9 @@ mod tests {
         writer.forget_latest();
         writer.append(32, [2].into_iter()).unwrap();
         let expected = "Sample,Payload [Bytes],Latency [us]\n1,16,1.000\n2,16,2.001\n3,32,12345.000\n3,32,0.001\n";
-        assert_eq!(std::fs::read_to_string(path).unwrap(), expected);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+        let csv = File::options().read(true).append(true).open(&path).unwrap();
+        MeasurementsWriter::resume(csv).unwrap().append(64, [4].into_iter()).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{expected}5,64,0.002\n"));
     }
 }

@@ -102,13 +102,17 @@ impl Manifest {
     }
 }
 
-/// That a run of several rounds went on after a kill.
+/// That a run went on after a kill, an interruption or a failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Resumption {
     /// Local time, RFC 3339.
     pub at: String,
     /// Rounds that were there already; later ones were measured after it.
     pub after_round: u32,
+    /// Sub-experiments of which anything was measured after it, as `NAME`, or `NAME, round N`; empty of `tripmeter ab`, where
+    /// that is all of every later round.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rest: Vec<String>,
 }
 
 /// State of an experiment or a sub-experiment.
@@ -293,6 +297,9 @@ pub struct SubExperimentResult {
     pub path_proof: Option<PathProof>,
     /// Memory of both processes was locked; else why not.
     pub memory_lock: Option<String>,
+    /// Its daemon ended during the measurement, and nothing shows which payloads were measured without it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unreliable: bool,
     /// Payloads that were finished when it ended; 0 before.
     #[serde(default)]
     pub payloads: u32,
@@ -379,6 +386,9 @@ pub struct PayloadResult {
     pub warmup_damaged: u64,
     /// Why there are fewer samples than planned, if so.
     pub cut_short: Option<String>,
+    /// It was being measured when the sub-experiment failed or was interrupted: a resumed run measures it again.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unfinished: bool,
     /// Most bytes per system send; 0 if messages are not split.
     pub packet_bytes: u64,
     /// The figures come from a histogram of three digits, because raw samples were not kept.
@@ -399,6 +409,10 @@ pub struct PayloadResult {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(skip)]
     pub trials: Vec<Trial>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 pub(crate) fn is_zero(count: &u64) -> bool {

@@ -27,6 +27,14 @@ pub fn outcomes(subs: &[Merged<'_>]) -> Vec<Note> {
     notes::outcomes(subs.iter()).into_iter().map(note).collect()
 }
 
+/// That the run went on later, and with what.
+fn resumed(manifest: &Manifest) -> Option<Note> {
+    let last = manifest.resumptions.iter().rfind(|resumption| !resumption.rest.is_empty())?;
+    let (times, of) = (counted(manifest.resumptions.len(), "time"), last.rest.join(", "));
+    let text = format!("RESUMED {times}, the last time at {} with {of}: these are of another hour", last.at);
+    Some(Note::new(Severity::Warning, "resumed", None, text))
+}
+
 /// Notes on everything else that lowers the quality of figures, and on the run, in the order of its parts.
 pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     let plan = &manifest.plan;
@@ -38,6 +46,7 @@ pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -
             Some(Note::new(Severity::Info, "core-to-core latency changed", row, notes::handover(sub, cell)?))
         }));
     }
+    all.extend(resumed(manifest));
     all.extend(series::notes(subs, metrics));
     let shared =
         subs.iter().map(|sub| sub.planned).filter(|planned| planned.workload.is_fan_out()).filter_map(|planned| {

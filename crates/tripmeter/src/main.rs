@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         Err(error) => return args_refused(&error),
     };
     let outcome = match cli.command {
-        Command::Run(args) => run(&args.experiment(), &args.running),
+        Command::Run(args) => commands::run::run_or_resume(&args),
         Command::Ping(args) => run(&args.experiment(), &args.running),
         Command::Publish(args) => run(&args.experiment(), &args.running),
         Command::Call(args) => run(&args.experiment(), &args.running),

@@ -15,7 +15,20 @@ pub const ATTEMPTS: &str = "attempts";
 /// # Errors
 /// If it exists or cannot be created.
 pub(super) fn create(file: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create_new(true).open(file)
+    OpenOptions::new().read(true).append(true).create_new(true).open(file)
+}
+
+/// The same, and its bytes so far: one that exists is opened if it `is_resumed`.
+///
+/// # Errors
+/// As [`create`].
+pub(super) fn begin(file: &Path, is_resumed: bool) -> io::Result<(File, u64)> {
+    if !is_resumed || file.symlink_metadata().is_err() {
+        return Ok((create(file)?, 0));
+    }
+    let opened = append(file)?;
+    let bytes = opened.metadata()?.len();
+    Ok((opened, bytes))
 }
 
 /// A file that grows payload by payload.
@@ -33,7 +46,7 @@ pub struct Discarded {
 }
 
 impl Discarded {
-    /// Of a sub-experiment whose files have been created, and hold nothing yet but what they begin with.
+    /// Of a sub-experiment whose files have been created.
     ///
     /// # Errors
     /// If their lengths cannot be found out.
@@ -41,8 +54,8 @@ impl Discarded {
         let histograms = folder.join(super::HISTOGRAMS).join(format!("{name}.hlog"));
         let all = [folder.join(file_name(name)), histograms].into_iter();
         let growing = |file: PathBuf| {
-            let head = fs::metadata(&file)?.len();
-            Ok(Growing { file, head, begin: head })
+            let (head, begin) = (super::rest::head_bytes(&file)?, fs::metadata(&file)?.len());
+            Ok(Growing { file, head, begin })
         };
         Ok(Self { files: all.filter(|file| file.exists()).map(growing).collect::<io::Result<_>>()? })
     }
@@ -105,7 +118,7 @@ mod tests {
         let path = folder.path().join("measurements_x.csv");
         let mut file = create(&path).unwrap();
         create(&folder.path().join("measurements_y_x.csv")).unwrap();
-        writeln!(file, "head").unwrap();
+        writeln!(file, "Sample,head").unwrap();
         let mut discarded = Discarded::of(folder.path(), "x").unwrap();
         assert_eq!(discarded.files.len(), 1);
         let told = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
@@ -118,9 +131,9 @@ mod tests {
                 writeln!(file, "{payload} {attempt}").unwrap();
             }
         }
-        assert_eq!(told("measurements_x.csv"), "head\none 2\ntwo 3\n");
-        assert_eq!(told("attempts/measurements_x_attempt-1.csv"), "head\none 1\ntwo 1\n");
-        assert_eq!(told("attempts/measurements_x_attempt-2.csv"), "head\ntwo 2\n");
+        assert_eq!(told("measurements_x.csv"), "Sample,head\none 2\ntwo 3\n");
+        assert_eq!(told("attempts/measurements_x_attempt-1.csv"), "Sample,head\none 1\ntwo 1\n");
+        assert_eq!(told("attempts/measurements_x_attempt-2.csv"), "Sample,head\ntwo 2\n");
         assert!(create(&path).is_err(), "it is not overwritten");
     }
 

@@ -18,10 +18,14 @@ pub(super) struct HistogramLog {
 }
 
 impl HistogramLog {
-    /// Creates it.
-    pub fn create(folder: &Path, name: &str, comment: &str) -> io::Result<Self> {
+    /// Creates it, or opens it if it `is_resumed`.
+    pub fn begin(folder: &Path, name: &str, comment: &str, is_resumed: bool) -> io::Result<Self> {
         let folder = super::folder_in(folder, HISTOGRAMS)?;
-        let mut file = super::discarded::create(&folder.join(format!("{name}.hlog")))?;
+        let path = folder.join(format!("{name}.hlog"));
+        let (mut file, bytes) = super::discarded::begin(&path, is_resumed)?;
+        if bytes > 0 {
+            return Ok(Self { file, started: start_of(&path)?.unwrap_or_else(SystemTime::now) });
+        }
         let (mut text, started) = (Vec::new(), SystemTime::now());
         let mut serializer = V2DeflateSerializer::new();
         IntervalLogWriterBuilder::new()
@@ -45,4 +49,12 @@ impl HistogramLog {
         log.write_histogram(histogram, begin, duration, Tag::new(tag)).map_err(io::Error::other)?;
         self.file.write_all(&text)
     }
+}
+
+/// When a log began, which its lines count from.
+fn start_of(log: &Path) -> io::Result<Option<SystemTime>> {
+    let text = super::rest::head(log)?;
+    let seconds = text.lines().find_map(|line| line.strip_prefix("#[StartTime: ")?.split(' ').next()?.parse().ok());
+    let since = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    Ok(since.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since)))
 }

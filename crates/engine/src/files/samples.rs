@@ -19,11 +19,13 @@ pub(super) struct SamplesFile {
 }
 
 impl SamplesFile {
-    /// Creates it, with its header.
-    pub fn create(folder: &Path, name: &str, round: u32) -> io::Result<Self> {
+    /// Creates it, with its header, or opens it if it `is_resumed`.
+    pub fn begin(folder: &Path, name: &str, round: u32, is_resumed: bool) -> io::Result<Self> {
         let folder = super::folder_in(folder, SAMPLES)?;
-        let mut file = super::discarded::create(&folder.join(format!("{name}.csv")))?;
-        writeln!(file, "{}", HEADER.join(","))?;
+        let (mut file, bytes) = super::discarded::begin(&folder.join(format!("{name}.csv")), is_resumed)?;
+        if bytes == 0 {
+            writeln!(file, "{}", HEADER.join(","))?;
+        }
         Ok(Self { file, round })
     }
 }

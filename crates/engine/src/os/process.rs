@@ -93,7 +93,9 @@ pub fn process_cpu_ns(pid: u32) -> Option<u64> {
     let known = unsafe {
         libc::clock_getcpuclockid(pid.try_into().ok()?, &mut clock) == 0 && libc::clock_gettime(clock, &mut time) == 0
     };
-    known.then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    // Whatever is preloaded may step this clock, too.
+    let [seconds, rest] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
+    known.then_some(seconds.saturating_mul(1_000_000_000).saturating_add(rest))
 }
 
 /// Sends a signal to a process, if it is known to be still the one meant.

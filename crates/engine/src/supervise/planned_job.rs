@@ -1,6 +1,7 @@
 //! The job of a leader, and the CPUs of both sides.
 
 use super::Run;
+use crate::files::rest::last_trial;
 use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::wire::Job;
@@ -36,8 +37,11 @@ pub(super) fn is_same_process(plan: &SubExperiment, entry: &Entry) -> bool {
 
 /// The work of the leader.
 pub(super) fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Part, round: u32) -> Job {
+    let kept = run.manifest.sub_experiments.last().map_or(&[][..], |result| &result.cells);
     Job {
         sub_experiment: plan.clone(),
+        done: kept.iter().map(|cell| cell.payload_bytes).collect(),
+        trials: last_trial(kept),
         plugin: entry.plugin_file().map(Path::to_path_buf),
         run_id: part.run_id.clone(),
         scratch_dir: part.folder.clone(),

@@ -1,7 +1,8 @@
-//! Going on with a run of several rounds that was killed or interrupted.
+//! Going on with a run that was killed or interrupted, or of which a part failed.
 
 use super::{RunError, now};
-use crate::results::Results;
+use crate::files::rest;
+use crate::results::{Results, ResultsError};
 use std::path::PathBuf;
 use tripmeter_model::manifest::{Environment, Manifest, Resumption, RunStatus, SubExperimentResult};
 
@@ -11,10 +12,26 @@ pub struct Begun {
     folder: PathBuf,
     manifest: Manifest,
     rounds: u32,
+    /// Whether what is missing is measured, payload by payload; else whole rounds are.
+    is_rest: bool,
+}
+
+/// Drops what does not count of a sub-experiment: the payload that was being measured when it ended, and all of them if its
+/// daemon had gone.
+fn keep_finished(result: &mut SubExperimentResult) {
+    result.cells.retain(|cell| !cell.unfinished);
+    if result.unreliable {
+        result.cells.clear();
+    }
 }
 
 fn is_ended(result: &SubExperimentResult) -> bool {
     matches!(result.status, RunStatus::Complete | RunStatus::Failed)
+}
+
+/// It is as it was planned.
+fn is_whole(result: &SubExperimentResult) -> bool {
+    result.status == RunStatus::Complete
 }
 
 impl Begun {
@@ -33,7 +50,47 @@ impl Begun {
         for result in manifest.sub_experiments.iter_mut().filter(|result| !is_ended(result)) {
             result.status = RunStatus::Interrupted;
         }
-        Self { folder, manifest, rounds }
+        Self { folder, manifest, rounds, is_rest: false }
+    }
+
+    /// What counts of the manifest in a results folder: every payload that was measured to its end. The rest is measured in
+    /// the same rounds, in fresh processes.
+    pub fn finished_payloads(folder: PathBuf, mut manifest: Manifest) -> Self {
+        let plan = &manifest.plan;
+        for result in &mut manifest.sub_experiments {
+            keep_finished(result);
+            result.status = if is_whole(result) { result.status } else { RunStatus::Interrupted };
+        }
+        manifest.sub_experiments.retain(|result| is_whole(result) || !result.cells.is_empty());
+        let whole = |round: u32| {
+            let of = manifest.sub_experiments.iter().filter(|result| result.round == round && is_whole(result));
+            of.count() >= plan.sub_experiments.len()
+        };
+        let rounds = (1..=plan.rounds).take_while(|round| whole(*round)).count() as u32;
+        Self { folder, manifest, rounds, is_rest: true }
+    }
+
+    /// Sub-experiments of which something is to be measured: name and round, in the order of the plan.
+    pub fn rest(&self) -> Vec<(String, u32)> {
+        let plan = &self.manifest.plan;
+        let all = (1..=plan.rounds).flat_map(|round| plan.sub_experiments.iter().map(move |one| (one.name.clone(), round)));
+        all.filter(|(name, round)| !self.is_done(name, *round)).collect()
+    }
+
+    /// Whether nothing of a sub-experiment is to be measured any more.
+    pub(super) fn is_done(&self, name: &str, round: u32) -> bool {
+        let is_this = |result: &&SubExperimentResult| result.name == name && result.round == round;
+        self.manifest.sub_experiments.iter().find(is_this).is_some_and(is_whole)
+    }
+
+    /// Rounds in which nothing is measured any more.
+    pub(super) fn rounds_passed(&self) -> u32 {
+        if self.is_rest { 0 } else { self.rounds }
+    }
+
+    /// What was planned.
+    pub fn plan(&self) -> &tripmeter_model::plan::Plan {
+        &self.manifest.plan
     }
 
     /// Rounds that are not measured again.
@@ -52,17 +109,33 @@ impl Begun {
         if let Some((what, before, now)) = parts.into_iter().find(|(_, before, now)| before != now) {
             return Err(RunError::OtherMachine { what, before: before.clone(), now: now.clone() });
         }
+        let lock = Results::lock(&self.folder)?;
         let mut manifest = self.manifest.clone();
         (manifest.status, manifest.ended, manifest.results) = (RunStatus::Running, None, 0);
         (manifest.environment.after, manifest.environment.audit_after) = (None, None);
-        manifest.resumptions.push(Resumption { at: now(), after_round: self.rounds });
-        Ok((manifest, Results::reopen(&self.folder, self.rounds)?))
+        let of_round = |(name, round): (String, u32)| match manifest.plan.rounds {
+            1 => name,
+            _ => format!("{name}, round {round}"),
+        };
+        let rest = if self.is_rest { self.rest().into_iter().map(of_round).collect() } else { Vec::new() };
+        manifest.resumptions.push(Resumption { at: now(), after_round: self.rounds, rest });
+        if !self.is_rest {
+            return Ok((manifest, Results::reopen(&self.folder, self.rounds)?.holding(lock)));
+        }
+        let results = Results::resume(&self.folder, manifest.plan.rounds > 1).holding(lock);
+        for (name, round) in self.rest() {
+            let kept = manifest.sub_experiments.iter().find(|result| result.name == name && result.round == round);
+            let (folder, kept) = (results.round(round), kept.map_or(&[][..], |result| &result.cells));
+            rest::keep(&folder, &name, kept).map_err(|error| ResultsError::NotWritable(folder, error))?;
+        }
+        Ok((manifest, results))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tripmeter_model::manifest::PayloadResult;
     use tripmeter_model::plan::Plan;
 
     /// Of two sides `a` and `b`, with these results.
@@ -108,6 +181,39 @@ mod tests {
         assert_eq!(and(&[(2, "a", "running")]), (1, 2));
         assert_eq!(and(&[(2, "a", "complete"), (2, "b", "interrupted")]), (1, 2));
         assert_eq!(and(&[(2, "a", "failed"), (2, "b", "complete")]), (2, 4));
+    }
+
+    #[test]
+    fn of_what_is_not_whole_the_finished_payloads_count() {
+        let rest = |status: &str, payloads: &[(u64, bool)]| {
+            let mut manifest = begun(&[(1, "a", "complete"), (1, "b", status)]).manifest;
+            manifest.plan.rounds = 1;
+            manifest.plan.sub_experiments[1].payloads = vec![16, 64];
+            let cell = |&(payload_bytes, unfinished): &(u64, bool)| PayloadResult {
+                payload_bytes,
+                unfinished,
+                cut_short: Some("time cap".to_owned()),
+                ..PayloadResult::default()
+            };
+            let result = SubExperimentResult {
+                name: "b".to_owned(),
+                status: serde_json::from_value(status.into()).unwrap(),
+                cells: payloads.iter().map(cell).collect(),
+                ..manifest.sub_experiments[0].clone()
+            };
+            manifest.sub_experiments.truncate(1);
+            manifest.sub_experiments.push(result);
+            let begun = Begun::finished_payloads(PathBuf::new(), manifest);
+            let kept = begun.manifest.sub_experiments.iter().filter(|one| one.name == "b").flat_map(|one| &one.cells);
+            (begun.rest(), kept.map(|cell| cell.payload_bytes).collect::<Vec<u64>>())
+        };
+        let of_b = vec![("b".to_owned(), 1)];
+        assert_eq!(rest("complete", &[(16, false), (64, false)]), (vec![], vec![16, 64]));
+        assert_eq!(rest("running", &[(16, false)]), (of_b.clone(), vec![16]));
+        assert_eq!(rest("failed", &[(16, false), (64, true)]), (of_b.clone(), vec![16]));
+        // Its workers are started once more, and end as they should.
+        assert_eq!(rest("interrupted", &[(16, false), (64, false)]), (of_b.clone(), vec![16, 64]));
+        assert_eq!(rest("failed", &[]), (of_b, vec![]));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::planned_job::{is_same_process, job, planned_cpus};
 use super::{Event, Run, RunError, access};
 use crate::channel::{Heard, Incoming};
 use crate::last_line::last_line;
+use crate::os;
 use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::spawn::Worker;
@@ -68,9 +69,12 @@ pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result
         };
         match ended {
             // Even if the transport went on without it.
-            Some(what) if status == RunStatus::Complete => Err(format!(
-                "its daemon ended during the measurement: {what}; the figures are kept, but do not rely on them"
-            )),
+            Some(what) if status == RunStatus::Complete => {
+                run.current().unreliable = true;
+                Err(format!(
+                    "its daemon ended during the measurement: {what}; the figures are kept, but do not rely on them"
+                ))
+            }
             _ => Ok(status),
         }
     });
@@ -397,6 +401,14 @@ impl ProcessGroup {
             FromLeader::Opened { transport_version, system_version, same_process, memory_lock } => {
                 self.part.close();
                 let result = run.current();
+                let (before, now) = ([&result.transport_version, &result.system_version], [&transport_version, &system_version]);
+                if !result.cells.is_empty() && before != now {
+                    return Some(LeaderOutcome::Killed(format!(
+                        "transport '{}' is of version {} now, and was {} when its first payloads were measured; install that, \
+                         or measure again in another folder (-o)",
+                        self.transport, now.map(String::as_str).join(" of "), before.map(String::as_str).join(" of ")
+                    )));
+                }
                 (result.transport_version, result.system_version) = (transport_version, system_version);
                 (result.same_process, result.memory_lock) = (same_process, Some(memory_lock));
             }
@@ -603,6 +615,11 @@ impl ProcessGroup {
                     None => format!("{cause}the leader process ended without a word while it was to {}", self.phase),
                 }
             }
+        };
+        let is_crash = self.leader.crash().is_some() || self.crash_of_follower(&hung).is_some();
+        let why = match os::shared_memory().filter(|lack| is_crash && !why.contains(lack)) {
+            Some(lack) => format!("{why} ({lack})"),
+            None => why,
         };
         // It had said why it measures nothing more, and only did not come to its end as it should.
         let why = match broken {

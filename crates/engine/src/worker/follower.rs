@@ -88,7 +88,7 @@ impl Follower {
     pub(super) fn pass_on(&mut self, result: Result<()>) -> Result<()> {
         if let Err(error) = &result {
             // A leader that has gone need not be told.
-            let _ = self.control.send(&FromFollower::Failed(error.to_string()));
+            let _ = self.control.send(&FromFollower::Failed(os::with_lack(error.to_string())));
         }
         result
     }

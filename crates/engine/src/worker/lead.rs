@@ -55,7 +55,7 @@ pub fn lead(job: Job, stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
             return send(&mut supervisor, &FromLeader::Done).map_err(gone);
         }
         Err(Error::Interrupted) => FromLeader::Interrupted,
-        Err(Error::Failed(why)) => FromLeader::Failed(why),
+        Err(Error::Failed(why)) => FromLeader::Failed(os::with_lack(why)),
     };
     // Before a follower's thread is waited for, which may hang.
     send(&mut supervisor, &ending).map_err(gone)?;

@@ -79,7 +79,7 @@ impl Leader {
         });
         let proof = self.prove_log(system)?;
         self.controls.report(&FromLeader::Proof(proof));
-        for payload_bytes in self.job.sub_experiment.payloads.clone() {
+        for payload_bytes in self.job.rest() {
             self.check_stop()?;
             self.measure_log(system, payload_bytes, limits.packet_bytes)?;
         }
@@ -178,7 +178,8 @@ impl Leader {
             ..MeasuredPayload::default()
         };
         self.write(payload_bytes, &mut measured)?;
-        let cell = self.cell(payload_bytes, packet_bytes, Handovers::default(), measured);
+        let mut cell = self.cell(payload_bytes, packet_bytes, Handovers::default(), measured);
+        cell.unfinished = end == LoopEnd::Stopped;
         self.controls.report(&FromLeader::Logged { begin_ns, end_ns });
         self.controls.report(&FromLeader::CellFinished(Box::new(cell)));
         self.controls.await_noted()?;

@@ -74,7 +74,7 @@ impl Leader {
     /// All payloads, one after the other.
     pub(super) fn payloads(&mut self, session: &mut Session<'_>) -> Result<()> {
         let replay = self.replay()?;
-        for payload_bytes in self.job.sub_experiment.payloads.clone() {
+        for payload_bytes in self.job.rest() {
             self.attempts.begin()?;
             self.payload(session, replay.as_ref(), payload_bytes)?;
             while self.attempts.next() {
@@ -210,6 +210,7 @@ impl Leader {
             warmup,
             warmup_damaged,
             cut_short,
+            unfinished: false,
             packet_bytes,
             // Messages of a stream are sampled, and the samples kept.
             from_histogram: self.job.raw.is_none() && !self.job.sub_experiment.workload.is_saturating(),
@@ -228,6 +229,7 @@ impl Leader {
         // A load changes the probe, as it is meant to.
         let attempts = if self.job.sub_experiment.load.is_none() { self.job.attempts } else { 1 };
         let bounds = Bounds { time_cap, attempts };
+        cell.unfinished = ending.is_some();
         let again = self.attempts.judge(&mut cell, self.has_handover(), ending.as_ref(), bounds);
         let cell = Box::new(cell);
         self.controls.report(&if again { FromLeader::CellAgain(cell) } else { FromLeader::CellFinished(cell) });

@@ -34,6 +34,7 @@ fn with_codes(examples: &str) -> String {
     "tripmeter run iceperf --only iceoryx,uds"
     "tripmeter run ecal --print > mine.toml"
     "tripmeter run mine.toml --rounds 5 -o results/mine"
+    "tripmeter run --resume results/mine          what is missing in it"
 )))]
 pub struct RunArgs {
     /// The experiment; see `tripmeter list presets`
@@ -44,6 +45,17 @@ pub struct RunArgs {
     /// Its sub-experiments of these are kept; others of the list are measured with its settings.
     #[arg(long, value_name = "LIST")]
     pub only: Vec<String>,
+    /// Measure what is missing in a results folder
+    ///
+    /// Any run that was killed or interrupted, or of which a sub-experiment failed. Its plan holds; payloads that were
+    /// finished stay as they are.
+    #[arg(long, value_name = "DIR", conflicts_with_all = [
+        "experiment", "only", "MeasuringArgs", "HostsArgs", "rounds", "no_floor", "profile", "print", "output",
+    ])]
+    pub resume: Option<PathBuf>,
+    /// The recording of results of `tripmeter replay` that are resumed
+    #[arg(long, value_name = "FILE", requires = "resume", hide_short_help = true)]
+    pub recording: Option<PathBuf>,
     #[command(flatten)]
     pub measuring: MeasuringArgs,
     #[command(flatten)]

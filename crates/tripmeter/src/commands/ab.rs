@@ -35,7 +35,7 @@ use tripmeter_stats::shift::fewest_pairs;
 /// File of the verdicts, beside the manifest.
 const FILE: &str = "ab.json";
 /// Source of the plan.
-const SOURCE: &str = "ab";
+pub const SOURCE: &str = "ab";
 /// Names of the sub-experiments.
 const SIDES: [&str; 2] = ["a", "b"];
 /// Payloads if none are asked for: every one more makes all verdicts harder.

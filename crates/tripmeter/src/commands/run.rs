@@ -1,5 +1,5 @@
-use super::{export, report, show};
-use crate::args::{AllowedArgs, ExperimentArgs, FollowArgs, OutputArgs, PluginArgs, RunningArgs, ShownArgs};
+use super::{export, report, resume, show};
+use crate::args::{AllowedArgs, ExperimentArgs, FollowArgs, OutputArgs, PluginArgs, RunArgs, RunningArgs, ShownArgs};
 use crate::error::CliError;
 use crate::experiment;
 use crate::output;
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tripmeter_engine::registry::Registry;
-use tripmeter_engine::{Event, Followers, RunError, RunOptions, by_hand, system_calls};
+use tripmeter_engine::{Begun, Event, Followers, RunError, RunOptions, by_hand, system_calls};
 use tripmeter_model::experiment::TableKind;
 use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
 use tripmeter_model::plan::{Plan, SubExperiment};
@@ -23,15 +23,23 @@ use tripmeter_report::{FLOOR, counted};
 /// Longest time without a heartbeat of a measuring process, which sends one per second.
 pub const WATCHDOG: Duration = Duration::from_secs(20);
 
+/// `tripmeter run`
+pub fn run_or_resume(args: &RunArgs) -> Result<u8, CliError> {
+    match &args.resume {
+        Some(folder) => resume::resume(folder, args, followers(&args.running)?),
+        None => run(&args.experiment(), &args.running),
+    }
+}
+
+fn followers(args: &RunningArgs) -> Result<Followers, CliError> {
+    let Some(name) = &args.rendezvous else { return Ok(Followers::Local) };
+    let wait = Duration::from_secs(args.rendezvous_timeout.into());
+    Ok(Followers::ByHand { rendezvous: rendezvous(name)?, wait })
+}
+
 /// `tripmeter run`, and the command of each pattern.
 pub fn run(experiment: &ExperimentArgs, args: &RunningArgs) -> Result<u8, CliError> {
-    let followers = match &args.rendezvous {
-        None => Followers::Local,
-        Some(name) => {
-            let wait = Duration::from_secs(args.rendezvous_timeout.into());
-            Followers::ByHand { rendezvous: rendezvous(name)?, wait }
-        }
-    };
+    let followers = followers(args)?;
     if args.print {
         output::print(&text(experiment, args)?)?;
         return Ok(exit::GOOD);
@@ -113,23 +121,35 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
         followers.clone(),
         ProgressView::of(output.quiet, asked.is_live),
     )?;
+    finish(&prepared, &manifest, &folder, output, asked.shown)
+}
+
+/// Prints the tables of what was measured, writes its page, and returns the exit code.
+pub fn finish(
+    prepared: &Prepared,
+    manifest: &Manifest,
+    folder: &Path,
+    output: &OutputArgs,
+    shown: ShownArgs,
+) -> Result<u8, CliError> {
+    let tables = &prepared.plan.tables;
     if output.json {
         output::print(&format!("{:#}\n", manifest.whole()))?;
     } else {
-        show::print(&show::printable(&manifest), &prepared.plan.tables, asked.shown, &output.sorting)?;
+        show::print(&show::printable(manifest), tables, shown, &output.sorting)?;
     }
     if !output.no_report {
-        report::of_run(&manifest, &folder, output.quiet);
+        report::of_run(manifest, folder, output.quiet);
     }
-    let is_screen = prepared.plan.tables.contains(&TableKind::Screen) && !asked.shown.wide;
+    let is_screen = tables.contains(&TableKind::Screen) && !shown.wide;
     if is_screen && !output.json && !output.quiet {
-        say_next(&manifest, &folder);
+        say_next(manifest, folder);
     }
-    if prepared.plan.tables.contains(&TableKind::Aimrt) {
-        export::plots_of_run(&manifest, &folder, output.quiet)?;
+    if tables.contains(&TableKind::Aimrt) {
+        export::plots_of_run(manifest, folder, output.quiet)?;
     }
-    output::print_folder(output, &folder)?;
-    Ok(exit_code(&manifest, prepared.allowed))
+    output::print_folder(output, folder)?;
+    Ok(exit_code(manifest, prepared.allowed))
 }
 
 /// Commands that are worth typing now, of what was measured.
@@ -224,6 +244,56 @@ impl Prepared {
         })
     }
 
+    /// Finds the systems of a plan that is run once more, and the recording that it plays.
+    pub fn again(mut plan: Plan, args: &RunArgs) -> Result<Self, CliError> {
+        let (stop, program, running) = (stop_on_signals()?, experiment::program()?, &args.running);
+        let registry = experiment::registry(&running.output.plugins, &program)?;
+        let parquet = experiment::parquet(&plan, &program)?;
+        let usage = |text: &str| Err(CliError::new(exit::USAGE, text));
+        let opened = match (&plan.recording, &args.recording) {
+            (None, None) => None,
+            (None, Some(_)) => return usage("--recording: these results are of no recording; leave it out"),
+            (Some(_), None) => return usage("these results are of a recording; name its file (--recording FILE)"),
+            (Some(before), Some(file)) => {
+                let opened = recording::open(file, before.speed, &stop, running.output.quiet)?;
+                if opened.recording.sha256 != before.sha256 {
+                    let text = format!("'{}' is another recording than '{}' was", file.display(), before.file);
+                    return Err(CliError::new(exit::DATA, text));
+                }
+                Some(opened)
+            }
+        };
+        plan.recording = opened.as_ref().map(|opened| opened.recording.clone());
+        let (strict, allowed) = (running.strict, running.allowed);
+        Ok(Self { plan, registry, program, stop, strict, spin: true, parquet, push: false, allowed, _recording: opened })
+    }
+
+    /// Runs what is missing of what was begun.
+    pub fn go_on(
+        &self,
+        begun: Begun,
+        followers: Followers,
+        shown: ProgressView,
+    ) -> Result<(Manifest, PathBuf), CliError> {
+        let options = RunOptions { begun: Some(begun), ..self.options(None, followers) };
+        self.run_with(&options, shown, &mut |manifest| manifest.plan.rounds)
+    }
+
+    fn options(&self, output: Option<&Path>, followers: Followers) -> RunOptions {
+        RunOptions {
+            output: output.map(Path::to_owned),
+            begun: None,
+            followers,
+            stop: self.stop.clone(),
+            tripmeter: self.program.clone(),
+            watchdog: WATCHDOG,
+            strict: self.strict,
+            spin: self.spin,
+            parquet: self.parquet.clone(),
+            push: self.push,
+        }
+    }
+
     /// Runs it, with progress unless `quiet`; into a dated folder if none is named.
     pub fn run(&self, output: Option<&Path>, followers: Followers, quiet: bool) -> Result<Manifest, CliError> {
         self.run_into(output, followers, ProgressView::of(quiet, false)).map(|(manifest, _)| manifest)
@@ -247,18 +317,15 @@ impl Prepared {
         shown: ProgressView,
         rounds_wanted: &mut dyn FnMut(&Manifest) -> u32,
     ) -> Result<(Manifest, PathBuf), CliError> {
-        let options = RunOptions {
-            output: output.map(Path::to_owned),
-            begun: None,
-            followers,
-            stop: self.stop.clone(),
-            tripmeter: self.program.clone(),
-            watchdog: WATCHDOG,
-            strict: self.strict,
-            spin: self.spin,
-            parquet: self.parquet.clone(),
-            push: self.push,
-        };
+        self.run_with(&self.options(output, followers), shown, rounds_wanted)
+    }
+
+    fn run_with(
+        &self,
+        options: &RunOptions,
+        shown: ProgressView,
+        rounds_wanted: &mut dyn FnMut(&Manifest) -> u32,
+    ) -> Result<(Manifest, PathBuf), CliError> {
         let mut progress = Progress::new(&self.plan, shown, &self.stop);
         let mut folder = PathBuf::new();
         let mut watch = |event: &Event<'_>| {
@@ -268,7 +335,7 @@ impl Prepared {
             progress.watch(event);
         };
         let registry_of = |_: &str| &self.registry;
-        let outcome = tripmeter_engine::run_while(&self.plan, &registry_of, &options, &mut watch, rounds_wanted);
+        let outcome = tripmeter_engine::run_while(&self.plan, &registry_of, options, &mut watch, rounds_wanted);
         progress.end();
         if outcome.is_err() {
             system_calls::remove_traces(&self.plan, &folder.join("logs"));

@@ -180,7 +180,7 @@ fn written(document: &Document, text: Text, format: TableFormat) -> String {
 }
 
 /// The tables of the preset that was run, or else the first screen.
-fn usual(manifest: &Manifest) -> Vec<TableKind> {
+pub fn usual(manifest: &Manifest) -> Vec<TableKind> {
     let preset = embedded::preset_experiment(&manifest.plan.source).ok();
     preset.and_then(|preset| preset.tables).unwrap_or_else(|| vec![TableKind::Screen])
 }

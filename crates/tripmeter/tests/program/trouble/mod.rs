@@ -9,6 +9,7 @@ mod killed;
 mod loggers;
 mod plugins;
 mod resources;
+mod resumed;
 mod standing;
 
 use crate::common::{Known, Tripmeter, is_nightly, manifest_so_far};

@@ -1,0 +1,183 @@
+//! Files of a sub-experiment that was interrupted: what was written of payloads that do not count is cut off, so that the
+//! rest is written behind the payloads that do.
+
+use super::{HISTOGRAMS, discarded::ATTEMPTS};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use tripmeter_eprosima::measurements::file_name;
+use tripmeter_model::file::append;
+use tripmeter_model::manifest::PayloadResult;
+use tripmeter_model::samples::SAMPLES;
+
+/// Kinds of time that tags of histograms begin with, before the payload.
+const KINDS: [&str; 4] = ["payload_", "one_way_", "response_", "service_"];
+
+/// Number of the last trial of these payloads, with attempts that were set aside.
+pub fn last_trial(kept: &[PayloadResult]) -> u32 {
+    let attempts = kept.iter().flat_map(|cell| cell.earlier_attempts.iter().chain([cell]));
+    attempts.flat_map(|cell| cell.trials.iter().map(|trial| trial.number)).max().unwrap_or(0)
+}
+
+/// Leaves in the files of a sub-experiment what is of the payloads in `kept`; without any, its files are removed. `folder` is
+/// that of the results, or of its round.
+///
+/// # Errors
+/// If a file cannot be read, cut or removed.
+pub fn keep(folder: &Path, name: &str, kept: &[PayloadResult]) -> io::Result<()> {
+    let last = last_trial(kept);
+    let has = |payload: Option<u64>| payload.is_some_and(|payload| kept.iter().any(|cell| cell.payload_bytes == payload));
+    let (samples, histograms) = (folder.join(SAMPLES), folder.join(HISTOGRAMS));
+    let is_sample = |row: &str| number(row.split(',').nth(1)).is_some_and(|trial| trial <= u64::from(last));
+    let is_measurement = |row: &str| has(number(row.split(',').nth(1)));
+    let is_histogram = |line: &str| has(tagged_payload(line));
+    // Made anew of the CSV, which stays as long as the sub-experiment is not whole.
+    remove(&samples.join(format!("{name}.parquet")))?;
+    cut(&samples.join(format!("{name}.csv")), kept.is_empty(), is_sample)?;
+    let csv = file_name(name);
+    for file in [&[folder.join(&csv)][..], &attempts_at(folder, &csv)?].concat() {
+        cut(&file, kept.is_empty(), is_measurement)?;
+    }
+    let log = format!("{name}.hlog");
+    for file in [&[histograms.join(&log)][..], &attempts_at(&histograms, &log)?].concat() {
+        cut(&file, kept.is_empty(), is_histogram)?;
+    }
+    Ok(())
+}
+
+fn number(field: Option<&str>) -> Option<u64> {
+    field?.parse().ok()
+}
+
+/// The payload in the tag of a line of a histogram log.
+fn tagged_payload(line: &str) -> Option<u64> {
+    let tag = line.strip_prefix("Tag=")?.split(',').next()?;
+    let of = KINDS.into_iter().find_map(|kind| tag.strip_prefix(kind))?;
+    number(of.split('_').next())
+}
+
+/// Files of attempts that were set aside, beside those of this name.
+fn attempts_at(folder: &Path, name: &str) -> io::Result<Vec<PathBuf>> {
+    let folder = folder.join(ATTEMPTS);
+    let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
+    let entries = match fs::read_dir(&folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let is_of = |file: &str| {
+        let attempt = file.strip_prefix(stem).and_then(|rest| rest.strip_prefix("_attempt-"));
+        attempt.and_then(|rest| rest.strip_suffix(ending)?.strip_suffix('.')?.parse::<u32>().ok()).is_some()
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let name = entry?.file_name();
+        if name.to_str().is_some_and(is_of) {
+            files.push(folder.join(name));
+        }
+    }
+    Ok(files)
+}
+
+fn remove(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Cuts a file before its first line, after the head, that is not whole or does not count; removes it if nothing counts.
+fn cut(file: &Path, is_all: bool, counts: impl Fn(&str) -> bool) -> io::Result<()> {
+    match file.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        _ if is_all => return remove(file),
+        there => drop(there?),
+    }
+    let opened = append(file)?;
+    let mut reader = BufReader::new(&opened);
+    let (mut bytes, mut line, mut is_in_head) = (0_u64, Vec::new(), true);
+    loop {
+        line.clear();
+        let length = reader.read_until(b'\n', &mut line)?;
+        let Some(text) = line.strip_suffix(b"\n").and_then(|text| str::from_utf8(text).ok()) else { break };
+        is_in_head = is_in_head && is_head(text);
+        if !is_in_head && !counts(text) {
+            break;
+        }
+        bytes += length as u64;
+    }
+    opened.set_len(bytes)
+}
+
+/// Whether a line is before the first row: of CSV files, or of histogram logs.
+fn is_head(line: &str) -> bool {
+    ["#", "\"", "Sample,", "round,"].iter().any(|begin| line.starts_with(begin))
+}
+
+/// What a file begins with, before its first row.
+///
+/// # Errors
+/// If it cannot be read.
+pub(super) fn head(file: &Path) -> io::Result<String> {
+    let (mut reader, mut head) = (BufReader::new(File::open(file)?), String::new());
+    loop {
+        let mut line = Vec::new();
+        reader.by_ref().take(1 << 16).read_until(b'\n', &mut line)?;
+        match str::from_utf8(&line) {
+            Ok(line) if line.ends_with('\n') && is_head(line) => head.push_str(line),
+            _ => return Ok(head),
+        }
+    }
+}
+
+/// Its length.
+///
+/// # Errors
+/// As [`head`].
+pub(super) fn head_bytes(file: &Path) -> io::Result<u64> {
+    head(file).map(|head| head.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tripmeter_model::pace::OfferedLoad;
+    use tripmeter_model::trial::Trial;
+
+    fn cell(payload_bytes: u64, number: u32) -> PayloadResult {
+        let mut trial = Trial::new(OfferedLoad::Closed);
+        trial.number = number;
+        PayloadResult { payload_bytes, trials: vec![trial], ..PayloadResult::default() }
+    }
+
+    #[test]
+    fn rows_of_payloads_that_count_stay_and_what_follows_goes() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path();
+        for inside in ["samples", "histograms/attempts", "attempts"] {
+            fs::create_dir_all(folder.join(inside)).unwrap();
+        }
+        let head = "#[Histogram log]\n#[StartTime: 12.500 (seconds)]\n\"StartTimestamp\"\n";
+        let files = [
+            ("samples/x.csv", "round,trial\n", "1,1,16\n1,2,16\n", "1,3,64\n1,3,"),
+            ("samples/xy.csv", "round,trial\n", "1,9,64\n", ""),
+            ("measurements_x.csv", "Sample,Payload\n", "1,16,2.0\n", "2,64,2.0\n3,6"),
+            ("attempts/measurements_x_attempt-1.csv", "Sample,Payload\n", "1,16,2.0\n", "1,64,1.0\n"),
+            ("histograms/x.hlog", head, "Tag=payload_16,0,1\nTag=one_way_16_last,0,1\n", "Tag=payload_64,0,1\n"),
+            ("histograms/attempts/x_attempt-1.hlog", head, "Tag=response_16_1000,0,1\n", "Tag=service_64,0"),
+        ];
+        let write = || files.iter().for_each(|(name, head, kept, rest)| fs::write(folder.join(name), format!("{head}{kept}{rest}")).unwrap());
+        write();
+        let one = PayloadResult { earlier_attempts: vec![cell(16, 1)], ..cell(16, 2) };
+        keep(folder, "x", &[one]).unwrap();
+        for (name, head, kept, _) in &files {
+            assert_eq!(fs::read_to_string(folder.join(name)).unwrap(), format!("{head}{kept}"), "{name}");
+        }
+        assert_eq!(head_bytes(&folder.join("histograms/x.hlog")).unwrap(), head.len() as u64);
+        write();
+        fs::write(folder.join("samples/x.parquet"), "rows").unwrap();
+        keep(folder, "x", &[]).unwrap();
+        let left: Vec<&str> = files.iter().map(|file| file.0).filter(|name| folder.join(name).exists()).collect();
+        assert_eq!(left, ["samples/xy.csv"]);
+        assert!(!folder.join("samples/x.parquet").exists());
+    }
+}

@@ -1,0 +1,57 @@
+//! What a process has used up: libraries often fail for lack of something, and do not say what.
+
+use super::space;
+use rustix::process::{Resource, getrlimit};
+use std::fs;
+use std::path::Path;
+
+/// Fewer file descriptors that are free are a cause of failures: a library may close some before it gives up.
+const FEW_DESCRIPTORS: u64 = 8;
+/// Less room than this is none for shared memory of a transport.
+const LITTLE_SHARED_MEMORY: u64 = 64 << 10;
+/// Less address space than this is none for a thread, with its stack and heap.
+const LITTLE_ADDRESS_SPACE: u64 = 80 << 20;
+
+/// An error, with what this process lacks, if it lacks anything.
+pub fn with_lack(why: String) -> String {
+    let lack = lack();
+    if lack.is_empty() { why } else { format!("{why} ({})", lack.join("; ")) }
+}
+
+/// What this process, or this machine, has hardly any more of, a line each; files on the disk are not looked at.
+fn lack() -> Vec<String> {
+    [descriptors(), address_space(), threads(), shared_memory()].into_iter().flatten().collect()
+}
+
+fn descriptors() -> Option<String> {
+    let most = getrlimit(Resource::Nofile).current?;
+    let open = match fs::read_dir("/proc/self/fd") {
+        Ok(open) => open.count() as u64,
+        // The last one is in use.
+        Err(error) if error.raw_os_error() == Some(libc::EMFILE) => most,
+        Err(_) => return None,
+    };
+    (most.saturating_sub(open) < FEW_DESCRIPTORS)
+        .then(|| format!("{open} of {most} file descriptors are open; raise the limit with `ulimit -n`"))
+}
+
+fn address_space() -> Option<String> {
+    let most = getrlimit(Resource::As).current?;
+    let pages: u64 = fs::read_to_string("/proc/self/statm").ok()?.split(' ').next()?.parse().ok()?;
+    let used = pages.saturating_mul(rustix::param::page_size() as u64);
+    (most.saturating_sub(used) < LITTLE_ADDRESS_SPACE)
+        .then(|| format!("{used} of {most} bytes of memory are mapped (RLIMIT_AS); raise the limit with `ulimit -v`"))
+}
+
+fn threads() -> Option<String> {
+    let most = getrlimit(Resource::Nproc).current?;
+    let started = std::thread::Builder::new().spawn(|| ());
+    let error = started.map(|thread| drop(thread.join())).err()?;
+    Some(format!("no thread can be started: {error} (limit of this user {most}); raise it with `ulimit -u`"))
+}
+
+/// That `/dev/shm` is full, if it is.
+pub fn shared_memory() -> Option<String> {
+    let (_, free) = space(Path::new("/dev/shm"))?;
+    (free < LITTLE_SHARED_MEMORY).then(|| format!("{free} bytes are free in /dev/shm"))
+}

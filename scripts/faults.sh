@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The fault campaign: runs with a fault at a moment, both drawn by seed, for every transport that can run here. After each, what
+# was finished is intact and readable, nothing is left, the error names the cause, other sub-experiments are whole, and
+# `tripmeter run --resume` measures the rest.
+#
+#   scripts/faults.sh                       50 trials of each system, in hours; the same command goes on where it stopped
+#   scripts/faults.sh --budget SECONDS      begins no trial after that time
+#   scripts/faults.sh --short               each fault once, over several systems: a minute
+#   scripts/faults.sh --systems LIST --trials N --seed N --jobs N
+#   scripts/faults.sh --keep                keeps the trials in docs/results/faults, which the table in docs/faults.md shows
+#
+# Trials are lines of JSON in target/faults/trials.jsonl (--file names another). Those that are there, or are kept, of the
+# same build are not made again. TRIPMETER and TRIPMETER_TRANSPORTS name program and plugins (default those of
+# scripts/test.sh). Needs root or user namespaces, libfaketime, and Python with tests/requirements.txt (PYTHON).
+# Exit code 1 if a trial had an exception.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+target=${CARGO_TARGET_DIR:-$PWD/target}
+python=${PYTHON:-$target/tools/checks/bin/python}
+if [[ ! -x $python ]]; then
+    python3 -m venv "$target/tools/checks"
+    "$python" -m pip install --quiet --disable-pip-version-check -r tests/requirements.txt
+fi
+if ! compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null; then
+    echo "faults: no libfaketime; scripts/install-middleware.sh --packages installs it" >&2
+    exit 69
+fi
+scripts/isolated.sh --check
+exec "$python" tests/faults/campaign.py --tripmeter "${TRIPMETER:-$target/debug/tripmeter}" \
+    --transports "${TRIPMETER_TRANSPORTS:-$target/transports-dev}" "$@"

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""The fault campaign: see scripts/faults.sh."""
+
+import argparse
+import collections
+import concurrent.futures
+import gzip
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+import draw
+
+HERE = pathlib.Path(__file__).resolve().parent
+REPOSITORY = HERE.parent.parent
+KEPT = REPOSITORY / "docs" / "results" / "faults" / "trials.jsonl.gz"
+# What the program and its plugins are built of.
+SOURCES = ["crates/*/src/**/*", "crates/abi/include/*", "transports/**/*.*", "Cargo.lock", "tests/faults/*.py", "tests/plugins/*.[ch]"]
+TRIALS, SEED = 50, 1
+LONGEST_S = 1800
+
+
+def build():
+    """A name for the sources of program, plugins and campaign, the same on every machine."""
+    files = subprocess.run(["git", "ls-files", "-z", "crates", "transports", "Cargo.lock", "tests/faults", "tests/plugins"],
+                           cwd=REPOSITORY, capture_output=True, check=True).stdout.decode().split("\0")
+    of_program = [name for name in files if name and "/tests/" not in name.removeprefix("tests/") and not name.endswith(".md")]
+    digest = hashlib.sha256()
+    for name in sorted(of_program):
+        digest.update(name.encode() + b"\0" + hashlib.sha256((REPOSITORY / name).read_bytes()).digest())
+    return digest.hexdigest()[:12]
+
+
+def read(file):
+    """Trials in a file, compressed or not."""
+    if not file.exists():
+        return []
+    opened = gzip.open(file, "rt") if file.suffix == ".gz" else file.open()
+    with opened as lines:
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def faulty(target, transports):
+    """The folder of plugins around the true ones."""
+    folder = target / "faulty"
+    (folder / "true").mkdir(parents=True, exist_ok=True)
+    subprocess.run(["make", "-s", "-C", str(REPOSITORY / "tests/plugins"), f"OUT={folder / 'true'}", "faulty"], check=True)
+    around = (folder / "true" / "faulty.so").read_bytes()
+    for plugin in transports.iterdir():
+        link = folder / "true" / plugin.name
+        link.unlink(missing_ok=True)
+        link.symlink_to(plugin)
+        if plugin.suffix == ".so":
+            (folder / plugin.name).write_bytes(around)
+    return folder
+
+
+def variants(tripmeter, transports):
+    """See draw.variants."""
+    listed = subprocess.run([REPOSITORY / "scripts/isolated.sh", tripmeter, "list", "--json"], check=True, text=True,
+                            capture_output=True, env={**os.environ, "TRIPMETER_TRANSPORTS": str(transports)}).stdout
+    return draw.variants(json.loads(listed))
+
+
+def one(specification):
+    """The line of a trial."""
+    words = [REPOSITORY / "scripts/isolated.sh", sys.executable, HERE / "trial.py", json.dumps(specification)]
+    try:
+        made = subprocess.run(words, capture_output=True, text=True, timeout=LONGEST_S, stdin=subprocess.DEVNULL)
+        return json.loads(made.stdout)
+    except (ValueError, subprocess.TimeoutExpired) as error:
+        said = getattr(error, "stderr", None) or (made.stderr if isinstance(error, ValueError) else "")
+        what = f"the trial itself failed: {error}: {str(said).strip()[-300:]}"
+        return {**specification["drawn"], "fired": False, "exceptions": [what], "seconds": 0}
+
+
+def wanted(arguments, found, seed):
+    """The trials to be made, in an order in which systems and faults alternate."""
+    systems = sorted(found)
+    if arguments.systems:
+        systems = [name for name in systems if name in arguments.systems.split(",")]
+    if arguments.short:
+        # Each fault once, at one system after the other.
+        chosen, rest = [], list(draw.FAULTS)
+        for index in range(TRIALS):
+            for system in systems:
+                drawn = draw.trial(seed, system, index, found[system])
+                is_long = drawn["fault"].startswith("stop-") or drawn["fault"] == "plugin-hang"
+                if drawn["fault"] in rest and sum(one["system"] == system for one in chosen) <= index // 3:
+                    rest.remove(drawn["fault"])
+                    chosen.append({**drawn, "is_long": is_long})
+        # The longest begin first.
+        return sorted(chosen, key=lambda drawn: not drawn.pop("is_long"))
+    return [draw.trial(seed, system, index, found[system]) for index in range(arguments.trials) for system in systems]
+
+
+def table(file):
+    """Passes of each system and fault, as Markdown: of the build that the last trial is of."""
+    trials = read(file)
+    if not trials:
+        print("No campaign is kept yet.")
+        return
+    of = [one for one in trials if one["build"] == trials[-1]["build"]]
+    groups = sorted({one["fault"] for one in of}, key=list(draw.FAULTS).index)
+    counts = collections.defaultdict(lambda: [0, 0])
+    for trial in of:
+        for address in ((trial["system"], trial["fault"]), (trial["system"], "all"), ("all", trial["fault"]), ("all", "all")):
+            counts[address][0] += not trial["exceptions"]
+            counts[address][1] += 1
+    systems = sorted({one["system"] for one in of})
+    print("| fault | trials | passed | systems with exceptions |\n| --- | ---: | ---: | --- |")
+    for fault in [*groups, "all"]:
+        passed, made = counts["all", fault]
+        bad = [f"{name} {counts[name, fault][1] - counts[name, fault][0]}" for name in systems
+               if counts[name, fault][0] < counts[name, fault][1]]
+        print(f"| {fault} | {made} | {passed} | {', '.join(bad) or 'none'} |")
+    print("\n| system | trials | passed |\n| --- | ---: | ---: |")
+    for name in [*systems, "all"]:
+        passed, made = counts[name, "all"]
+        print(f"| {name} | {made} | {passed} |")
+    bad = [one for one in of if one["exceptions"]]
+    print(f"\n{len(of)} trials of build `{of[0]['build']}`, seed {of[0]['seed']}: {len(of) - len(bad)} passed, {len(bad)} exceptions.")
+    for trial in bad:
+        print(f"- {trial['transport']} {trial['index']}, {trial['fault']} at {trial['moment']}: "
+              f"{trial['exceptions'][0][:160].replace('|', ' ').replace(chr(10), ' ')}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="see scripts/faults.sh")
+    parser.add_argument("--tripmeter", type=pathlib.Path)
+    parser.add_argument("--transports", type=pathlib.Path)
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--trials", type=int, default=TRIALS)
+    parser.add_argument("--systems")
+    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--budget", type=float)
+    parser.add_argument("--jobs", type=int, default=4)
+    parser.add_argument("--file", type=pathlib.Path)
+    parser.add_argument("--table", type=pathlib.Path)
+    parser.add_argument("--keep", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.table:
+        return table(arguments.table)
+    file = arguments.file or REPOSITORY / "target" / "faults" / "trials.jsonl"
+    if arguments.keep:
+        KEPT.parent.mkdir(parents=True, exist_ok=True)
+        lines = "".join(json.dumps(one) + "\n" for one in read(file))
+        KEPT.write_bytes(gzip.compress(lines.encode(), mtime=0))
+        return print(f"faults: {KEPT.relative_to(REPOSITORY)}; next: scripts/update-docs.sh")
+    tripmeter, transports, name = arguments.tripmeter.resolve(), arguments.transports.resolve(), build()
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
+    specification = {"tripmeter": str(tripmeter), "transports": str(transports), "faulty": str(faulty(target, transports))}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    made = {(one["seed"], one["system"], one["index"]) for one in read(file) + read(KEPT) if one["build"] == name}
+    todo = [one for one in wanted(arguments, variants(tripmeter, transports), arguments.seed)
+            if arguments.short or (arguments.seed, one["system"], one["index"]) not in made]
+    begin, lock, counts = time.monotonic(), threading.Lock(), [0, 0]
+
+    def make(drawn):
+        if arguments.budget and not arguments.short and time.monotonic() - begin > arguments.budget:
+            return
+        line = {"build": name, "seed": arguments.seed, **one({**specification, "drawn": drawn})}
+        with lock:
+            counts[0] += 1
+            counts[1] += bool(line["exceptions"])
+            with file.open("a") as lines:
+                lines.write(json.dumps(line) + "\n")
+            mark = "FAILED" if line["exceptions"] else "ok"
+            print(f"{mark} {drawn['transport']} {drawn['pattern']} {drawn['wait']} {drawn['index']}: {drawn['fault']} at "
+                  f"{drawn['moment']} ({line['seconds']} s)", *line["exceptions"], sep="\n  ", flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        list(pool.map(make, todo))
+    print(f"faults: {counts[0]} trials, {counts[1]} with exceptions, {len(todo) - counts[0]} not made, build {name}, {file}")
+    return 1 if counts[1] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

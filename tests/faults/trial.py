@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+"""One trial, in namespaces of its own: scripts/isolated.sh tests/faults/trial.py SPECIFICATION, and prints its line of JSON.
+
+A run of three sub-experiments, the fault in the middle one, the checks of checks.py, then `tripmeter run --resume` without
+the fault, and the same checks.
+"""
+
+import glob
+import json
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import checks
+import draw
+
+# Whoever takes longer hangs: a trial takes seconds, with a time-out of the program half a minute.
+LONGEST_S = 300
+WORK = pathlib.Path("/tmp/work")
+RESULTS = WORK / "disk" / "results"
+TEMPORARY = WORK / "temporary"
+FILE = WORK / "experiment.toml"
+CLOCK = WORK / "clock"
+# Of file systems that can be full, with what a transport has in them.
+SHM_BYTES, DISK_BYTES = 192 << 20, 64 << 20
+LOOK_S = 0.001
+
+
+def mount(folder, size, *more):
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", "-n", "-t", "tmpfs", "-o", ",".join([f"size={size}", "mode=1777", *more]), "none", str(folder)], check=True)
+
+
+def fill(folder):
+    """Writes until no byte is left; what has room already keeps it."""
+    with open(f"{folder}/fill", "wb", buffering=0) as file:
+        for size in (1 << 20, 4096, 1):
+            try:
+                while file.write(b"\0" * size):
+                    pass
+            except OSError:
+                pass
+
+
+def children(pid):
+    found = []
+    for task in glob.glob(f"/proc/{pid}/task/*/children"):
+        try:
+            found += [int(child) for child in pathlib.Path(task).read_text().split()]
+        except OSError:
+            pass
+    return found
+
+
+def workers(pid):
+    """The leader, which has the files of results open, and the follower."""
+    leader, follower = None, None
+    for child in children(pid):
+        try:
+            words = pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+            files = [os.readlink(file) for file in glob.glob(f"/proc/{child}/fd/*")]
+        except OSError:
+            continue
+        if b"worker" not in words[1:2]:
+            continue
+        if any(part in file for file in files for part in ("/samples/", "/histograms/")):
+            leader = child
+        else:
+            follower = child
+    return leader, follower
+
+
+class Trial:
+    def __init__(self, specification):
+        self.drawn = specification["drawn"]
+        self.tripmeter = specification["tripmeter"]
+        self.transports = specification["transports"]
+        self.faulty = specification["faulty"]
+        self.fault, self.moment = self.drawn["fault"], self.drawn["moment"]
+        self.fired = self.moment in ("start", "messages")
+        self.then, self.findings, self.run, self.stopped = {}, [], None, []
+
+    def command(self):
+        """The program, under limits."""
+        words, amount = [], self.drawn["amount"]
+        if self.moment == "start" and self.fault == "few-descriptors":
+            words = ["prlimit", f"--nofile={int(8 + 40 * amount)}"]
+        if self.moment == "start" and self.fault == "little-memory":
+            words = ["prlimit", f"--as={int((40 << 20) + (600 << 20) * amount)}"]
+        if self.fault == "few-processes":
+            # Root has no limit; this user has no process but this run's.
+            user, capabilities = str(200_000 + os.getpid()), "+dac_override,+dac_read_search,+fowner,+net_raw,+net_admin,+ipc_lock,+sys_nice,+sys_ptrace"
+            words = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", f"--inh-caps={capabilities}",
+                     f"--ambient-caps={capabilities}", "prlimit", f"--nproc={int(4 + 30 * amount)}"]
+        return [*words, self.tripmeter, "run", str(FILE), "-q", "--no-report", "--no-spin", "--attempts", "1", "-o", str(RESULTS)]
+
+    def environment(self):
+        plugins = self.faulty if self.fault.startswith("plugin-") else self.transports
+        own = {"TMPDIR": str(TEMPORARY), "TRIPMETER_TRANSPORTS": plugins}
+        if self.fault == "clock-step":
+            CLOCK.write_text("+0\n")
+            library = sorted(glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1"))[0]
+            own |= {"LD_PRELOAD": f"{self.faulty}/true/true_clocks.so:{library}", "FAKETIME_TIMESTAMP_FILE": str(CLOCK), "FAKETIME_NO_CACHE": "1",
+                    "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1"}
+        if self.fault.startswith("plugin-"):
+            what = self.fault.removeprefix("plugin-")
+            own["TRIPMETER_FAULT"] = f"{what}:{self.drawn['side']}:{self.drawn['message']}"
+        return {**os.environ, **own}
+
+    def is_due(self):
+        """Whether the moment has come, of what is in the results folder."""
+        victim = checks.states(RESULTS).get("victim")
+        if victim is None:
+            return False
+        leader, follower = workers(self.run.pid)
+        if leader is None or (follower is None and self.drawn["pattern"] != "log" and "follower" in self.fault):
+            return False
+        payloads = sum(name == "victim" for name, _ in checks.finished(RESULTS))
+        if self.moment == "open":
+            return True
+        if self.moment in ("proof", "payload-1"):
+            return victim["path_proof"] is not None or payloads > 0
+        return payloads > 0
+
+    def await_moment(self):
+        """Waits for the moment; false if the run ended before."""
+        end = time.monotonic() + LONGEST_S
+        while not self.is_due():
+            if self.run.poll() is not None or time.monotonic() > end:
+                return False
+            time.sleep(LOOK_S)
+        if self.moment.startswith("payload-"):
+            time.sleep(self.drawn["delay_ms"] / 1000)
+        if self.moment == "writing":
+            # The next rows are being written: of the second payload.
+            files = [*RESULTS.glob("samples/victim.csv"), *RESULTS.glob("histograms/victim.hlog")][:1]
+            size = files and files[0].stat().st_size
+            while files and files[0].stat().st_size == size and self.run.poll() is None and time.monotonic() < end:
+                pass
+        return self.run.poll() is None
+
+    def strike(self):
+        """Does it; false if there is nothing that it could be done to."""
+        leader, follower = workers(self.run.pid)
+        others = [pid for pid in checks.processes() if pid not in (self.run.pid, leader, follower)
+                  and pid not in children(self.run.pid) or b"broker" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
+        self.then = checks.finished(RESULTS)
+        kind, _, whom = self.fault.partition("-")
+        if kind in ("kill", "stop"):
+            pid = {"leader": leader, "follower": follower, "supervisor": self.run.pid,
+                   "daemon": others[0] if others else next(iter(set(children(self.run.pid)) - {leader, follower}), None)}[whom]
+            if pid is None:
+                return False
+            try:
+                os.kill(pid, signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
+            except ProcessLookupError:
+                return False
+            if self.fault == "stop-supervisor":
+                time.sleep(1.5)
+                os.kill(pid, signal.SIGCONT)
+            elif kind == "stop":
+                self.stopped.append(pid)
+            return True
+        if self.fault == "shm-full":
+            fill("/dev/shm")
+        elif self.fault == "disk-full":
+            fill(WORK / "disk")
+        elif self.fault == "clock-step":
+            # Renamed into place: a reader must not see half of it.
+            (WORK / "clock.new").write_text(f"{'+' if self.drawn['sign'] > 0 else '-'}{int(1 + 7200 * self.drawn['amount'])}\n")
+            os.replace(WORK / "clock.new", CLOCK)
+        else:
+            return self.limit(leader if self.drawn["side"] == "leader" or follower is None else follower)
+        return True
+
+    def limit(self, pid):
+        """Leaves a worker hardly more than what it has."""
+        try:
+            if self.fault == "few-descriptors":
+                most = len(os.listdir(f"/proc/{pid}/fd")) + int(4 * self.drawn["amount"])
+                resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
+            else:
+                pages = int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[0])
+                most = pages * 4096 + int((16 << 20) * self.drawn["amount"])
+                resource.prlimit(pid, resource.RLIMIT_AS, (most, most))
+        except (OSError, ProcessLookupError):
+            return False
+        return True
+
+    def measure(self):
+        """The run with its fault. Returns exit code and standard error."""
+        with (WORK / "stderr").open("w+") as errors:
+            self.run = subprocess.Popen(self.command(), env=self.environment(), stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=errors)
+            if not self.fired and self.await_moment():
+                self.fired = self.strike()
+            try:
+                self.run.wait(LONGEST_S)
+            except subprocess.TimeoutExpired:
+                self.findings.append(f"the run does not end within {LONGEST_S} s")
+                self.run.kill()
+                self.run.wait()
+            errors.seek(0)
+            said = errors.read()
+        # A daemon that stands still cannot end; that is not the program's.
+        for pid in self.stopped:
+            try:
+                command = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+                if self.fault == "stop-daemon" and command:
+                    os.kill(pid, signal.SIGKILL)
+            except (OSError, ProcessLookupError):
+                pass
+        return self.run.returncode, said
+
+    def judge(self, code, said):
+        """What is wrong after the fault. Returns state and error of the victim."""
+        found = self.findings
+        if "panicked" in said:
+            found.append(f"a panic: {said.strip()[-300:]}")
+        there = (RESULTS / "manifest.json").exists()
+        if not there:
+            if code == 0 or not checks.cause(self.fault, said):
+                found.append(f"nothing was measured, exit code {code}, and the cause is not named: {said.strip()[-300:]}")
+            return "none", said.strip()[-300:]
+        states, now = checks.states(RESULTS), checks.finished(RESULTS)
+        victim = states.get("victim", {"status": "none", "error": None})
+        found += checks.intact(self.then, now, "after the fault") + checks.readable(self.tripmeter, RESULTS, "after the fault")
+        if self.fault == "kill-supervisor":
+            return victim["status"], None
+        is_whole = self.moment == "start" or self.fault in ("shm-full", "disk-full")
+        for name, state in states.items():
+            error = state["error"] or ""
+            if state["status"] == "failed" and (name == "victim" or is_whole):
+                if not checks.cause(self.fault, error):
+                    found.append(f"{name} failed, and the cause is not named: {error}")
+            elif state["status"] != "complete" and (self.fault != "disk-full" or not checks.cause(self.fault, said)):
+                found.append(f"{name} is {state['status']}: {error}")
+        missing = {"before", "victim", "after"} - states.keys()
+        if missing and not checks.cause(self.fault, said):
+            found.append(f"not measured, and no cause is named: {', '.join(sorted(missing))}: {said.strip()[-300:]}")
+        if victim["status"] == "complete" and code == 0 and self.fault not in checks.HARMLESS:
+            has_ended = not self.fired or len([name for name, _ in now if name == "victim"]) == len(draw.PAYLOADS)
+            if not has_ended:
+                found.append("the fault was not noticed")
+        return victim["status"], victim["error"]
+
+    def resume(self):
+        """The rest, without the fault; findings."""
+        for place in ("/dev/shm/fill", WORK / "disk" / "fill"):
+            pathlib.Path(place).unlink(missing_ok=True)
+        environment = {**os.environ, "TMPDIR": str(TEMPORARY), "TRIPMETER_TRANSPORTS": self.transports}
+        then = checks.finished(RESULTS)
+        is_begun = (RESULTS / "manifest.json").exists()
+        words = ["run", "--resume", str(RESULTS)] if is_begun else ["run", str(FILE), "-o", str(RESULTS), "--attempts", "1"]
+        if not is_begun and RESULTS.exists():
+            shutil.rmtree(RESULTS)
+        unreliable = {name for name, state in checks.states(RESULTS).items() if state.get("unreliable")}
+        done = subprocess.run([self.tripmeter, *words, "-q", "--no-report"], env=environment, capture_output=True, text=True,
+                              timeout=LONGEST_S, stdin=subprocess.DEVNULL)
+        if done.returncode not in (0, 75) or not (RESULTS / "manifest.json").exists():
+            self.findings.append(f"resume ended with {done.returncode}: {done.stderr.strip()[-300:]}")
+            return
+        now, states = checks.finished(RESULTS), checks.states(RESULTS)
+        then = {address: trials for address, trials in then.items() if address[0] not in unreliable}
+        self.findings += checks.intact(then, now, "after resuming") + checks.readable(self.tripmeter, RESULTS, "after resuming")
+        for name, payloads in (("before", 1), ("victim", 3), ("after", 1)):
+            there, state = sum(of == name for of, _ in now), states.get(name, {"status": "none", "error": None})
+            if state["status"] != "complete" or there != payloads:
+                self.findings.append(f"after resuming, {name} is {state['status']} with {there} of {payloads} payloads: {state['error']}")
+
+    def line(self):
+        WORK.mkdir()
+        TEMPORARY.mkdir(mode=0o777)
+        mount(WORK / "disk", DISK_BYTES)
+        mount(pathlib.Path("/dev/shm"), SHM_BYTES)
+        if self.fault == "few-processes":
+            for folder in (WORK, TEMPORARY):
+                folder.chmod(0o777)
+        FILE.write_text(draw.experiment(self.drawn))
+        named = checks.names(TEMPORARY)
+        if self.moment == "start" and self.fault == "shm-full":
+            fill("/dev/shm")
+        begin = time.monotonic()
+        code, said = self.measure()
+        if not self.fired:
+            self.findings.append("the moment did not come")
+        # A daemon may be shared: of a supervisor that was killed, the next run stops it.
+        self.findings += checks.no_processes(draw.SHARED if self.fault == "kill-supervisor" else ())
+        status, error = self.judge(code, said)
+        if self.fault != "kill-supervisor":
+            self.findings += [f"left after the run: {name}" for name in sorted(checks.names(TEMPORARY) - named)]
+        self.resume()
+        self.findings += checks.no_processes()
+        self.findings += [f"left after resuming: {name}" for name in sorted(checks.names(TEMPORARY) - named)]
+        return {**self.drawn, "fired": self.fired, "code": code, "status": status, "error": error and error[:400],
+                "exceptions": self.findings[:8], "seconds": round(time.monotonic() - begin, 1)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(Trial(json.loads(sys.argv[1])).line()))
