@@ -1,4 +1,4 @@
-//! Arguments of the commands about this machine: `list`, `install`, `completions`, `man`.
+//! Arguments of the commands about this machine: `list`, `install`, `plugin-check`, `completions`, `man`.
 
 use super::measure::PluginArgs;
 use clap::Args;
@@ -75,6 +75,38 @@ pub struct InstallArgs {
     /// The project's sources [default: found beside this program, or the working directory]
     #[arg(long, value_name = "DIR")]
     pub source: Option<PathBuf>,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Check that a plugin keeps the contract of transports
+#[derive(Args)]
+#[command(after_help = "Examples:
+  tripmeter plugin-check build/tripmeter_example.so
+  tripmeter plugin-check build/tripmeter_example.so --thorough")]
+#[command(after_long_help = "Examples:
+  tripmeter plugin-check build/tripmeter_example.so
+  tripmeter plugin-check build/tripmeter_example.so --thorough
+
+It is the suite that Tripmeter's own transports are held to. It measures what
+the plugin declares: every variant with each of its waits and patterns, odd and
+large payloads, several followers and publishers; proves its path; looks for
+names and processes that are left; runs two experiments at once; and asks for
+what the plugin does not declare, which must be refused. It needs neither the
+project's sources nor a compiler. Variants that cannot run here are named and
+left out.
+
+Exit codes: 0 good, 1 the plugin does not keep the contract, 64 wrong usage,
+65 the file is no plugin, 66 it cannot be read, 69 no variant can run here,
+73 the temporary folder cannot be written.")]
+pub struct PluginCheckArgs {
+    /// The plugin: a shared library built against tripmeter_transport.h
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Measure every wait in every part too, with more payloads
+    #[arg(long)]
+    pub thorough: bool,
     /// No progress on standard error
     #[arg(short, long)]
     pub quiet: bool,

@@ -103,6 +103,7 @@ fn help_is_data_and_shows_examples() {
         "export",
         "list",
         "install",
+        "plugin-check",
         "doctor",
         "selftest",
         "completions",
