@@ -31,10 +31,11 @@ as_root() {
 command -v apt-get >/dev/null ||
     fail "no apt-get here; install what \`packages\` in transports/*/transport.toml names by other means"
 
-# A C++ compiler and make are what the plugins in C and C++ are built with.
+# What plugins in C and C++ are built with, here and by the packages of a release.
 mapfile -t wanted < <(packages)
-# Tests run in network namespaces that `ip` sets up, reach each other by ssh, trace system calls, step clocks, and open reports in Chromium, which Node.js drives.
-wanted=(g++ make iproute2 openssh-client procps strace libfaketime chromium "${wanted[@]}")
+# Tests run in network namespaces that `ip` sets up, reach each other by ssh, trace system calls, step clocks, and open
+# reports in Chromium, which Node.js drives.
+wanted=(g++ make pkg-config cmake iproute2 openssh-client procps strace libfaketime chromium "${wanted[@]}")
 command -v npm >/dev/null || wanted+=(nodejs npm)
 python=0
 if grep -q '^python_packages' transports/*/transport.toml; then

@@ -5,7 +5,7 @@
 #   scripts/test.sh all               installs every middleware (as root or by sudo) and tests every transport, none skipped
 #   scripts/test.sh ci                the same, with format, lints and documentation
 #   scripts/test.sh nightly           as `all`, with what the others leave out: every variant in the kill tests, all sizes in
-#                                     the conformance tests, simulations, the archive, a release build, mutants (each run the
+#                                     the conformance tests, simulations, the archive, a release build, packages, mutants (each run the
 #                                     next of 16 parts; TRIPMETER_MUTANTS=K/N names one, 0/1 is all). A test that fails ends
 #                                     none of it
 #   scripts/test.sh only EXPRESSION   the tests of a nextest filter, e.g. 'test(followers)' or 'test(/^ab::/)'
@@ -224,6 +224,8 @@ presets() {
         "${isolated[@]}" "$tripmeter" run "$name" -n 100 --raw samples,eprosima,parquet -o "$scratch/results/$name"
         "$python" tests/check_results.py "$scratch/results/$name"
     done
+    step packages
+    PROGRAM=$tripmeter scripts/package.sh test crates/tripmeter/tests/golden/results-2.0
     step reports in a browser
     tools/echarts/build.sh --check
     in_a_browser
@@ -299,6 +301,17 @@ nightly() {
     step release build
     cargo build --release --locked -p tripmeter
     "${isolated[@]}" "$target/release/tripmeter" run quick -o "$scratch/results/release"
+    scripts/package.sh size || broken=1
+    step Debian packages and wheel
+    # Of plugins that are not optimised: they are no release.
+    TRANSPORTS=$TRIPMETER_TRANSPORTS OUT=$scratch/packages scripts/package.sh all || broken=1
+    if command -v lintian >/dev/null; then
+        OUT=$scratch/packages scripts/package.sh lint || broken=1
+    else
+        skipped "Debian packages held to lintian: it is not installed"
+    fi
+    step a build that can be repeated
+    PROFILE=release scripts/package.sh reproducible || broken=1
     # All take hours: the sixteenth after the last one.
     local last=-1 part code=0
     [[ ! -f $target/mutants-part ]] || last=$(<"$target/mutants-part")

@@ -420,6 +420,7 @@ fn made_up(system: &str, language: &str) -> Sidecar {
         python_sources: Vec::new(),
         ignores_environment: Vec::new(),
         open_to_others: Vec::new(),
+        deb: String::new(),
         build: String::new(),
         language: language.to_owned(),
     }

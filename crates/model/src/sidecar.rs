@@ -28,6 +28,9 @@ pub struct Sidecar {
     /// What others can reach while it is measured, because the system does not allow to close it.
     #[serde(default)]
     pub open_to_others: Vec<String>,
+    /// The Debian package of ours that has it built; empty if none has.
+    #[serde(default)]
+    pub deb: String,
     /// The command that builds it, empty if it is built in.
     #[serde(default)]
     pub build: String,

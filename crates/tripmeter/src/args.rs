@@ -27,7 +27,7 @@ pub use experiment::{ExperimentArgs, Written};
 pub use explain::ExplainArgs;
 pub use fleet::{FleetArgs, MeasuringCommand};
 pub use iceperf::{Benchmark, IceperfArgs, IceperfCommand, IceperfLeaderArgs, Technology};
-pub use machine::{CompletionsArgs, InstallArgs, ListArgs, ManArgs};
+pub use machine::{CompletionsArgs, InstallArgs, ListArgs, ManArgs, PluginCheckArgs};
 pub use measure::{
     AllowedArgs, CallArgs, Cpu, FollowArgs, LoggerArgs, MeasuringArgs, OutputArgs, PingArgs, PluginArgs, PublishArgs,
     ReplayArgs, RunArgs, RunningArgs, ShownArgs, ThroughputArgs, TransportArgs,
@@ -75,6 +75,7 @@ pub enum Command {
     Export(ExportArgs),
     List(ListArgs),
     Install(InstallArgs),
+    PluginCheck(PluginCheckArgs),
     Doctor(DoctorArgs),
     Selftest(SelftestArgs),
     Completions(CompletionsArgs),
@@ -113,7 +114,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
         ],
     ),
     ("Results", &["show", "report", "compare", "check", "limits", "history", "export"]),
-    ("Machine", &["list", "install", "doctor", "selftest", "completions", "man"]),
+    ("Machine", &["list", "install", "plugin-check", "doctor", "selftest", "completions", "man"]),
     ("Other tools", &["eprosima", "iceperf"]),
 ];
 

@@ -16,6 +16,7 @@ pub mod install;
 pub mod limits;
 pub mod list;
 pub mod man;
+pub mod plugin_check;
 pub mod report;
 pub mod resume;
 pub mod run;

@@ -73,12 +73,19 @@ pub fn parquet_program(program: &Path, what: &str, instead: &str) -> Result<Path
     Err(CliError::new(exit::UNAVAILABLE, text))
 }
 
+/// Whether this file is in a folder of plugins.
+pub fn is_beside_plugins(name: &str, program: &Path) -> bool {
+    search_folders(program).iter().any(|folder| folder.join(name).is_file())
+}
+
 fn search_folders(program: &Path) -> Vec<PathBuf> {
     let given = std::env::var_os("TRIPMETER_TRANSPORTS").unwrap_or_default();
     let mut folders: Vec<PathBuf> =
         std::env::split_paths(&given).filter(|folder| !folder.as_os_str().is_empty()).collect();
     // Who can write there could have this user run anything.
-    let usual = program.ancestors().skip(1).take(2).map(Path::to_path_buf).chain(data_folder());
+    let beside = program.ancestors().skip(1).take(2).map(Path::to_path_buf);
+    let packaged = program.ancestors().nth(2).map(|prefix| prefix.join("lib/tripmeter"));
+    let usual = beside.chain(packaged).chain(data_folder());
     let named: Vec<PathBuf> = folders.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
     folders.extend(usual.map(|folder| folder.join("transports")).filter_map(|folder| match trusted(&folder, program) {
         Ok(folder) => Some(folder),

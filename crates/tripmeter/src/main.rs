@@ -50,6 +50,7 @@ fn main() -> ExitCode {
         Command::Export(args) => commands::export::export(&args),
         Command::List(args) => commands::list::list(&args),
         Command::Install(args) => commands::install::install(&args),
+        Command::PluginCheck(args) => commands::plugin_check::plugin_check(&args),
         Command::Man(args) => commands::man::man(&args),
         Command::Iceperf(args) => commands::iceperf::iceperf(&args),
         Command::Doctor(args) => commands::doctor::doctor(&args),

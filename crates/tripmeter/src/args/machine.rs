@@ -1,4 +1,4 @@
-//! Arguments of the commands about this machine: `list`, `install`, `completions`, `man`.
+//! Arguments of the commands about this machine: `list`, `install`, `plugin-check`, `completions`, `man`.
 
 use super::measure::PluginArgs;
 use clap::Args;
@@ -20,8 +20,9 @@ use std::path::PathBuf;
 Systems have versions, variants, settings, limits, and what is missing. Plugins
 tripmeter_<system>.so are found in the folders of the variable
 TRIPMETER_TRANSPORTS (with colons between them), in `transports` beside this
-program and beside its folder, and in $XDG_DATA_HOME/tripmeter/transports. Of
-the latter three those are left out, and named, that somebody else can write.
+program and beside its folder, in lib/tripmeter/transports beside its folder
+(packages put them there), and in $XDG_DATA_HOME/tripmeter/transports. Of
+the latter four those are left out, and named, that somebody else can write.
 
 `tripmeter run PRESET --print` prints a preset.")]
 pub struct ListArgs {
@@ -52,7 +53,8 @@ It prints what it will do, then does it, for each system:
 2. Python packages, pinned, go to a virtual environment in $XDG_DATA_HOME/tripmeter/python/SYSTEM
    (or ~/.local/share/tripmeter/python/SYSTEM). Needs python3 with its module venv.
 3. The plugin is built from the project's sources, which are found beside this program or named by
-   --source, into `target/transports` there.
+   --source, into `target/transports` there. Without sources, a plugin that a package of Tripmeter
+   has put into lib/tripmeter/transports is used, or the package is named.
 What is there already is left alone. Systems whose libraries come as wheels or
 crates need no root. With --python only the second step is done; it prints the
 folders.
@@ -75,6 +77,38 @@ pub struct InstallArgs {
     /// The project's sources [default: found beside this program, or the working directory]
     #[arg(long, value_name = "DIR")]
     pub source: Option<PathBuf>,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Check that a plugin keeps the contract of transports
+#[derive(Args)]
+#[command(after_help = "Examples:
+  tripmeter plugin-check build/tripmeter_example.so
+  tripmeter plugin-check build/tripmeter_example.so --thorough")]
+#[command(after_long_help = "Examples:
+  tripmeter plugin-check build/tripmeter_example.so
+  tripmeter plugin-check build/tripmeter_example.so --thorough
+
+It is the suite that Tripmeter's own transports are held to. It measures what
+the plugin declares: every variant with each of its waits and patterns, odd and
+large payloads, several followers and publishers; proves its path; looks for
+names and processes that are left; runs two experiments at once; and asks for
+what the plugin does not declare, which must be refused. It needs neither the
+project's sources nor a compiler. Variants that cannot run here are named and
+left out.
+
+Exit codes: 0 good, 1 the plugin does not keep the contract, 64 wrong usage,
+65 the file is no plugin, 66 it cannot be read, 69 no variant can run here,
+73 the temporary folder cannot be written.")]
+pub struct PluginCheckArgs {
+    /// The plugin: a shared library built against tripmeter_transport.h
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Measure every wait in every part too, with more payloads
+    #[arg(long)]
+    pub thorough: bool,
     /// No progress on standard error
     #[arg(short, long)]
     pub quiet: bool,

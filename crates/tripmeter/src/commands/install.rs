@@ -6,9 +6,11 @@ use crate::args::InstallArgs;
 use crate::error::CliError;
 use crate::{embedded, experiment, output};
 use python::PythonEnvironment;
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use tripmeter_engine::parquet;
 use tripmeter_engine::suggest::did_you_mean;
 use tripmeter_model::exit;
 use tripmeter_model::sidecar::Sidecar;
@@ -17,6 +19,8 @@ use tripmeter_model::sidecar::Sidecar;
 const BUILD: &str = "scripts/build-transports.sh";
 /// What is installed under the name of no system: the program that writes Parquet.
 const PARQUET: &str = "parquet";
+/// The Debian package that has it.
+const PARQUET_DEB: &str = "tripmeter-parquet";
 
 /// Prints what will be done, and does it.
 ///
@@ -95,22 +99,23 @@ impl<'a> Steps<'a> {
             });
         }
         let parquet = args.all || args.systems.iter().any(|name| name == PARQUET);
-        let plugins: Vec<&str> =
-            chosen.iter().filter(|one| !one.build.is_empty()).map(|one| one.system.as_str()).collect();
-        let source = source(args)?;
-        if source.is_none() && (parquet || !plugins.is_empty()) {
-            let text = format!(
-                "plugins ({}) are built from the project's sources, which are not beside this program; name their \
-                 folder (--source DIR), or ask for Python packages only (--python)",
-                plugins.iter().copied().chain(parquet.then_some(PARQUET)).collect::<Vec<_>>().join(", ")
-            );
-            return Err(CliError::new(exit::UNAVAILABLE, text));
+        let mut plugins: Vec<&Sidecar> = chosen.iter().copied().filter(|one| !one.build.is_empty()).collect();
+        let (source, program) = (source(args)?, experiment::program()?);
+        if source.is_none() {
+            // What came built, by a package.
+            plugins.retain(|one| !experiment::is_beside_plugins(&format!("tripmeter_{}.so", one.system), &program));
+            let no_parquet = parquet && !experiment::is_beside_plugins(parquet::PROGRAM, &program);
+            if no_parquet || !plugins.is_empty() {
+                return Err(not_built(&plugins, no_parquet));
+            }
         }
+        let (parquet, is_built) = (parquet && source.is_some(), source.is_some());
+        let plugins = plugins.into_iter().map(|one| one.system.as_str()).collect();
         let mut packages: Vec<&str> = chosen
             .iter()
             .flat_map(|sidecar| &sidecar.packages)
             .map(String::as_str)
-            .filter(|one| !is_there(one))
+            .filter(|one| (is_built || !one.ends_with("-dev")) && !is_there(one))
             .collect();
         packages.sort_unstable();
         packages.dedup();
@@ -156,6 +161,24 @@ impl<'a> Steps<'a> {
         }
         Ok(())
     }
+}
+
+/// Where plugins that are not here can be had, without the project's sources.
+fn not_built(plugins: &[&Sidecar], parquet: bool) -> CliError {
+    let own = parquet.then_some(PARQUET);
+    let names: Vec<&str> = plugins.iter().map(|one| one.system.as_str()).chain(own).collect();
+    let packages = plugins.iter().map(|one| one.deb.as_str()).chain(own.map(|_| PARQUET_DEB));
+    let packages: BTreeSet<&str> = packages.filter(|package| !package.is_empty()).collect();
+    let prebuilt = match packages.into_iter().collect::<Vec<_>>() {
+        none if none.is_empty() => String::new(),
+        some => format!("install the Debian packages that have them ({}), ", some.join(", ")),
+    };
+    let text = format!(
+        "plugins ({}) are built from the project's sources, which are not beside this program; {prebuilt}name the folder \
+         of the sources (--source DIR), or ask for Python packages only (--python)",
+        names.join(", ")
+    );
+    CliError::new(exit::UNAVAILABLE, text)
 }
 
 /// The project's sources: those named, or those that this program was built in.

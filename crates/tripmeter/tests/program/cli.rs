@@ -103,6 +103,7 @@ fn help_is_data_and_shows_examples() {
         "export",
         "list",
         "install",
+        "plugin-check",
         "doctor",
         "selftest",
         "completions",
@@ -253,11 +254,41 @@ fn man_pages_are_made_of_every_command() {
     assert!(ping.contains(".TH") && ping.contains("follow"), "{ping}");
 }
 
+/// The program as a package installs it, away from the sources.
+struct Installed {
+    program: PathBuf,
+    transports: PathBuf,
+    _prefix: TempDir,
+}
+
+fn installed() -> Installed {
+    let prefix = tempfile::tempdir().unwrap();
+    let (bin, transports) = (prefix.path().join("bin"), prefix.path().join("lib/tripmeter/transports"));
+    std::fs::create_dir_all(&bin).unwrap();
+    std::fs::create_dir_all(&transports).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_tripmeter"), bin.join("tripmeter")).unwrap();
+    Installed { program: bin.join("tripmeter"), transports, _prefix: prefix }
+}
+
 #[test]
 fn install_prints_what_it_would_do() {
     fails(&["install", "usd"], 64, &["unknown transport 'usd'", "did you mean 'uds'?"]);
     fails(&["install", "iceoryx", "--python"], 64, &["needs no Python packages"]);
     fails(&["install", "iceoryx", "--source", "/nowhere"], 66, &["'/nowhere' has no scripts/build-transports.sh"]);
+    let words = ["install", "iceoryx", "grpc", "http", "ros2"];
+    let installed = installed();
+    let run = |words: &[&str]| {
+        let mut command = Command::new(&installed.program);
+        command.args(words).env("XDG_DATA_HOME", "/nowhere").env_remove("TRIPMETER_TRANSPORTS").output().unwrap()
+    };
+    let output = run(&words);
+    let (said, text) = (stderr(&output), "plugins (iceoryx, grpc, http, ros2) are built from the project's sources");
+    assert_eq!(output.status.code(), Some(69), "{said}");
+    assert!(said.contains(text) && said.contains("have them (tripmeter-iceoryx, tripmeter-web), name"), "{said}");
+    // A plugin that a package brought is there.
+    std::fs::write(installed.transports.join("tripmeter_http.so"), "").unwrap();
+    let output = run(&["install", "http", "--dry-run"]);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), "everything is there\n"));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").display().to_string();
     let output = tripmeter(&["install", "iceoryx", "ecal", "--dry-run", "--source", &source]);
     let said = stderr(&output);

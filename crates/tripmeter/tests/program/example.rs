@@ -1,28 +1,34 @@
 //! The example for writers of transports: built out of tree against the headers alone, measured by the unchanged program.
 
 use crate::common::{Tripmeter, alone, folder, manifest, repository};
+use std::path::Path;
 use std::process::Command;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{RunStatus, Verdict};
 
-#[test]
-fn a_transport_built_by_itself_is_measured_and_its_path_proven() {
-    let _alone = alone();
-    let folder = folder();
-    let (sources, header) = (folder.path().join("sources"), folder.path().join("include"));
+/// Builds the example with only the headers beside it, after a change of its text, in this folder; returns the plugin.
+fn built_by_itself(folder: &Path, change: impl Fn(&str) -> String) -> String {
+    let (sources, header) = (folder.join("sources"), folder.join("include"));
     for (from, to) in [("examples/c-transport", &sources), ("crates/abi/include", &header)] {
         std::fs::create_dir(to).unwrap();
         for name in ["Makefile", "example.c", "tripmeter_transport.h", "tripmeter_plugin.h"] {
             let file = repository().join(from).join(name);
             if file.exists() {
-                std::fs::copy(file, to.join(name)).unwrap();
+                std::fs::write(to.join(name), change(&std::fs::read_to_string(file).unwrap())).unwrap();
             }
         }
     }
     let made = Command::new("make").arg("-C").arg(&sources).arg(format!("HEADER_DIR={}", header.display())).output();
     let made = made.expect("make is installed");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let plugin = sources.join("build/tripmeter_example.so").display().to_string();
+    sources.join("build/tripmeter_example.so").display().to_string()
+}
+
+#[test]
+fn a_transport_built_by_itself_is_measured_and_its_path_proven() {
+    let _alone = alone();
+    let folder = folder();
+    let plugin = built_by_itself(folder.path(), str::to_owned);
     let results = folder.path().join("results");
     let words = ["ping", "-q", "--plugin", &plugin, "example/*", "-n", "200", "--payloads", "16,1k,65537"];
     let output = results.display().to_string();
@@ -44,4 +50,33 @@ fn a_transport_built_by_itself_is_measured_and_its_path_proven() {
         assert_eq!(proof.verdict, Verdict::Proven, "{}", proof.evidence);
     }
     finished.clean();
+}
+
+#[test]
+fn a_plugin_is_checked_without_our_build() {
+    let _alone = alone();
+    let folder = folder();
+    let plugin = built_by_itself(folder.path(), str::to_owned);
+    let finished = Tripmeter::new(["plugin-check", &plugin]).run().with(exit::GOOD);
+    let lines: Vec<&str> = finished.stdout.lines().collect();
+    assert_eq!(lines[0], "example 1.0.0");
+    assert!(lines.len() == 4 && lines[1..].iter().all(|line| line.ends_with(": ok")), "{}", finished.stdout);
+    finished.says(&["conformance: example: 1", " sub-experiments, "]).clean();
+}
+
+#[test]
+fn a_plugin_that_lies_is_found_out_when_it_is_checked() {
+    let _alone = alone();
+    let folder = folder();
+    let lie = |text: &str| text.replace("read there\", TM_PATH_SHARED_MEMORY", "read there\", TM_PATH_UNIX_STREAM");
+    let plugin = built_by_itself(folder.path(), lie);
+    let finished = Tripmeter::new(["plugin-check", "-q", &plugin]).run().with(exit::FINDING);
+    assert!(finished.stdout.contains("\neverything that it declares: FAILED\n"), "{}", finished.stdout);
+    let parts = ["proof of the path", "Failed", "was claimed"];
+    assert!(finished.stdout.lines().any(|line| parts.iter().all(|part| line.contains(part))), "{}", finished.stdout);
+    assert!(finished.stderr.is_empty(), "{}", finished.stderr);
+    finished.clean();
+    let text = crate::common::plugin("text").display().to_string();
+    Tripmeter::new(["plugin-check", &text]).run().with(exit::DATA).one_line(&[&text]).clean();
+    Tripmeter::new(["plugin-check", "nowhere.so"]).run().with(exit::NO_INPUT).one_line(&["nowhere.so"]).clean();
 }

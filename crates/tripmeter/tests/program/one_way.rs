@@ -1,6 +1,6 @@
 //! Latency one way where it is asked for: of calls, of round trips at a rate, and under pattern `throughput`.
 
-use crate::common::figures::{Times, count, counts, times, value};
+use crate::common::figures::{LatencyFigures, count, counts, times, value};
 use crate::common::samples::{received_ns, sample_rows};
 use crate::common::{Finished, Tripmeter, alone, at_once, folder, manifest};
 use tempfile::TempDir;
@@ -87,7 +87,7 @@ fn called(transport: &str, wait: &str, words: &[&str]) -> (Trial, Vec<Row>, Stri
 }
 
 /// Latency one way, and of whole calls.
-fn both_times(trial: &Trial) -> [Times; 2] {
+fn both_times(trial: &Trial) -> [LatencyFigures; 2] {
     [Figure::OneWay, Figure::ServiceRtt].map(|of| times(trial, of).unwrap())
 }
 

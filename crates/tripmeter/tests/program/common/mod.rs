@@ -1,10 +1,9 @@
 //! What the tests of the running program share: starting it, watching it, and looking for what it left.
 
-pub mod figures;
 pub mod samples;
 pub mod traces;
 
-use serde::Deserialize;
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,9 +11,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::{NamedTempFile, TempDir};
-use tripmeter_abi::Description;
+use traces::MARK;
+use tripmeter_abi::Pattern;
 use tripmeter_model::folder;
 use tripmeter_model::manifest::{Manifest, SubExperimentResult};
+
+pub use tripmeter_conformance::Known;
+pub use tripmeter_conformance::figures;
 
 /// Whoever takes longer hangs: no run of these tests needs a tenth of it on a quiet machine.
 pub const LONGEST: Duration = Duration::from_secs(600);
@@ -23,20 +26,11 @@ const MEASURE: [&str; 9] = ["run", "ping", "publish", "call", "throughput", "rep
 
 /// The command that measures a pattern.
 pub fn command_of(pattern: &str) -> &'static str {
-    match pattern {
-        "pingpong" => "ping",
-        "channel" => "publish",
-        "rpc" => "call",
-        "throughput" => "throughput",
-        "log" => "logger",
-        other => panic!("no pattern '{other}'"),
-    }
+    tripmeter_conformance::command_of(pattern.parse::<Pattern>().unwrap_or_else(|error| panic!("{error:?}")))
 }
 
 /// So many sleeps are more than a worker that has its files needs to connect, to prove its path and to warm up.
 pub const MEASURING: u64 = 10_000;
-/// Every process of a test's run has this variable, with a value of its own.
-pub const MARK: &str = "TRIPMETER_TEST_RUN";
 
 /// Tests that measure hold this. It keeps them apart where all are threads of one process, as under `cargo test`; under
 /// nextest each is a process, in namespaces of its own, and shares nothing but the CPUs.
@@ -48,6 +42,11 @@ pub fn alone() -> MutexGuard<'static, ()> {
 /// Prints a line that the test harness does not swallow.
 pub fn say(line: &str) {
     writeln!(std::io::stderr(), "{line}").expect("standard error is open");
+}
+
+/// Where the program looks for plugins.
+pub fn plugin_folders() -> OsString {
+    std::env::var_os("TRIPMETER_TRANSPORTS").unwrap_or_else(|| repository().join("target/transports").into())
 }
 
 /// Whether a transport that is missing is a failure.
@@ -133,7 +132,7 @@ impl Tripmeter {
     pub fn under<S: AsRef<std::ffi::OsStr>>(wrapper: &[&str], arguments: impl IntoIterator<Item = S>) -> Self {
         let mut command = Command::new(wrapper[0]);
         command.args(&wrapper[1..]).arg(env!("CARGO_BIN_EXE_tripmeter"));
-        let mut words: Vec<std::ffi::OsString> = arguments.into_iter().map(|word| word.as_ref().to_owned()).collect();
+        let mut words: Vec<OsString> = arguments.into_iter().map(|word| word.as_ref().to_owned()).collect();
         // `--pattern NAME` among the words of a test of several patterns stands for its command; `ab` has such a flag.
         let has_flag = words[0] == "ab";
         while let Some(at) = words.iter().position(|word| word == "--pattern").filter(|_| !has_flag) {
@@ -153,9 +152,7 @@ impl Tripmeter {
         command.env(MARK, &mark).stdin(Stdio::null());
         // Each test's runs meet below its own temporary folder.
         command.env("XDG_RUNTIME_DIR", "");
-        if std::env::var_os("TRIPMETER_TRANSPORTS").is_none() {
-            command.env("TRIPMETER_TRANSPORTS", repository().join("target/transports"));
-        }
+        command.env("TRIPMETER_TRANSPORTS", plugin_folders());
         // Read while it is written: appending needs no position of its own.
         let file = || tempfile::Builder::new().append(true).tempfile().expect("the temporary folder can be written");
         Self { command, mark, temporary: std::env::temp_dir(), stdout: file(), stderr: file() }
@@ -395,26 +392,6 @@ pub fn csv_payloads(file: &Path) -> Vec<u64> {
         payloads.push(payload.parse().expect("a number of bytes"));
     }
     payloads
-}
-
-/// One system as `tripmeter list --json` tells it.
-#[derive(Deserialize)]
-pub struct Known {
-    pub system: String,
-    pub available: bool,
-    pub reason: Option<String>,
-    pub description: Option<Description>,
-    pub variants: Vec<KnownVariant>,
-}
-
-/// One variant, here and now.
-#[derive(Deserialize)]
-pub struct KnownVariant {
-    pub variant: String,
-    pub available: bool,
-    pub daemon_missing: bool,
-    pub reason: Option<String>,
-    pub max_payload_bytes: Option<u64>,
 }
 
 /// Every system that is known here.

@@ -1,50 +1,10 @@
 //! What runs leave in the system: names and processes.
 
-use super::MARK;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How long processes that are about to end may take for it.
-const ENDING: Duration = Duration::from_secs(120);
-
-/// Names of the run that process `pid` supervised, in shared memory, queues, sockets and the temporary folder, and
-/// processes with that mark.
-pub fn left(pid: u32, mark: &str, temporary: &Path) -> Vec<String> {
-    let begin = Instant::now();
-    while !marked(mark).is_empty() && begin.elapsed() < ENDING {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    let processes = marked(mark).into_iter().map(|pid| format!("process {pid}: {}", command_of(pid)));
-    processes.chain(names(pid, temporary)).collect()
-}
-
-/// Names of the run that process `pid` supervised.
-pub fn names(pid: u32, temporary: &Path) -> Vec<String> {
-    let namespace = fs::metadata("/proc/self/ns/pid").expect("/proc is mounted").ino();
-    let prefix = format!("tripmeter-{namespace:x}-{pid}-");
-    let mut found = Vec::new();
-    for folder in [Path::new("/dev/shm"), Path::new("/dev/mqueue"), temporary] {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        found.extend(names.filter(|name| name.contains(&prefix)).map(|name| format!("{}/{name}", folder.display())));
-    }
-    let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    found.extend(sockets.lines().filter(|line| line.contains(&prefix)).map(str::to_owned));
-    found
-}
-
-/// Processes that were started by the run with that mark.
-pub fn marked(mark: &str) -> Vec<u32> {
-    let wanted = format!("{MARK}={mark}");
-    let has_mark = |pid: &u32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
-    };
-    pids().into_iter().filter(has_mark).collect()
-}
+pub use tripmeter_conformance::traces::{MARK, command_of, left, marked, names, pids};
 
 /// The two workers that process `pid` has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,16 +63,6 @@ pub fn cpu_time(pid: u32) -> Duration {
     // The name before may hold spaces; user and system time are the 12th and 13th field after it, in ticks of 10 ms.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
     Duration::from_millis(fields.filter_map(|field| field.parse::<u64>().ok()).sum::<u64>() * 10)
-}
-
-fn pids() -> Vec<u32> {
-    let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
-fn command_of(pid: u32) -> String {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " ")
 }
 
 fn parent_of(pid: u32) -> Option<u32> {

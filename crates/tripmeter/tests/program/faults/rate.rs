@@ -1,7 +1,7 @@
 //! Messages one way at a fixed rate.
 
 use super::{HIT, LATE_MS, LOSS_TIMEOUT_S, PAYLOAD, PROOF, Row, SAMPLES, WAITS, WARMUP, check_end, is_mean};
-use crate::common::figures::{Times, count, counts, times};
+use crate::common::figures::{LatencyFigures, count, counts, times};
 use crate::common::samples::{received_ns, sample_rows};
 use crate::common::{Tripmeter, alone, at_once, folder, manifest};
 use tripmeter_model::figure::Figure;
@@ -37,7 +37,7 @@ fn published(settings: &str, wait: &str, topics: u64, loss_timeout_s: u64) -> (T
 }
 
 /// Response and service times.
-fn both_times(trial: &Trial) -> [Times; 2] {
+fn both_times(trial: &Trial) -> [LatencyFigures; 2] {
     [Figure::Response, Figure::Service].map(|of| times(trial, of).unwrap())
 }
 

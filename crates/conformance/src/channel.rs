@@ -1,8 +1,8 @@
 //! Messages at a fixed rate, on several topics, of several publishers and to several followers, and the same nearly at once.
 
-use crate::common::figures::{Times, count, counts, followers, publishers, times, times_at};
-use crate::common::samples::sample_rows;
-use crate::conformance::{Entry, Faults, Here, Outcome};
+use crate::figures::{LatencyFigures, count, counts, followers, publishers, times, times_at};
+use crate::samples::sample_rows;
+use crate::{Faults, PartOutcome, PlannedPart, VariantHere};
 use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, PayloadResult};
@@ -22,7 +22,7 @@ const RATES: &str = "500,20000,21000,22000";
 /// How long a receive sleeps at the most before it looks around. A message that is there must not wait for that.
 const LOOKING_NS: f64 = 50e6;
 
-pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
+pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
     if !variant.can(Pattern::Channel) {
         return Vec::new();
     }
@@ -30,10 +30,10 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
     let keys = format!("pattern = \"channel\"\nsamples = {PUBLISHED}\nwarmup = 5\npayloads = \"{payloads}\"\n");
     let topics = format!("{keys}topics = {TOPICS}\nrate = \"{RATES}\"");
     let publishers = format!("{keys}publishers = {PUBLISHERS}\nrate = \"500\"");
-    let mut all: Vec<Entry> =
-        variant.waits(true).iter().map(|wait| Entry::new(variant, "channel", *wait, &topics, check)).collect();
+    let mut all: Vec<PlannedPart> =
+        variant.waits(true).iter().map(|wait| PlannedPart::new(variant, "channel", *wait, &topics, check)).collect();
     if variant.declared.publishers {
-        let several = |wait| Entry::new(variant, "publishers", wait, &publishers, check_publishers);
+        let several = |wait| PlannedPart::new(variant, "publishers", wait, &publishers, check_publishers);
         all.extend(variant.waits(false).iter().map(|wait| several(*wait)));
     }
     if variant.declared.fan_out {
@@ -41,16 +41,16 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
         // They share CPUs: none of them polls where it can do without.
         let sleeps = variant.declared.waits.iter().any(|wait| *wait != Wait::Poll);
         let waits = variant.waits(false).iter().filter(|wait| **wait != Wait::Poll || !sleeps);
-        all.extend(waits.map(|wait| Entry::new(variant, "subscribers", *wait, &followers, check_followers)));
+        all.extend(waits.map(|wait| PlannedPart::new(variant, "subscribers", *wait, &followers, check_followers)));
     }
     all
 }
 
 /// Checks every trial of every payload.
-fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
+fn check(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     let (name, plan) = (&outcome.result.name, outcome.plan);
     let rates = plan.workload.loads.len();
-    let rows = sample_rows(outcome.results, name).len() as u64;
+    let rows = faults.value(sample_rows(outcome.results, name)).len() as u64;
     let expected = plan.payloads.len() as u64 * rates as u64 * u64::from(plan.workload.links()) * PUBLISHED;
     faults.check(rows == expected, || format!("{name}: {rows} rows of samples, not {expected}"));
     for cell in &outcome.result.cells {
@@ -58,14 +58,14 @@ fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
         faults.check(trials == rates, || format!("{}: {trials} trials", outcome.place(cell)));
         cell.trials.iter().for_each(|trial| check_flow(faults, outcome, cell, trial));
     }
-    let least = |is_burst: bool, of: fn(Times) -> f64| {
+    let least = |is_burst: bool, of: fn(LatencyFigures) -> f64| {
         let trials = outcome.result.cells.iter().flat_map(|cell| &cell.trials);
         let of_kind = trials.filter(move |trial| (trial.load.hz() > Some(500.0)) == is_burst);
         of_kind.filter_map(|trial| times(trial, Figure::Service).map(of)).reduce(f64::min)
     };
     // A machine that is too busy for bursts is too busy for a slow rate, too, or not for all six of them. Where only the
     // last message of a burst waits, the longest time shows it.
-    let median: fn(Times) -> f64 = |time| time.median;
+    let median: fn(LatencyFigures) -> f64 = |time| time.median;
     for (figure, of) in [("median", median), ("max", |time| time.max)] {
         if let (Some(slow), Some(burst)) = (least(false, of), least(true, of)) {
             let waits = slow < LOOKING_NS / 10.0 && burst >= LOOKING_NS * 0.9;
@@ -75,7 +75,7 @@ fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     }
 }
 
-fn check_flow(faults: &mut Faults, outcome: &Outcome<'_>, cell: &PayloadResult, trial: &Trial) {
+fn check_flow(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadResult, trial: &Trial) {
     let (place, may_lose) = (outcome.place(cell), outcome.may_lose);
     let Counts { sent, received, lost, late, duplicated, reordered, damaged } = counts(trial);
     // A burst may fill a buffer before the first message of a topic; at the slow rate each topic arrives.
@@ -109,7 +109,7 @@ fn check_flow(faults: &mut Faults, outcome: &Outcome<'_>, cell: &PayloadResult, 
 }
 
 /// As [`check`], and the counts of the publishers add up to the counts of all.
-fn check_publishers(faults: &mut Faults, outcome: &Outcome<'_>) {
+fn check_publishers(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     for trial in outcome.result.cells.iter().flat_map(|cell| &cell.trials) {
         let publishers = publishers(trial);
         let sum = publishers.iter().map(|one| trial.counts(one)).fold(Counts::default(), |sum, one| sum + one);
@@ -122,7 +122,7 @@ fn check_publishers(faults: &mut Faults, outcome: &Outcome<'_>) {
 }
 
 /// As [`check`], and no message is received that a follower lacks, or earlier than each has it.
-fn check_followers(faults: &mut Faults, outcome: &Outcome<'_>) {
+fn check_followers(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     for trial in outcome.result.cells.iter().flat_map(|cell| &cell.trials) {
         let what = || format!("{}: {trial:?}", outcome.result.name);
         let (followers, all) = (followers(trial), counts(trial));

@@ -1,32 +1,32 @@
 //! Calls of loggers.
 
-use crate::common::figures::{count, times};
-use crate::common::samples::sample_rows;
-use crate::conformance::{Entry, Faults, Here, Outcome, SAMPLES, WARMUP};
+use crate::figures::{count, times};
+use crate::samples::sample_rows;
+use crate::{Faults, PartOutcome, PlannedPart, SAMPLES, VariantHere, WARMUP};
 use tripmeter_abi::Pattern;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, PayloadResult};
 use tripmeter_model::metric::{Process, Stream};
 
-pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
+pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
     if !variant.can(Pattern::Log) {
         return Vec::new();
     }
     let keys = format!("pattern = \"log\"\nsamples = {SAMPLES}\nwarmup = {WARMUP}\npayloads = \"16,33,8192\"");
     // A logger does not verify what it is given.
     let keys = keys + "\ntouch = \"none\"";
-    variant.waits(true).iter().map(|wait| Entry::new(variant, "log", *wait, &keys, check)).collect()
+    variant.waits(true).iter().map(|wait| PlannedPart::new(variant, "log", *wait, &keys, check)).collect()
 }
 
-fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
+fn check(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     let (name, plan) = (&outcome.result.name, outcome.plan);
-    let rows = sample_rows(outcome.results, name).len();
+    let rows = faults.value(sample_rows(outcome.results, name)).len();
     let expected = plan.payloads.len() * SAMPLES as usize;
     faults.check(rows == expected, || format!("{name}: {rows} rows of the CSV, not {expected}"));
     outcome.result.cells.iter().for_each(|cell| check_lines(faults, outcome, cell));
 }
 
-fn check_lines(faults: &mut Faults, outcome: &Outcome<'_>, cell: &PayloadResult) {
+fn check_lines(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadResult) {
     let place = outcome.place(cell);
     let Counts { sent, received, lost, late, duplicated, reordered, damaged } = cell.counts();
     let whole = sent == SAMPLES + WARMUP && received + lost == sent && (lost == 0 || outcome.may_lose);

@@ -1,14 +1,14 @@
 //! Messages one way, as fast as they go; at a moderate rate where the transport may lose some.
 
-use crate::common::figures::{counts, times, value};
-use crate::common::samples::{received_ns, sample_rows};
-use crate::conformance::{Entry, Faults, Here, Outcome, SAMPLES, loses_when_starved};
+use crate::figures::{counts, times, value};
+use crate::samples::{received_ns, sample_rows};
+use crate::{Faults, PartOutcome, PlannedPart, SAMPLES, VariantHere, loses_when_starved};
 use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, PayloadResult};
 use tripmeter_model::samples::SampleRow;
 
-pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
+pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
     if !variant.can(Pattern::Throughput) {
         return Vec::new();
     }
@@ -18,14 +18,14 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
     // By one of its waits messages are timed as well.
     let of = |wait: &Wait| {
         let keys = format!("{keys}\none_way = {}", variant.declared.waits.iter().max() == Some(wait));
-        Entry::new(variant, "throughput", *wait, &keys, check)
+        PlannedPart::new(variant, "throughput", *wait, &keys, check)
     };
     variant.waits(true).iter().map(of).collect()
 }
 
-fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
+fn check(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     let rows = match outcome.plan.one_way {
-        true => sample_rows(outcome.results, &outcome.result.name),
+        true => faults.value(sample_rows(outcome.results, &outcome.result.name)),
         false => Vec::new(),
     };
     for cell in &outcome.result.cells {
@@ -35,7 +35,7 @@ fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
 }
 
 /// Every payload has one trial.
-fn check_trial(faults: &mut Faults, outcome: &Outcome<'_>, cell: &PayloadResult, rows: &[&SampleRow]) {
+fn check_trial(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadResult, rows: &[&SampleRow]) {
     let place = outcome.place(cell);
     let [trial] = &cell.trials[..] else {
         return faults.check(false, || format!("{place}: {} trials", cell.trials.len()));

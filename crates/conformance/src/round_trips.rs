@@ -1,12 +1,12 @@
 //! Round trips: with one follower and several, many in a row, and of two experiments at once.
 
-use crate::common::figures::{followers, times, times_at};
-use crate::common::samples::sample_payloads;
-use crate::common::{Tripmeter, alone, folder, is_nightly, manifest};
-use crate::conformance::{Entry, Faults, Here, Outcome, SAMPLES, WARMUP, known, longest, loses_when_starved, sort_out};
-use tripmeter_abi::{Path, Pattern, Wait};
+use crate::figures::{followers, times, times_at};
+use crate::samples::sample_rows;
+use crate::{Faults, PartOutcome, PlannedPart, SAMPLES, Suite, SuiteError, VariantHere, WARMUP, loses_when_starved};
+use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
+use tripmeter_model::folder;
 use tripmeter_model::manifest::{Counts, PayloadResult};
 use tripmeter_model::metric::Stream;
 
@@ -21,29 +21,29 @@ const MANY: u64 = 2000;
 /// Followers in the part for transports that reach several.
 const FOLLOWERS: u32 = 3;
 
-pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
+pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
     if !variant.can(Pattern::PingPong) {
         return Vec::new();
     }
     let counts = format!("samples = {SAMPLES}\nwarmup = {WARMUP}\n");
-    let sizes: &[u64] = if is_nightly() { &PAYLOADS_NIGHTLY } else { &PAYLOADS };
+    let sizes: &[u64] = if variant.is_thorough { &PAYLOADS_NIGHTLY } else { &PAYLOADS };
     let touched = format!("{counts}payloads = \"{}\"", variant.payloads(sizes));
     let untouched = format!("{counts}touch = \"none\"\npayloads = \"{}\"", variant.payloads(&PAYLOADS_UNTOUCHED));
     let mut all = Vec::new();
     for wait in variant.waits(true) {
-        all.push(Entry::new(variant, "full", *wait, &touched, check));
+        all.push(PlannedPart::new(variant, "full", *wait, &touched, check));
     }
     for wait in variant.waits(false) {
-        all.push(Entry::new(variant, "none", *wait, &untouched, check));
+        all.push(PlannedPart::new(variant, "none", *wait, &untouched, check));
         if variant.has_packet {
-            let entry = Entry::new(variant, "packets", *wait, &touched, check);
+            let entry = PlannedPart::new(variant, "packets", *wait, &touched, check);
             let packets = format!("transport = \"{}?packet=4096\"", variant.name());
             let text = entry.text.replace(&format!("transport = \"{}\"", variant.name()), &packets);
-            all.push(Entry { text, ..entry });
+            all.push(PlannedPart { text, ..entry });
         }
         let largest = PAYLOADS_NIGHTLY.into_iter().filter(|size| *size <= 64 << 10 && variant.carries(*size)).max();
-        let many = format!("samples = {MANY}\ntouch = \"none\"\npayloads = \"{}\"", largest.unwrap());
-        all.push(Entry::new(variant, "many", *wait, &many, check_many));
+        let many = format!("samples = {MANY}\ntouch = \"none\"\npayloads = \"{}\"", largest.unwrap_or(16));
+        all.push(PlannedPart::new(variant, "many", *wait, &many, check_many));
     }
     if variant.declared.fan_out {
         let payloads = variant.payloads(&[1024, 65_537]);
@@ -51,16 +51,17 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
         // They share CPUs: none of them polls where it can do without.
         let sleeps = variant.declared.waits.iter().any(|wait| *wait != Wait::Poll);
         for wait in variant.waits(false).iter().filter(|wait| **wait != Wait::Poll || !sleeps) {
-            all.push(Entry::new(variant, "several", *wait, &several, check_several));
+            all.push(PlannedPart::new(variant, "several", *wait, &several, check_several));
         }
     }
     all
 }
 
-fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
+fn check(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     let (name, plan) = (&outcome.result.name, outcome.plan);
     outcome.result.cells.iter().for_each(|cell| check_cell(faults, name, outcome.loses_when_starved(), cell));
-    let rows = sample_payloads(outcome.results, name);
+    let rows = faults.value(sample_rows(outcome.results, name));
+    let rows: Vec<u64> = rows.iter().map(|row| row.payload_bytes).collect();
     let expected: Vec<u64> = plan.payloads.iter().flat_map(|payload| vec![*payload; SAMPLES as usize]).collect();
     faults.check(rows == expected, || format!("{name}: {} rows of the CSV are not the samples", rows.len()));
     let histograms = outcome.results.join(format!("histograms/{name}.hlog"));
@@ -93,7 +94,7 @@ fn check_cell(faults: &mut Faults, name: &str, may_lose: bool, cell: &PayloadRes
 }
 
 /// All were answered.
-fn check_many(faults: &mut Faults, outcome: &Outcome<'_>) {
+fn check_many(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     for cell in &outcome.result.cells {
         let counts = cell.counts();
         let lost = if outcome.loses_when_starved() { counts.lost } else { 0 };
@@ -102,15 +103,16 @@ fn check_many(faults: &mut Faults, outcome: &Outcome<'_>) {
     }
 }
 
-fn check_several(faults: &mut Faults, outcome: &Outcome<'_>) {
+fn check_several(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     outcome.result.cells.iter().for_each(|cell| check_cell_of_several(faults, outcome, cell));
 }
 
-fn check_cell_of_several(faults: &mut Faults, outcome: &Outcome<'_>, cell: &PayloadResult) {
+fn check_cell_of_several(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadResult) {
     let (name, may_lose) = (&outcome.result.name, outcome.loses_when_starved());
     check_cell(faults, name, may_lose, cell);
     let place = format!("{name}, {} bytes", cell.payload_bytes);
-    let (trial, counts) = (&cell.trials[0], cell.counts());
+    // One that is missing was noted.
+    let (Some(trial), counts) = (cell.trials.first(), cell.counts()) else { return };
     let followers = followers(trial);
     faults.check(followers == [0, 1, 2].map(Stream::follower), || format!("{place}: {followers:?}"));
     let one_way = |stream: &Stream| times_at(trial, stream, Figure::OneWay);
@@ -127,43 +129,34 @@ fn check_cell_of_several(faults: &mut Faults, outcome: &Outcome<'_>, cell: &Payl
     }
 }
 
-/// Of the first variant, and the first over shared memory; each of them nightly.
-pub(super) fn two_experiments_at_once_do_not_disturb_each_other(system: &str) {
-    let _alone = alone();
-    let Some(known) = known(system) else { return };
-    let mut faults = Faults::default();
-    let (mut variants, _) = sort_out(&known);
-    variants.retain(|variant| variant.can(Pattern::PingPong));
-    let shared = variants.iter().position(|variant| variant.declared.path == Path::SharedMemory);
-    for (index, variant) in variants.iter().enumerate() {
-        if index == 0 || Some(index) == shared || is_nightly() {
-            both(&mut faults, variant);
-        }
-    }
-    assert!(faults.0.is_empty(), "{:#?}", faults.0);
-}
-
-fn both(faults: &mut Faults, variant: &Here<'_>) {
+/// Two experiments at once.
+pub(crate) fn both(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_>) -> Result<(), SuiteError> {
     let name = variant.name();
     // Four threads that poll would take turns on two CPUs.
-    let wait = if variant.declared.waits.contains(&Wait::Block) { Wait::Block } else { variant.declared.waits[0] };
-    let folders = [folder(), folder()];
+    let waits = &variant.declared.waits;
+    let first = if waits.contains(&Wait::Block) { Some(Wait::Block) } else { waits.first().copied() };
+    let Some(wait) = first else { return Ok(()) };
+    let folders = [suite.folder()?, suite.folder()?];
     let most = variant.here.max_payload_bytes.map_or(64 << 10, |most| most.min(64 << 10));
     let payloads = format!("16,{most}");
-    let runs = folders.each_ref().map(|results| {
+    let mut runs = Vec::new();
+    for results in &folders {
         let output = results.path().display().to_string();
-        let words = ["ping", "-q", "--no-floor", &name, "--wait", wait.as_str(), "-o", &output];
+        let words = ["ping", "--no-spin", "-q", "--no-floor", &name, "--wait", wait.as_str(), "-o", &output];
         let sizes = ["-n", "200", "--payloads", &payloads, "--touch", "full", "--loss-timeout", "30"];
-        Tripmeter::new(words.iter().chain(&sizes).chain(&["--attempts", "1"])).start()
-    });
+        runs.push(suite.start(&[&words[..], &sizes, &["--attempts", "1"]].concat())?);
+    }
     for (run, results) in runs.into_iter().zip(&folders) {
-        let finished = run.wait(longest());
-        let good = finished.code == Some(exit::GOOD.into());
-        faults.check(good, || format!("{name}: exit code {:?}\n{}", finished.code, finished.stderr));
+        let finished = run.wait(suite.longest());
+        let good = finished.code() == Some(exit::GOOD.into());
+        faults.check(good, || format!("{name}: exit code {:?}\n{}", finished.code(), finished.stderr));
         if good {
-            let (manifest, may_lose) = (manifest(results.path()), loses_when_starved(&name));
-            manifest.sub_experiments[0].cells.iter().for_each(|cell| check_cell(faults, &name, may_lose, cell));
+            let manifest = folder::read(results.path(), |text| text.into()).map_err(|error| error.to_string());
+            let cells = faults.value(manifest.map(|manifest| manifest.sub_experiments));
+            let cells = cells.iter().take(1).flat_map(|result| &result.cells);
+            cells.for_each(|cell| check_cell(faults, &name, loses_when_starved(&name), cell));
         }
         finished.left().into_iter().for_each(|left| faults.0.push(format!("{name} left {left}")));
     }
+    Ok(())
 }

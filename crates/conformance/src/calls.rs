@@ -1,8 +1,8 @@
 //! Calls by several clients: in a closed loop by every wait, at a fixed rate and in bursts. Round trips at a rate.
 
-use crate::common::figures::{count, counts, times, value};
-use crate::common::samples::sample_rows;
-use crate::conformance::{Entry, Faults, Here, Outcome};
+use crate::figures::{count, counts, times, value};
+use crate::samples::sample_rows;
+use crate::{Faults, PartOutcome, PlannedPart, VariantHere};
 use tripmeter_abi::Pattern;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, PayloadResult};
@@ -13,13 +13,13 @@ const CLIENTS: u64 = 3;
 /// Calls of each.
 const CALLS: u64 = 40;
 
-pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
+pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {
     let payloads = variant.payloads(&[16, 4097]);
     let round_trips =
         format!("rate = \"500\"\none_way = true\nsamples = {CALLS}\nwarmup = 5\npayloads = \"{payloads}\"\n");
     let waits = if variant.can(Pattern::PingPong) { variant.waits(true) } else { &[] };
-    let round_trips: Vec<Entry> =
-        waits.iter().map(|wait| Entry::new(variant, "paced-trips", *wait, &round_trips, check)).collect();
+    let round_trips: Vec<PlannedPart> =
+        waits.iter().map(|wait| PlannedPart::new(variant, "paced-trips", *wait, &round_trips, check)).collect();
     if !variant.can(Pattern::Rpc) {
         return round_trips;
     }
@@ -28,14 +28,14 @@ pub(super) fn entries(variant: &Here<'_>) -> Vec<Entry> {
     );
     let paced = "mode = \"fixed-freq\"\nrate = \"500\"\ndemand = \"4\"\nrecovery_ms = \"8\"\none_way = true\n";
     let paced = format!("{keys}{paced}");
-    let closed = variant.waits(true).iter().map(|wait| Entry::new(variant, "rpc", *wait, &keys, check));
-    let paced = variant.waits(false).iter().map(|wait| Entry::new(variant, "paced", *wait, &paced, check));
+    let closed = variant.waits(true).iter().map(|wait| PlannedPart::new(variant, "rpc", *wait, &keys, check));
+    let paced = variant.waits(false).iter().map(|wait| PlannedPart::new(variant, "paced", *wait, &paced, check));
     round_trips.into_iter().chain(closed).chain(paced).collect()
 }
 
-fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
+fn check(faults: &mut Faults, outcome: &PartOutcome<'_>) {
     let (name, plan) = (&outcome.result.name, outcome.plan);
-    let rows = sample_rows(outcome.results, name).len() as u64;
+    let rows = faults.value(sample_rows(outcome.results, name)).len() as u64;
     let trials = plan.workload.loads.len();
     let expected = (plan.payloads.len() * trials) as u64 * u64::from(plan.workload.links()) * CALLS;
     faults.check(rows == expected, || format!("{name}: {rows} rows of samples, not {expected}"));
@@ -46,7 +46,7 @@ fn check(faults: &mut Faults, outcome: &Outcome<'_>) {
     }
 }
 
-fn check_calls(faults: &mut Faults, outcome: &Outcome<'_>, cell: &PayloadResult, trial: &Trial) {
+fn check_calls(faults: &mut Faults, outcome: &PartOutcome<'_>, cell: &PayloadResult, trial: &Trial) {
     let place = format!("{}, {}", outcome.place(cell), trial.load);
     let clients = u64::from(outcome.plan.workload.links());
     let all = clients * CALLS;

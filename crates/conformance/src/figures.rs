@@ -1,4 +1,4 @@
-//! Figures of a trial, as tests look at them.
+//! Figures of a trial, as the suite looks at them.
 
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
@@ -7,20 +7,30 @@ use tripmeter_model::trial::Trial;
 
 /// Statistics of a latency, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
+pub struct LatencyFigures {
+    /// Messages.
     pub samples: u64,
+    /// The shortest.
     pub min: f64,
+    /// The mean.
     pub mean: f64,
+    /// The standard deviation.
     pub stdev: f64,
+    /// The median.
     pub median: f64,
+    /// The 90th percentile.
     pub p90: f64,
+    /// The 99th percentile.
     pub p99: f64,
+    /// The 99.9th percentile.
     pub p999: f64,
+    /// The 99.99th percentile.
     pub p9999: f64,
+    /// The longest.
     pub max: f64,
 }
 
-impl Times {
+impl LatencyFigures {
     /// Whether no quantile is below the one before, and the mean is between the ends.
     pub fn is_rising(&self) -> bool {
         let Self { min, mean, stdev, median, p90, p99, p999, p9999, max, .. } = *self;
@@ -29,10 +39,10 @@ impl Times {
     }
 }
 
-/// Times of a stream, if there are any.
-pub fn times_at(trial: &Trial, stream: &Stream, figure: Figure) -> Option<Times> {
+/// Latency of a stream, if there are any.
+pub fn times_at(trial: &Trial, stream: &Stream, figure: Figure) -> Option<LatencyFigures> {
     let get = |statistic| trial.get(stream, figure, statistic).map(|one| one.value);
-    Some(Times {
+    Some(LatencyFigures {
         samples: get(Statistic::N)? as u64,
         min: get(Statistic::Min)?,
         mean: get(Statistic::Mean)?,
@@ -46,8 +56,8 @@ pub fn times_at(trial: &Trial, stream: &Stream, figure: Figure) -> Option<Times>
     })
 }
 
-/// Times of all messages, if there are any.
-pub fn times(trial: &Trial, figure: Figure) -> Option<Times> {
+/// Latency of all messages, if there are any.
+pub fn times(trial: &Trial, figure: Figure) -> Option<LatencyFigures> {
     times_at(trial, &Stream::all(), figure)
 }
 

@@ -1,0 +1,220 @@
+//! Starts the program that is under test, and knows what it lists.
+
+use crate::traces::{self, MARK};
+use serde::Deserialize;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use tempfile::{NamedTempFile, TempDir};
+use thiserror::Error;
+use tripmeter_abi::{Description, Pattern};
+
+/// Why the suite itself could not go on; what is wrong with a transport is none of these.
+#[derive(Debug, Error)]
+pub enum SuiteError {
+    /// No place for experiments and results.
+    #[error("no file can be created in the temporary folder '{}': {reason}; set TMPDIR to another", folder.display())]
+    Folder {
+        /// The temporary folder.
+        folder: PathBuf,
+        /// Why not.
+        reason: io::Error,
+    },
+    /// The program cannot be started.
+    #[error("'{}' cannot be started: {reason}", program.display())]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// Why not.
+        reason: io::Error,
+    },
+    /// It could not list the system.
+    #[error("{0}")]
+    List(String),
+}
+
+/// One system as `tripmeter list --json` prints it.
+#[derive(Deserialize)]
+pub struct Known {
+    /// Its name.
+    pub system: String,
+    /// Whether at least one variant can run here.
+    pub available: bool,
+    /// Why none can.
+    pub reason: Option<String>,
+    /// What it says of itself.
+    pub description: Option<Description>,
+    /// Each variant, here and now.
+    pub variants: Vec<KnownVariant>,
+}
+
+impl Known {
+    /// What cannot run here, with the reason, one line each.
+    pub fn missing(&self) -> Vec<String> {
+        let why = |reason: &Option<String>| reason.clone().unwrap_or_else(|| "no reason is given".to_owned());
+        if self.description.is_none() || !self.available {
+            return vec![format!("{}: {}", self.system, why(&self.reason))];
+        }
+        let missing = self.variants.iter().filter(|variant| !variant.available);
+        missing.map(|variant| format!("{}/{}: {}", self.system, variant.variant, why(&variant.reason))).collect()
+    }
+}
+
+/// One variant, here and now.
+#[derive(Deserialize)]
+pub struct KnownVariant {
+    /// Its name.
+    pub variant: String,
+    /// Whether it can run here.
+    pub available: bool,
+    /// Whether its daemon must be started first.
+    pub daemon_missing: bool,
+    /// Why it cannot run.
+    pub reason: Option<String>,
+    /// The largest payload; `None` without a limit.
+    pub max_payload_bytes: Option<u64>,
+}
+
+/// How the program is run, and how much is tried.
+pub struct Suite {
+    /// The program.
+    pub program: PathBuf,
+    /// The plugin, if the program does not find it by itself.
+    pub plugin: Option<PathBuf>,
+    /// Variables that the program has in addition to our environment.
+    pub environment: Vec<(String, OsString)>,
+    /// What the names of temporary folders begin with.
+    pub prefix: String,
+    /// Whether what differs only in ways that others show too is measured as well.
+    pub is_thorough: bool,
+    /// Takes a line about each experiment.
+    pub say: fn(&str),
+}
+
+impl Suite {
+    /// What the program knows of this system.
+    ///
+    /// # Errors
+    /// If the program does not list it.
+    pub fn known(&self, system: &str) -> Result<Known, SuiteError> {
+        let ended = self.start(&["list", "--json", system])?.wait(self.longest());
+        if ended.code() != Some(0) {
+            return Err(SuiteError::List(ended.stderr.trim().to_owned()));
+        }
+        let rows: Result<Vec<Known>, _> = serde_json::from_str(&ended.stdout);
+        let unread = |error| SuiteError::List(format!("`list --json {system}` cannot be read: {error}"));
+        let row = rows.map_err(unread)?.into_iter().next();
+        row.ok_or_else(|| SuiteError::List(format!("`list --json {system}` is empty")))
+    }
+
+    /// The longest that an experiment with everything of one system takes, on a busy machine.
+    pub(crate) fn longest(&self) -> Duration {
+        Duration::from_secs(if self.is_thorough { 3000 } else { 850 })
+    }
+
+    /// An empty folder that is removed in the end.
+    pub(crate) fn folder(&self) -> Result<TempDir, SuiteError> {
+        tempfile::Builder::new().prefix(&self.prefix).tempdir().map_err(no_folder)
+    }
+
+    /// Starts the program with these words, and the plugin.
+    pub(crate) fn start<S: AsRef<OsStr>>(&self, words: &[S]) -> Result<Started, SuiteError> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        // Files, as nobody reads a pipe while it runs.
+        let file = || tempfile::Builder::new().prefix(&self.prefix).append(true).tempfile().map_err(no_folder);
+        let [stdout, stderr] = [file()?, file()?];
+        let output = |file: &NamedTempFile| file.as_file().try_clone().map(Stdio::from).map_err(no_folder);
+        let mut command = Command::new(&self.program);
+        command.args(words);
+        if let Some(plugin) = &self.plugin {
+            command.arg("--plugin").arg(plugin);
+        }
+        command.envs(self.environment.iter().map(|(name, value)| (name, value))).env(MARK, &mark);
+        command.stdin(Stdio::null()).stdout(output(&stdout)?).stderr(output(&stderr)?);
+        let child = command.spawn().map_err(|reason| SuiteError::Start { program: self.program.clone(), reason })?;
+        Ok(Started { child, mark, stdout, stderr })
+    }
+}
+
+fn no_folder(reason: io::Error) -> SuiteError {
+    SuiteError::Folder { folder: std::env::temp_dir(), reason }
+}
+
+/// The command that measures a pattern.
+pub fn command_of(pattern: Pattern) -> &'static str {
+    match pattern {
+        Pattern::PingPong => "ping",
+        Pattern::Channel => "publish",
+        Pattern::Rpc => "call",
+        Pattern::Throughput => "throughput",
+        Pattern::Log => "logger",
+    }
+}
+
+/// The running program. Dropping it kills it.
+pub(crate) struct Started {
+    child: Child,
+    mark: String,
+    stdout: NamedTempFile,
+    stderr: NamedTempFile,
+}
+
+impl Started {
+    /// Waits for its end, and kills it after that time.
+    pub(crate) fn wait(mut self, longest: Duration) -> RunEnd {
+        let begin = Instant::now();
+        let status = loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => break Some(status),
+                Ok(None) if begin.elapsed() < longest => std::thread::sleep(Duration::from_millis(5)),
+                _ => break None,
+            }
+        };
+        let text = |file: &NamedTempFile| {
+            String::from_utf8_lossy(&std::fs::read(file.path()).unwrap_or_default()).into_owned()
+        };
+        let (stdout, mut stderr) = (text(&self.stdout), text(&self.stderr));
+        if status.is_none() {
+            stderr += &format!("it was still running after {longest:?}, and was killed\n");
+        }
+        let (pid, mark) = (self.child.id(), self.mark.clone());
+        RunEnd { status, stdout, stderr, took: begin.elapsed(), pid, mark }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // One that has ended needs no killing.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How a run of the program ended.
+pub(crate) struct RunEnd {
+    status: Option<ExitStatus>,
+    /// Everything on standard output.
+    pub(crate) stdout: String,
+    /// Everything on standard error.
+    pub(crate) stderr: String,
+    /// How long it was waited for.
+    pub(crate) took: Duration,
+    pid: u32,
+    mark: String,
+}
+
+impl RunEnd {
+    /// Exit code; `None` if a signal ended it.
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.status?.code()
+    }
+
+    /// Names and processes of this run that are left.
+    pub(crate) fn left(&self) -> Vec<String> {
+        traces::left(self.pid, &self.mark, &std::env::temp_dir())
+    }
+}

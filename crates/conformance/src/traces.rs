@@ -1,0 +1,59 @@
+//! What runs leave in the system: names and processes.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Every process of a run has this variable of the environment, with a value of the run's own.
+pub const MARK: &str = "TRIPMETER_TEST_RUN";
+/// How long processes that are about to end may take for it.
+const ENDING: Duration = Duration::from_secs(120);
+
+/// Names of the run that process `pid` supervised, in shared memory, queues, sockets and the temporary folder, and
+/// processes with that mark. Processes that are about to end are waited for.
+pub fn left(pid: u32, mark: &str, temporary: &Path) -> Vec<String> {
+    let begin = Instant::now();
+    while !marked(mark).is_empty() && begin.elapsed() < ENDING {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let processes = marked(mark).into_iter().map(|pid| format!("process {pid}: {}", command_of(pid)));
+    processes.chain(names(pid, temporary)).collect()
+}
+
+/// Names of the run that process `pid` supervised.
+pub fn names(pid: u32, temporary: &Path) -> Vec<String> {
+    let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |metadata| metadata.ino());
+    let prefix = format!("tripmeter-{namespace:x}-{pid}-");
+    let mut found = Vec::new();
+    for folder in [Path::new("/dev/shm"), Path::new("/dev/mqueue"), temporary] {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        found.extend(names.filter(|name| name.contains(&prefix)).map(|name| format!("{}/{name}", folder.display())));
+    }
+    let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    found.extend(sockets.lines().filter(|line| line.contains(&prefix)).map(str::to_owned));
+    found
+}
+
+/// Processes that were started by the run with that mark.
+pub fn marked(mark: &str) -> Vec<u32> {
+    let wanted = format!("{MARK}={mark}");
+    let has_mark = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+    };
+    pids().into_iter().filter(has_mark).collect()
+}
+
+/// All processes that are seen from here.
+pub fn pids() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The command line of a process, with spaces between its words.
+pub fn command_of(pid: u32) -> String {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " ")
+}

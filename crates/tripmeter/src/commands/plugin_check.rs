@@ -1,0 +1,68 @@
+//! `tripmeter plugin-check FILE`: the conformance suite for a plugin of whoever wrote it.
+
+use crate::args::{PluginArgs, PluginCheckArgs};
+use crate::error::CliError;
+use crate::{experiment, output};
+use tripmeter_conformance::{Known, Suite, SuiteError};
+use tripmeter_engine::scratch::fresh_run_id;
+use tripmeter_model::exit;
+
+/// A part of the suite.
+type SuitePart = fn(&Suite, &Known) -> Result<Vec<String>, SuiteError>;
+
+/// What is tried, in this order.
+const PARTS: [(&str, SuitePart); 3] = [
+    ("everything that it declares", Suite::contract),
+    ("two experiments at once", Suite::two_at_once),
+    ("refusals of what it does not declare", Suite::refusals),
+];
+
+/// Prints a line for each part, and below it what is wrong.
+///
+/// # Errors
+/// If the file is no plugin, or nothing of it can run here.
+pub fn plugin_check(args: &PluginCheckArgs) -> Result<u8, CliError> {
+    let program = experiment::program()?;
+    let registry = experiment::registry(&PluginArgs { plugin: vec![args.file.clone()] }, &program)?;
+    let file = args.file.canonicalize().ok();
+    let entry = registry.entries().iter().find(|entry| entry.plugin_file() == file.as_deref());
+    let entry = entry.ok_or_else(|| {
+        let text = format!("plugin '{}' was replaced while it was read", args.file.display());
+        CliError::new(exit::NO_INPUT, text)
+    })?;
+    let version = entry.describe().map(|description| description.version.clone()).unwrap_or_default();
+    let suite = Suite {
+        program,
+        plugin: file,
+        environment: Vec::new(),
+        prefix: fresh_run_id(),
+        is_thorough: args.thorough,
+        say: if args.quiet { |_| () } else { output::say },
+    };
+    let known = suite.known(entry.system())?;
+    let missing = known.missing();
+    if !known.available {
+        return Err(CliError::new(exit::UNAVAILABLE, format!("nothing can be checked: {}", missing.join("; "))));
+    }
+    output::print(&format!("{} {version}\n", entry.system()))?;
+    missing.iter().try_for_each(|reason| output::print(&format!("SKIPPED: {reason}\n")))?;
+    let mut is_good = true;
+    for (name, part) in PARTS {
+        let faults = part(&suite, &known)?;
+        is_good &= faults.is_empty();
+        output::print(&format!("{name}: {}\n", if faults.is_empty() { "ok" } else { "FAILED" }))?;
+        faults.iter().try_for_each(|fault| output::print(&format!("  {}\n", fault.trim().replace('\n', "\n    "))))?;
+    }
+    Ok(if is_good { exit::GOOD } else { exit::FINDING })
+}
+
+impl From<SuiteError> for CliError {
+    fn from(error: SuiteError) -> Self {
+        let code = match error {
+            SuiteError::Folder { .. } => exit::CANNOT_CREATE,
+            SuiteError::Start { .. } => exit::SOFTWARE,
+            SuiteError::List(_) => exit::UNAVAILABLE,
+        };
+        Self::new(code, error.to_string())
+    }
+}

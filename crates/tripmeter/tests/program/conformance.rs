@@ -1,0 +1,56 @@
+//! The suite of `tripmeter-conformance` for every transport in `transports/`, built in or as plugin. Nothing is registered
+//! here.
+//!
+//! With `TRIPMETER_REQUIRE_ALL=1` a transport that is missing is a failure; without, its test says `SKIPPED:`. With
+//! `TRIPMETER_NIGHTLY=1` what differs only in ways that others show too is measured as well.
+
+use crate::common::{is_nightly, is_required, plugin_folders, say};
+use tripmeter_conformance::{Known, Suite, SuiteError};
+
+/// A part of the suite.
+type Part = fn(&Suite, &Known) -> Result<Vec<String>, SuiteError>;
+
+/// Tries that part with the system, if it is here.
+#[track_caller]
+fn holds(system: &str, part: Part) {
+    let environment =
+        [("XDG_RUNTIME_DIR".to_owned(), "".into()), ("TRIPMETER_TRANSPORTS".to_owned(), plugin_folders())];
+    let suite = Suite {
+        program: env!("CARGO_BIN_EXE_tripmeter").into(),
+        plugin: None,
+        environment: environment.into(),
+        prefix: "conformance-".to_owned(),
+        is_thorough: is_nightly(),
+        say,
+    };
+    let known = suite.known(system).expect("its sidecar is in the program");
+    let missing = known.missing();
+    missing.iter().for_each(|reason| say(&format!("SKIPPED: {reason}")));
+    assert!(missing.is_empty() || !is_required(), "TRIPMETER_REQUIRE_ALL=1, and missing are {missing:#?}");
+    let faults = part(&suite, &known).expect("the program can be run");
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// Makes the tests of these systems.
+macro_rules! systems {
+    ($($test:ident $system:literal)*) => {
+        mod contract {
+            $(#[test] fn $test() {
+                let _alone = crate::common::alone();
+                crate::conformance::holds($system, tripmeter_conformance::Suite::contract);
+            })*
+        }
+        mod two_at_once {
+            $(#[test] fn $test() {
+                let _alone = crate::common::alone();
+                crate::conformance::holds($system, tripmeter_conformance::Suite::two_at_once);
+            })*
+        }
+        mod refusals {
+            $(#[test] fn $test() { crate::conformance::holds($system, tripmeter_conformance::Suite::refusals); })*
+        }
+    };
+}
+
+// Calls it with the folders of `transports/`.
+include!(concat!(env!("OUT_DIR"), "/systems.rs"));
