@@ -5,6 +5,7 @@ mod histograms;
 mod samples;
 
 pub use histograms::HISTOGRAMS;
+pub(crate) use histograms::{head as head_of_log, line as line_of_log};
 pub(crate) use samples::{Rows, SampleStamps, field};
 
 use crate::clock::Timebase;

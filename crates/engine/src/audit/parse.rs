@@ -156,6 +156,16 @@ pub(super) fn chosen(text: &str) -> Option<String> {
     Some(rest.split_once(']')?.0.to_owned())
 }
 
+/// Has every reader of this module read a text.
+pub(crate) fn read_by_all(text: &str) {
+    if let Some(cpus) = cpu_list(text) {
+        assert_eq!(cpu_list(&written(&cpus)), Some(cpus));
+    }
+    let _ =
+        (stat(text), pressure(text), interrupts(text), limit(text, "Max locked memory"), throttled(text), chosen(text));
+    let _ = process(text).map(|process| cpu_time_ns(&process));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

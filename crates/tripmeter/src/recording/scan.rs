@@ -6,13 +6,13 @@ use mcap::records::op::{CHANNEL, MESSAGE};
 use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader, LinearReaderOptions};
 use mcap::{MAGIC, McapError, parse_record};
 use std::collections::HashMap;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use thiserror::Error;
 use tripmeter_model::manifest::MOST_TEXT_BYTES;
 use tripmeter_model::payload::LARGEST_BYTES;
 
-/// Bytes of one read.
-const READ_BYTES: usize = 1 << 20;
+/// Bytes of one read of a file.
+pub const READ_BYTES: usize = 1 << 20;
 /// Largest record: that of the largest payload, with what stands before it.
 const LARGEST_RECORD: usize = LARGEST_BYTES as usize + (1 << 16);
 
@@ -48,8 +48,8 @@ impl From<io::Error> for RecordingError {
     }
 }
 
-/// Reads a recording to its end mark, and gives the writer every message.
-pub fn scan(source: &mut impl Read, writer: &mut Writer) -> Result<(), RecordingError> {
+/// Reads a recording to its end mark, so many bytes at a time, and gives the writer every message.
+pub fn scan<W: Write>(source: &mut impl Read, read_bytes: usize, writer: &mut Writer<W>) -> Result<(), RecordingError> {
     check_begin(source)?;
     // Its checksum begins there.
     let source = &mut Read::chain(MAGIC, source);
@@ -63,7 +63,7 @@ pub fn scan(source: &mut impl Read, writer: &mut Writer) -> Result<(), Recording
     while let Some(event) = reader.next_event() {
         match event.map_err(|error| broken(&error))? {
             LinearReadEvent::ReadRequest(_) => {
-                let count = source.read(reader.insert(READ_BYTES))?;
+                let count = source.read(reader.insert(read_bytes))?;
                 reader.notify_read(count);
             }
             LinearReadEvent::Record { opcode: opcode @ (CHANNEL | MESSAGE), data } => {
@@ -107,7 +107,7 @@ struct Channels {
     bytes: usize,
 }
 
-fn note(record: &Record<'_>, channels: &mut Channels, writer: &mut Writer) -> Result<(), RecordingError> {
+fn note<W: Write>(record: &Record<'_>, channels: &mut Channels, writer: &mut Writer<W>) -> Result<(), RecordingError> {
     let damaged = |what: String| Err(RecordingError::Wrong(format!("is damaged: {what}")));
     match record {
         Record::Channel(channel) if channel.topic.len() > MOST_TEXT_BYTES => {
