@@ -3,6 +3,7 @@
 //! Nothing here allocates, reads a clock or makes a system call of its own while messages pass; connecting may.
 
 mod event_count;
+mod futex;
 mod socket;
 
 pub use event_count::{EventCount, Waited};

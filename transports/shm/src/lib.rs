@@ -3,6 +3,7 @@
 //! Messages are written in place, in distinct chunks of a shared segment, and handed over by storing one word. Nothing is
 //! copied, and with wait `poll` nothing is asked of the kernel. See `ring` for how.
 
+mod atomics;
 mod fan;
 mod link;
 mod ring;
