@@ -5,7 +5,6 @@ use crate::ring::{Consumer, Control, HEAD_BYTES, Head, Place, Producer};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const DEPTH: usize = 1;
 const MESSAGES: u64 = 3;
@@ -105,16 +104,6 @@ fn model(sleepers: Sleepers) {
     });
 }
 
-/// What the model says where an ordering is left out.
-fn fault(what: Weakened, sleepers: Sleepers) -> String {
-    weaken(Some(what));
-    let outcome = catch_unwind(AssertUnwindSafe(|| model(sleepers)));
-    weaken(None);
-    let Err(panic) = outcome else { return String::new() };
-    let text = panic.downcast_ref::<String>().cloned();
-    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
-}
-
 const LOOKING: Sleepers = Sleepers { producer: false, consumer: false };
 const CONSUMER_SLEEPS: Sleepers = Sleepers { producer: false, consumer: true };
 const PRODUCER_SLEEPS: Sleepers = Sleepers { producer: true, consumer: false };
@@ -140,19 +129,36 @@ fn both_ends_may_sleep() {
     model(BOTH_SLEEP);
 }
 
+const WEAKENED: &str = "TRIPMETER_WEAKENED";
+
+/// The orderings that are left out one by one, where, and what the model must say. Where one end looks again and again, a
+/// model in which the other one is not woken does not end: both sleep.
+const ALL_WEAKENED: [(Weakened, Sleepers, &str); 4] = [
+    (Weakened::Release, LOOKING, "Causality violation"),
+    (Weakened::Acquire, LOOKING, "Causality violation"),
+    (Weakened::FenceOfSleeper, BOTH_SLEEP, "deadlock"),
+    (Weakened::FenceOfWaker, BOTH_SLEEP, "deadlock"),
+];
+
+/// In a process of its own: the panic of a deadlock ends it.
 #[test]
 fn a_model_finds_every_ordering_that_is_left_out() {
-    const RACE: &str = "Causality violation";
-    const NOT_WOKEN: &str = "deadlock";
-    for (what, sleepers, expected) in [
-        (Weakened::Release, LOOKING, RACE),
-        (Weakened::Acquire, LOOKING, RACE),
-        (Weakened::FenceOfSleeper, CONSUMER_SLEEPS, NOT_WOKEN),
-        (Weakened::FenceOfWaker, CONSUMER_SLEEPS, NOT_WOKEN),
-        (Weakened::FenceOfSleeper, PRODUCER_SLEEPS, NOT_WOKEN),
-        (Weakened::FenceOfWaker, PRODUCER_SLEEPS, NOT_WOKEN),
-    ] {
-        let found = fault(what, sleepers);
-        assert!(found.contains(expected), "{what:?} is left out, and the model says '{found}'");
+    let program = std::env::current_exe().expect("the test has a name");
+    for (index, (what, _, expected)) in ALL_WEAKENED.iter().enumerate() {
+        let mut command = std::process::Command::new(&program);
+        command.args(["--exact", "tests::with_an_ordering_left_out", "--ignored", "--nocapture"]);
+        let output = command.env(WEAKENED, index.to_string()).output().expect("the test can be started");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let is_found = !output.status.success() && said.contains(expected);
+        assert!(is_found, "{what:?} is left out, and the model says: {said}");
     }
+}
+
+#[test]
+#[ignore = "fails; the test before runs it"]
+fn with_an_ordering_left_out() {
+    let index: usize = std::env::var(WEAKENED).expect("it is named").parse().expect("it is a number");
+    let (what, sleepers, _) = ALL_WEAKENED[index];
+    weaken(Some(what));
+    model(sleepers);
 }
