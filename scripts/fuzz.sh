@@ -37,8 +37,10 @@ folder=$PWD/target/fuzz
 host=$(rustc -vV | sed -n 's/^host: //p')
 # What cargo-fuzz passes, too. The pass is in every LLVM, so that a stable compiler will do.
 flags=(-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
-    -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares)
+    -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing)
 build=$folder/build
+profile=release
+[[ $what != --ci ]] || profile=dev
 if [[ $sanitizer == address ]]; then
     # Only a nightly compiler, or one that is told that it is one, has sanitizers.
     flags+=(-Zsanitizer=address)
@@ -46,8 +48,8 @@ if [[ $sanitizer == address ]]; then
     build=$folder/build-asan
 fi
 CARGO_TARGET_DIR=$build RUSTFLAGS=${flags[*]} \
-    cargo build --quiet --release --locked --manifest-path fuzz/Cargo.toml --target "$host"
-program=$build/$host/release/fuzz
+    cargo build --quiet --profile "$profile" --locked --manifest-path fuzz/Cargo.toml --target "$host"
+program=$build/$host/${profile/dev/debug}/fuzz
 
 mapfile -t all < <(TRIPMETER_FUZZ_TARGET='' "$program" 2>&1 | sed -n 's/^fuzz: .* one of //p' | tr -d ' ' | tr , '\n')
 [[ ${#all[@]} -ne 0 ]] || exit 70

@@ -8,6 +8,7 @@ mod scan;
 #[path = "../../tripmeter/src/recording/schedule.rs"]
 mod schedule;
 
+use scan::ScanSizes;
 use schedule::Writer;
 use std::io;
 use tripmeter_engine::clock::Timebase;
@@ -16,10 +17,10 @@ use tripmeter_model::recording::ScheduleEntry;
 
 /// A recording that is read can be played: the schedule that was written of it is taken by the engine.
 pub(crate) fn mcap(bytes: &[u8]) {
-    const READ_BYTES: usize = 4096;
+    const SIZES: ScanSizes = ScanSizes { read_bytes: 4096, record_bytes: 1 << 20 };
     let mut messages = Vec::new();
     let mut writer = Writer::new(&mut messages);
-    if scan::scan(&mut &bytes[..], READ_BYTES, &mut writer).is_err() {
+    if scan::scan(&mut &bytes[..], SIZES, &mut writer).is_err() {
         return;
     }
     let Ok(recording) = writer.finish(1.0) else { return };

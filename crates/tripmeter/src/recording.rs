@@ -10,7 +10,7 @@ mod tests;
 
 use crate::error::CliError;
 use crate::progress;
-use scan::RecordingError;
+use scan::{RecordingError, ScanSizes};
 use schedule::Writer;
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -50,8 +50,9 @@ pub fn open(file: &Path, speed: f64, stop: &AtomicBool, quiet: bool) -> Result<O
     let bar = progress::of_bytes(metadata.len(), quiet);
     let mut source = HashedReader { inner: bar.wrap_read(opened), hash: Sha256::new(), bytes: 0, stop };
     let (schedule, mut writer) = scratch()?;
-    let scanned = scan::scan(&mut source, scan::READ_BYTES, &mut writer)
-        .and_then(|()| Ok(io::copy(&mut source, &mut io::sink())?));
+    let sizes = ScanSizes::of_file(metadata.is_file().then_some(metadata.len()));
+    let scanned =
+        scan::scan(&mut source, sizes, &mut writer).and_then(|()| Ok(io::copy(&mut source, &mut io::sink())?));
     bar.finish_and_clear();
     scanned.map_err(|broken| broken.told(file, source.bytes, writer.messages()))?;
     let digest = source.hash.finalize();
