@@ -143,10 +143,27 @@ impl Plugin {
             Ok(entry) => unsafe { entry() },
             Err(_) => return Err(LoadError::NoEntry(file)),
         };
+        // SAFETY: the table is valid as long as the library, with all that it points to.
+        unsafe { Self::of_table(table, library, file) }
+    }
+
+    /// Checks the table of a library.
+    ///
+    /// # Errors
+    /// If it is of another interface version, or breaks the contract.
+    ///
+    /// # Safety
+    /// The table is NULL or valid as long as the library, with all that it points to, as the header says.
+    #[doc(hidden)]
+    pub unsafe fn of_table(
+        table: *const tm_transport,
+        library: Library,
+        file: PathBuf,
+    ) -> std::result::Result<Self, LoadError> {
         if table.is_null() {
             return Err(LoadError::Broken(file, "'tripmeter_transport' returned NULL".to_owned()));
         }
-        // SAFETY: the first two fields have the same place in every version of the table.
+        // SAFETY: the first two fields have the same place in every version of the table, which is there.
         let (version, size) = unsafe { ((*table).abi_version, (*table).struct_size as usize) };
         if version != TM_ABI_VERSION {
             return Err(LoadError::AbiVersion(file, version));

@@ -4,6 +4,7 @@
 #![expect(unsafe_code, reason = "the C boundary")]
 
 mod event_count;
+mod futex;
 mod socket;
 
 pub use event_count::{EventCount, Waited};

@@ -6,6 +6,7 @@ pub mod rest;
 mod samples;
 
 pub use histograms::HISTOGRAMS;
+pub(crate) use histograms::{head as head_of_log, line as line_of_log};
 pub(crate) use samples::{Rows, SampleStamps, field};
 
 use crate::clock::Timebase;

@@ -23,17 +23,19 @@ mod time_sync;
 mod turns;
 mod words;
 
+pub(crate) use bounded::next_line;
 pub use look::{NOT_PUSHED, look_at, own_look};
 pub use meet::{HostError, HostProblem};
 pub(crate) use meet::{Met, look_again, meet};
 pub use push::Pushed;
+pub(crate) use run_there::{ArchiveLimits, unpack};
 pub use run_there::{CommandThere, EndedThere, WayThere, run_there};
 pub use serve::serve;
 pub(crate) use silence::Silence;
 pub(crate) use ssh::Ssh;
 pub use ssh::reach;
 pub use turns::take_turns;
-pub(crate) use words::{FromHost, ToHost};
+pub(crate) use words::{Connection, FromHost, Hello, ToHost};
 
 use std::time::Duration;
 
@@ -44,3 +46,9 @@ pub const REMOTE_COMMAND: &str = "remote";
 pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(15);
 /// Between two signs of life.
 pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+
+/// Has every reader of what programs of the system say read a text.
+pub(crate) fn read_by_all(text: &str) {
+    time_sync::read_by_all(text);
+    network::read_by_all(text);
+}

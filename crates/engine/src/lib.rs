@@ -23,6 +23,8 @@ pub mod message;
 pub mod numbers;
 pub mod os;
 pub mod parquet;
+#[doc(hidden)]
+pub mod parsers;
 pub mod parts;
 mod private;
 pub mod proof;

@@ -77,7 +77,7 @@ pub fn read(file: &Path) -> io::Result<CallCounts> {
 }
 
 /// A finished call: `12 sendto(0x3, ...) = 0x400`, `12 <... recvfrom resumed>) = -1 EAGAIN (...)`.
-fn parse(line: &str) -> Option<(&str, CallCount)> {
+pub(crate) fn parse(line: &str) -> Option<(&str, CallCount)> {
     let (_, call) = line.split_once(' ')?;
     let call = call.trim_start();
     let (call, result) = call.rsplit_once(" = ")?;

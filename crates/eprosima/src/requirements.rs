@@ -41,7 +41,14 @@ impl Requirements {
     /// If it cannot be read, a column is missing, a limit is no finite number of 0 or more, or a payload of a sub-experiment is
     /// there twice.
     pub fn read(file: &Path) -> Result<Self, FileError> {
-        let table = CsvTable::read(file)?;
+        Self::of_table(&CsvTable::read(file)?)
+    }
+
+    /// Reads a table.
+    ///
+    /// # Errors
+    /// As [`Requirements::read`], but for what cannot be read.
+    pub fn of_table(table: &CsvTable) -> Result<Self, FileError> {
         let columns: Vec<CsvColumn> = COLUMNS.iter().map(|name| table.column(name)).collect::<Result<_, _>>()?;
         let mut rows: Vec<Requirement> = Vec::new();
         for row in table.rows() {

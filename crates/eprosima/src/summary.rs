@@ -96,7 +96,14 @@ impl Summary {
     /// If it cannot be read, a column is missing, a figure is no finite number of 0 or more (jitter may be NaN), or a payload
     /// is there twice.
     pub fn read(file: &Path) -> Result<Self, FileError> {
-        let table = CsvTable::read(file)?;
+        Self::of_table(&CsvTable::read(file)?)
+    }
+
+    /// Reads a table.
+    ///
+    /// # Errors
+    /// As [`Summary::read`], but for what cannot be read.
+    pub fn of_table(table: &CsvTable) -> Result<Self, FileError> {
         let columns: Vec<CsvColumn> = COLUMNS.iter().map(|name| table.column(name)).collect::<Result<_, _>>()?;
         let (mut rows, mut known) = (Vec::new(), BTreeSet::new());
         for row in table.rows() {

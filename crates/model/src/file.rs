@@ -110,9 +110,11 @@ impl fmt::Display for Wrong {
             write!(f, ", column '{column}'")?;
         }
         f.write_str(": ")?;
+        // It may quote the value, too.
+        let what = printable::line(&self.what);
         match self.value.as_deref().map(shortened) {
-            Some(value) if !self.what.contains(&format!("'{value}'")) => write!(f, "'{value}' {}", self.what),
-            _ => f.write_str(&self.what),
+            Some(value) if !what.contains(&format!("'{value}'")) => write!(f, "'{value}' {what}"),
+            _ => f.write_str(&what),
         }
     }
 }

@@ -208,47 +208,104 @@ pub enum FolderError {
 /// # Errors
 /// If a file is missing, too large, or wrong.
 pub fn read(folder: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<Manifest, FolderError> {
-    let text = |name: &str| {
-        let text = read_text(&folder.join(name))?;
-        match too_long(&text) {
-            Some(what) => {
-                let what = format!("holds {what}; it is damaged, or not ours");
-                Err(FolderError::Wrong { file: folder.join(name), what })
-            }
-            None => Ok(escape(&text).into_owned()),
-        }
-    };
-    let path = folder.join(MANIFEST);
-    let wrong = |what| FolderError::Wrong { file: path.clone(), what };
-    let manifest = text(MANIFEST).map_err(|error| match error {
-        FolderError::File(error @ FileError::Unreadable { .. }) => {
-            FolderError::NotThere { folder: folder.to_path_buf(), error }
-        }
-        error => error,
+    let bytes = |name: &str| file::read(&folder.join(name), MOST_BYTES);
+    let contents = bytes(MANIFEST).map_err(|error| match error {
+        error @ FileError::Unreadable { .. } => FolderError::NotThere { folder: folder.to_path_buf(), error },
+        error => FolderError::File(error),
     })?;
-    let mut manifest = parse_manifest(&manifest).map_err(wrong)?;
-    manifest.check().map_err(wrong)?;
+    let mut reading = FolderReading::begin(folder, contents, escape)?;
     let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
-    let wrong = |what| FolderError::Wrong { file: folder.join(TRIALS), what };
     if is_there(TRIALS) {
-        add_lines(&mut manifest, &folder.join(TRIALS), &escape)?;
-        manifest.check().map_err(wrong)?;
+        let path = folder.join(TRIALS);
+        file::each_line(&path, MOST_TRIALS_BYTES, MOST_BYTES, |number, line| reading.add_line(number, line))?;
     }
-    check_whole(&manifest).map_err(wrong)?;
+    reading.check_results()?;
     if is_there(AUDIT) {
-        let what =
-            |error: JsonError| format!("cannot be read: {error}; figures do not need this file: remove it to see them");
-        let wrong = |error| FolderError::Wrong { file: folder.join(AUDIT), what: what(error) };
-        let audits: Audits = from_json(&text(AUDIT)?).map_err(wrong)?;
-        audits.put(&mut manifest.environment);
+        reading.add_audits(bytes(AUDIT)?)?;
     }
-    Ok(manifest)
+    Ok(reading.manifest)
 }
 
-fn read_text(path: &Path) -> Result<String, FolderError> {
-    let bytes = file::read(path, MOST_BYTES)?;
+/// The same of the contents of the files; without lists of trials or audits if there are none.
+///
+/// # Errors
+/// As [`read`], but for what is missing or too large.
+pub fn read_contents(
+    manifest: &[u8],
+    trials: Option<&[u8]>,
+    audit: Option<&[u8]>,
+    escape: impl Fn(&str) -> Cow<'_, str>,
+) -> Result<Manifest, FolderError> {
+    let mut reading = FolderReading::begin(Path::new(""), manifest.to_vec(), escape)?;
+    for (number, line) in (1..).zip(trials.unwrap_or_default().split_inclusive(|byte| *byte == b'\n')) {
+        let Some(whole) = line.strip_suffix(b"\n") else { break };
+        reading.add_line(number, whole)?;
+    }
+    reading.check_results()?;
+    audit.map_or(Ok(()), |audit| reading.add_audits(audit.to_vec()))?;
+    Ok(reading.manifest)
+}
+
+/// A results folder, as far as it was read.
+struct FolderReading<'a, E> {
+    folder: &'a Path,
+    escape: E,
+    manifest: Manifest,
+    places: ResultPlaces,
+}
+
+impl<'a, E: Fn(&str) -> Cow<'_, str>> FolderReading<'a, E> {
+    /// Of the contents of the manifest.
+    fn begin(folder: &'a Path, contents: Vec<u8>, escape: E) -> Result<Self, FolderError> {
+        let path = folder.join(MANIFEST);
+        let wrong = |what| FolderError::Wrong { file: path.clone(), what };
+        let text = checked_text(&path, contents, &escape)?;
+        let manifest = parse_manifest(&text).map_err(wrong)?;
+        manifest.check().map_err(wrong)?;
+        let places = ResultPlaces::of(&manifest);
+        Ok(Self { folder, escape, manifest, places })
+    }
+
+    /// Puts a line of the trials in its place.
+    fn add_line(&mut self, number: u64, line: &[u8]) -> Result<(), FolderError> {
+        let wrong = |what| FolderError::Wrong { file: self.folder.join(TRIALS), what };
+        let line = str::from_utf8(line).map_err(|error| wrong(format!("is not UTF-8 text: line {number}: {error}")))?;
+        match too_long(line) {
+            Some(what) => Err(wrong(format!("holds {what} in line {number}; it is damaged, or not ours"))),
+            None if line.is_empty() => Ok(()),
+            None => self
+                .places
+                .add(&mut self.manifest, &(self.escape)(line))
+                .map_err(|error| wrong(format!("cannot be read: {}", JsonError { line: number as usize, ..error }))),
+        }
+    }
+
+    /// Checks manifest and trials together.
+    fn check_results(&self) -> Result<(), FolderError> {
+        let checked = self.manifest.check().and_then(|()| check_whole(&self.manifest));
+        checked.map_err(|what| FolderError::Wrong { file: self.folder.join(TRIALS), what })
+    }
+
+    fn add_audits(&mut self, contents: Vec<u8>) -> Result<(), FolderError> {
+        let path = self.folder.join(AUDIT);
+        let text = checked_text(&path, contents, &self.escape)?;
+        let audits: Audits = from_json(&text).map_err(|error| {
+            let what = format!("cannot be read: {error}; figures do not need this file: remove it to see them");
+            FolderError::Wrong { file: path, what }
+        })?;
+        audits.put(&mut self.manifest.environment);
+        Ok(())
+    }
+}
+
+/// The escaped text of a file of JSON.
+fn checked_text(path: &Path, bytes: Vec<u8>, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<String, FolderError> {
     let wrong = |what| FolderError::Wrong { file: path.to_path_buf(), what };
-    String::from_utf8(bytes).map_err(|error| wrong(format!("is not UTF-8 text: {error}")))
+    let text = String::from_utf8(bytes).map_err(|error| wrong(format!("is not UTF-8 text: {error}")))?;
+    match too_long(&text) {
+        Some(what) => Err(wrong(format!("holds {what}; it is damaged, or not ours"))),
+        None => Ok(escape(&text).into_owned()),
+    }
 }
 
 fn parse_manifest(text: &str) -> Result<Manifest, String> {
@@ -303,26 +360,14 @@ struct ResultPlaces {
     pending: HashMap<usize, Vec<TrialLine>>,
 }
 
-/// Puts every whole line in its place.
-fn add_lines(manifest: &mut Manifest, path: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<(), FolderError> {
-    let wrong = |what| FolderError::Wrong { file: path.to_path_buf(), what };
-    let mut places = ResultPlaces::default();
-    for (place, result) in manifest.sub_experiments.iter().enumerate() {
-        places.results.insert((result.round, result.name.clone()), place);
-    }
-    file::each_line(path, MOST_TRIALS_BYTES, MOST_BYTES, |number, line| {
-        let line = str::from_utf8(line).map_err(|error| wrong(format!("is not UTF-8 text: line {number}: {error}")))?;
-        match too_long(line) {
-            Some(what) => Err(wrong(format!("holds {what} in line {number}; it is damaged, or not ours"))),
-            None if line.is_empty() => Ok(()),
-            None => places
-                .add(manifest, &escape(line))
-                .map_err(|error| wrong(format!("cannot be read: {}", JsonError { line: number as usize, ..error }))),
-        }
-    })
-}
-
 impl ResultPlaces {
+    /// Of the results of a manifest.
+    fn of(manifest: &Manifest) -> Self {
+        let results = manifest.sub_experiments.iter().enumerate();
+        let results = results.map(|(place, result)| ((result.round, result.name.clone()), place)).collect();
+        Self { results, ..Self::default() }
+    }
+
     /// Adds a line. One of a kind that is not known, or of a sub-experiment that has no state, is left out.
     fn add(&mut self, manifest: &mut Manifest, line: &str) -> Result<(), JsonError> {
         /// What every line has.

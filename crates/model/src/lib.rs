@@ -72,5 +72,6 @@ pub mod used;
 pub mod verdict;
 pub mod workload;
 
+pub use plain_words::counted;
 pub use touch::Touch;
 pub use tripmeter_abi::{Path, Pattern, Wait};

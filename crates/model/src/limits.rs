@@ -44,8 +44,15 @@ impl FigureLimits {
     /// If it cannot be read, a column is missing, a value is not of its column, neither less nor more of a figure is better,
     /// or an address is there twice.
     pub fn read(path: &Path) -> Result<Self, FileError> {
-        let contents = file::read(path, MOST_BYTES)?;
-        let mut reader = csv::Reader::from_reader(contents.as_slice());
+        Self::parse(path, &file::read(path, MOST_BYTES)?)
+    }
+
+    /// Reads the contents of a file; its name is for errors.
+    ///
+    /// # Errors
+    /// As [`FigureLimits::read`], but for what cannot be read.
+    pub fn parse(path: &Path, contents: &[u8]) -> Result<Self, FileError> {
+        let mut reader = csv::Reader::from_reader(contents);
         let wrong = |error: csv::Error| FileError::wrong(path, error.to_string());
         let header = reader.headers().map_err(wrong)?.clone();
         let place = |column: &str| {

@@ -3,6 +3,11 @@
 /// Most characters of a value that are quoted.
 const MOST_CHARS: usize = 60;
 
+/// `1 sub-experiment`, `2 sub-experiments`.
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// The text cut after 60 characters.
 pub fn shortened(text: &str) -> String {
     match text.char_indices().nth(MOST_CHARS) {

@@ -1,5 +1,6 @@
 //! Numbers as the tables write them.
 
+pub use tripmeter_model::counted;
 pub use tripmeter_model::number::{fixed, per_cent, rounded, signed};
 
 /// Stands for an interval, or a figure, that has no bound.
@@ -52,11 +53,6 @@ pub fn percent(share: f64) -> String {
         p if p < 0.001 => "<0.001".to_owned(),
         p => format!("{}", rounded(p * 1000.0) / 1000.0),
     }
-}
-
-/// `1 sub-experiment`, `2 sub-experiments`.
-pub fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A number with so many significant digits, 1 or more, as C++ streams write it after `std::setprecision(2)`: `0.73`,

@@ -10,10 +10,11 @@ mod tests;
 
 use crate::error::CliError;
 use crate::progress;
-use scan::RecordingError;
+use scan::{RecordingError, ScanSizes};
 use schedule::Writer;
 use sha2::{Digest, Sha256};
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, BufWriter, Read};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -49,7 +50,9 @@ pub fn open(file: &Path, speed: f64, stop: &AtomicBool, quiet: bool) -> Result<O
     let bar = progress::of_bytes(metadata.len(), quiet);
     let mut source = HashedReader { inner: bar.wrap_read(opened), hash: Sha256::new(), bytes: 0, stop };
     let (schedule, mut writer) = scratch()?;
-    let scanned = scan::scan(&mut source, &mut writer).and_then(|()| Ok(io::copy(&mut source, &mut io::sink())?));
+    let sizes = ScanSizes::of_file(metadata.is_file().then_some(metadata.len()));
+    let scanned =
+        scan::scan(&mut source, sizes, &mut writer).and_then(|()| Ok(io::copy(&mut source, &mut io::sink())?));
     bar.finish_and_clear();
     scanned.map_err(|broken| broken.told(file, source.bytes, writer.messages()))?;
     let digest = source.hash.finalize();
@@ -63,7 +66,7 @@ pub fn open(file: &Path, speed: f64, stop: &AtomicBool, quiet: bool) -> Result<O
 }
 
 /// An empty folder, named so that a later run removes what this process, if killed, leaves.
-fn scratch() -> Result<(TempDir, Writer), CliError> {
+fn scratch() -> Result<(TempDir, Writer<BufWriter<File>>), CliError> {
     let prefix = format!("{}-recording", ProcessIdentity::own());
     let folder = tempfile::Builder::new().prefix(&prefix).tempdir().map_err(|error| cannot_create(&error))?;
     let writer = Writer::create(folder.path()).map_err(|error| cannot_create(&error))?;

@@ -4,6 +4,7 @@
 //! copied, and with wait `poll` nothing is asked of the kernel. See `ring` for how.
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
+mod atomics;
 mod fan;
 mod link;
 mod ring;

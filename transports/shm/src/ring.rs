@@ -4,14 +4,13 @@
 //! travels per message. `depth` messages may be on their way; the ring has one chunk more, so that a loan never waits.
 #![expect(unsafe_code, reason = "memory that is lent or shared")]
 
+use crate::atomics::{self, AtomicU64, Ordering, Waited};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tripmeter_abi::os::{self, Waited};
 use tripmeter_abi::{Loan, Message};
 
 /// Of a process.
-pub(crate) type EventCount = os::EventCount<true>;
+pub(crate) type EventCount = atomics::EventCount<true>;
 
 /// Bytes of a chunk in front of its message.
 pub(crate) const HEAD_BYTES: usize = size_of::<Head>();
@@ -20,18 +19,21 @@ pub(crate) const HEAD_BYTES: usize = size_of::<Head>();
 const SPINS: u32 = 256;
 
 /// A value alone on its cache line.
+#[derive(Default)]
 #[repr(C, align(64))]
 struct Line<T>(T);
 
 /// What a chunk begins with.
+#[derive(Default)]
 #[repr(C)]
-struct Head {
+pub(crate) struct Head {
     /// Number of the message in this chunk, counted from 1; stored last.
     sequence: AtomicU64,
     length: AtomicU64,
 }
 
 /// The words of a direction beside its chunks. All zeros is the initial state.
+#[derive(Default)]
 #[repr(C)]
 pub(crate) struct Control {
     /// Messages given back; written by the consumer.

@@ -1,8 +1,7 @@
 //! Sleeping on a word that another thread or process changes.
 #![expect(unsafe_code, reason = "the C boundary")]
 
-use std::io;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use super::futex::{self, AtomicU32, Ordering, fence};
 
 /// How a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +21,6 @@ pub enum Waited {
 pub struct EventCount<const SHARED: bool>(AtomicU32);
 
 impl<const SHARED: bool> EventCount<SHARED> {
-    const FLAGS: libc::c_int = if SHARED { 0 } else { libc::FUTEX_PRIVATE_FLAG };
-
     /// Announces a sleep; the condition must be checked once more before [`EventCount::wait`].
     #[inline]
     pub fn prepare_wait(&self) {
@@ -39,16 +36,7 @@ impl<const SHARED: bool> EventCount<SHARED> {
 
     /// Sleeps until woken, for `timeout_ns` at most.
     pub fn wait(&self, timeout_ns: u64) -> Waited {
-        let timeout = libc::timespec {
-            tv_sec: (timeout_ns / 1_000_000_000).min(i32::MAX as u64) as libc::time_t,
-            tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
-        };
-        let operation = libc::FUTEX_WAIT | Self::FLAGS;
-        // SAFETY: FUTEX_WAIT reads the word and the relative time-out, which both outlive the call.
-        let result =
-            unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), operation, 1, &raw const timeout, 0_usize, 0) };
-        let changed = result == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN);
-        if changed { Waited::Changed } else { Waited::Not }
+        futex::wait(&self.0, SHARED, timeout_ns)
     }
 
     /// Wakes the owner if it sleeps; a system call only then.
@@ -63,7 +51,6 @@ impl<const SHARED: bool> EventCount<SHARED> {
     #[cold]
     fn call_out(&self) {
         self.0.store(0, Ordering::Relaxed);
-        // SAFETY: FUTEX_WAKE only uses the address of the word as a key.
-        unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), libc::FUTEX_WAKE | Self::FLAGS, 1) };
+        futex::wake(&self.0, SHARED);
     }
 }

@@ -17,6 +17,7 @@ mod spin;
 mod topology;
 
 pub use counters::Snapshot;
+pub(crate) use parse::read_by_all;
 pub use parse::{CpuTime, cpu_list, stat};
 pub use process::this_thread;
 pub use root::Root;

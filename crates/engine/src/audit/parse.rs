@@ -5,7 +5,7 @@
 
 use procfs::FromRead;
 use procfs::process::Stat;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use tripmeter_model::audit::{Interrupts, Throttled};
 
@@ -14,19 +14,20 @@ pub(super) const TICK_NS: u64 = 10_000_000;
 /// More CPUs than any kernel is built for.
 const MOST_CPUS: usize = 1 << 16;
 
-/// A list as `0-2,5`; empty if the text is.
+/// A list as `0-2,5`, each CPU once; empty if the text is.
 ///
 /// # Source
 /// The list format of the kernel's cpusets(7).
 pub fn cpu_list(text: &str) -> Option<Vec<usize>> {
-    let mut cpus = Vec::new();
+    let (mut cpus, mut known) = (Vec::new(), BTreeSet::new());
     for item in text.trim().split(',').filter(|_| !text.trim().is_empty()) {
         let (first, last) = item.split_once('-').unwrap_or((item, item));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
         if last < first || last >= MOST_CPUS {
             return None;
         }
-        cpus.extend(first..=last);
+        // However often it is listed.
+        cpus.extend((first..=last).filter(|cpu| known.insert(*cpu)));
     }
     Some(cpus)
 }
@@ -156,6 +157,17 @@ pub(super) fn chosen(text: &str) -> Option<String> {
     Some(rest.split_once(']')?.0.to_owned())
 }
 
+/// Has every reader of this module read a text.
+pub(crate) fn read_by_all(text: &str) {
+    if let Some(cpus) = cpu_list(text) {
+        let is_list = |found: Vec<usize>| found.len() == cpus.len() && found.iter().all(|cpu| cpus.contains(cpu));
+        assert!(cpus.len() > 1000 || cpu_list(&written(&cpus)).is_some_and(is_list));
+    }
+    let _ =
+        (stat(text), pressure(text), interrupts(text), limit(text, "Max locked memory"), throttled(text), chosen(text));
+    let _ = process(text).map(|process| cpu_time_ns(&process));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,6 +175,7 @@ mod tests {
     #[test]
     fn lists_of_cpus_are_read_and_written() {
         assert_eq!(cpu_list(" 0-2,5\n"), Some(vec![0, 1, 2, 5]));
+        assert_eq!(cpu_list("5,0-2,1-3,5"), Some(vec![5, 0, 1, 2, 3]));
         assert_eq!(cpu_list("\n"), Some(Vec::new()));
         for wrong in ["(null)", "0-", "-1", "2-0", "1,,2", "0-4294967295", "0-99999999999999999999", "0 1"] {
             assert_eq!(cpu_list(wrong), None, "{wrong}");

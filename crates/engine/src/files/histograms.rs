@@ -26,28 +26,15 @@ impl HistogramLog {
         if bytes > 0 {
             return Ok(Self { file, started: start_of(&path)?.unwrap_or_else(SystemTime::now) });
         }
-        let (mut text, started) = (Vec::new(), SystemTime::now());
-        let mut serializer = V2DeflateSerializer::new();
-        IntervalLogWriterBuilder::new()
-            .add_comment(comment)
-            .with_start_time(started)
-            .with_base_time(started)
-            .begin_log_with(&mut text, &mut serializer)?;
-        let mut text = [b"#[Histogram log format version 1.3]\n".as_slice(), &text].concat();
-        let legend = "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
-        text.extend_from_slice(legend.as_bytes());
-        file.write_all(&text)?;
+        let started = SystemTime::now();
+        file.write_all(&head(comment, started)?)?;
         Ok(Self { file, started })
     }
 
     /// Adds a line of what was measured in the time that is just over.
     pub fn append(&mut self, tag: &str, histogram: &Histogram<u64>, duration: Duration) -> io::Result<()> {
         let begin = self.started.elapsed().unwrap_or_default().saturating_sub(duration);
-        let mut text = Vec::new();
-        let mut serializer = V2DeflateSerializer::new();
-        let mut log = IntervalLogWriterBuilder::new().begin_log_with(&mut text, &mut serializer)?;
-        log.write_histogram(histogram, begin, duration, Tag::new(tag)).map_err(io::Error::other)?;
-        self.file.write_all(&text)
+        self.file.write_all(&line(tag, histogram, begin, duration)?)
     }
 }
 
@@ -57,4 +44,26 @@ fn start_of(log: &Path) -> io::Result<Option<SystemTime>> {
     let seconds = text.lines().find_map(|line| line.strip_prefix("#[StartTime: ")?.split(' ').next()?.parse().ok());
     let since = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     Ok(since.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since)))
+}
+
+/// The text in front of the lines.
+pub(crate) fn head(comment: &str, started: SystemTime) -> io::Result<Vec<u8>> {
+    let (mut text, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
+    IntervalLogWriterBuilder::new()
+        .add_comment(comment)
+        .with_start_time(started)
+        .with_base_time(started)
+        .begin_log_with(&mut text, &mut serializer)?;
+    let mut text = [b"#[Histogram log format version 1.3]\n".as_slice(), &text].concat();
+    let legend = "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
+    text.extend_from_slice(legend.as_bytes());
+    Ok(text)
+}
+
+/// The line of a histogram.
+pub(crate) fn line(tag: &str, of: &Histogram<u64>, begin: Duration, duration: Duration) -> io::Result<Vec<u8>> {
+    let (mut text, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
+    let mut log = IntervalLogWriterBuilder::new().begin_log_with(&mut text, &mut serializer)?;
+    log.write_histogram(of, begin, duration, Tag::new(tag)).map_err(io::Error::other)?;
+    Ok(text)
 }

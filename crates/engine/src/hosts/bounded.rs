@@ -32,7 +32,7 @@ const TELLING_TIME: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// If the stream breaks.
-pub(super) fn next_line(stream: &mut impl BufRead) -> io::Result<Option<String>> {
+pub(crate) fn next_line(stream: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut said = Vec::new();
     stream.by_ref().take(MOST_LINE_BYTES as u64).read_until(b'\n', &mut said)?;
     if said.is_empty() {

@@ -101,6 +101,11 @@ fn network(name: &str, address: IpAddr) -> Network {
     }
 }
 
+/// Has every reader of this module read a text.
+pub(super) fn read_by_all(text: &str) {
+    let _ = (link(text), listed(text, &["Speed"]), of_protocol(text, "Tcp", "RetransSegs"));
+}
+
 fn link(text: &str) -> Result<IpLink, String> {
     let links: Result<Vec<IpLink>, _> = serde_json::from_str(text);
     let first = links.map_err(|error| format!("`ip`: {error}"))?.into_iter().next();

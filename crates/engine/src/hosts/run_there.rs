@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tripmeter_model::exit;
-use unpack::{ArchiveLimits, unpack};
+pub(crate) use unpack::{ArchiveLimits, unpack};
 
 /// Stands before the exit code; what a shell says before is something else.
 const MARK: &str = "tripmeter-ended";

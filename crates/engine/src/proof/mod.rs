@@ -114,3 +114,9 @@ pub const FAULTING_MESSAGES: u64 = 8;
 pub fn messages_for(payload_bytes: u64) -> u64 {
     LEAST_MESSAGES.max(LEAST_BYTES.div_ceil(payload_bytes.max(1)))
 }
+
+/// Has every reader of texts of `/proc` in this module read one.
+pub(crate) fn read_by_all(text: &str) {
+    let maps = maps::Maps::parse(text);
+    let _ = (maps.shared_objects(), maps.place(0, u64::MAX), maps.place(1 << 47, 1), queues::read_text(text));
+}

@@ -38,7 +38,7 @@ impl Queue {
 /// If they cannot be listed.
 pub(super) fn all() -> io::Result<Vec<Queue>> {
     match sys::read_proc(&format!("{FOLDER}/msg")) {
-        Ok(text) => parse(&text).ok_or_else(|| io::Error::other("the list has no names of columns")),
+        Ok(text) => read_text(&text).ok_or_else(|| io::Error::other("the list has no names of columns")),
         Err(error) if error.kind() == io::ErrorKind::NotFound && !Path::new(FOLDER).exists() => Ok(Vec::new()),
         Err(error) => Err(error),
     }
@@ -46,7 +46,7 @@ pub(super) fn all() -> io::Result<Vec<Queue>> {
 
 /// # Source
 /// proc_sysvipc(5): a line of names, then one line per queue
-fn parse(text: &str) -> Option<Vec<Queue>> {
+pub(super) fn read_text(text: &str) -> Option<Vec<Queue>> {
     let mut lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let names = lines.next().filter(|names| names.contains(&"msqid"))?;
     let column = |line: &[&str], name| {

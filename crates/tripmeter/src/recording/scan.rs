@@ -6,13 +6,15 @@ use mcap::records::op::{CHANNEL, MESSAGE};
 use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader, LinearReaderOptions};
 use mcap::{MAGIC, McapError, parse_record};
 use std::collections::HashMap;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use thiserror::Error;
 use tripmeter_model::manifest::MOST_TEXT_BYTES;
 use tripmeter_model::payload::LARGEST_BYTES;
 
-/// Bytes of one read.
+/// Bytes of one read of a file.
 const READ_BYTES: usize = 1 << 20;
+/// Most bytes that one of a chunk becomes: zstd keeps a run of 128 KiB in 4 bytes, lz4 packs less.
+const MOST_UNPACKED: u64 = 1 << 15;
 /// Largest record: that of the largest payload, with what stands before it.
 const LARGEST_RECORD: usize = LARGEST_BYTES as usize + (1 << 16);
 
@@ -48,8 +50,26 @@ impl From<io::Error> for RecordingError {
     }
 }
 
+/// How much memory reading takes.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanSizes {
+    /// Bytes of one read.
+    pub read_bytes: usize,
+    /// Most bytes of a record.
+    pub record_bytes: usize,
+}
+
+impl ScanSizes {
+    /// For a file of so many bytes, or of an unknown number of them: no record of it is larger than all of it unpacked.
+    pub fn of_file(bytes: Option<u64>) -> Self {
+        let unpacked = bytes.map_or(u64::MAX, |bytes| bytes.saturating_mul(MOST_UNPACKED));
+        let record_bytes = usize::try_from(unpacked).unwrap_or(usize::MAX).min(LARGEST_RECORD);
+        Self { read_bytes: READ_BYTES, record_bytes }
+    }
+}
+
 /// Reads a recording to its end mark, and gives the writer every message.
-pub fn scan(source: &mut impl Read, writer: &mut Writer) -> Result<(), RecordingError> {
+pub fn scan<W: Write>(source: &mut impl Read, sizes: ScanSizes, writer: &mut Writer<W>) -> Result<(), RecordingError> {
     check_begin(source)?;
     // Its checksum begins there.
     let source = &mut Read::chain(MAGIC, source);
@@ -57,17 +77,17 @@ pub fn scan(source: &mut impl Read, writer: &mut Writer) -> Result<(), Recording
         .with_validate_chunk_crcs(true)
         .with_validate_data_section_crc(true)
         .with_validate_summary_section_crc(true)
-        .with_record_length_limit(LARGEST_RECORD);
+        .with_record_length_limit(sizes.record_bytes);
     let mut reader = LinearReader::new_with_options(options);
     let mut channels = Channels::default();
     while let Some(event) = reader.next_event() {
-        match event.map_err(|error| broken(&error))? {
+        match event.map_err(|error| broken(&error, sizes.record_bytes))? {
             LinearReadEvent::ReadRequest(_) => {
-                let count = source.read(reader.insert(READ_BYTES))?;
+                let count = source.read(reader.insert(sizes.read_bytes))?;
                 reader.notify_read(count);
             }
             LinearReadEvent::Record { opcode: opcode @ (CHANNEL | MESSAGE), data } => {
-                let record = parse_record(opcode, data).map_err(|error| broken(&error))?;
+                let record = parse_record(opcode, data).map_err(|error| broken(&error, sizes.record_bytes))?;
                 note(&record, &mut channels, writer)?;
             }
             LinearReadEvent::Record { .. } => {}
@@ -107,7 +127,7 @@ struct Channels {
     bytes: usize,
 }
 
-fn note(record: &Record<'_>, channels: &mut Channels, writer: &mut Writer) -> Result<(), RecordingError> {
+fn note<W: Write>(record: &Record<'_>, channels: &mut Channels, writer: &mut Writer<W>) -> Result<(), RecordingError> {
     let damaged = |what: String| Err(RecordingError::Wrong(format!("is damaged: {what}")));
     match record {
         Record::Channel(channel) if channel.topic.len() > MOST_TEXT_BYTES => {
@@ -142,8 +162,8 @@ fn note(record: &Record<'_>, channels: &mut Channels, writer: &mut Writer) -> Re
     Ok(())
 }
 
-/// What the library says, for people.
-fn broken(error: &McapError) -> RecordingError {
+/// What the library says, for people, where a record has so many bytes at most.
+fn broken(error: &McapError, most: usize) -> RecordingError {
     match error {
         McapError::UnexpectedEof => RecordingError::CutOff,
         McapError::UnsupportedCompression(name) => RecordingError::Wrong(format!(
@@ -151,7 +171,7 @@ fn broken(error: &McapError) -> RecordingError {
             name.escape_default()
         )),
         McapError::RecordTooLarge { len, .. } => RecordingError::Wrong(format!(
-            "has a record of {len} bytes, more than {LARGEST_RECORD}, the most that can be read, or is damaged; \
+            "has a record of {len} bytes, more than {most}, the most that can be read of it, or is damaged; \
              `mcap doctor` tells which"
         )),
         error => {

@@ -5,15 +5,15 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use tripmeter_model::counted;
 use tripmeter_model::payload::{HEADER_BYTES, LARGEST_BYTES};
 use tripmeter_model::recording::{
     LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, RecordedTopic, Recording, ScheduleEntry, sent_bytes,
 };
-use tripmeter_report::counted;
 
 /// Writes the file of messages, and counts by topic.
-pub struct Writer {
-    file: BufWriter<File>,
+pub struct Writer<W> {
+    file: W,
     /// Index of each topic.
     indices: HashMap<String, u32>,
     /// With absolute log times until the end.
@@ -22,11 +22,17 @@ pub struct Writer {
     silent_topics: u64,
 }
 
-impl Writer {
+impl Writer<BufWriter<File>> {
     /// Into a folder.
     pub fn create(folder: &Path) -> io::Result<Self> {
-        let file = BufWriter::with_capacity(1 << 20, File::create_new(Recording::files(folder).1)?);
-        Ok(Self { file, indices: HashMap::new(), topics: Vec::new(), messages: 0, silent_topics: 0 })
+        Ok(Self::new(BufWriter::with_capacity(1 << 20, File::create_new(Recording::files(folder).1)?)))
+    }
+}
+
+impl<W: Write> Writer<W> {
+    /// Into a file.
+    pub fn new(file: W) -> Self {
+        Self { file, indices: HashMap::new(), topics: Vec::new(), messages: 0, silent_topics: 0 }
     }
 
     /// Messages so far.

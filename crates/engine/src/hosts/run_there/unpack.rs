@@ -15,7 +15,7 @@ const MOST_PARTS: usize = 16;
 
 /// What an archive may hold at most.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ArchiveLimits {
+pub(crate) struct ArchiveLimits {
     /// Of all files.
     pub bytes: u64,
     /// Files and folders.
@@ -49,7 +49,7 @@ impl<R: Read> Read for MeteredArchive<'_, R> {
 ///
 /// # Errors
 /// If the archive is damaged, has anything else, more than the limits, or what leads out of the folder.
-pub(super) fn unpack(archive: impl Read, into: &Path, limits: ArchiveLimits) -> io::Result<()> {
+pub(crate) fn unpack(archive: impl Read, into: &Path, limits: ArchiveLimits) -> io::Result<()> {
     std::fs::create_dir_all(into)?;
     let left = Cell::new(MOST_HEADER_BYTES);
     let mut archive = Archive::new(MeteredArchive { archive, left: &left });

@@ -1,0 +1,43 @@
+//! Samples in eProsima's form, which are read from files.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use tempfile::NamedTempFile;
+use tripmeter_eprosima::raw::Reader;
+
+thread_local! {
+    /// In memory, where there is such a file system.
+    static FILE: RefCell<Option<NamedTempFile>> = const { RefCell::new(None) };
+}
+
+/// Samples come out the same by one thread and by several.
+pub(crate) fn samples(bytes: &[u8]) {
+    FILE.with_borrow_mut(|file| {
+        let file = file.get_or_insert_with(created);
+        write(file.as_file(), bytes);
+        let one = read(file.path(), 1);
+        if bytes.len() > 512 {
+            assert_eq!(one, read(file.path(), 2), "samples depend on the threads that read them");
+        }
+    });
+}
+
+fn created() -> NamedTempFile {
+    let folder = Path::new("/dev/shm");
+    let file = if folder.is_dir() { NamedTempFile::new_in(folder) } else { NamedTempFile::new() };
+    file.expect("a temporary file can be created")
+}
+
+fn write(file: &File, bytes: &[u8]) {
+    file.set_len(0).and_then(|()| file.write_all_at(bytes, 0)).expect("a temporary file can be written");
+}
+
+/// Of each payload, the bits of its samples; or the error.
+fn read(file: &Path, threads: usize) -> Result<Vec<(String, Vec<u64>)>, String> {
+    let bits = |samples: &mut [f64]| samples.iter().map(|sample| sample.to_bits()).collect::<Vec<_>>();
+    let read = Reader::new(threads).read(file, threads, |_| true, |_, samples| bits(samples));
+    let payloads = read.map_err(|error| error.to_string())?;
+    Ok(payloads.into_iter().map(|(bytes, samples)| (bytes.to_string(), samples)).collect())
+}

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""What scripts/fuzz.sh keeps of a run: counts of executions, the corpus, and words for libFuzzer.
+
+fuzz.py words FOLDER                   a dictionary of the words in a folder of inputs
+fuzz.py length TARGET                  most bytes of an input
+fuzz.py left TARGET COUNT              executions that are missing to that count
+fuzz.py record TARGET LOG FOLDER CODE  adds the executions of a log to docs/results/fuzz/executions.json
+fuzz.py pack FOLDER ARCHIVE            the inputs of a folder, the smallest first, as an archive of bounded size
+fuzz.py table FILE                     the counts as Markdown
+"""
+
+import fcntl
+import gzip
+import hashlib
+import io
+import json
+import pathlib
+import re
+import sys
+import tarfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+COUNTS = ROOT / "docs/results/fuzz/executions.json"
+# All archives together stay below 2 MB.
+MOST_PACKED_BYTES = 110_000
+TARGET = re.compile(r'target!\(\s*"(\w+)",\s*"([^"]+)",\s*"([\w.]+)",\s*(\d+),')
+
+
+def targets():
+    """Name, what it reads, its source file and its most bytes, by name."""
+    text = (ROOT / "crates/fuzz/src/lib.rs").read_text()
+    return {name: (reads, source, int(most)) for name, reads, source, most in TARGET.findall(text)}
+
+
+def revision(target):
+    """The beginning of the hash of a target's source file."""
+    source = ROOT / "crates/fuzz/src" / targets()[target][1]
+    return hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+
+
+def counts():
+    """What was counted so far."""
+    return json.loads(COUNTS.read_text()) if COUNTS.is_file() else {}
+
+
+def counted(target):
+    """Executions of a target as it is now."""
+    entry = counts().get(target, {})
+    return entry.get("executions", 0) if entry.get("source") == revision(target) else 0
+
+
+def record(target, log, folder, code):
+    """Adds a run. Executions of another source of the target do not count any more; faults do."""
+    executed = re.search(r"stat::number_of_executed_units: *(\d+)", pathlib.Path(log).read_text(errors="replace"))
+    COUNTS.parent.mkdir(parents=True, exist_ok=True)
+    with open(COUNTS.parent / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        executions = counted(target) + (int(executed[1]) if executed else 0)
+        all_counts = counts()
+        faults = all_counts.get(target, {}).get("faults", 0) + (code != "0")
+        inputs = sum(1 for _ in pathlib.Path(folder).iterdir())
+        all_counts[target] = {"executions": executions, "source": revision(target), "inputs": inputs, "faults": faults}
+        COUNTS.write_text(json.dumps(dict(sorted(all_counts.items())), indent=2) + "\n")
+    (COUNTS.parent / ".lock").unlink(missing_ok=True)
+
+
+def words(folder):
+    """Words of three letters or more, as a dictionary of libFuzzer."""
+    found = {}
+    for file in sorted(pathlib.Path(folder).iterdir())[:2000]:
+        for word in re.findall(rb"[A-Za-z_][A-Za-z0-9_-]{2,30}", file.read_bytes()):
+            found[word] = found.get(word, 0) + 1
+    often = sorted(found, key=lambda word: (-found[word], word))[:400]
+    print("".join(f'"{word.decode()}"\n' for word in often), end="")
+
+
+def pack(folder, archive):
+    """The same inputs make the same bytes."""
+    files = sorted(pathlib.Path(folder).iterdir(), key=lambda file: (file.stat().st_size, file.name))
+    while True:
+        packed = io.BytesIO()
+        with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as stream, tarfile.open(fileobj=stream, mode="w") as tar:
+            for file in files:
+                entry = tarfile.TarInfo(file.name[:12])
+                entry.size = file.stat().st_size
+                tar.addfile(entry, io.BytesIO(file.read_bytes()))
+        if packed.tell() <= MOST_PACKED_BYTES:
+            break
+        files = files[: int(len(files) * min(0.95, MOST_PACKED_BYTES / packed.tell()))]
+    pathlib.Path(archive).parent.mkdir(parents=True, exist_ok=True)
+    pathlib.Path(archive).write_bytes(packed.getvalue())
+    print(f"fuzz: {archive}: {len(files)} inputs, {packed.tell()} bytes")
+
+
+def table(file):
+    """A row for each target."""
+    found = json.loads(pathlib.Path(file).read_text())
+    print("| target | reads | executions | faults found |\n| --- | --- | ---: | ---: |")
+    for name, (reads, _, _) in sorted(targets().items()):
+        entry = found.get(name, {})
+        # A target whose source has changed since has not run as it is now.
+        executions = entry.get("executions", 0) if entry.get("source") == revision(name) else 0
+        print(f"| `{name}` | {reads} | {executions:,} | {entry.get('faults', 0)} |")
+
+
+def main(command, *arguments):
+    """Does what the command line asks for."""
+    if command == "length":
+        print(targets()[arguments[0]][2])
+    elif command == "left":
+        print(max(0, int(arguments[1]) - counted(arguments[0])))
+    else:
+        {"words": words, "record": record, "pack": pack, "table": table}[command](*arguments)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

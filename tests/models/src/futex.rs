@@ -1,0 +1,63 @@
+//! Sleeping and waking as the kernel does it: the word is looked at and the sleeper queued in one step.
+
+use crate::atomics::{Weakened, is_weakened};
+use crate::event_count::Waited;
+pub(crate) use loom::sync::atomic::Ordering;
+use loom::sync::{Condvar, Mutex};
+use std::cell::Cell;
+
+/// A word, and who sleeps on it.
+#[derive(Default)]
+pub(crate) struct AtomicU32 {
+    word: loom::sync::atomic::AtomicU32,
+    /// Wakes so far.
+    wakes: Mutex<u32>,
+    woken: Condvar,
+}
+
+thread_local! {
+    /// The last store was the announcement of a sleep: the fence behind it is the sleeper's.
+    static ANNOUNCED: Cell<bool> = const { Cell::new(false) };
+}
+
+impl AtomicU32 {
+    #[track_caller]
+    pub fn load(&self, order: Ordering) -> u32 {
+        self.word.load(order)
+    }
+
+    #[track_caller]
+    pub fn store(&self, value: u32, order: Ordering) {
+        self.word.store(value, order);
+        // No other thread of the model runs before the next access.
+        ANNOUNCED.set(value == 1);
+    }
+}
+
+/// Leaves out the fence that is weakened.
+#[track_caller]
+pub(crate) fn fence(order: Ordering) {
+    let is_of_sleeper = ANNOUNCED.replace(false);
+    let of = if is_of_sleeper { Weakened::FenceOfSleeper } else { Weakened::FenceOfWaker };
+    if !is_weakened(of) {
+        loom::sync::atomic::fence(order);
+    }
+}
+
+/// Sleeps while the word is 1. No time passes in a model: who is not woken sleeps for ever, which it finds.
+pub(crate) fn wait(word: &AtomicU32, _is_shared: bool, _timeout_ns: u64) -> Waited {
+    let wakes = word.wakes.lock().expect("no thread of a model panics");
+    if word.word.load(Ordering::Relaxed) == 1 {
+        let before = *wakes;
+        let mut wakes = wakes;
+        while *wakes == before {
+            wakes = word.woken.wait(wakes).expect("no thread of a model panics");
+        }
+    }
+    Waited::Changed
+}
+
+pub(crate) fn wake(word: &AtomicU32, _is_shared: bool) {
+    *word.wakes.lock().expect("no thread of a model panics") += 1;
+    word.woken.notify_one();
+}
