@@ -1,4 +1,5 @@
 //! Real-time scheduling of this process.
+#![expect(unsafe_code, reason = "system calls")]
 
 use rustix::io::Errno;
 use std::fs;
@@ -54,9 +55,7 @@ fn schedule(thread: libc::pid_t, sched: Sched) -> io::Result<()> {
         Sched::Fifo(priority) => (libc::SCHED_FIFO, libc::c_int::from(priority)),
     };
     // rustix has no such call.
-    // SAFETY: all-zero is a valid value of it, and the fields that count are set.
-    let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
-    param.sched_priority = priority;
+    let param = libc::sched_param { sched_priority: priority };
     // SAFETY: `param` is valid for reading.
     let result = unsafe { libc::sched_setscheduler(thread, policy, &param) };
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
