@@ -24,6 +24,7 @@ mod hosts;
 mod hosts_transports;
 mod hosts_trouble;
 mod interference;
+mod large;
 mod lies;
 mod live;
 mod log;

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Measures how time and memory grow with the size of an experiment, and draws it.
+
+    python3 bench/scale.py --tripmeter target/release/tripmeter --trips 1e9 --subs 10000 --experiments 1000 \\
+        --output docs/results/scale.json
+    python3 bench/scale.py --table docs/results/scale.json
+    python3 bench/scale.py --plot docs/results/scale.json docs/plots/scale.svg
+
+Sizes grow by ten up to the ones given. Three things are measured:
+  trips        round trips of one payload over shm with `--raw none`: `ping`
+  subs         sub-experiments of one plan, 10 round trips each: `run`, and then `show` of the results
+  experiments  results folders, copies of one: `history`
+Time is that of the whole command. Memory is the most that any of its processes had at a time, by VmHWM.
+
+Exit code: 0 measured, 64 wrong usage, 70 a run failed.
+"""
+
+import argparse
+import json
+import math
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+# Between two looks at the memory of all processes.
+LOOK_S = 0.02
+FIRST = {"trips": 100_000, "subs": 10, "experiments": 10}
+LABELS = {
+    "trips": "round trips in one payload",
+    "run": "sub-experiments in one plan: run",
+    "show": "sub-experiments in one plan: show",
+    "experiments": "experiments in one history",
+}
+COLORS = {"trips": "#0072b2", "run": "#d55e00", "show": "#009e73", "experiments": "#cc79a7"}
+
+
+def children(pid):
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def peak_kb(pid):
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), 0)
+
+
+def measured(command):
+    """Runs a command; returns its seconds, and the most kB of itself and of a child."""
+    begin, own, workers = time.monotonic(), 0, 0
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    while child.poll() is None:
+        own = max(own, peak_kb(child.pid))
+        workers = max([workers, *map(peak_kb, children(child.pid))])
+        time.sleep(LOOK_S)
+    seconds = time.monotonic() - begin
+    if child.returncode != 0:
+        sys.stderr.write(f"{' '.join(map(str, command))}: exit code {child.returncode}\n{child.stderr.read().decode()}")
+        sys.exit(70)
+    return {"seconds": round(seconds, 3), "own_kb": own, "worker_kb": workers}
+
+
+def sizes(kind, most):
+    size = FIRST[kind]
+    while size <= most:
+        yield size
+        size *= 10
+
+
+def trips(options, folder, count):
+    command = [options.tripmeter, "ping", "shm", "--payloads", "64", "-n", str(count), "--raw", "none", "--attempts"]
+    return {"trips": measured([*command, "1", "--no-spin", "--no-report", "-q", "-o", folder / "results"])}
+
+
+def subs(options, folder, count):
+    plan = ["floor = false", "raw = ['none']", "samples = 10", "warmup = 0", "attempts = 1", "wait = 'block'"]
+    plan += [f"[[sub_experiment]]\ntransport = 'shm'\nname = 's{n}'\npayloads = '{64 + n % 1000}'" for n in range(count)]
+    (folder / "plan.toml").write_text("\n".join(plan) + "\n")
+    flags = ["--no-spin", "--no-report", "-q", "-o", folder / "results"]
+    run = measured([options.tripmeter, "run", folder / "plan.toml", *flags])
+    return {"run": run, "show": measured([options.tripmeter, "show", folder / "results"])}
+
+
+def experiments(options, folder, count):
+    trips(options, folder, 1000)
+    whole = folder / "all"
+    whole.mkdir()
+    for number in range(count):
+        made = whole / f"{number:06}"
+        made.mkdir()
+        manifest = json.loads((folder / "results" / "manifest.json").read_text())
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(1_700_000_000 + 3600 * number))
+        manifest["started"] = f"{stamp}+00:00"
+        (made / "manifest.json").write_text(json.dumps(manifest))
+        shutil.copy(folder / "results" / "trials.jsonl", made)
+    return {"experiments": measured([options.tripmeter, "history", whole])}
+
+
+def measure(options):
+    points = []
+    for kind, most, work in (
+        ("trips", options.trips, trips),
+        ("subs", options.subs, subs),
+        ("experiments", options.experiments, experiments),
+    ):
+        for size in sizes(kind, most):
+            with tempfile.TemporaryDirectory() as folder:
+                for of, found in work(options, Path(folder), size).items():
+                    points.append({"of": of, "size": size, **found})
+                    print(points[-1], file=sys.stderr)
+    # A machine is told by its kernel and CPUs, and how busy it was.
+    machine = {"kernel": platform.release(), "cpus": os.cpu_count(), "load": round(os.getloadavg()[0], 1)}
+    version = subprocess.run([options.tripmeter, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    made = {"date": time.strftime("%Y-%m-%d"), "version": version, "machine": machine, "points": points}
+    options.output.write_text(json.dumps(made, indent=1) + "\n")
+
+
+def table(made):
+    machine = made["machine"]
+    print(f"Measured on {made['date']}: Linux {machine['kernel']}, {machine['cpus']} CPUs, load {machine['load']} at the end;")
+    print(f"{made['version']}.\n")
+    print("| of | size | seconds | per unit | memory of the command | of its largest worker |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for point in made["points"]:
+        each = point["seconds"] / point["size"] * 1e6
+        workers = f"{point['worker_kb'] / 1000:.1f} MB" if point["worker_kb"] else "-"
+        size, of = f"{point['size']:,}", LABELS[point["of"]]
+        print(f"| {of} | {size} | {point['seconds']:.2f} | {each:.3g} µs | {point['own_kb'] / 1000:.1f} MB | {workers} |")
+
+
+def plot(made, file):
+    """Seconds, and memory, over size, both axes logarithmic."""
+    width, height, left, gap = 420, 300, 60, 40
+    parts = []
+    panels = [
+        ("seconds", lambda one: one["seconds"]),
+        ("memory of the largest process, MB", lambda one: max(one["own_kb"], one["worker_kb"]) / 1000),
+    ]
+    points = made["points"]
+    for place, (title, value) in enumerate(panels):
+        x0 = left + place * (width + gap + left)
+        decades = [math.floor(math.log10(min(map(value, points)))), math.ceil(math.log10(max(map(value, points))))]
+        ends = [1, math.ceil(math.log10(max(one["size"] for one in points)))]
+
+        def x_of(size, x0=x0, ends=ends):
+            return x0 + (math.log10(size) - ends[0]) / (ends[1] - ends[0]) * width
+
+        def y_of(number, decades=decades):
+            return 40 + height - (math.log10(number) - decades[0]) / max(decades[1] - decades[0], 1) * height
+
+        parts.append(f'<text x="{x0}" y="24" font-weight="bold">{title}</text>')
+        for decade in range(decades[0], decades[1] + 1):
+            y = y_of(10**decade)
+            parts.append(f'<path d="M{x0} {y:.1f}h{width}" stroke="#ddd"/>')
+            parts.append(f'<text x="{x0 - 6}" y="{y + 4:.1f}" text-anchor="end">{10**decade:g}</text>')
+        for decade in range(ends[0], ends[1] + 1):
+            x = x_of(10**decade)
+            parts.append(f'<path d="M{x:.1f} 40v{height}" stroke="#eee"/>')
+            parts.append(f'<text x="{x:.1f}" y="{height + 58}" text-anchor="middle">{10**decade:.0e}</text>')
+        for of, color in COLORS.items():
+            line = [(x_of(one["size"]), y_of(value(one))) for one in points if one["of"] == of]
+            if line:
+                path = "L".join(f"{x:.1f} {y:.1f}" for x, y in line)
+                parts.append(f'<path d="M{path}" fill="none" stroke="{color}" stroke-width="2"/>')
+                parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{color}"/>' for x, y in line]
+    for place, (of, color) in enumerate(COLORS.items()):
+        x, y = left + (place % 2) * (width + gap + left), height + 90 + 22 * (place // 2)
+        parts.append(f'<path d="M{x} {y - 4}h20" stroke="{color}" stroke-width="2"/>')
+        parts.append(f'<text x="{x + 26}" y="{y}">{LABELS[of]}</text>')
+    size = f'width="{2 * (left + width) + gap + 20}" height="{height + 130}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="13">'
+    file.write_text("\n".join([head, '<rect width="100%" height="100%" fill="#fff"/>', *parts, "</svg>"]) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tripmeter", default="target/release/tripmeter")
+    parser.add_argument("--trips", type=float, default=1e7)
+    parser.add_argument("--subs", type=float, default=100)
+    parser.add_argument("--experiments", type=float, default=1000)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--table", type=Path, metavar="FILE")
+    parser.add_argument("--plot", type=Path, nargs=2, metavar=("FILE", "SVG"))
+    options = parser.parse_args()
+    if options.table:
+        table(json.loads(options.table.read_text()))
+    elif options.plot:
+        plot(json.loads(options.plot[0].read_text()), options.plot[1])
+    elif options.output:
+        measure(options)
+    else:
+        parser.error("one of --output, --table and --plot is needed")
+
+
+if __name__ == "__main__":
+    main()
