@@ -72,8 +72,9 @@ OPEN = [
 ]
 # What is given away with write permission; everything else is readable at most, and nothing may be removed.
 WRITABLE = ["file /dev/shm/ecal_*", "file /dev/shm/lttng-ust-wait-*", "file /dev/shm/*global_mgmt*"]
-# What a hostile user may end, by an error, and never change in silence: whoever shortens a segment kills who reads it.
-ENDED = ["ecal/shm*"]
+# What a hostile user may end, by an error, and never change in silence: eCAL reads segments that others can shorten, and
+# crashes on garbage at its TCP port.
+ENDED = ["ecal/shm*", "ecal/tcp"]
 # Variants that may lose messages on a busy machine, whoever is there.
 LOSSY = ["udp/*", "uds/datagram", "zenoh/udp", "ecal/*", "fastdds/*", "ros2/*", "iceoryx*", "cyclonedds/iceoryx"]
 
