@@ -5,7 +5,9 @@
 #   scripts/test.sh all               installs every middleware (as root or by sudo) and tests every transport, none skipped
 #   scripts/test.sh ci                the same, with format, lints and documentation
 #   scripts/test.sh nightly           as `all`, with what the others leave out: every variant in the kill tests, all sizes in
-#                                     the conformance tests, simulations, the archive, a release build, packages, mutants (each run the
+#                                     the conformance tests, simulations, the archive, the whole fault campaign, a hostile
+#                                     user beside every transport, known weaknesses of dependencies, a release build,
+#                                     packages, mutants (each run the
 #                                     next of 16 parts; TRIPMETER_MUTANTS=K/N names one, 0/1 is all). A test that fails ends
 #                                     none of it
 #   scripts/test.sh only EXPRESSION   the tests of a nextest filter, e.g. 'test(followers)' or 'test(/^ab::/)'
@@ -159,6 +161,9 @@ import pathlib, sys, tomllib
 globs = tomllib.loads(pathlib.Path(".cargo/mutants.toml").read_text())["examine_globs"]
 sys.exit("".join(f".cargo/mutants.toml: nothing is {one}\n" for one in globs if not any(pathlib.Path().glob(one))) or 0)
 END
+    step licences and sources of dependencies
+    scripts/dependencies.sh check
+    scripts/dependencies.sh sbom
     step clippy
     cargo clippy --workspace --all-targets --locked -- -D warnings
     step documentation of the code
@@ -288,6 +293,18 @@ against_pandas() {
     done
 }
 
+# Known weaknesses, where their database can be reached.
+advisories() {
+    local code=0
+    scripts/dependencies.sh advisories 2>"$scratch/advisories.log" || code=$?
+    if [[ $code -eq 69 ]]; then
+        skipped "$(<"$scratch/advisories.log")"
+        return
+    fi
+    cat -- "$scratch/advisories.log" >&2
+    return "$code"
+}
+
 nightly() {
     export TRIPMETER_NIGHTLY=1
     profile=nightly
@@ -298,6 +315,10 @@ nightly() {
     TRIPMETER=$tripmeter PYTHON=$tools/checks/bin/python scripts/faults.sh || broken=1
     step archive
     TRIPMETER=$tripmeter scripts/test-archive.sh || broken=1
+    step hostile user beside every transport
+    "${isolated[@]}" python3 tests/security/exposure.py "$tripmeter" --attack || broken=1
+    step known weaknesses of dependencies
+    advisories || broken=1
     step release build
     cargo build --release --locked -p tripmeter
     "${isolated[@]}" "$target/release/tripmeter" run quick -o "$scratch/results/release"

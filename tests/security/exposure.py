@@ -31,11 +31,14 @@ import attacker  # noqa: E402
 ATTACKER = 65534
 MESSAGES = 3000
 LONGEST_S = 240
+ELSEWHERE = "10.255.255.1"
+FILTERED = "user of this machine (a filter drops the rest)"
 BAIT = pathlib.Path("/dev/shm/exposure-bait")
 PATTERNS = {"channel": "publish", "pingpong": "ping", "rpc": "call"}
 # What others can reach by design of a system: variant, object, why; `once`: only until both sides have opened.
 LOOPBACK = "every user of this machine reaches the loopback"
 DISCOVERY = "discovery of DDS, of which only the loopback's multicast is asked for"
+FILTER = "0.10 has no setting against it; a filter of the kernel drops what comes from elsewhere"
 ROUDI = "RouDi gives it to the main group of its user"
 OPEN = [
     ("tcp/*", "tcp 127.0.0.1:*", LOOPBACK, "once"),
@@ -49,8 +52,8 @@ OPEN = [
     ("zenoh/query", "tcp 127.0.0.1:*", LOOPBACK),
     ("zenoh/udp", "udp 127.0.0.1:*", LOOPBACK),
     ("cyclonedds/*", "udp 127.0.0.1:*", LOOPBACK),
-    ("cyclonedds/*", "udp 0.0.0.0:*", "0.10 has no setting against it; a filter of the kernel drops what comes from elsewhere"),
-    ("cyclonedds/tcp", "tcp 0.0.0.0:*", "0.10 has no setting against it; a filter of the kernel drops what comes from elsewhere"),
+    ("cyclonedds/*", "udp 0.0.0.0:*", FILTER),
+    ("cyclonedds/tcp", "tcp 0.0.0.0:*", FILTER),
     ("fastdds/*", "udp 127.0.0.1:*", LOOPBACK),
     ("fastdds/*", "tcp 127.0.0.1:*", LOOPBACK),
     ("fastdds/*", "udp 239.255.0.1:*", DISCOVERY),
@@ -72,8 +75,9 @@ OPEN = [
 ]
 # What is given away with write permission; everything else is readable at most, and nothing may be removed.
 WRITABLE = ["file /dev/shm/ecal_*", "file /dev/shm/lttng-ust-wait-*", "file /dev/shm/*global_mgmt*"]
-# What a hostile user may end, by an error, and never change in silence: whoever shortens a segment kills who reads it.
-ENDED = ["ecal/shm*"]
+# What a hostile user may end, by an error, and never change in silence: eCAL reads segments that others can shorten, and
+# crashes on garbage at its TCP port.
+ENDED = ["ecal/shm*", "ecal/tcp"]
 # Variants that may lose messages on a busy machine, whoever is there.
 LOSSY = ["udp/*", "uds/datagram", "zenoh/udp", "ecal/*", "fastdds/*", "ros2/*", "iceoryx*", "cyclonedds/iceoryx"]
 
@@ -123,17 +127,28 @@ def files(place, skipped):
                 todo.append((entry.path, inside if reach == "everybody" else reach if inside else ""))
 
 
-def filtered():
-    """Local addresses of sockets that have a filter in the kernel."""
-    shown = subprocess.run(["ss", "-H", "-b", "-n", "-a", "-u", "-t"], capture_output=True, text=True, check=False).stdout
-    found, last = set(), ""
-    for line in shown.splitlines():
-        if not line.startswith((" ", "\t")):
-            words = line.split()
-            last = words[4] if len(words) > 4 else ""
-        if "bpf filter" in line:
-            found.add(last)
-    return found
+def drops(port):
+    """Datagrams that the kernel dropped at the sockets of a port."""
+    return sum(int(line.split()[-1]) for line in attacker.lines("/proc/net/udp")[1:] if line.split()[1].endswith(f":{port:04X}"))
+
+
+def is_filtered(name, port):
+    """Whether the kernel drops what comes to another address than the loopback. Such an address is there only meanwhile."""
+    change = ["ip", "address", "add", f"{ELSEWHERE}/32", "dev", "lo"]
+    if subprocess.run(change, capture_output=True, check=False).returncode != 0:
+        return False
+    try:
+        if name == "tcp":
+            with socket.socket() as one:
+                one.settimeout(0.3)
+                return one.connect_ex((ELSEWHERE, port)) != 0
+        before = drops(port)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+            one.sendto(b"x", (ELSEWHERE, port))
+        return drops(port) > before
+    finally:
+        change[2] = "delete"
+        subprocess.run(change, capture_output=True, check=False)
 
 
 def objects(places, skipped):
@@ -142,7 +157,6 @@ def objects(places, skipped):
     for place in places:
         for kind, path, mode, reach in files(place, skipped):
             found[kind, path] = f"{mode:04o}", reach
-    with_filter = filtered()
     for family, name in ((socket.AF_INET, "tcp"), (socket.AF_INET6, "tcp6"), (socket.AF_INET, "udp"), (socket.AF_INET6, "udp6")):
         for address, port, state, user in attacker.addresses(name, family):
             if user == ATTACKER:
@@ -150,8 +164,6 @@ def objects(places, skipped):
             # Listening, or a UDP socket that takes from everybody.
             if port and state in ("0A", "07"):
                 reach = "user of this machine" if address.startswith("127.") or address == "::1" else "machine"
-                if reach == "machine" and any(one.endswith(f":{port}") for one in with_filter):
-                    reach = "user of this machine, by a filter"
                 found[name, f"{address}:{port}"] = "", reach
     for line in attacker.lines("/proc/net/unix")[1:]:
         words = line.split()
@@ -170,7 +182,7 @@ class Measured:
 
     def __init__(self, variant):
         self.variant, self.closed, self.once, self.steady = variant, {}, {}, {}
-        self.findings, self.used = [], set()
+        self.findings, self.used, self.filtered = [], set(), {}
         self.lost = self.ended = None
 
     def note(self, before, now, is_open):
@@ -180,13 +192,19 @@ class Measured:
             if before.get((kind, name)) == (detail, reach):
                 continue
             shown = kind, shorten(kind, name)
+            if reach == "machine" and is_open and name.startswith("0.0.0.0:"):
+                if (kind, name) not in self.filtered:
+                    self.filtered[kind, name] = is_filtered(kind, int(name.split(":")[1]))
+                reach = FILTERED if self.filtered[kind, name] else reach
             if reach:
                 self.once.setdefault(shown, (detail, reach))
-                steady[shown] = detail, reach
+                # Of several with one name the most open one is shown.
+                if steady.get(shown, ("", ""))[1] != "machine":
+                    steady[shown] = detail, reach
             else:
                 self.closed[shown] = detail
         if is_open:
-            self.steady.update(steady)
+            self.steady.update({key: value for key, value in steady.items() if self.steady.get(key, ("", ""))[1] != "machine"})
 
     def judge(self):
         for when, found in (("all the time", self.steady), ("until both sides have opened", self.once)):
@@ -196,6 +214,8 @@ class Measured:
                 known = [entry for entry in OPEN if fnmatch.fnmatch(self.variant, entry[0])
                          and fnmatch.fnmatch(f"{kind} {name}", entry[1]) and ("once" not in entry[3:] or when != "all the time")]
                 self.used.update(OPEN.index(entry) for entry in known)
+                if when == "all the time" and reach == "machine" and any(FILTER in entry for entry in known):
+                    self.findings.append(f"{kind} {name} has no filter")
                 if not known:
                     self.findings.append(f"{kind} {name} {detail} can be reached by any {reach}, {when}")
 
@@ -203,8 +223,8 @@ class Measured:
 def shorten(kind, name):
     if kind in ("tcp", "udp", "tcp6", "udp6"):
         address, port = name.rsplit(":", 1)
-        return f"{address}:{port if 7000 <= int(port) < 34000 else 'any'}"
-    return run_id(name)
+        return f"{address}:{port if port in ('14000', '14002') else 'N'}"
+    return re.sub(r"/ecal_[0-9a-f]+", "/ecal_N", run_id(name))
 
 
 def variants(tripmeter, wanted):

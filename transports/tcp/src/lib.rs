@@ -154,8 +154,9 @@ impl Endpoint for Connection {
 }
 
 #[cfg(test)]
-#[expect(unsafe_code, reason = "a host lends memory, and looks at sockets")]
 mod tests {
+    #![expect(unsafe_code, reason = "a host lends memory, and looks at sockets")]
+
     use super::*;
     use tripmeter_abi::Link;
     use tripmeter_abi::testing::{self, Case};

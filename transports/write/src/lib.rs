@@ -126,8 +126,9 @@ impl WriteLink {
 }
 
 #[cfg(test)]
-#[expect(unsafe_code, reason = "a host lends memory, and looks at sockets")]
 mod tests {
+    #![expect(unsafe_code, reason = "a host lends memory, and looks at sockets")]
+
     use super::*;
 
     fn options(folder: &std::path::Path, variant: &str) -> NodeOptions {

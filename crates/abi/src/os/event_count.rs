@@ -1,5 +1,4 @@
 //! Sleeping on a word that another thread or process changes.
-#![expect(unsafe_code, reason = "the C boundary")]
 
 use super::futex::{self, AtomicU32, Ordering, fence};
 

@@ -106,8 +106,9 @@ impl Arrivals {
 }
 
 #[cfg(test)]
-#[expect(unsafe_code, reason = "memory as a transport lends it")]
 mod tests {
+    #![expect(unsafe_code, reason = "memory as a transport lends it")]
+
     use super::*;
     use crate::message::{TouchFull, TouchNone, write};
     use std::ptr::null_mut;

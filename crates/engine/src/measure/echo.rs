@@ -92,8 +92,9 @@ pub fn answer<L: Link, T: TouchKind, S: Stamps>(
 }
 
 #[cfg(test)]
-#[expect(unsafe_code, reason = "memory as a transport lends it")]
 mod tests {
+    #![expect(unsafe_code, reason = "memory as a transport lends it")]
+
     use super::*;
     use crate::message::TouchFull;
     use std::ptr::null_mut;

@@ -58,7 +58,10 @@ pub fn selftest(args: &SelftestArgs) -> Result<u8, CliError> {
     // Removed when it is dropped.
     let temporary = match args.output {
         Some(_) => None,
-        None => Some(temporary_folder("tripmeter-selftest-").map_err(|error| CliError::new(exit::CANNOT_CREATE, error.to_string()))?),
+        None => Some(
+            temporary_folder("tripmeter-selftest-")
+                .map_err(|error| CliError::new(exit::CANNOT_CREATE, error.to_string()))?,
+        ),
     };
     let named = args.output.as_deref();
     let folder = named.or(temporary.as_ref().map(|folder| folder.path())).expect("one of both is there").to_path_buf();

@@ -86,7 +86,8 @@ fn a_variable_that_results_would_keep_must_not_be_a_secret() {
 #[test]
 fn names_of_roudi_that_a_stranger_took_are_named() {
     let isolated = repository().join("scripts/isolated.sh");
-    if built("iceoryx").is_none() || user() != 0 || !Command::new(&isolated).arg("--check").status().unwrap().success() {
+    if built("iceoryx").is_none() || user() != 0 || !Command::new(&isolated).arg("--check").status().unwrap().success()
+    {
         say("SKIPPED: names of RouDi: no iceoryx, no other user, or no namespaces of our own");
         return;
     }
