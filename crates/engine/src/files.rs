@@ -1,6 +1,7 @@
 //! The files of one sub-experiment, written trial by trial.
 
 pub mod discarded;
+mod head;
 mod histograms;
 pub mod rest;
 mod samples;

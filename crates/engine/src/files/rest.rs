@@ -1,9 +1,10 @@
 //! Files of a sub-experiment that was interrupted: what was written of payloads that do not count is cut off, so that the
 //! rest is written behind the payloads that do.
 
+use super::head::is_head;
 use super::{HISTOGRAMS, discarded::ATTEMPTS};
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::fs;
+use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use tripmeter_eprosima::measurements::file_name;
 use tripmeter_model::file::append;
@@ -108,35 +109,6 @@ fn cut(file: &Path, is_all: bool, counts: impl Fn(&str) -> bool) -> io::Result<(
     opened.set_len(bytes)
 }
 
-/// Whether a line is before the first row: of CSV files, or of histogram logs.
-fn is_head(line: &str) -> bool {
-    ["#", "\"", "Sample,", "round,"].iter().any(|begin| line.starts_with(begin))
-}
-
-/// What a file begins with, before its first row.
-///
-/// # Errors
-/// If it cannot be read.
-pub(super) fn head(file: &Path) -> io::Result<String> {
-    let (mut reader, mut head) = (BufReader::new(File::open(file)?), String::new());
-    loop {
-        let mut line = Vec::new();
-        reader.by_ref().take(1 << 16).read_until(b'\n', &mut line)?;
-        match str::from_utf8(&line) {
-            Ok(line) if line.ends_with('\n') && is_head(line) => head.push_str(line),
-            _ => return Ok(head),
-        }
-    }
-}
-
-/// Its length.
-///
-/// # Errors
-/// As [`head`].
-pub(super) fn head_bytes(file: &Path) -> io::Result<u64> {
-    head(file).map(|head| head.len() as u64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,7 +144,7 @@ mod tests {
         for (name, head, kept, _) in &files {
             assert_eq!(fs::read_to_string(folder.join(name)).unwrap(), format!("{head}{kept}"), "{name}");
         }
-        assert_eq!(head_bytes(&folder.join("histograms/x.hlog")).unwrap(), head.len() as u64);
+        assert_eq!(super::super::head::head_bytes(&folder.join("histograms/x.hlog")).unwrap(), head.len() as u64);
         write();
         fs::write(folder.join("samples/x.parquet"), "rows").unwrap();
         keep(folder, "x", &[]).unwrap();
