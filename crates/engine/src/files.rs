@@ -57,7 +57,8 @@ impl Files {
             eprosima: job.raw.eprosima && workload.is_round_trips(),
             parquet: false,
         };
-        let files = Self::begin(&job.results_dir, &job.sub_experiment.name, job.round, raw, kind, !job.done.is_empty())?;
+        let files =
+            Self::begin(&job.results_dir, &job.sub_experiment.name, job.round, raw, kind, !job.done.is_empty())?;
         Ok(Self { trials: job.trials, ..files })
     }
 

@@ -27,7 +27,8 @@ pub fn last_trial(kept: &[PayloadResult]) -> u32 {
 /// If a file cannot be read, cut or removed.
 pub fn keep(folder: &Path, name: &str, kept: &[PayloadResult]) -> io::Result<()> {
     let last = last_trial(kept);
-    let has = |payload: Option<u64>| payload.is_some_and(|payload| kept.iter().any(|cell| cell.payload_bytes == payload));
+    let has =
+        |payload: Option<u64>| payload.is_some_and(|payload| kept.iter().any(|cell| cell.payload_bytes == payload));
     let (samples, histograms) = (folder.join(SAMPLES), folder.join(HISTOGRAMS));
     let is_sample = |row: &str| number(row.split(',').nth(1)).is_some_and(|trial| trial <= u64::from(last));
     let is_measurement = |row: &str| has(number(row.split(',').nth(1)));
@@ -137,7 +138,11 @@ mod tests {
             ("histograms/x.hlog", head, "Tag=payload_16,0,1\nTag=one_way_16_last,0,1\n", "Tag=payload_64,0,1\n"),
             ("histograms/attempts/x_attempt-1.hlog", head, "Tag=response_16_1000,0,1\n", "Tag=service_64,0"),
         ];
-        let write = || files.iter().for_each(|(name, head, kept, rest)| fs::write(folder.join(name), format!("{head}{kept}{rest}")).unwrap());
+        let write = || {
+            files.iter().for_each(|(name, head, kept, rest)| {
+                fs::write(folder.join(name), format!("{head}{kept}{rest}")).unwrap()
+            })
+        };
         write();
         let one = PayloadResult { earlier_attempts: vec![cell(16, 1)], ..cell(16, 2) };
         keep(folder, "x", &[one]).unwrap();

@@ -45,10 +45,14 @@ fn finished_payloads_stay_and_the_rest_is_measured() {
         resume(&results).run().with(exit::GOOD).clean();
         let whole = manifest(&results);
         let (long, after) = (result(&whole, "long"), result(&whole, "after"));
-        assert_eq!((whole.status, long.status, after.status), (RunStatus::Complete, RunStatus::Complete, RunStatus::Complete));
+        assert_eq!(
+            (whole.status, long.status, after.status),
+            (RunStatus::Complete, RunStatus::Complete, RunStatus::Complete)
+        );
         assert_eq!((long.cells.len() as u64, after.cells.len()), (PAYLOADS, 1), "{victim}");
         assert_eq!(figures(&long.cells[..before.len()]), figures(&before), "{victim}");
-        let numbers: Vec<u32> = long.cells.iter().flat_map(|cell| cell.trials.iter().map(|trial| trial.number)).collect();
+        let numbers: Vec<u32> =
+            long.cells.iter().flat_map(|cell| cell.trials.iter().map(|trial| trial.number)).collect();
         assert!(numbers.is_sorted_by(|one, next| one < next), "{victim}: {numbers:?}");
         let expected: Vec<u64> = long.cells.iter().flat_map(|cell| vec![cell.payload_bytes; SAMPLES]).collect();
         assert_eq!(sample_payloads(&results, "long"), expected, "{victim}");
@@ -76,7 +80,8 @@ fn rounds_are_resumed_payload_by_payload() {
     let whole = manifest(&results);
     assert_eq!((whole.status, whole.sub_experiments.len()), (RunStatus::Complete, 80));
     for old in before.sub_experiments.iter().filter(|old| old.status == RunStatus::Complete) {
-        let same = |new: &&tripmeter_model::manifest::SubExperimentResult| (new.round, &new.name) == (old.round, &old.name);
+        let same =
+            |new: &&tripmeter_model::manifest::SubExperimentResult| (new.round, &new.name) == (old.round, &old.name);
         let new = whole.sub_experiments.iter().find(same).unwrap();
         assert_eq!(figures(&new.cells), figures(&old.cells));
     }
