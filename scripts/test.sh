@@ -7,9 +7,8 @@
 #   scripts/test.sh nightly           as `all`, with what the others leave out: every variant in the kill tests, all sizes in
 #                                     the conformance tests, simulations, the archive, the whole fault campaign, a hostile
 #                                     user beside every transport, known weaknesses of dependencies, a release build,
-#                                     packages, mutants (each run the
-#                                     next of 16 parts; TRIPMETER_MUTANTS=K/N names one, 0/1 is all). A test that fails ends
-#                                     none of it
+#                                     packages, mutants (each run the next of 16 parts; TRIPMETER_MUTANTS=K/N names one, 0/1
+#                                     is all). A test that fails ends none of it
 #   scripts/test.sh only EXPRESSION   the tests of a nextest filter, e.g. 'test(followers)' or 'test(/^ab::/)'
 #
 # Each test runs once, in namespaces of its own where the system allows them, several at a time. Ends with the minutes of

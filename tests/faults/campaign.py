@@ -19,8 +19,6 @@ import draw
 HERE = pathlib.Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
 KEPT = REPOSITORY / "docs" / "results" / "faults" / "trials.jsonl.gz"
-# What the program and its plugins are built of.
-SOURCES = ["crates/*/src/**/*", "crates/abi/include/*", "transports/**/*.*", "Cargo.lock", "tests/faults/*.py", "tests/plugins/*.[ch]"]
 TRIALS, SEED = 50, 1
 LONGEST_S = 1800
 

@@ -15,6 +15,7 @@ FAULTS = {
 }
 # Programs that a run starts, or that were there, besides its workers.
 DAEMONS = {"iceoryx", "iceoryx-c", "cyclonedds/iceoryx", "mqtt/mosquitto", "mqtt/embedded"}
+PROGRAMS = ("iox-roudi", "mosquitto", "tripmeter_mqtt_broker")
 # Of them, what outlives a killed supervisor until the next run, as others may use it.
 SHARED = ("roudi", "RouDi")
 RATE_HZ, SAMPLES = 500, 200

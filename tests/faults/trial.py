@@ -147,13 +147,14 @@ class Trial:
     def strike(self):
         """Does it; false if there is nothing that it could be done to."""
         leader, follower = workers(self.run.pid)
-        others = [pid for pid in checks.processes() if pid not in (self.run.pid, leader, follower)
-                  and pid not in children(self.run.pid) or b"broker" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
         self.then = checks.finished(RESULTS)
         kind, _, whom = self.fault.partition("-")
         if kind in ("kill", "stop"):
+            # The program itself, and not the shell that starts it.
+            daemons = [pid for pid, line in checks.processes().items()
+                       if line.split(" ")[0].rsplit("/", 1)[-1] in draw.PROGRAMS]
             pid = {"leader": leader, "follower": follower, "supervisor": self.run.pid,
-                   "daemon": others[0] if others else next(iter(set(children(self.run.pid)) - {leader, follower}), None)}[whom]
+                   "daemon": daemons[0] if daemons else None}[whom]
             if pid is None:
                 return False
             try:

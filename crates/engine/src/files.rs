@@ -1,6 +1,7 @@
 //! The files of one sub-experiment, written trial by trial.
 
 pub mod discarded;
+mod head;
 mod histograms;
 pub mod rest;
 mod samples;
@@ -57,7 +58,8 @@ impl Files {
             eprosima: job.raw.eprosima && workload.is_round_trips(),
             parquet: false,
         };
-        let files = Self::begin(&job.results_dir, &job.sub_experiment.name, job.round, raw, kind, !job.done.is_empty())?;
+        let files =
+            Self::begin(&job.results_dir, &job.sub_experiment.name, job.round, raw, kind, !job.done.is_empty())?;
         Ok(Self { trials: job.trials, ..files })
     }
 

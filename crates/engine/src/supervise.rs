@@ -456,7 +456,8 @@ impl<'a> Run<'a> {
         let results = &mut self.manifest.sub_experiments;
         let before = results.iter().position(|result| result.name == plan.name && result.round == round);
         let before = before.map(|place| results.remove(place));
-        let version = |of: fn(&SubExperimentResult) -> &String| before.as_ref().map_or_else(String::new, |one| of(one).clone());
+        let version =
+            |of: fn(&SubExperimentResult) -> &String| before.as_ref().map_or_else(String::new, |one| of(one).clone());
         results.push(SubExperimentResult {
             name: plan.name.clone(),
             round,

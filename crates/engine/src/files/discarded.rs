@@ -54,7 +54,7 @@ impl Discarded {
         let histograms = folder.join(super::HISTOGRAMS).join(format!("{name}.hlog"));
         let all = [folder.join(file_name(name)), histograms].into_iter();
         let growing = |file: PathBuf| {
-            let (head, begin) = (super::rest::head_bytes(&file)?, fs::metadata(&file)?.len());
+            let (head, begin) = (super::head::head_bytes(&file)?, fs::metadata(&file)?.len());
             Ok(Growing { file, head, begin })
         };
         Ok(Self { files: all.filter(|file| file.exists()).map(growing).collect::<io::Result<_>>()? })

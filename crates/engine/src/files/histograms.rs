@@ -40,7 +40,7 @@ impl HistogramLog {
 
 /// When a log began, which its lines count from.
 fn start_of(log: &Path) -> io::Result<Option<SystemTime>> {
-    let text = super::rest::head(log)?;
+    let text = super::head::head(log)?;
     let seconds = text.lines().find_map(|line| line.strip_prefix("#[StartTime: ")?.split(' ').next()?.parse().ok());
     let since = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     Ok(since.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since)))

@@ -1,9 +1,10 @@
 //! Files of a sub-experiment that was interrupted: what was written of payloads that do not count is cut off, so that the
 //! rest is written behind the payloads that do.
 
+use super::head::is_head;
 use super::{HISTOGRAMS, discarded::ATTEMPTS};
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::fs;
+use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use tripmeter_eprosima::measurements::file_name;
 use tripmeter_model::file::append;
@@ -26,7 +27,8 @@ pub fn last_trial(kept: &[PayloadResult]) -> u32 {
 /// If a file cannot be read, cut or removed.
 pub fn keep(folder: &Path, name: &str, kept: &[PayloadResult]) -> io::Result<()> {
     let last = last_trial(kept);
-    let has = |payload: Option<u64>| payload.is_some_and(|payload| kept.iter().any(|cell| cell.payload_bytes == payload));
+    let has =
+        |payload: Option<u64>| payload.is_some_and(|payload| kept.iter().any(|cell| cell.payload_bytes == payload));
     let (samples, histograms) = (folder.join(SAMPLES), folder.join(HISTOGRAMS));
     let is_sample = |row: &str| number(row.split(',').nth(1)).is_some_and(|trial| trial <= u64::from(last));
     let is_measurement = |row: &str| has(number(row.split(',').nth(1)));
@@ -108,35 +110,6 @@ fn cut(file: &Path, is_all: bool, counts: impl Fn(&str) -> bool) -> io::Result<(
     opened.set_len(bytes)
 }
 
-/// Whether a line is before the first row: of CSV files, or of histogram logs.
-fn is_head(line: &str) -> bool {
-    ["#", "\"", "Sample,", "round,"].iter().any(|begin| line.starts_with(begin))
-}
-
-/// What a file begins with, before its first row.
-///
-/// # Errors
-/// If it cannot be read.
-pub(super) fn head(file: &Path) -> io::Result<String> {
-    let (mut reader, mut head) = (BufReader::new(File::open(file)?), String::new());
-    loop {
-        let mut line = Vec::new();
-        reader.by_ref().take(1 << 16).read_until(b'\n', &mut line)?;
-        match str::from_utf8(&line) {
-            Ok(line) if line.ends_with('\n') && is_head(line) => head.push_str(line),
-            _ => return Ok(head),
-        }
-    }
-}
-
-/// Its length.
-///
-/// # Errors
-/// As [`head`].
-pub(super) fn head_bytes(file: &Path) -> io::Result<u64> {
-    head(file).map(|head| head.len() as u64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,14 +138,18 @@ mod tests {
             ("histograms/x.hlog", head, "Tag=payload_16,0,1\nTag=one_way_16_last,0,1\n", "Tag=payload_64,0,1\n"),
             ("histograms/attempts/x_attempt-1.hlog", head, "Tag=response_16_1000,0,1\n", "Tag=service_64,0"),
         ];
-        let write = || files.iter().for_each(|(name, head, kept, rest)| fs::write(folder.join(name), format!("{head}{kept}{rest}")).unwrap());
+        let write = || {
+            files.iter().for_each(|(name, head, kept, rest)| {
+                fs::write(folder.join(name), format!("{head}{kept}{rest}")).unwrap()
+            })
+        };
         write();
         let one = PayloadResult { earlier_attempts: vec![cell(16, 1)], ..cell(16, 2) };
         keep(folder, "x", &[one]).unwrap();
         for (name, head, kept, _) in &files {
             assert_eq!(fs::read_to_string(folder.join(name)).unwrap(), format!("{head}{kept}"), "{name}");
         }
-        assert_eq!(head_bytes(&folder.join("histograms/x.hlog")).unwrap(), head.len() as u64);
+        assert_eq!(super::super::head::head_bytes(&folder.join("histograms/x.hlog")).unwrap(), head.len() as u64);
         write();
         fs::write(folder.join("samples/x.parquet"), "rows").unwrap();
         keep(folder, "x", &[]).unwrap();

@@ -73,7 +73,8 @@ impl Begun {
     /// Sub-experiments of which something is to be measured: name and round, in the order of the plan.
     pub fn rest(&self) -> Vec<(String, u32)> {
         let plan = &self.manifest.plan;
-        let all = (1..=plan.rounds).flat_map(|round| plan.sub_experiments.iter().map(move |one| (one.name.clone(), round)));
+        let all =
+            (1..=plan.rounds).flat_map(|round| plan.sub_experiments.iter().map(move |one| (one.name.clone(), round)));
         all.filter(|(name, round)| !self.is_done(name, *round)).collect()
     }
 

@@ -401,12 +401,15 @@ impl ProcessGroup {
             FromLeader::Opened { transport_version, system_version, same_process, memory_lock } => {
                 self.part.close();
                 let result = run.current();
-                let (before, now) = ([&result.transport_version, &result.system_version], [&transport_version, &system_version]);
+                let (before, now) =
+                    ([&result.transport_version, &result.system_version], [&transport_version, &system_version]);
                 if !result.cells.is_empty() && before != now {
                     return Some(LeaderOutcome::Killed(format!(
                         "transport '{}' is of version {} now, and was {} when its first payloads were measured; install that, \
                          or measure again in another folder (-o)",
-                        self.transport, now.map(String::as_str).join(" of "), before.map(String::as_str).join(" of ")
+                        self.transport,
+                        now.map(String::as_str).join(" of "),
+                        before.map(String::as_str).join(" of ")
                     )));
                 }
                 (result.transport_version, result.system_version) = (transport_version, system_version);

@@ -27,12 +27,14 @@ pub(super) struct Controls {
     hosts: Vec<String>,
     transport: String,
     phase: String,
+    /// Why each follower failed, once it has said so.
+    failures: Vec<Option<String>>,
 }
 
 impl Controls {
     /// Channels that are open.
     pub(super) fn new(supervisor: Channel<ToWorker>, followers: Vec<Channel<FromFollower>>, job: &Job) -> Self {
-        let came = vec![Vec::new(); followers.len()];
+        let (came, failures) = (vec![Vec::new(); followers.len()], vec![None; followers.len()]);
         let transport = job.sub_experiment.transport.to_string();
         Self {
             supervisor,
@@ -42,6 +44,7 @@ impl Controls {
             hosts: job.hosts.clone(),
             transport,
             phase: String::new(),
+            failures,
         }
     }
 
@@ -119,8 +122,12 @@ impl Controls {
 
     /// A follower's next message; `None` if there was none in time.
     pub(super) fn recv_within(&mut self, follower: u32, time: Duration) -> Result<Option<FromFollower>> {
+        let received = self.followers[follower as usize].receive(time);
+        if let Ok(FromFollower::Failed(why)) = &received {
+            self.failures[follower as usize] = Some(why.clone());
+        }
         let who = || self.who(follower as usize);
-        match self.followers[follower as usize].receive(time) {
+        match received {
             Ok(FromFollower::Failed(why)) => Err(self.failed(&format!("{} failed: {why}", who()))),
             Ok(message) => Ok(Some(message)),
             Err(NoMessage::Closed) => Err(self.failed(&format!("{} {GONE}", who()))),
@@ -232,7 +239,8 @@ impl Controls {
         // An ssh that has lost its host says why only then.
         let most = Duration::from_millis(if self.hosts.is_empty() { 300 } else { 3000 });
         let deadline = Instant::now() + most;
-        let mut said = vec![None; self.followers.len()];
+        // What one said while something else was waited for.
+        let mut said = self.failures.clone();
         loop {
             let is_second_look = said.iter().any(Option::is_some);
             for (index, control) in self.followers.iter().enumerate() {

@@ -265,7 +265,18 @@ impl Prepared {
         };
         plan.recording = opened.as_ref().map(|opened| opened.recording.clone());
         let (strict, allowed) = (running.strict, running.allowed);
-        Ok(Self { plan, registry, program, stop, strict, spin: true, parquet, push: false, allowed, _recording: opened })
+        Ok(Self {
+            plan,
+            registry,
+            program,
+            stop,
+            strict,
+            spin: true,
+            parquet,
+            push: false,
+            allowed,
+            _recording: opened,
+        })
     }
 
     /// Runs what is missing of what was begun.
