@@ -10,6 +10,7 @@
 #   process FILE               the comparison with pandas, from the JSON file of bench/process/run.py
 #   plots FOLDER...            AimRT's plots of results folders, drawn into docs/plots
 #   kept FILE                  a table that was kept as Markdown
+#   fuzz FILE                  executions of fuzz targets, from the JSON file of scripts/fuzz.sh
 #   checks                     the checks of `tripmeter doctor`
 # With --check nothing is written; it fails if a table is not what its command prints.
 # TRIPMETER names the program (default target/release/tripmeter).
@@ -51,6 +52,7 @@ table() {
         machine | overhead | process | selftest) python3 scripts/render.py "$@" ;;
         checks) "$tripmeter" doctor --list --json | python3 scripts/render.py checks /dev/stdin ;;
         kept) cat -- "$2" ;;
+        fuzz) python3 scripts/fuzz.py table "$2" ;;
         plots) plots "${@:2}" ;;
         native) python3 bench/native/run.py --table "$2" ;;
         *)
