@@ -13,12 +13,12 @@ const MOST_PAYLOAD: usize = 300;
 const PACKET: usize = 80;
 const MOST_MESSAGES: usize = 6;
 
-type Sent = Arc<Mutex<Vec<Vec<u8>>>>;
+type SentPackets = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// An endpoint that keeps what is sent, and receives what it was given; `None` is a signal.
 #[derive(Default)]
 struct Script {
-    sent: Sent,
+    sent: SentPackets,
     received: RefCell<VecDeque<Option<Vec<u8>>>>,
     is_stream: bool,
 }
@@ -99,7 +99,7 @@ fn bytes_of(message: &Message) -> &[u8] {
 
 /// Packets that come twice, in another order or not at all make no message that was not sent.
 fn shuffled(input: &mut Input<'_>) {
-    let sent = Sent::default();
+    let sent = SentPackets::default();
     let messages = send(&mut packet_link(Script { sent: sent.clone(), ..Script::default() }), input);
     let packets = std::mem::take(&mut *sent.lock().expect("nobody panics"));
     let mut order: Vec<usize> = (0..packets.len()).collect();
@@ -126,7 +126,7 @@ fn shuffled(input: &mut Input<'_>) {
 
 /// A stream brings every message, in whatever pieces it comes.
 fn in_pieces(input: &mut Input<'_>) {
-    let sent = Sent::default();
+    let sent = SentPackets::default();
     let messages = send(&mut stream_link(Script { sent: sent.clone(), ..Script::default() }), input);
     let stream = sent.lock().expect("nobody panics").concat();
     let (mut rest, mut received) = (stream.as_slice(), VecDeque::new());
