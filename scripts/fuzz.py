@@ -4,7 +4,7 @@
 fuzz.py words FOLDER                   a dictionary of the words in a folder of inputs
 fuzz.py length TARGET                  most bytes of an input
 fuzz.py left TARGET COUNT              executions that are missing to that count
-fuzz.py record TARGET LOG FOLDER CODE  adds the executions of a log to docs/results/fuzz/executions.json
+fuzz.py record TARGET LOG FOLDER       adds the executions of a log to docs/results/fuzz/executions.json
 fuzz.py pack FOLDER ARCHIVE            the inputs of a folder, the smallest first, as an archive of bounded size
 fuzz.py table FILE                     the counts as Markdown
 """
@@ -49,17 +49,16 @@ def counted(target):
     return entry.get("executions", 0) if entry.get("source") == revision(target) else 0
 
 
-def record(target, log, folder, code):
-    """Adds a run. Executions of another source of the target do not count any more; faults do."""
+def record(target, log, folder):
+    """Adds a run. Executions of another source of the target do not count any more."""
     executed = re.search(r"stat::number_of_executed_units: *(\d+)", pathlib.Path(log).read_text(errors="replace"))
     COUNTS.parent.mkdir(parents=True, exist_ok=True)
     with open(COUNTS.parent / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         executions = counted(target) + (int(executed[1]) if executed else 0)
         all_counts = counts()
-        faults = all_counts.get(target, {}).get("faults", 0) + (code != "0")
         inputs = sum(1 for _ in pathlib.Path(folder).iterdir())
-        all_counts[target] = {"executions": executions, "source": revision(target), "inputs": inputs, "faults": faults}
+        all_counts[target] = {"executions": executions, "source": revision(target), "inputs": inputs}
         COUNTS.write_text(json.dumps(dict(sorted(all_counts.items())), indent=2) + "\n")
     (COUNTS.parent / ".lock").unlink(missing_ok=True)
 
@@ -98,9 +97,10 @@ def table(file):
     print("| target | reads | executions | faults found |\n| --- | --- | ---: | ---: |")
     for name, (reads, _, _) in sorted(targets().items()):
         entry = found.get(name, {})
+        faults = sum(1 for _ in (ROOT / "fuzz/regressions" / name).glob("*"))
         # A target whose source has changed since has not run as it is now.
         executions = entry.get("executions", 0) if entry.get("source") == revision(name) else 0
-        print(f"| `{name}` | {reads} | {executions:,} | {entry.get('faults', 0)} |")
+        print(f"| `{name}` | {reads} | {executions:,} | {faults} |")
 
 
 def main(command, *arguments):

@@ -33,7 +33,7 @@ case $what in
     *) usage ;;
 esac
 
-folder=$PWD/target/fuzz
+folder=${CARGO_TARGET_DIR:-$PWD/target}/fuzz
 host=$(rustc -vV | sed -n 's/^host: //p')
 # What cargo-fuzz passes, too. The pass is in every LLVM, so that a stable compiler will do.
 flags=(-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
@@ -102,7 +102,7 @@ for target in "${targets[@]}"; do
                 limit=-runs=$left
             fi
             run "$target" "$limit" "$work" || code=$?
-            [[ $sanitizer != none ]] || python3 scripts/fuzz.py record "$target" "$folder/log-$target" "$work" "$code"
+            [[ $sanitizer != none ]] || python3 scripts/fuzz.py record "$target" "$folder/log-$target" "$work"
             ;;
     esac
     executed=$(sed -n 's/^stat::number_of_executed_units: *//p' "$folder/log-$target")

@@ -148,7 +148,7 @@ lints() {
     local manifest
     while IFS= read -r manifest; do
         cargo fmt --check --manifest-path "$manifest"
-    done < <(grep -l '^\[workspace\]' archive/Cargo.toml transports/*/Cargo.toml transports/common/*/Cargo.toml \
+    done < <(grep -l '^\[workspace\]' archive/Cargo.toml fuzz/Cargo.toml tests/models/Cargo.toml transports/*/Cargo.toml transports/common/*/Cargo.toml \
         bench/native/*/Cargo.toml tools/*/Cargo.toml)
     environment shellcheck scripts/shellcheck.txt
     "$tools/shellcheck/bin/shellcheck" .ci/run scripts/*.sh scripts/action/*.sh tools/echarts/*.sh tests/browser/*.sh tests/openmetrics/*.sh
@@ -210,6 +210,10 @@ everything() {
     else
         TRIPMETER_REQUIRE_ALL=1 run_tests
     fi
+    step models of the hand-over of shm
+    CARGO_TARGET_DIR=$target/models cargo test --quiet --locked --manifest-path tests/models/Cargo.toml --lib
+    step fuzz targets for a second each
+    scripts/fuzz.sh --ci
     step tests in documentation
     cargo test --workspace --doc --locked --quiet
     presets

@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::OnceLock;
-use tripmeter_fuzz_targets::{TARGETS, Target, target};
+use tripmeter_fuzz_targets::{FuzzTarget, TARGETS, target};
 
 /// Most bytes of one allocation: what a small input says must not cost more.
 const MOST_BYTES: usize = 64 << 20;
@@ -48,7 +48,7 @@ fn check(bytes: usize) {
     }
 }
 
-fn chosen() -> Target {
+fn chosen() -> FuzzTarget {
     let name = std::env::var("TRIPMETER_FUZZ_TARGET").unwrap_or_default();
     target(&name).unwrap_or_else(|| {
         let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
@@ -57,6 +57,6 @@ fn chosen() -> Target {
     })
 }
 
-static CHOSEN: OnceLock<Target> = OnceLock::new();
+static CHOSEN: OnceLock<FuzzTarget> = OnceLock::new();
 
 fuzz_target!(|bytes: &[u8]| (CHOSEN.get_or_init(chosen).run)(bytes));

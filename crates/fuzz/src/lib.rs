@@ -16,7 +16,7 @@ use std::borrow::Cow;
 
 /// A parser, or several that read the same kind of file.
 #[derive(Clone, Copy, Debug)]
-pub struct Target {
+pub struct FuzzTarget {
     /// Its name, also of its corpus.
     pub name: &'static str,
     /// What it reads.
@@ -31,7 +31,7 @@ pub struct Target {
 
 macro_rules! target {
     ($name:literal, $reads:literal, $source:literal, $most:literal, $run:path) => {
-        Target {
+        FuzzTarget {
             name: $name,
             reads: $reads,
             source: concat!("crates/fuzz/src/", $source),
@@ -42,7 +42,7 @@ macro_rules! target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [FuzzTarget; 15] = [
     target!("archive", "tar archives of other hosts", "archive.rs", 6144, archive::archive),
     target!(
         "control",
@@ -67,7 +67,7 @@ pub const TARGETS: [Target; 15] = [
 ];
 
 /// The target of that name.
-pub fn target(name: &str) -> Option<Target> {
+pub fn target(name: &str) -> Option<FuzzTarget> {
     TARGETS.into_iter().find(|target| target.name == name)
 }
 

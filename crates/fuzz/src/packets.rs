@@ -12,15 +12,13 @@ use tripmeter_engine::message::{HEADER, Header, Kind, TouchFull, TouchHeader, To
 const MOST_PAYLOAD: usize = 300;
 const PACKET: usize = 80;
 const MOST_MESSAGES: usize = 6;
-/// Calls of `take`, each of which reads at most as many packets as a message has.
-const LOOKS: usize = 64;
 
-type Sent = Arc<Mutex<Vec<Vec<u8>>>>;
+type SentPackets = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// An endpoint that keeps what is sent, and receives what it was given; `None` is a signal.
 #[derive(Default)]
 struct Script {
-    sent: Sent,
+    sent: SentPackets,
     received: RefCell<VecDeque<Option<Vec<u8>>>>,
     is_stream: bool,
 }
@@ -101,7 +99,7 @@ fn bytes_of(message: &Message) -> &[u8] {
 
 /// Packets that come twice, in another order or not at all make no message that was not sent.
 fn shuffled(input: &mut Input<'_>) {
-    let sent = Sent::default();
+    let sent = SentPackets::default();
     let messages = send(&mut packet_link(Script { sent: sent.clone(), ..Script::default() }), input);
     let packets = std::mem::take(&mut *sent.lock().expect("nobody panics"));
     let mut order: Vec<usize> = (0..packets.len()).collect();
@@ -116,8 +114,9 @@ fn shuffled(input: &mut Input<'_>) {
     }
     let is_in_order = order.iter().copied().eq(0..packets.len());
     let received = order.iter().map(|index| Some(packets[*index].clone())).collect::<VecDeque<_>>();
+    let pieces = order.len();
     let mut link = packet_link(Script { received: received.into(), ..Script::default() });
-    let taken = take_all(&mut link, |bytes| {
+    let taken = take_all(&mut link, pieces, |bytes| {
         let found =
             messages.iter().any(|(length, letter)| bytes.len() == *length && bytes.iter().all(|one| one == letter));
         assert!(found, "a message of {} bytes was not sent", bytes.len());
@@ -127,7 +126,7 @@ fn shuffled(input: &mut Input<'_>) {
 
 /// A stream brings every message, in whatever pieces it comes.
 fn in_pieces(input: &mut Input<'_>) {
-    let sent = Sent::default();
+    let sent = SentPackets::default();
     let messages = send(&mut stream_link(Script { sent: sent.clone(), ..Script::default() }), input);
     let stream = sent.lock().expect("nobody panics").concat();
     let (mut rest, mut received) = (stream.as_slice(), VecDeque::new());
@@ -139,9 +138,9 @@ fn in_pieces(input: &mut Input<'_>) {
             received.push_back(Some(behind.to_vec()).filter(|behind| !behind.is_empty()));
         }
     }
-    let mut expected = messages.iter();
+    let (mut expected, pieces) = (messages.iter(), received.len());
     let mut link = stream_link(Script { received: received.into(), is_stream: true, ..Script::default() });
-    let taken = take_all(&mut link, |bytes| {
+    let taken = take_all(&mut link, pieces, |bytes| {
         let (length, letter) = expected.next().expect("no more than were sent");
         assert!(bytes.len() == *length && bytes.iter().all(|one| one == letter), "another message");
     });
@@ -156,18 +155,20 @@ fn arbitrary(input: &mut Input<'_>, is_stream: bool) {
         let piece = input.bytes(length).to_vec();
         received.push_back((length != 255).then_some(piece));
     }
+    let pieces = received.len();
     let script = Script { received: received.into(), is_stream, ..Script::default() };
     let check = |bytes: &[u8]| assert!(bytes.len() <= MOST_PAYLOAD);
     if is_stream {
-        take_all(&mut stream_link(script), check)
+        take_all(&mut stream_link(script), pieces, check)
     } else {
-        take_all(&mut packet_link(script), check)
+        take_all(&mut packet_link(script), pieces, check)
     };
 }
 
-fn take_all(link: &mut impl Link, mut check: impl FnMut(&[u8])) -> usize {
+/// Each of so many pieces may end a call of `take`, and each may have several messages.
+fn take_all(link: &mut impl Link, pieces: usize, mut check: impl FnMut(&[u8])) -> usize {
     let mut taken = 0;
-    for _ in 0..LOOKS {
+    for _ in 0..2 * pieces + MOST_MESSAGES + 1 {
         match link.take(0) {
             Ok(Some(message)) => {
                 check(bytes_of(&message));

@@ -15,21 +15,21 @@ const ROOM: usize = 256;
 const TOO_LONG: usize = 5000;
 
 /// What the functions of the table answer with.
-struct Answers {
+struct PluginAnswers {
     bytes: Vec<u8>,
     next: usize,
     room: [u64; ROOM / 8],
 }
 
 thread_local! {
-    static ANSWERS: RefCell<Answers> =
-        const { RefCell::new(Answers { bytes: Vec::new(), next: 0, room: [0; ROOM / 8] }) };
+    static ANSWERS: RefCell<PluginAnswers> =
+        const { RefCell::new(PluginAnswers { bytes: Vec::new(), next: 0, room: [0; ROOM / 8] }) };
 }
 
 /// Gives the next values, and room that lives as long as the thread.
 fn answer<T>(give: impl FnOnce(&mut Input<'_>, *mut u8) -> T) -> T {
     ANSWERS.with_borrow_mut(|answers| {
-        let Answers { bytes, next, room } = answers;
+        let PluginAnswers { bytes, next, room } = answers;
         let mut input = Input(bytes.get(*next..).unwrap_or_default());
         let before = input.0.len();
         let given = give(&mut input, room.as_mut_ptr().cast());

@@ -5,7 +5,7 @@ use flate2::read::GzDecoder;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use tripmeter_fuzz_targets::{TARGETS, Target};
+use tripmeter_fuzz_targets::{FuzzTarget, TARGETS};
 
 fn kept(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz").join(folder)
@@ -22,7 +22,7 @@ impl Drop for Running<'_> {
     }
 }
 
-fn run(target: Target, name: &str, bytes: &[u8]) {
+fn run(target: FuzzTarget, name: &str, bytes: &[u8]) {
     let _running = Running(target.name, name);
     (target.run)(bytes);
 }

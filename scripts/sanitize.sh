@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Tests under sanitizers: scripts/sanitize.sh address|thread|clang|miri. Nothing of it is in CI; see docs/fuzzing.md.
+#
+#   address   Rust: the unit tests of abi, stats, model and eprosima. C: plugins that the tests of the loader build
+#   thread    Rust: the unit tests of shm, needs the sources of the standard library (rust-src). C: as above
+#   clang     the same plugins, built by clang with AddressSanitizer and UBSan; installs Debian's clang, as root
+#   miri      the unit tests of stats; needs `rustup component add --toolchain nightly miri rust-src`
+#
+# Exit code 69: what it needs is not here.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+host=$(rustc -vV | sed -n 's/^host: //p')
+folder=${CARGO_TARGET_DIR:-$PWD/target}/sanitize
+mkdir -p "$folder"
+
+missing() {
+    echo "sanitize.sh: $1" >&2
+    exit 69
+}
+
+# plugins COMPILER SANITIZERS LIBRARY: the tests of the loader, whose C plugins are built so. The library of the sanitizer
+# comes first in the test, which is not instrumented itself.
+plugins() {
+    local shims=$folder/shims
+    mkdir -p "$shims"
+    printf '#!/bin/sh\nunset LD_PRELOAD\nexec %s -g -fsanitize=%s "$@"\n' "$1" "$2" >"$shims/cc"
+    chmod +x "$shims/cc"
+    [[ -f $3 ]] || missing "there is no '$3'"
+    local runner=CARGO_TARGET_${host^^}_RUNNER
+    export "${runner//-/_}=env LD_PRELOAD=$3 PATH=$shims:$PATH ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1"
+    CARGO_TARGET_DIR=$folder/plain cargo test --locked -p tripmeter-abi --features host --test loader --target "$host"
+}
+
+case ${1:-} in
+    address)
+        # A stable compiler that is told that it is a nightly one.
+        RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=detect_leaks=0 CARGO_TARGET_DIR=$folder/address \
+            cargo test --locked --lib --target "$host" -p tripmeter-abi -p tripmeter-stats -p tripmeter-model \
+            -p tripmeter-eprosima --features tripmeter-abi/host
+        plugins /usr/bin/cc address "$(cc -print-file-name=libasan.so)"
+        ;;
+    thread)
+        plugins /usr/bin/cc thread "$(cc -print-file-name=libtsan.so)"
+        [[ -d $(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library ]] ||
+            missing "Rust under ThreadSanitizer needs rust-src: \`rustup component add --toolchain nightly rust-src\`"
+        RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=$folder/thread \
+            cargo +nightly test -Zbuild-std --locked --lib --target "$host" -p tripmeter-transport-shm
+        ;;
+    clang)
+        if ! command -v clang >/dev/null; then
+            apt-get install --yes --no-install-recommends clang libclang-rt-14-dev ||
+                missing "clang cannot be installed"
+        fi
+        plugins "$(command -v clang) -shared-libsan" address,undefined \
+            "$(clang -print-file-name="libclang_rt.asan-${host%%-*}.so")"
+        ;;
+    miri)
+        cargo +nightly miri --version >/dev/null 2>&1 ||
+            missing "Miri is not installed: \`rustup component add --toolchain nightly miri rust-src\`"
+        CARGO_TARGET_DIR=$folder/miri cargo +nightly miri test --locked --lib -p tripmeter-stats
+        ;;
+    *)
+        sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" | head -n -1 >&2
+        exit 64
+        ;;
+esac
