@@ -196,7 +196,9 @@ fn plan(
         })?;
         let mut found = made.sub_experiments.drain(..);
         let (Some(mut sub), None) = (found.next(), found.next()) else {
-            let text = format!("'{written}' stands for several transports, and a side is one; name its variant");
+            let text = format!(
+                "'{written}' stands for several transports or loads, and a side is one; name its variant, and one --load"
+            );
             return Err(CliError::new(exit::USAGE, text));
         };
         drop(found);

@@ -28,6 +28,9 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     if args.measuring.payloads.is_some() {
         return Err(CliError::new(exit::USAGE, "--payloads has no meaning here; name one size (--payload)"));
     }
+    if args.measuring.load.len() > 1 {
+        return Err(CliError::new(exit::USAGE, "transports are chosen under one load; give --load once"));
+    }
     if let Some(folder) = &args.from {
         return tell(args, &show::read(folder)?, None);
     }
