@@ -76,8 +76,8 @@ OPEN = [
 # What is given away with write permission; everything else is readable at most, and nothing may be removed.
 WRITABLE = ["file /dev/shm/ecal_*", "file /dev/shm/lttng-ust-wait-*", "file /dev/shm/*global_mgmt*"]
 # What a hostile user may end, by an error, and never change in silence: eCAL reads segments that others can shorten, and
-# crashes on garbage at its TCP port.
-ENDED = ["ecal/shm*", "ecal/tcp"]
+# crashes on garbage at its TCP port; zenoh's closing waits 10 s for a connection that is silent, longer than it may take.
+ENDED = ["ecal/shm*", "ecal/tcp", "zenoh/tcp", "zenoh/shm", "zenoh/query"]
 # Variants that may lose messages on a busy machine, whoever is there.
 LOSSY = ["udp/*", "uds/datagram", "zenoh/udp", "ecal/*", "fastdds/*", "ros2/*", "iceoryx*", "cyclonedds/iceoryx"]
 
