@@ -304,15 +304,7 @@ def measure(tripmeter, variant, pattern, wait, attacked, mqueue):
         BAIT.write_text("open to all")
         os.chmod(BAIT, 0o666)
         skipped.add(str(BAIT))
-        become = [
-            "setpriv",
-            f"--reuid={ATTACKER}",
-            f"--regid={ATTACKER}",
-            "--clear-groups",
-            "--",
-            sys.executable,
-            str(copy),
-        ]
+        become = [*as_attacker(), str(copy)]
         subprocess.run([*become, "squat", str(os.getuid()), str(victim)], check=True, cwd="/")
         hostile = subprocess.Popen(
             [*become, "attack", str(os.getuid()), str(known), *([mqueue] if mqueue else [])],
@@ -456,6 +448,15 @@ def table(all_measured):
     for one in all_measured:
         once = {key: value for key, value in one.once.items() if key not in one.steady}
         yield f"| `{one.variant}` | {len(one.closed)} | {cell(once)} | {cell(one.steady)} |"
+
+
+def as_attacker():
+    """What a Python script is started with as the attacker, who may not reach the Python of this user."""
+    become = ["setpriv", f"--reuid={ATTACKER}", f"--regid={ATTACKER}", "--clear-groups", "--"]
+    for python in (sys.executable, "/usr/bin/python3"):
+        if subprocess.run([*become, python, "-c", ""], capture_output=True, cwd="/", check=False).returncode == 0:
+            return [*become, python]
+    sys.exit("exposure.py: the attacker can run no Python: install it for everybody (/usr/bin/python3)")
 
 
 def mount_queues():
