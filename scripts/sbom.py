@@ -107,10 +107,19 @@ def main():
         "specVersion": "1.6",
         "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(components))}",
         "version": 1,
-        "metadata": {"component": {"type": "application", "bom-ref": "tripmeter", "name": "tripmeter", "version": version,
-                                   "licenses": [{"expression": "Apache-2.0 OR MIT"}]}},
+        "metadata": {
+            "component": {
+                "type": "application",
+                "bom-ref": "tripmeter",
+                "name": "tripmeter",
+                "version": version,
+                "licenses": [{"expression": "Apache-2.0 OR MIT"}],
+            }
+        },
         "components": components,
-        "dependencies": [{"ref": reference, "dependsOn": sorted(needs)} for reference, needs in sorted(dependencies.items())],
+        "dependencies": [
+            {"ref": reference, "dependsOn": sorted(needs)} for reference, needs in sorted(dependencies.items())
+        ],
     }
     json.dump(document, sys.stdout, indent=1)
     print()

@@ -26,8 +26,16 @@ import sys
 import time
 
 PLACES = [pathlib.Path(name) for name in ("/dev/shm", "/tmp")]
-GARBAGE = [b"", b"\0", b"x" * 100, b"RTPS\x02\x03\x01\x0f" + b"\xff" * 200, b"\xff" * 1400,
-           b"GET / HTTP/1.1\r\n\r\n", b'{"Bye":null}\n', os.urandom(1000)]
+GARBAGE = [
+    b"",
+    b"\0",
+    b"x" * 100,
+    b"RTPS\x02\x03\x01\x0f" + b"\xff" * 200,
+    b"\xff" * 1400,
+    b"GET / HTTP/1.1\r\n\r\n",
+    b'{"Bye":null}\n',
+    os.urandom(1000),
+]
 # Discovery of DDS: group, and ports of the first domains.
 GROUP = "239.255.0.1"
 PAUSE_S = 0.02
@@ -71,12 +79,18 @@ class Attacker:
 
     def try_file(self, path, status):
         mode = status.st_mode
-        attempts = [("removed", lambda: os.rmdir(path) if stat.S_ISDIR(mode) else os.unlink(path)),
-                    ("renamed", lambda: os.rename(path, path + ".taken")),
-                    ("opened to others", lambda: os.chmod(path, 0o777)),
-                    ("marked", lambda: os.utime(path))]
+        attempts = [
+            ("removed", lambda: os.rmdir(path) if stat.S_ISDIR(mode) else os.unlink(path)),
+            ("renamed", lambda: os.rename(path, path + ".taken")),
+            ("opened to others", lambda: os.chmod(path, 0o777)),
+            ("marked", lambda: os.utime(path)),
+        ]
         if stat.S_ISREG(mode):
-            attempts += [("wrote", lambda: write(path)), ("read", lambda: read(path)), ("emptied", lambda: os.truncate(path, 0))]
+            attempts += [
+                ("wrote", lambda: write(path)),
+                ("read", lambda: read(path)),
+                ("emptied", lambda: os.truncate(path, 0)),
+            ]
         elif stat.S_ISFIFO(mode):
             attempts += [("wrote", lambda: write(path)), ("read", lambda: read(path))]
         elif stat.S_ISDIR(mode):
@@ -140,7 +154,11 @@ class Attacker:
                 for address, port, _, user in addresses(name, family):
                     if user == self.user and port:
                         for text in GARBAGE:
-                            self.attempt("sent to", f"{name} {address}:{port}", lambda: sender.sendto(text, (reachable(address), port)))
+                            self.attempt(
+                                "sent to",
+                                f"{name} {address}:{port}",
+                                lambda: sender.sendto(text, (reachable(address), port)),
+                            )
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sender:
             sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1"))
             for port in (7400, 7650, 14000):
@@ -200,7 +218,11 @@ class Attacker:
                 path.unlink()
             except OSError:
                 pass
-        print(json.dumps([{"did": verb, "what": what, "times": times} for (verb, what), times in sorted(self.done.items())]))
+        print(
+            json.dumps(
+                [{"did": verb, "what": what, "times": times} for (verb, what), times in sorted(self.done.items())]
+            )
+        )
 
 
 def write(path):
@@ -239,7 +261,7 @@ def addresses(name, family):
     for line in lines(f"/proc/net/{name}")[1:]:
         words = line.split()
         text, port = words[1].split(":")
-        numbers = [int(text[at:at + 8], 16) for at in range(0, len(text), 8)]
+        numbers = [int(text[at : at + 8], 16) for at in range(0, len(text), 8)]
         address = socket.inet_ntop(family, struct.pack(f"={len(numbers)}I", *numbers))
         yield address, int(port, 16), words[3], int(words[7])
 

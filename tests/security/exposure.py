@@ -44,8 +44,8 @@ OPEN = [
     ("tcp/*", "tcp 127.0.0.1:*", LOOPBACK, "once"),
     ("udp/*", "udp 127.0.0.1:*", LOOPBACK, "once"),
     ("zeromq/tcp*", "tcp 127.0.0.1:*", LOOPBACK),
-    ("http/*", "tcp 127.0.0.1:*", LOOPBACK),
-    ("grpc/*", "tcp 127.0.0.1:*", LOOPBACK),
+    ("http/*", "tcp 127.0.0.1:*", LOOPBACK, "once"),
+    ("grpc/*", "tcp 127.0.0.1:*", LOOPBACK, "once"),
     ("mqtt/*", "tcp 127.0.0.1:*", LOOPBACK + "; the broker asks for a password"),
     ("zenoh/tcp", "tcp 127.0.0.1:*", LOOPBACK),
     ("zenoh/shm", "tcp 127.0.0.1:*", LOOPBACK),
@@ -63,7 +63,7 @@ OPEN = [
     ("ros2/*", "udp 239.255.0.1:*", DISCOVERY),
     ("ros2/*", "abstract @tripmeter-fastdds-domain-*", "a claim of a domain's number, which takes no connections"),
     ("ros2/*", "file /dev/shm/f*", "Fast DDS makes its shared memory readable; it is closed then", "once"),
-    ("ros2/*", "file /dev/shm/lttng-ust-wait-*", "ROS 2's tracing library, for all programs of a user"),
+    ("ros2/*", "file /dev/shm/lttng-ust-wait-*", "ROS 2's tracing library, for all programs of a user", "once"),
     ("ecal/*", "file /dev/shm/ecal_*", "eCAL makes it for everybody; it is closed then", "once"),
     ("ecal/*", "udp 0.0.0.0:*", "eCAL's discovery and messages; it has no setting for an address"),
     ("ecal/tcp", "tcp6 :::*", "eCAL listens on all addresses"),
@@ -76,8 +76,8 @@ OPEN = [
 # What is given away with write permission; everything else is readable at most, and nothing may be removed.
 WRITABLE = ["file /dev/shm/ecal_*", "file /dev/shm/lttng-ust-wait-*", "file /dev/shm/*global_mgmt*"]
 # What a hostile user may end, by an error, and never change in silence: eCAL reads segments that others can shorten, and
-# crashes on garbage at its TCP port.
-ENDED = ["ecal/shm*", "ecal/tcp"]
+# crashes on garbage at its TCP port; zenoh's closing waits 10 s for a connection that is silent, longer than it may take.
+ENDED = ["ecal/shm*", "ecal/tcp", "zenoh/tcp", "zenoh/shm", "zenoh/query"]
 # Variants that may lose messages on a busy machine, whoever is there.
 LOSSY = ["udp/*", "uds/datagram", "zenoh/udp", "ecal/*", "fastdds/*", "ros2/*", "iceoryx*", "cyclonedds/iceoryx"]
 
@@ -116,8 +116,15 @@ def files(place, skipped):
                 continue
             mode = status.st_mode
             is_folder = stat.S_ISDIR(mode)
-            kind = ("folder" if is_folder else "socket" if stat.S_ISSOCK(mode) else "fifo" if stat.S_ISFIFO(mode)
-                    else "link" if stat.S_ISLNK(mode) else "file")
+            kind = (
+                "folder"
+                if is_folder
+                else (
+                    "socket"
+                    if stat.S_ISSOCK(mode)
+                    else "fifo" if stat.S_ISFIFO(mode) else "link" if stat.S_ISLNK(mode) else "file"
+                )
+            )
             # A socket is connected to by whoever may write, of others reading matters too.
             mine = "" if kind == "link" else who(mode, {"folder": 7, "socket": 2}.get(kind, 6))
             reached = mine if reach == "everybody" else reach if mine else ""
@@ -129,7 +136,11 @@ def files(place, skipped):
 
 def drops(port):
     """Datagrams that the kernel dropped at the sockets of a port."""
-    return sum(int(line.split()[-1]) for line in attacker.lines("/proc/net/udp")[1:] if line.split()[1].endswith(f":{port:04X}"))
+    return sum(
+        int(line.split()[-1])
+        for line in attacker.lines("/proc/net/udp")[1:]
+        if line.split()[1].endswith(f":{port:04X}")
+    )
 
 
 def is_filtered(name, port):
@@ -157,7 +168,12 @@ def objects(places, skipped):
     for place in places:
         for kind, path, mode, reach in files(place, skipped):
             found[kind, path] = f"{mode:04o}", reach
-    for family, name in ((socket.AF_INET, "tcp"), (socket.AF_INET6, "tcp6"), (socket.AF_INET, "udp"), (socket.AF_INET6, "udp6")):
+    for family, name in (
+        (socket.AF_INET, "tcp"),
+        (socket.AF_INET6, "tcp6"),
+        (socket.AF_INET, "udp"),
+        (socket.AF_INET6, "udp6"),
+    ):
         for address, port, state, user in attacker.addresses(name, family):
             if user == ATTACKER:
                 continue
@@ -204,15 +220,22 @@ class Measured:
             else:
                 self.closed[shown] = detail
         if is_open:
-            self.steady.update({key: value for key, value in steady.items() if self.steady.get(key, ("", ""))[1] != "machine"})
+            self.steady.update(
+                {key: value for key, value in steady.items() if self.steady.get(key, ("", ""))[1] != "machine"}
+            )
 
     def judge(self):
         for when, found in (("all the time", self.steady), ("until both sides have opened", self.once)):
             for (kind, name), (detail, reach) in sorted(found.items()):
                 if when != "all the time" and (kind, name) in self.steady:
                     continue
-                known = [entry for entry in OPEN if fnmatch.fnmatch(self.variant, entry[0])
-                         and fnmatch.fnmatch(f"{kind} {name}", entry[1]) and ("once" not in entry[3:] or when != "all the time")]
+                known = [
+                    entry
+                    for entry in OPEN
+                    if fnmatch.fnmatch(self.variant, entry[0])
+                    and fnmatch.fnmatch(f"{kind} {name}", entry[1])
+                    and ("once" not in entry[3:] or when != "all the time")
+                ]
                 self.used.update(OPEN.index(entry) for entry in known)
                 if when == "all the time" and reach == "machine" and any(FILTER in entry for entry in known):
                     self.findings.append(f"{kind} {name} has no filter")
@@ -224,7 +247,7 @@ def shorten(kind, name):
     if kind in ("tcp", "udp", "tcp6", "udp6"):
         address, port = name.rsplit(":", 1)
         return f"{address}:{port if port in ('14000', '14002') else 'N'}"
-    return re.sub(r"/ecal_[0-9a-f]+", "/ecal_N", run_id(name))
+    return run_id(re.sub(r"/ecal_[0-9a-f]+", "/ecal_N", name))
 
 
 def variants(tripmeter, wanted):
@@ -271,21 +294,56 @@ def measure(tripmeter, variant, pattern, wait, attacked, mqueue):
         skipped.add(str(stage))
         copy, known = stage / "attacker.py", stage / "known"
         shutil.copy(attacker.__file__, copy)
-        known.write_text("".join(f"{path}\n" for _, path in [*before, *(("", one) for one in skipped), ("", str(copy)), ("", str(known))]))
+        known.write_text(
+            "".join(
+                f"{path}\n" for _, path in [*before, *(("", one) for one in skipped), ("", str(copy)), ("", str(known))]
+            )
+        )
         os.chmod(stage, 0o755)
         # Open to all: an attacker who does not find it tries nothing.
         BAIT.write_text("open to all")
         os.chmod(BAIT, 0o666)
         skipped.add(str(BAIT))
-        become = ["setpriv", f"--reuid={ATTACKER}", f"--regid={ATTACKER}", "--clear-groups", "--", sys.executable, str(copy)]
+        become = [*as_attacker(), str(copy)]
         subprocess.run([*become, "squat", str(os.getuid()), str(victim)], check=True, cwd="/")
-        hostile = subprocess.Popen([*become, "attack", str(os.getuid()), str(known), *([mqueue] if mqueue else [])], cwd="/",
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    command = [tripmeter, PATTERNS[pattern], variant, "-q", "--no-floor", "--no-spin", "--no-report", "--raw", "none",
-               "--wait", wait, "--rate", "1000", "-n", str(MESSAGES), "--payloads", "1k", "-o", str(results)]
+        hostile = subprocess.Popen(
+            [*become, "attack", str(os.getuid()), str(known), *([mqueue] if mqueue else [])],
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+    command = [
+        tripmeter,
+        PATTERNS[pattern],
+        variant,
+        "-q",
+        "--no-floor",
+        "--no-spin",
+        "--no-report",
+        "--raw",
+        "none",
+        "--wait",
+        wait,
+        "--rate",
+        "1000",
+        "-n",
+        str(MESSAGES),
+        "--payloads",
+        "1k",
+        "-o",
+        str(results),
+    ]
     log = (folder / "log").open("w+")
-    run = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                           preexec_fn=lambda: os.umask(0), cwd="/")
+    run = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+        preexec_fn=lambda: os.umask(0),
+        cwd="/",
+    )
     begin, opened = time.monotonic(), None
     while run.poll() is None and time.monotonic() - begin < LONGEST_S:
         if opened is None and has_opened(results):
@@ -358,18 +416,32 @@ def judge_attack(measured, attempts):
             shown = "abstract " + run_id(what.replace("\0", "@", 1))
         else:
             shown = f"file {run_id(what)}"
-        is_allowed = did in ("read", "connected to", "sent to") or did in ("wrote", "emptied", "marked") and any(
-            fnmatch.fnmatch(shown, one) for one in WRITABLE)
-        known = is_allowed and [entry for entry in OPEN if fnmatch.fnmatch(measured.variant, entry[0]) and
-                 (fnmatch.fnmatch(shown, entry[1]) or fnmatch.fnmatch(shown.replace("file", "socket", 1), entry[1]))]
+        is_allowed = (
+            did in ("read", "connected to", "sent to")
+            or did in ("wrote", "emptied", "marked")
+            and any(fnmatch.fnmatch(shown, one) for one in WRITABLE)
+        )
+        known = is_allowed and [
+            entry
+            for entry in OPEN
+            if fnmatch.fnmatch(measured.variant, entry[0])
+            and (fnmatch.fnmatch(shown, entry[1]) or fnmatch.fnmatch(shown.replace("file", "socket", 1), entry[1]))
+        ]
         if not known:
             measured.findings.append(f"the attacker {did} {shown}, {attempt['times']} times")
 
 
 def table(all_measured):
     """Markdown: a row per variant."""
+
     def cell(found):
-        return "<br>".join(f"{kind} `{name}`{' ' + detail if detail else ''}: {reach}" for (kind, name), (detail, reach) in sorted(found.items())) or "-"
+        return (
+            "<br>".join(
+                f"{kind} `{name}`{' ' + detail if detail else ''}: {reach}"
+                for (kind, name), (detail, reach) in sorted(found.items())
+            )
+            or "-"
+        )
 
     yield "| variant | closed | open to others until both sides have opened | open to others |"
     yield "| --- | ---: | --- | --- |"
@@ -378,10 +450,22 @@ def table(all_measured):
         yield f"| `{one.variant}` | {len(one.closed)} | {cell(once)} | {cell(one.steady)} |"
 
 
+def as_attacker():
+    """What a Python script is started with as the attacker, who may not reach the Python of this user."""
+    become = ["setpriv", f"--reuid={ATTACKER}", f"--regid={ATTACKER}", "--clear-groups", "--"]
+    for python in (sys.executable, "/usr/bin/python3"):
+        if subprocess.run([*become, python, "-c", ""], capture_output=True, cwd="/", check=False).returncode == 0:
+            return [*become, python]
+    sys.exit("exposure.py: the attacker can run no Python: install it for everybody (/usr/bin/python3)")
+
+
 def mount_queues():
     """A folder that shows message queues, if it can be had."""
     folder = tempfile.mkdtemp(prefix="queues-", dir="/tmp")
-    if subprocess.run(["mount", "-n", "-t", "mqueue", "none", folder], capture_output=True, check=False).returncode == 0:
+    if (
+        subprocess.run(["mount", "-n", "-t", "mqueue", "none", folder], capture_output=True, check=False).returncode
+        == 0
+    ):
         return folder
     os.rmdir(folder)
     return None
@@ -403,7 +487,10 @@ def main():
         for name, pattern, wait in variants(os.path.abspath(arguments.tripmeter), arguments.variants):
             one = measure(os.path.abspath(arguments.tripmeter), name, pattern, wait, arguments.attack, mqueue)
             lost = (f", {one.lost} lost" if one.lost else "") + (", ended by the attacker" if one.ended else "")
-            print(f"{name}: {len(one.closed)} closed, {len(one.once)} open{lost}: {'; '.join(one.findings) or 'ok'}", flush=True)
+            print(
+                f"{name}: {len(one.closed)} closed, {len(one.once)} open{lost}: {'; '.join(one.findings) or 'ok'}",
+                flush=True,
+            )
             all_measured.append(one)
     finally:
         if mqueue:
@@ -411,8 +498,14 @@ def main():
             os.rmdir(mqueue)
     used = set().union(*(one.used for one in all_measured)) if all_measured else set()
     # What is there for a moment may be missed.
-    stale = [entry for at, entry in enumerate(OPEN) if at not in used and "once" not in entry[3:] and not arguments.variants
-             and any(fnmatch.fnmatch(one.variant, entry[0]) for one in all_measured)]
+    stale = [
+        entry
+        for at, entry in enumerate(OPEN)
+        if at not in used
+        and "once" not in entry[3:]
+        and not arguments.variants
+        and any(fnmatch.fnmatch(one.variant, entry[0]) for one in all_measured)
+    ]
     for entry in stale:
         print(f"stale: nobody could reach {entry[1]} of {entry[0]}", file=sys.stderr)
     if arguments.table:

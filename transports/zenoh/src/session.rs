@@ -64,8 +64,6 @@ impl Meeting {
             ("connect/timeout_ms", "10000"),
             ("connect/exit_on_failure", "true"),
             ("transport/unicast/accept_pending", &pending),
-            // Closing waits for connections that said nothing so far, of strangers; a follower would try again.
-            ("transport/unicast/accept_timeout", "3000"),
             ("scouting/multicast/enabled", "false"),
             ("scouting/gossip/enabled", "false"),
             // Else large messages would travel in shared memory whatever the link is.
