@@ -117,7 +117,7 @@ def measure(options):
                 for of, found in work(options, Path(folder), size).items():
                     points.append({"of": of, "size": size, **found})
                     print(points[-1], file=sys.stderr)
-    # A machine is told by its kernel and CPUs, and how busy it was.
+    # What the machine is, and how busy it was.
     machine = {"kernel": platform.release(), "cpus": os.cpu_count(), "load": round(os.getloadavg()[0], 1)}
     version = subprocess.run([options.tripmeter, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     made = {"date": time.strftime("%Y-%m-%d"), "version": version, "machine": machine, "points": points}

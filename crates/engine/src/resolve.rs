@@ -419,7 +419,7 @@ struct Planner<'a> {
     used: BTreeSet<String>,
     plan: &'a mut Plan,
     made: Vec<ResolvedSubExperiment>,
-    /// Where in it those of a transport and payloads are: there may be thousands.
+    /// Places in it, by transport and payloads: there may be thousands.
     places: HashMap<(String, Vec<u64>), Vec<usize>>,
 }
 
