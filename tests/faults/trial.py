@@ -57,15 +57,23 @@ def children(pid):
     return found
 
 
+def link(file):
+    try:
+        return os.readlink(file)
+    except OSError:
+        # It was closed meanwhile.
+        return ""
+
+
 def workers(pid):
     """The leader, which has the files of results open, and the follower."""
     leader, follower = None, None
     for child in children(pid):
         try:
             words = pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-            files = [os.readlink(file) for file in glob.glob(f"/proc/{child}/fd/*")]
         except OSError:
             continue
+        files = [link(file) for file in glob.glob(f"/proc/{child}/fd/*")]
         if b"worker" not in words[1:2]:
             continue
         if any(part in file for file in files for part in ("/samples/", "/histograms/")):

@@ -25,6 +25,36 @@ fn with_codes(examples: &str) -> String {
     format!("{examples}\n{CODES}")
 }
 
+/// What a run that is resumed takes from its plan; only `no_spin` is of how it is run.
+const OF_A_PLAN: [&str; 26] = [
+    "experiment",
+    "only",
+    "rounds",
+    "no_floor",
+    "profile",
+    "print",
+    "output",
+    "payloads",
+    "samples",
+    "wait",
+    "touch",
+    "warmup",
+    "time_cap",
+    "loss_timeout",
+    "leader_cpu",
+    "follower_cpu",
+    "attempts",
+    "seed",
+    "raw",
+    "streams",
+    "daemons",
+    "to",
+    "interface",
+    "to_interface",
+    "push",
+    "max_clock_error",
+];
+
 /// Run an experiment: a preset or a file [default: quick]
 #[derive(Args)]
 #[command(after_help = examples!("tripmeter run" "tripmeter run iceperf -n 1000" "tripmeter run mine.toml --rounds 5"))]
@@ -49,9 +79,7 @@ pub struct RunArgs {
     ///
     /// Any run that was killed or interrupted, or of which a sub-experiment failed. Its plan holds; payloads that were
     /// finished stay as they are.
-    #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "experiment", "only", "MeasuringArgs", "HostsArgs", "rounds", "no_floor", "profile", "print", "output",
-    ])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = OF_A_PLAN)]
     pub resume: Option<PathBuf>,
     /// The recording of results of `tripmeter replay` that are resumed
     #[arg(long, value_name = "FILE", requires = "resume", hide_short_help = true)]

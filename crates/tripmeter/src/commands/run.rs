@@ -271,7 +271,7 @@ impl Prepared {
             program,
             stop,
             strict,
-            spin: true,
+            spin: !args.measuring.no_spin,
             parquet,
             push: false,
             allowed,
