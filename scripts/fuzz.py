@@ -94,7 +94,7 @@ def pack(folder, archive):
 def table(file):
     """A row for each target."""
     found = json.loads(pathlib.Path(file).read_text())
-    print("| target | reads | executions | faults found |\n| --- | --- | ---: | ---: |")
+    print("| target | reads | executions | inputs that once failed |\n| --- | --- | ---: | ---: |")
     for name, (reads, _, _) in sorted(targets().items()):
         entry = found.get(name, {})
         faults = sum(1 for _ in (ROOT / "fuzz/regressions" / name).glob("*"))

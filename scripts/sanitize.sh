@@ -2,7 +2,7 @@
 # Tests under sanitizers: scripts/sanitize.sh address|thread|clang|miri. Nothing of it is in CI; see docs/fuzzing.md.
 #
 #   address   Rust: the unit tests of abi, stats, model and eprosima. C: plugins that the tests of the loader build
-#   thread    Rust: the unit tests of shm, needs the sources of the standard library (rust-src). C: as above
+#   thread    Rust: the unit tests of shm, needs the sources of the standard library (rust-src)
 #   clang     the same plugins, built by clang with AddressSanitizer and UBSan; installs Debian's clang, as root
 #   miri      the unit tests of stats; needs `rustup component add --toolchain nightly miri rust-src`
 #
@@ -41,7 +41,6 @@ case ${1:-} in
         plugins /usr/bin/cc address "$(cc -print-file-name=libasan.so)"
         ;;
     thread)
-        plugins /usr/bin/cc thread "$(cc -print-file-name=libtsan.so)"
         [[ -d $(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library ]] ||
             missing "Rust under ThreadSanitizer needs rust-src: \`rustup component add --toolchain nightly rust-src\`"
         RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=$folder/thread \

@@ -77,8 +77,7 @@ fn files(seeds: &mut Seeds) -> Outcome<()> {
     seeds.add("samples", format!("{header}\r\n1,1,64,\"a\nb\",1,ok,,1,2,3\r\n1,1"))?;
     let columns = tripmeter_eprosima::raw::COLUMNS.join(",");
     seeds.add("eprosima", format!("{columns}\n1,16,2.05575\n2,16,1.5\n1,1024,3e1\n"))?;
-    seeds
-        .add("eprosima", format!("\u{feff}Latency [us],x,Payload [Bytes]\r\n2.5,\"a,b\",16.0\r\n\r\n1,,\"32\"\r\n"))?;
+    seeds.add("eprosima", "\u{feff}Latency [us],x,Payload [Bytes]\r\n2.5,\"a,b\",16.0\r\n\r\n1,,\"32\"\r\n")?;
     let rows: String = (0..60).map(|row| format!("{row},{},{}.5\n", 16 << (row / 20), row)).collect();
     seeds.add("eprosima", format!("{columns}\n{rows}"))?;
     let limits = tripmeter_model::limits::HEADER.join(",");

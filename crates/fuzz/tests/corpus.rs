@@ -1,6 +1,9 @@
 //! Every kept input of every target runs once: the corpus, and what once was a fault.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../../fuzz/src/memory.rs"]
+mod memory;
+
 use flate2::read::GzDecoder;
 use std::fs::{self, File};
 use std::io::Read;

@@ -86,6 +86,11 @@ pub fn scan<W: Write>(source: &mut impl Read, sizes: ScanSizes, writer: &mut Wri
                 let count = source.read(reader.insert(sizes.read_bytes))?;
                 reader.notify_read(count);
             }
+            LinearReadEvent::Record { opcode: CHANNEL, data } if texts_of_channel(data).is_none() => {
+                return Err(RecordingError::Wrong(
+                    "is damaged: a text of a channel is longer than its record".to_owned(),
+                ));
+            }
             LinearReadEvent::Record { opcode: opcode @ (CHANNEL | MESSAGE), data } => {
                 let record = parse_record(opcode, data).map_err(|error| broken(&error, sizes.record_bytes))?;
                 note(&record, &mut channels, writer)?;
@@ -117,6 +122,29 @@ fn check_begin(source: &mut impl Read) -> Result<(), RecordingError> {
         begin if begin.starts_with(b"#ROSBAG") => wrong("but a bag of ROS 1; `mcap convert` makes MCAP of it"),
         begin => wrong(&format!("(it begins with \"{}\")", begin.escape_ascii())),
     }
+}
+
+/// The number of texts of a channel; `None` if one is longer than the record. The library would take memory for as many
+/// bytes as it says.
+///
+/// # Source
+/// The MCAP specification, `Channel`: two ids, topic, encoding, and a map of texts, each with its length in front.
+fn texts_of_channel(record: &[u8]) -> Option<usize> {
+    const IDS_BYTES: usize = 4;
+    fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+        let (length, behind) = rest.split_first_chunk()?;
+        let (text, behind) = behind.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+        *rest = behind;
+        Some(text)
+    }
+    let mut rest = record.get(IDS_BYTES..)?;
+    let [_topic, _encoding, mut metadata] = [text(&mut rest)?, text(&mut rest)?, text(&mut rest)?];
+    let mut texts = 2;
+    while !metadata.is_empty() {
+        text(&mut metadata)?;
+        texts += 1;
+    }
+    Some(texts)
 }
 
 /// Of each channel, its topic.
