@@ -15,7 +15,7 @@ PLATFORM = "x86_64-unknown-linux-gnu"
 
 
 def linked(manifest):
-    """Packages that the crate of a manifest is linked with, without those of this repository."""
+    """Packages from registries that the crate of a manifest is linked with."""
     command = ["cargo", "metadata", "--locked", "--offline", "--format-version", "1", "--filter-platform", PLATFORM]
     metadata = json.loads(subprocess.run([*command, "--manifest-path", manifest], check=True, capture_output=True).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
