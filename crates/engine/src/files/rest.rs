@@ -92,7 +92,7 @@ fn cut(file: &Path, is_all: bool, counts: impl Fn(&str) -> bool) -> io::Result<(
     match file.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         _ if is_all => return remove(file),
-        there => drop(there?),
+        there => there.map(|_| ())?,
     }
     let opened = append(file)?;
     let mut reader = BufReader::new(&opened);

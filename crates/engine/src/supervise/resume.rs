@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn of_what_is_not_whole_the_finished_payloads_count() {
         let rest = |status: &str, payloads: &[(u64, bool)]| {
-            let mut manifest = begun(&[(1, "a", "complete"), (1, "b", status)]).manifest;
+            let mut manifest = begun(&[(1, "a", "complete"), (1, "b", "complete")]).manifest;
             manifest.plan.rounds = 1;
             manifest.plan.sub_experiments[1].payloads = vec![16, 64];
             let cell = |&(payload_bytes, unfinished): &(u64, bool)| PayloadResult {
