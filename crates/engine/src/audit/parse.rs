@@ -27,7 +27,9 @@ pub fn cpu_list(text: &str) -> Option<Vec<usize>> {
             return None;
         }
         // However often it is listed.
-        cpus.extend((first..=last).filter(|cpu| known.insert(*cpu)));
+        if cpus.len() < MOST_CPUS {
+            cpus.extend((first..=last).filter(|cpu| known.insert(*cpu)));
+        }
     }
     Some(cpus)
 }
