@@ -76,7 +76,7 @@ run() {
     [[ ! -s $folder/words-$1 ]] || dictionary=(-dict="$folder/words-$1")
     length=$(python3 scripts/fuzz.py length "$target")
     # Without a leak check, which needs ptrace.
-    TRIPMETER_FUZZ_TARGET=$target ASAN_OPTIONS=detect_leaks=0 "$program" -print_final_stats=1 -timeout=10 -rss_limit_mb=2048 \
+    TRIPMETER_FUZZ_TARGET=$target ASAN_OPTIONS=detect_leaks=0 "$program" -print_final_stats=1 -timeout=120 -rss_limit_mb=2048 \
         -max_len="$length" "${dictionary[@]}" -artifact_prefix="$folder/faults/$target/" -verbosity=1 "${@:2}" \
         >"$folder/log-$target" 2>&1
 }
