@@ -1,4 +1,5 @@
 //! Memory of a fuzz target, also where it runs as a test.
+#![expect(unsafe_code, reason = "an allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 

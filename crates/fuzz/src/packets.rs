@@ -1,4 +1,5 @@
 //! Messages in packets and streams, between a link that sends and one that receives.
+#![expect(unsafe_code, reason = "the C boundary")]
 
 use crate::input::Input;
 use std::cell::RefCell;

@@ -1,5 +1,6 @@
 //! A plugin whose table, description and answers are of arbitrary contents, as far as the header lets them be read: what
 //! it points to is there, and strings are as long as they say.
+#![expect(unsafe_code, reason = "the C boundary")]
 
 use crate::input::Input;
 use std::cell::RefCell;

@@ -107,6 +107,7 @@ pub fn result<'a>(
         payloads: 0,
         status: RunStatus::Complete,
         error: None,
+        unreliable: false,
         transport_version: "0.1.0".to_owned(),
         system_version: "1.0".to_owned(),
         same_process: false,

@@ -75,7 +75,7 @@ mod tests {
                     \x20        0      32769   600        8192          2    71     0  1000  1000  1000  1000 1700000000\n\
                     \x20        0          0   600   damaged\n";
         let queue = Queue { id: 32769, bytes: 8192, last_sender: 71, last_receiver: 0 };
-        assert_eq!(parse(text), Some(vec![queue]));
-        assert_eq!(parse(""), None, "hidden behind an empty file");
+        assert_eq!(read_text(text), Some(vec![queue]));
+        assert_eq!(read_text(""), None, "hidden behind an empty file");
     }
 }
