@@ -9,7 +9,7 @@ use tripmeter_model::interference::Sched;
 /// Names of our own threads that never measure: they stay as they are, and take what the kernel leaves to others.
 pub(crate) const HELPERS: [&str; 2] = ["control", "interrupter"];
 
-/// Schedules all threads of this process but [`HELPERS`], and those that they start later, in this way.
+/// Schedules all threads of this process but our own that never measure, and those that they start later, in this way.
 ///
 /// # Errors
 /// If that is not allowed, or the threads cannot be listed.
