@@ -48,6 +48,7 @@ mod figures;
 #[cfg(test)]
 mod fixture;
 mod fleet;
+mod floors;
 mod hosts;
 mod html;
 mod iceperf;

@@ -4,13 +4,14 @@
 pub(crate) mod notes;
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Table};
+use crate::floors::Floors;
 use crate::labels::{Distinctions, LabelledLine, load_text};
 use crate::merged::{CHANGED, Merged, rounds_text};
 use crate::notes::failed_proof;
 use crate::page::measured::MeasuredSide;
 use crate::plots::aimrt::NamedResults;
 use crate::table_row::MISSED;
-use crate::{FLOOR, fastest, interference, throughput};
+use crate::{fastest, interference, throughput};
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
@@ -65,7 +66,8 @@ fn of_paced_requests(load: OfferedLoad) -> Figure {
 pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
     let side = MeasuredSide::new(&NamedResults { name: "", manifest });
     let (subs, metrics) = (&side.subs, &side.metrics);
-    let page = ScreenPage { manifest, subs, metrics };
+    let floors = Floors::of(subs, is_alike);
+    let page = ScreenPage { manifest, subs, metrics, floors };
     let mut blocks = Vec::new();
     for view in &LATENCIES {
         blocks.extend(page.latencies(view).map(Block::Table));
@@ -94,10 +96,17 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
     Document { blocks }
 }
 
+/// Whether one can be the floor of the other: the same pattern, loads, wait and touch.
+fn is_alike(one: &SubExperiment, other: &SubExperiment) -> bool {
+    (one.pattern, &one.workload.loads) == (other.pattern, &other.workload.loads)
+        && (one.wait, one.touch, one.sched, one.load) == (other.wait, other.touch, other.sched, other.load)
+}
+
 struct ScreenPage<'a> {
     manifest: &'a Manifest,
     subs: &'a [Merged<'a>],
     metrics: &'a MetricTable,
+    floors: Floors,
 }
 
 /// A line: a sub-experiment at one offered load, with all payloads.
@@ -281,24 +290,10 @@ impl<'a> ScreenPage<'a> {
         self.floor(line).is_some_and(|floor| floor == line)
     }
 
-    /// The floor of a line: `shm` with the same wait and touch, and a path proof that did not fail. Default settings are
-    /// preferred.
+    /// The floor of a line, with the same offered load.
     fn floor(&self, line: LoadLine) -> Option<LoadLine> {
-        let own = self.planned(line);
-        let fits = |sub: &Merged<'_>| {
-            let planned = sub.planned;
-            planned.transport.system == FLOOR
-                && (planned.pattern, &planned.workload.loads) == (own.pattern, &own.workload.loads)
-                && (planned.wait, planned.touch, planned.sched, planned.load)
-                    == (own.wait, own.touch, own.sched, own.load)
-                && !planned.workload.is_fan_out()
-                && !sub.same_process()
-                && failed_proof(sub).is_none()
-                && sub.results.iter().any(|result| !result.cells.is_empty())
-        };
-        let floors = (0..).zip(self.subs).filter(|(_, sub)| fits(sub));
-        let best = floors.min_by_key(|(_, sub)| sub.planned.transport.given.len());
-        best.map(|(index, _)| (index, line.1))
+        let floor = self.floors.find(self.subs, self.planned(line), |_| true)?;
+        Some((floor, line.1))
     }
 
     /// Ratio to the floor: the median over rounds at each payload, then the geometric mean over payloads. Payloads at which

@@ -1,9 +1,11 @@
 //! The table of round trips, pattern `pingpong` with one follower, with their distance from the floor.
 
 use crate::document::{Cell, Column, Digits, Missing, Note, Severity, Table};
+use crate::floors::Floors;
 use crate::merged::{Merged, MergedCell};
 use crate::notes::{self, proof};
-use crate::{FLOOR, columns, fan_out};
+use crate::{columns, fan_out};
+use std::collections::BTreeMap;
 use tripmeter_analysis::derived::{Each, losses, over_handover, ratio};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic};
@@ -42,7 +44,7 @@ pub fn rows(subs: &[Merged<'_>], metrics: &MetricTable, is_of: fn(&SubExperiment
 
 /// The table; without a row if nothing was measured under this pattern.
 pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
-    let page = TripsPage { subs, metrics };
+    let page = TripsPage { subs, metrics, floors: Floors::of(subs, is_alike), labels: labels(subs) };
     let rows = rows(subs, metrics, is_of).into_iter().map(|row| (Some(row), page.cells(row)));
     Table::new(title, columns(), rows.collect()).grouped_by_payload()
 }
@@ -152,6 +154,8 @@ pub fn has_intervals(metrics: &MetricTable, row: Row, planned: u32) -> bool {
 struct TripsPage<'a> {
     subs: &'a [Merged<'a>],
     metrics: &'a MetricTable,
+    floors: Floors,
+    labels: Vec<String>,
 }
 
 impl<'a> TripsPage<'a> {
@@ -167,7 +171,7 @@ impl<'a> TripsPage<'a> {
         let over = over_handover(metrics, row, &all, Figure::RttHalf, 1.0);
         let lost = losses(metrics, row, &all, &[Figure::Lost]);
         let damaged = get(Figure::Damaged, Statistic::Value).map_or(0.0, |damaged| damaged.folded());
-        let mut cells = name_cells(self.label(sub), sub, metrics, row);
+        let mut cells = name_cells(self.labels[row.sub as usize].clone(), sub, metrics, row);
         cells.extend([
             Cell::of_each(&median, planned),
             self.p99(row),
@@ -194,22 +198,6 @@ impl<'a> TripsPage<'a> {
         }
     }
 
-    /// The transport, and what tells the row from others.
-    fn label(&self, sub: &Merged<'_>) -> String {
-        let mut text = sub.planned.transport_text();
-        let like = |other: &SubExperiment| {
-            let is_like = other.workload.reply == sub.planned.workload.reply && has_same_factors(other, sub.planned);
-            other.transport == sub.planned.transport && is_like
-        };
-        if self.subs.iter().filter(|other| like(other.planned)).count() > 1 {
-            text += &format!(" ({})", sub.planned.name);
-        }
-        if sub.same_process() {
-            text += " (same process)";
-        }
-        text
-    }
-
     /// How many times the floor, in each round that has both.
     fn distance(&self, row: Row) -> Cell {
         let median = |row| self.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50);
@@ -221,26 +209,43 @@ impl<'a> TripsPage<'a> {
         Cell::ratio_of_each(&ratios.unwrap_or_default(), self.sub(row).rounds)
     }
 
-    /// The floor of a row; one with default settings is preferred, one whose path proof failed is none.
+    /// The floor of a row, at the same payload and offered load.
     fn floor(&self, row: Row) -> Option<Row> {
-        let own = self.sub(row).planned;
-        let fits = |sub: &Merged<'_>| {
-            sub.planned.transport.system == FLOOR
-                && sub.planned.workload.reply == own.workload.reply
-                && has_same_factors(sub.planned, own)
-                && !fan_out::is_of(sub.planned)
-                && !sub.same_process()
-                && notes::failed_proof(sub).is_none()
-        };
-        let floors = (0..).zip(self.subs).filter(|(_, sub)| fits(sub)).map(|(sub, _)| Row { sub, ..row });
-        let median = |row: &Row| self.metrics.get(*row, &Stream::all(), Figure::RttHalf, Statistic::P50);
-        let floors = floors.filter(|row| median(row).is_some());
-        floors.min_by_key(|row| self.sub(*row).planned.transport.given.len())
+        let median = |row| self.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50);
+        let has_median = |sub| median(Row { sub, ..row }).is_some();
+        let sub = self.floors.find(self.subs, self.sub(row).planned, has_median)?;
+        Some(Row { sub, ..row })
     }
 }
 
-fn has_same_factors(one: &SubExperiment, other: &SubExperiment) -> bool {
-    (one.wait, one.touch, one.sched, one.load) == (other.wait, other.touch, other.sched, other.load)
+/// Whether two differ in their transport alone.
+fn is_alike(one: &SubExperiment, other: &SubExperiment) -> bool {
+    one.workload.reply == other.workload.reply
+        && (one.wait, one.touch, one.sched, one.load) == (other.wait, other.touch, other.sched, other.load)
+}
+
+/// The transport of each, and its name where another is alike in all else.
+fn labels(subs: &[Merged<'_>]) -> Vec<String> {
+    let key = |sub: &Merged<'_>| {
+        let SubExperiment { transport, workload, wait, touch, sched, load, .. } = sub.planned;
+        format!("{transport:?} {:?} {wait:?} {touch:?} {sched:?} {load:?}", workload.reply)
+    };
+    let keys: Vec<String> = subs.iter().map(key).collect();
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    for key in &keys {
+        *counts.entry(key).or_default() += 1;
+    }
+    let label = |(sub, key): (&Merged<'_>, &String)| {
+        let mut text = sub.planned.transport_text();
+        if counts[key.as_str()] > 1 {
+            text += &format!(" ({})", sub.planned.name);
+        }
+        if sub.same_process() {
+            text += " (same process)";
+        }
+        text
+    };
+    subs.iter().zip(&keys).map(label).collect()
 }
 
 #[cfg(test)]

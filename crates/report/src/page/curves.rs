@@ -113,16 +113,14 @@ fn curves<'a>(sides: &'a [MeasuredSide<'a>], figure: Figure, lines: &[LineAddres
     let distinctions: BTreeMap<usize, Distinctions<'_>> =
         folders.iter().map(|folder| (*folder, Distinctions::of(beside(*folder)))).collect();
     // What has one name and load in several folders has one colour.
-    let mut kinds: Vec<(&str, OfferedLoad)> = Vec::new();
+    let kind_of = |line: &LabelledLine<'a>| (line.sub.planned.name.as_str(), format!("{:?}", line.load));
+    let mut kinds = BTreeMap::new();
     for line in &all {
-        let kind = (line.sub.planned.name.as_str(), line.load);
-        if !kinds.contains(&kind) {
-            kinds.push(kind);
-        }
+        let next = kinds.len();
+        kinds.entry(kind_of(line)).or_insert(next);
     }
     let look_of = |place: usize, folder: usize| {
-        let kind = (all[place].sub.planned.name.as_str(), all[place].load);
-        let at = kinds.iter().position(|known| *known == kind).unwrap_or(place);
+        let at = kinds[&kind_of(&all[place])];
         let folder = folders.iter().position(|known| *known == folder).unwrap_or(0);
         if folders.len() > 1 { Look::of(at, folder) } else { look(place) }
     };

@@ -1,0 +1,46 @@
+//! The sub-experiments that others are compared with.
+
+use crate::FLOOR;
+use crate::merged::Merged;
+use crate::notes::failed_proof;
+use tripmeter_model::plan::SubExperiment;
+
+/// Floors, in groups of those that count for the same lines; looked up once per line, of thousands.
+pub struct Floors {
+    groups: Vec<Vec<u32>>,
+    is_alike: fn(&SubExperiment, &SubExperiment) -> bool,
+}
+
+impl Floors {
+    /// The floors among `subs`, for lines that are alike.
+    pub fn of(subs: &[Merged<'_>], is_alike: fn(&SubExperiment, &SubExperiment) -> bool) -> Self {
+        let mut groups: Vec<Vec<u32>> = Vec::new();
+        for (index, sub) in (0..).zip(subs).filter(|(_, sub)| is_floor(sub)) {
+            let first = |group: &Vec<u32>| subs[group[0] as usize].planned;
+            match groups.iter_mut().find(|group| is_alike(first(group), sub.planned)) {
+                Some(group) => group.push(index),
+                None => groups.push(vec![index]),
+            }
+        }
+        // Default settings are preferred, and what was planned first.
+        for group in &mut groups {
+            group.sort_by_key(|index| subs[*index as usize].planned.transport.given.len());
+        }
+        Self { groups, is_alike }
+    }
+
+    /// The one for a line of `own`, of those that it can be compared with.
+    pub fn find(&self, subs: &[Merged<'_>], own: &SubExperiment, can: impl Fn(u32) -> bool) -> Option<u32> {
+        let group = self.groups.iter().find(|group| (self.is_alike)(subs[group[0] as usize].planned, own))?;
+        group.iter().copied().find(|index| can(*index))
+    }
+}
+
+/// Whether others may be compared with it: `shm` whose path proof did not fail, and which has figures.
+fn is_floor(sub: &Merged<'_>) -> bool {
+    sub.planned.transport.system == FLOOR
+        && !sub.planned.workload.is_fan_out()
+        && !sub.same_process()
+        && failed_proof(sub).is_none()
+        && sub.results.iter().any(|result| !result.cells.is_empty())
+}
