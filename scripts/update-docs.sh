@@ -11,6 +11,7 @@
 #   plots FOLDER...            AimRT's plots of results folders, drawn into docs/plots
 #   faults FILE                passes and exceptions of the fault campaign, from the trials that scripts/faults.sh --keep keeps
 #   kept FILE                  a table that was kept as Markdown
+#   scale FILE                 time and memory over size, from the JSON file of bench/scale/run.py
 #   fuzz FILE                  executions of fuzz targets, from the JSON file of scripts/fuzz.sh
 #   checks                     the checks of `tripmeter doctor`
 # With --check nothing is written; it fails if a table is not what its command prints.
@@ -54,6 +55,7 @@ table() {
         checks) "$tripmeter" doctor --list --json | python3 scripts/render.py checks /dev/stdin ;;
         kept) cat -- "$2" ;;
         faults) python3 tests/faults/campaign.py --table "$2" ;;
+        scale) python3 bench/scale/run.py --table "$2" ;;
         fuzz) python3 scripts/fuzz.py table "$2" ;;
         plots) plots "${@:2}" ;;
         native) python3 bench/native/run.py --table "$2" ;;

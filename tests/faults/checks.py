@@ -36,7 +36,9 @@ CAUSES = {
     "clock-step": None,
     "plugin-crash": r"signal 11 \(segmentation", "plugin-hang": SILENT,
     "plugin-length": r"longer|length|bytes|damaged", "plugin-short": r"shorter|length|bytes|damaged",
-    "plugin-loan": r"loan", "plugin-outside": r"signal (6|7|11)|damaged|corrupt|bytes",
+    "plugin-loan": r"loan",
+    # Memory that is overwritten may do anything; what is seen of it is named.
+    "plugin-outside": r"signal (6|7|11)|damaged|corrupt|bytes|" + SILENT,
 }
 # These may be without any effect: the transport needed no more of it, or the plugin wrote where nothing was.
 HARMLESS = {"shm-full", "few-descriptors", "few-processes", "little-memory", "clock-step", "plugin-outside", "kill-daemon",

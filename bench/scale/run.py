@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Measures how time and memory grow with the size of an experiment, and draws it.
 
-    python3 bench/scale.py --tripmeter target/release/tripmeter --trips 1e9 --subs 10000 --experiments 1000 \\
+    python3 bench/scale/run.py --tripmeter target/release/tripmeter --trips 1e9 --subs 10000 --experiments 1000 \\
         --output docs/results/scale.json
-    python3 bench/scale.py --table docs/results/scale.json
-    python3 bench/scale.py --plot docs/results/scale.json docs/plots/scale.svg
+    python3 bench/scale/run.py --table docs/results/scale.json
+    python3 bench/scale/run.py --plot docs/results/scale.json docs/plots/scale.svg
 
 Sizes grow by ten up to the ones given. Three things are measured:
   trips        round trips of one payload over shm with `--raw none`: `ping`
@@ -12,12 +12,11 @@ Sizes grow by ten up to the ones given. Three things are measured:
   experiments  results folders, copies of one: `history`
 Time is that of the whole command. Memory is the most that any of its processes had at a time, by VmHWM.
 
-Exit code: 0 measured, 64 wrong usage, 70 a run failed.
+The plot needs bench/scale/requirements.txt. Exit code: 0 measured, 64 wrong usage, 70 a run failed.
 """
 
 import argparse
 import json
-import math
 import os
 import platform
 import shutil
@@ -36,7 +35,6 @@ LABELS = {
     "show": "sub-experiments in one plan: show",
     "experiments": "experiments in one history",
 }
-COLORS = {"trips": "#0072b2", "run": "#d55e00", "show": "#009e73", "experiments": "#cc79a7"}
 
 
 def children(pid):
@@ -138,47 +136,27 @@ def table(made):
 
 
 def plot(made, file):
-    """Seconds, and memory, over size, both axes logarithmic."""
-    width, height, left, gap = 420, 300, 60, 40
-    parts = []
-    panels = [
-        ("seconds", lambda one: one["seconds"]),
-        ("memory of the largest process, MB", lambda one: max(one["own_kb"], one["worker_kb"]) / 1000),
-    ]
-    points = made["points"]
-    for place, (title, value) in enumerate(panels):
-        x0 = left + place * (width + gap + left)
-        decades = [math.floor(math.log10(min(map(value, points)))), math.ceil(math.log10(max(map(value, points))))]
-        ends = [1, math.ceil(math.log10(max(one["size"] for one in points)))]
+    """Seconds, and memory, over size, all axes logarithmic."""
+    import matplotlib
 
-        def x_of(size, x0=x0, ends=ends):
-            return x0 + (math.log10(size) - ends[0]) / (ends[1] - ends[0]) * width
+    matplotlib.use("svg")
+    # The same figures give the same file.
+    matplotlib.rcParams["svg.hashsalt"] = "tripmeter"
+    from matplotlib import pyplot
 
-        def y_of(number, decades=decades):
-            return 40 + height - (math.log10(number) - decades[0]) / max(decades[1] - decades[0], 1) * height
-
-        parts.append(f'<text x="{x0}" y="24" font-weight="bold">{title}</text>')
-        for decade in range(decades[0], decades[1] + 1):
-            y = y_of(10**decade)
-            parts.append(f'<path d="M{x0} {y:.1f}h{width}" stroke="#ddd"/>')
-            parts.append(f'<text x="{x0 - 6}" y="{y + 4:.1f}" text-anchor="end">{10**decade:g}</text>')
-        for decade in range(ends[0], ends[1] + 1):
-            x = x_of(10**decade)
-            parts.append(f'<path d="M{x:.1f} 40v{height}" stroke="#eee"/>')
-            parts.append(f'<text x="{x:.1f}" y="{height + 58}" text-anchor="middle">{10**decade:.0e}</text>')
-        for of, color in COLORS.items():
-            line = [(x_of(one["size"]), y_of(value(one))) for one in points if one["of"] == of]
-            if line:
-                path = "L".join(f"{x:.1f} {y:.1f}" for x, y in line)
-                parts.append(f'<path d="M{path}" fill="none" stroke="{color}" stroke-width="2"/>')
-                parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{color}"/>' for x, y in line]
-    for place, (of, color) in enumerate(COLORS.items()):
-        x, y = left + (place % 2) * (width + gap + left), height + 90 + 22 * (place // 2)
-        parts.append(f'<path d="M{x} {y - 4}h20" stroke="{color}" stroke-width="2"/>')
-        parts.append(f'<text x="{x + 26}" y="{y}">{LABELS[of]}</text>')
-    size = f'width="{2 * (left + width) + gap + 20}" height="{height + 130}"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="13">'
-    file.write_text("\n".join([head, '<rect width="100%" height="100%" fill="#fff"/>', *parts, "</svg>"]) + "\n")
+    _, panels = pyplot.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
+    values = {
+        "seconds": lambda one: one["seconds"],
+        "memory of the largest process, MB": lambda one: max(one["own_kb"], one["worker_kb"]) / 1000,
+    }
+    for panel, (title, value) in zip(panels, values.items()):
+        for of, label in LABELS.items():
+            points = [one for one in made["points"] if one["of"] == of]
+            panel.plot([one["size"] for one in points], [value(one) for one in points], marker="o", label=label)
+        panel.set(xscale="log", yscale="log", title=title, xlabel="size")
+        panel.grid(alpha=0.3)
+    panels[0].legend(fontsize="small")
+    pyplot.savefig(file, format="svg", metadata={"Date": None})
 
 
 def main():
