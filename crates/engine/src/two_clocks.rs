@@ -13,7 +13,7 @@ const QUESTIONS: u64 = 200;
 const MANY_QUESTIONS: u64 = 2000;
 /// Longest time of a reading where one was answered soon enough.
 const READING_TIME: Duration = Duration::from_millis(60);
-/// The same where others keep both sides from their CPUs, and none was.
+/// The same where others keep both sides from their CPUs, and none was soon enough.
 const LONGEST_READING: Duration = Duration::from_secs(2);
 /// Half of the time that is soon enough, in nanoseconds.
 const SOON_NS: f64 = 20_000.0;
@@ -21,7 +21,7 @@ const SOON_NS: f64 = 20_000.0;
 const ANSWER_TIME: Duration = Duration::from_millis(5);
 /// After so long without a question nobody asks any more: longer than a reading.
 const SILENCE: Duration = Duration::from_secs(3);
-/// How long the first question may take: where to ask is sent through ssh.
+/// How long the first question may take, as where to ask is sent through ssh; and the first answer.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Number of the question that is none.
 const LAST: u64 = u64::MAX;
@@ -138,7 +138,8 @@ impl ClockReading {
             let is_soon = best.is_some_and(|best| best.bound / ticks_per_ns <= SOON_NS);
             let passed = begin.elapsed();
             let is_enough = is_soon && (asked >= QUESTIONS || passed > READING_TIME);
-            if is_enough || asked >= MANY_QUESTIONS || passed > LONGEST_READING {
+            let longest = if best.is_some() { LONGEST_READING } else { LONGEST_WAIT };
+            if is_enough || asked >= MANY_QUESTIONS || passed > longest {
                 break;
             }
             question[TOKEN_BYTES..].copy_from_slice(&asked.to_le_bytes());

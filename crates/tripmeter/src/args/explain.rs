@@ -8,7 +8,7 @@ use tripmeter_model::Pattern;
 use tripmeter_model::experiment::Common;
 use tripmeter_model::payload;
 
-/// Show where the time of a message goes: calls, way, wake-up, kernel
+/// Split the time of a message: calls, way, wake-up, kernel
 #[derive(Args)]
 #[command(mut_args = meant)]
 #[command(after_help = "Examples:
