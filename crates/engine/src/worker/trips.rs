@@ -115,8 +115,10 @@ impl Leader {
         let mut rows = Vec::new();
         let mut record = |trips: &mut RoundTrips, recorder: &mut Recorder, deadline: u64, is_shown| {
             rows.clear();
+            // A room may be full long before.
+            let mut next_sign = base.now() + base.to_ticks(SIGN_OF_LIFE_NS);
             while !recorder.free().is_empty() {
-                let pause = deadline.min(base.now() + base.to_ticks(SIGN_OF_LIFE_NS));
+                let pause = deadline.min(next_sign);
                 let (stored, end) = match &mut stamps {
                     Some(stamps) => lane.stamped_trips(setting, trips, recorder.free(), pause, stamps),
                     None => lane.round_trips(setting, trips, recorder.free(), pause, None),
@@ -124,15 +126,17 @@ impl Leader {
                 let before = recorder.count() as usize;
                 rows.extend(trips.rows().iter().map(|row| TripRow { first_sample: before + row.first_sample, ..*row }));
                 recorder.advance(stored);
-                let end = end?;
+                let (end, now) = (end?, base.now());
                 match end {
                     LoopEnd::Full => {}
                     LoopEnd::Deadline if shared.stop.load(Relaxed) => return Ok(LoopEnd::Stopped),
-                    LoopEnd::Deadline if base.now() < deadline => {
-                        let samples = if is_shown { recorder.count() } else { 0 };
-                        self.controls.report(&FromLeader::Progress { samples, moves: trips.sequence() });
-                    }
+                    LoopEnd::Deadline if now < deadline => {}
                     LoopEnd::Deadline | LoopEnd::Stopped => return Ok(end),
+                }
+                if now >= next_sign {
+                    let samples = if is_shown { recorder.count() } else { 0 };
+                    self.controls.report(&FromLeader::Progress { samples, moves: trips.sequence() });
+                    next_sign = now + base.to_ticks(SIGN_OF_LIFE_NS);
                 }
             }
             Ok(LoopEnd::Full)

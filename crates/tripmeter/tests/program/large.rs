@@ -4,6 +4,21 @@ use crate::common::{Tripmeter, alone, folder, manifest};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::{Process, Stream};
 
+/// Samples go into a histogram long before a sign of life is due, for longer than the supervisor waits for one.
+#[test]
+#[ignore = "takes 25 s of two CPUs"]
+fn a_payload_that_takes_long_shows_signs_of_life() {
+    let _alone = alone();
+    let folder = folder();
+    let results = folder.path().join("results");
+    let words = ["ping", "shm", "--wait", "poll", "--payloads", "64", "--raw", "none", "-n", "1000000000000"];
+    let words =
+        words.iter().copied().chain(["--time-cap", "25", "--attempts", "1", "-q", "-o", results.to_str().unwrap()]);
+    Tripmeter::new(words).run().with(0).clean();
+    let cell = manifest(&results).sub_experiments.remove(0).cells.remove(0);
+    assert!(cell.samples > 1 << 20, "{} samples", cell.samples);
+}
+
 #[test]
 fn calls_without_raw_samples_need_the_same_memory_however_many_they_are() {
     let _alone = alone();
