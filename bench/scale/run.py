@@ -10,7 +10,7 @@ Sizes grow by ten up to the ones given. Three things are measured:
   trips        round trips of one payload over shm with `--raw none`: `ping`
   subs         sub-experiments of one plan, 10 round trips each: `run`, and then `show` of the results
   experiments  results folders, copies of one: `history`
-Time is that of the whole command. Memory is the most that any of its processes had at a time, by VmHWM.
+Points that the output file has already are not measured again. Time is that of the whole command. Memory is the most that any of its processes had at a time, by VmHWM.
 
 The plot needs bench/scale/requirements.txt. Exit code: 0 measured, 64 wrong usage, 70 a run failed.
 """
@@ -104,28 +104,35 @@ def experiments(options, folder, count):
 
 
 def measure(options):
-    points = []
+    """Measures what is not in the output yet, and writes it after each point."""
+    version = subprocess.run([options.tripmeter, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    # What the machine is.
+    made = {"version": version, "machine": {"kernel": platform.release(), "cpus": os.cpu_count()}, "points": []}
+    if options.output.exists():
+        before = json.loads(options.output.read_text())
+        if {**before, "points": []} == made:
+            made = before
     for kind, most, work in (
         ("trips", options.trips, trips),
         ("subs", options.subs, subs),
         ("experiments", options.experiments, experiments),
     ):
         for size in sizes(kind, most):
+            if any(point["kind"] == kind and point["size"] == size for point in made["points"]):
+                continue
             with tempfile.TemporaryDirectory() as folder:
                 for of, found in work(options, Path(folder), size).items():
-                    points.append({"of": of, "size": size, **found})
-                    print(points[-1], file=sys.stderr)
-    # What the machine is, and how busy it was.
-    machine = {"kernel": platform.release(), "cpus": os.cpu_count(), "load": round(os.getloadavg()[0], 1)}
-    version = subprocess.run([options.tripmeter, "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    made = {"date": time.strftime("%Y-%m-%d"), "version": version, "machine": machine, "points": points}
-    options.output.write_text(json.dumps(made, indent=1) + "\n")
+                    point = {"kind": kind, "of": of, "size": size, "date": time.strftime("%Y-%m-%d"), **found}
+                    # How busy the machine was.
+                    made["points"].append({**point, "load": round(os.getloadavg()[0], 1)})
+                    print(made["points"][-1], file=sys.stderr)
+            options.output.write_text(json.dumps(made, indent=1) + "\n")
 
 
 def table(made):
     machine = made["machine"]
-    print(f"Measured on {made['date']}: Linux {machine['kernel']}, {machine['cpus']} CPUs, load {machine['load']} at the end;")
-    print(f"{made['version']}.\n")
+    dates = sorted({point["date"] for point in made["points"]})
+    print(f"Measured on {' and '.join(dates)}: {made['version']}, Linux {machine['kernel']}, {machine['cpus']} CPUs.\n")
     print("| of | size | seconds | per unit | memory of the command | of its largest worker |")
     print("| --- | --- | --- | --- | --- | --- |")
     for point in made["points"]:
