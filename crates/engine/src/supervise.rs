@@ -465,9 +465,10 @@ impl<'a> Run<'a> {
             error: None,
             transport_version: version(|before| &before.transport_version),
             system_version: version(|before| &before.system_version),
-            same_process: false,
-            path_proof: None,
-            memory_lock: None,
+            // Of the payloads that it has; its processes say it again.
+            same_process: before.as_ref().is_some_and(|before| before.same_process),
+            path_proof: before.as_ref().and_then(|before| before.path_proof.clone()),
+            memory_lock: before.as_ref().and_then(|before| before.memory_lock.clone()),
             unreliable: false,
             payloads: 0,
             cells: before.map_or_else(Vec::new, |before| before.cells),

@@ -139,7 +139,8 @@ impl ClockReading {
             let passed = begin.elapsed();
             let is_enough = is_soon && (asked >= QUESTIONS || passed > READING_TIME);
             let longest = if best.is_some() { LONGEST_READING } else { LONGEST_WAIT };
-            if is_enough || asked >= MANY_QUESTIONS || passed > longest {
+            let is_long = best.is_some() && asked >= MANY_QUESTIONS;
+            if is_enough || is_long || passed > longest {
                 break;
             }
             question[TOKEN_BYTES..].copy_from_slice(&asked.to_le_bytes());

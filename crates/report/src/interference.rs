@@ -3,6 +3,7 @@
 use crate::columns;
 use crate::document::{Cell, Column, Digits, Missing, Table};
 use crate::merged::Merged;
+use crate::notes::failed_proof;
 use tripmeter_analysis::{MetricTable, Row, derived};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
@@ -13,7 +14,7 @@ const LABEL_COLUMNS: usize = 26;
 const RATIO_HELP: &str = "under load / at rest: the median over rounds that have both, with its interval over them";
 const CPU_HELP: &str = "CPU seconds per second that all threads of the load got meanwhile";
 
-/// A table of everything that was measured under a load and without; `None` if nothing was.
+/// A table of everything that was measured under a load and without, by paths that were proven; `None` if nothing was.
 pub fn table(subs: &[Merged<'_>], metrics: &MetricTable) -> Option<Table> {
     let pairs: Vec<(Row, Row)> =
         metrics.all_rows().filter_map(|row| Some((row, at_rest(row, subs, metrics)?))).collect();
@@ -77,13 +78,15 @@ fn latency(row: Row, metrics: &MetricTable) -> Option<Figure> {
 /// The row of the same without a load.
 fn at_rest(row: Row, subs: &[Merged<'_>], metrics: &MetricTable) -> Option<Row> {
     let own = subs[row.sub as usize].planned;
-    latency(row, metrics).filter(|_| !own.load.is_none())?;
+    latency(row, metrics).filter(|_| !own.load.is_none() && failed_proof(&subs[row.sub as usize]).is_none())?;
     let is_like = |other: &SubExperiment| {
         let parts = |sub: &SubExperiment| (sub.pattern, sub.wait, sub.touch, sub.sched, sub.one_way);
         let is_same = other.transport == own.transport && other.workload == own.workload;
         other.load.is_none() && is_same && parts(other) == parts(own) && !other.is_disturbed()
     };
-    let rests = (0..).zip(subs).filter(|(_, sub)| is_like(sub.planned)).map(|(sub, _)| Row { sub, ..row });
+    let is_proven = |sub: &Merged<'_>| failed_proof(sub).is_none();
+    let rests = (0..).zip(subs).filter(|(_, sub)| is_like(sub.planned) && is_proven(sub));
+    let rests = rests.map(|(sub, _)| Row { sub, ..row });
     rests.into_iter().find(|rest| latency(*rest, metrics).is_some())
 }
 

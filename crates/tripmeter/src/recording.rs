@@ -20,6 +20,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use tempfile::TempDir;
 use tripmeter_engine::os::ProcessIdentity;
+use tripmeter_engine::scratch::temporary_folder;
 use tripmeter_model::exit;
 use tripmeter_model::recording::Recording;
 
@@ -68,7 +69,7 @@ pub fn open(file: &Path, speed: f64, stop: &AtomicBool, quiet: bool) -> Result<O
 /// An empty folder, named so that a later run removes what this process, if killed, leaves.
 fn scratch() -> Result<(TempDir, Writer<BufWriter<File>>), CliError> {
     let prefix = format!("{}-recording", ProcessIdentity::own());
-    let folder = tempfile::Builder::new().prefix(&prefix).tempdir().map_err(|error| cannot_create(&error))?;
+    let folder = temporary_folder(&prefix).map_err(|error| cannot_create(&error))?;
     let writer = Writer::create(folder.path()).map_err(|error| cannot_create(&error))?;
     Ok((folder, writer))
 }

@@ -32,7 +32,11 @@ pub fn keep(folder: &Path, name: &str, kept: &[PayloadResult]) -> io::Result<()>
     let (samples, histograms) = (folder.join(SAMPLES), folder.join(HISTOGRAMS));
     let is_sample = |row: &str| number(row.split(',').nth(1)).is_some_and(|trial| trial <= u64::from(last));
     let is_measurement = |row: &str| has(number(row.split(',').nth(1)));
-    let is_histogram = |line: &str| has(tagged_payload(line));
+    let is_histogram = |line: &str| match tagged(line) {
+        // Of all payloads of a recording, which is measured as a whole.
+        Some("topic" | "recording") => !kept.is_empty(),
+        payload => has(number(payload)),
+    };
     // Made anew of the CSV, which stays as long as the sub-experiment is not whole.
     remove(&samples.join(format!("{name}.parquet")))?;
     cut(&samples.join(format!("{name}.csv")), kept.is_empty(), is_sample)?;
@@ -51,11 +55,10 @@ fn number(field: Option<&str>) -> Option<u64> {
     field?.parse().ok()
 }
 
-/// The payload in the tag of a line of a histogram log.
-fn tagged_payload(line: &str) -> Option<u64> {
+/// What follows the kind of time in the tag of a line of a histogram log: the payload, or a word.
+fn tagged(line: &str) -> Option<&str> {
     let tag = line.strip_prefix("Tag=")?.split(',').next()?;
-    let of = KINDS.into_iter().find_map(|kind| tag.strip_prefix(kind))?;
-    number(of.split('_').next())
+    KINDS.into_iter().find_map(|kind| tag.strip_prefix(kind))?.split('_').next()
 }
 
 /// Files of attempts that were set aside, beside those of this name.

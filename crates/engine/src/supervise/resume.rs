@@ -4,7 +4,7 @@ use super::{RunError, now};
 use crate::files::rest;
 use crate::results::{Results, ResultsError};
 use std::path::PathBuf;
-use tripmeter_model::manifest::{Environment, Manifest, Resumption, RunStatus, SubExperimentResult};
+use tripmeter_model::manifest::{Environment, Manifest, Resumption, RunStatus, SubExperimentResult, Verdict};
 
 /// What of a run is there already.
 #[derive(Clone, Debug)]
@@ -17,10 +17,11 @@ pub struct Begun {
 }
 
 /// Drops what does not count of a sub-experiment: the payload that was being measured when it ended, and all of them if its
-/// daemon had gone.
+/// daemon had gone or the messages took another path.
 fn keep_finished(result: &mut SubExperimentResult) {
     result.cells.retain(|cell| !cell.unfinished);
-    if result.unreliable {
+    let is_refuted = result.path_proof.as_ref().is_some_and(|proof| proof.verdict == Verdict::Failed);
+    if result.unreliable || is_refuted {
         result.cells.clear();
     }
 }

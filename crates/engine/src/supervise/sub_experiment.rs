@@ -63,18 +63,16 @@ pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result
         let outcome = group.watch(run);
         let status = group.end(run, outcome, &log_file);
         let ended = daemon.and_then(|(name, options)| run.daemons.ended(entry, &name, &options));
+        // Even if the transport went on without it.
+        run.current().unreliable |= ended.is_some();
         let status = match (status, &ended) {
             (Err(why), Some(what)) => return Err(format!("its daemon has gone: {what}; {why}")),
             (status, _) => status?,
         };
         match ended {
-            // Even if the transport went on without it.
-            Some(what) if status == RunStatus::Complete => {
-                run.current().unreliable = true;
-                Err(format!(
-                    "its daemon ended during the measurement: {what}; the figures are kept, but do not rely on them"
-                ))
-            }
+            Some(what) if status == RunStatus::Complete => Err(format!(
+                "its daemon ended during the measurement: {what}; the figures are kept, but do not rely on them"
+            )),
             _ => Ok(status),
         }
     });

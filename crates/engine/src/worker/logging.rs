@@ -280,16 +280,21 @@ impl Leader {
     ) -> std::result::Result<LoopEnd, Failure> {
         let base = self.job.timebase;
         let pause = base.to_ticks(SIGN_OF_LIFE.as_nanos() as u64);
+        // A room may be full long before.
+        let mut next_sign = base.now() + pause;
         while !recorder.free().is_empty() {
-            let (stored, end) = lane.log(setting, log, recorder.free(), deadline.min(base.now() + pause))?;
+            let (stored, end) = lane.log(setting, log, recorder.free(), deadline.min(next_sign))?;
             recorder.advance(stored);
+            let now = base.now();
             match end {
                 LoopEnd::Full => {}
-                LoopEnd::Deadline if base.now() < deadline => {
-                    let samples = if is_shown { recorder.count() } else { 0 };
-                    self.controls.report(&FromLeader::Progress { samples, moves: log.sequence });
-                }
+                LoopEnd::Deadline if now < deadline => {}
                 LoopEnd::Deadline | LoopEnd::Stopped => return Ok(end),
+            }
+            if now >= next_sign {
+                let samples = if is_shown { recorder.count() } else { 0 };
+                self.controls.report(&FromLeader::Progress { samples, moves: log.sequence });
+                next_sign = now + pause;
             }
         }
         Ok(LoopEnd::Full)

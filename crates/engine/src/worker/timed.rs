@@ -98,9 +98,10 @@ impl Leader {
         let links = session.lanes.len();
         let streams = links as u64 * u64::from(self.job.sub_experiment.workload.followers());
         let (base, raw, payload_bytes, load) = (self.job.timebase, self.job.raw, batch.payload_bytes, batch.load);
-        let most = if raw.is_none() { (MOST_STAMPS / streams).clamp(1, MOST_STAMPS_OF_A_STREAM) } else { u64::MAX };
-        // A burst is sent in one batch, if one has room for it.
+        // A burst is sent in one batch, if there is room for it.
         let burst = load.burst().map_or(1, |burst| burst.size);
+        let most = (MOST_STAMPS / streams).clamp(1, MOST_STAMPS_OF_A_STREAM.max(burst));
+        let most = if raw.is_none() { most } else { u64::MAX };
         let most = if most > burst { most - most % burst } else { most };
         // A client's calls follow each other; of topics, the first stands for all.
         let audited = if self.job.sub_experiment.workload.is_call() { links } else { 1 };

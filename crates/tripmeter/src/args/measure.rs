@@ -26,7 +26,7 @@ fn with_codes(examples: &str) -> String {
 }
 
 /// What a run that is resumed takes from its plan; only `no_spin` is of how it is run.
-const OF_A_PLAN: [&str; 26] = [
+const OF_A_PLAN: [&str; 28] = [
     "experiment",
     "only",
     "rounds",
@@ -44,6 +44,8 @@ const OF_A_PLAN: [&str; 26] = [
     "leader_cpu",
     "follower_cpu",
     "attempts",
+    "sched",
+    "load",
     "seed",
     "raw",
     "streams",
