@@ -14,6 +14,7 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import pathlib
 import re
 import sys
@@ -21,6 +22,7 @@ import tarfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COUNTS = ROOT / "docs/results/fuzz/executions.json"
+LOCK = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "fuzz/lock"
 # All archives together stay below 2 MB.
 MOST_PACKED_BYTES = 110_000
 TARGET = re.compile(r'target!\(\s*"(\w+)",\s*"([^"]+)",\s*"([\w.]+)",\s*(\d+),')
@@ -53,14 +55,14 @@ def record(target, log, folder):
     """Adds a run. Executions of another source of the target do not count any more."""
     executed = re.search(r"stat::number_of_executed_units: *(\d+)", pathlib.Path(log).read_text(errors="replace"))
     COUNTS.parent.mkdir(parents=True, exist_ok=True)
-    with open(COUNTS.parent / ".lock", "w") as lock:
+    LOCK.parent.mkdir(parents=True, exist_ok=True)
+    with open(LOCK, "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         executions = counted(target) + (int(executed[1]) if executed else 0)
         all_counts = counts()
         inputs = sum(1 for _ in pathlib.Path(folder).iterdir())
         all_counts[target] = {"executions": executions, "source": revision(target), "inputs": inputs}
         COUNTS.write_text(json.dumps(dict(sorted(all_counts.items())), indent=2) + "\n")
-    (COUNTS.parent / ".lock").unlink(missing_ok=True)
 
 
 def words(folder):

@@ -42,7 +42,7 @@ build=$folder/build
 profile=release
 [[ $what != --ci ]] || profile=dev
 if [[ $sanitizer == address ]]; then
-    # Only a nightly compiler, or one that is told that it is one, has sanitizers.
+    # A stable compiler has sanitizers only with RUSTC_BOOTSTRAP.
     flags+=(-Zsanitizer=address)
     export RUSTC_BOOTSTRAP=1
     build=$folder/build-asan

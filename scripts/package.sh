@@ -5,10 +5,10 @@
 #                      (default PREFIX: /usr)
 #   deb                Debian packages: tripmeter, and one for each group of transports that may be built beforehand
 #   wheel              a Python wheel with the program and `tripmeter.load`
-#   all                deb, wheel, and SHA256SUMS
+#   all                deb, wheel, and SHA256SUMS, in place of those that are there
 #   test RESULTS       installs tree and wheel into temporary folders, builds the C example by pkg-config and by CMake, and
 #                      reads that results folder by pandas and polars
-#   lint               lintian, which must find no error and no warning
+#   lint               lintian of the packages of this version, which must find no error and no warning
 #   size               fails if the stripped program is larger than its budget
 #   reproducible       builds the program twice, in two folders; both must be the same to the byte
 #
@@ -250,12 +250,14 @@ case "${1:-} $#" in
     'deb 1') deb ;;
     'wheel 1') wheel ;;
     'all 1')
+        # Of earlier versions.
+        rm -f -- "$out"/tripmeter_*.deb "$out"/tripmeter-*_*.deb "$out"/tripmeter-*.whl "$out/SHA256SUMS"
         deb
         wheel
-        (cd "$out" && sha256sum -- *.deb *.whl >SHA256SUMS)
+        (cd "$out" && sha256sum -- tripmeter*_"$version"_*.deb tripmeter-"$version"-*.whl >SHA256SUMS)
         ;;
     'test 2') installed "$2" ;;
-    'lint 1') lintian --allow-root --fail-on error,warning --tag-display-limit 0 "$out"/*.deb ;;
+    'lint 1') lintian --allow-root --fail-on error,warning --tag-display-limit 0 "$out"/tripmeter*_"$version"_*.deb ;;
     'size 1') size ;;
     'reproducible 1') reproducible ;;
     *) fail "usage: scripts/package.sh tree DIR [PREFIX] | deb | wheel | all | test RESULTS | lint | size | reproducible" 64 ;;

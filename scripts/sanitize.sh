@@ -34,7 +34,7 @@ plugins() {
 
 case ${1:-} in
     address)
-        # A stable compiler that is told that it is a nightly one.
+        # With RUSTC_BOOTSTRAP a stable compiler takes options of a nightly one.
         RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=detect_leaks=0 CARGO_TARGET_DIR=$folder/address \
             cargo test --locked --lib --target "$host" -p tripmeter-abi -p tripmeter-stats -p tripmeter-model \
             -p tripmeter-eprosima --features tripmeter-abi/host

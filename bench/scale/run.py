@@ -10,15 +10,18 @@ Sizes grow by ten up to the ones given. Three things are measured:
   trips        round trips of one payload over shm with `--raw none`: `ping`
   subs         sub-experiments of one plan, 10 round trips each: `run`, and then `show` of the results
   experiments  results folders, copies of one: `history`
-Points that the output file has already are not measured again. Time is that of the whole command. Memory is the most that any of its processes had at a time, by VmHWM.
+Points that the output file has already are not measured again. Time is that of the whole command. Memory is the most that
+the command, and the largest of its workers, had at a time: VmHWM, looked at every 20 ms, and for the larger of both what
+the kernel says at the end.
 
-The plot needs bench/scale/requirements.txt. Exit code: 0 measured, 64 wrong usage, 70 a run failed.
+The plot needs bench/scale/requirements.txt. Exit code: 0 measured, 2 wrong usage, 70 a run failed.
 """
 
 import argparse
 import json
 import os
 import platform
+import resource
 import shutil
 import subprocess
 import sys
@@ -55,15 +58,28 @@ def peak_kb(pid):
 def measured(command):
     """Runs a command; returns its seconds, and the most kB of itself and of a child."""
     begin, own, workers = time.monotonic(), 0, 0
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    while child.poll() is None:
-        own = max(own, peak_kb(child.pid))
-        workers = max([workers, *map(peak_kb, children(child.pid))])
-        time.sleep(LOOK_S)
-    seconds = time.monotonic() - begin
-    if child.returncode != 0:
-        sys.stderr.write(f"{' '.join(map(str, command))}: exit code {child.returncode}\n{child.stderr.read().decode()}")
-        sys.exit(70)
+    with tempfile.TemporaryFile() as errors:
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+        while True:
+            ended, status, usage = os.wait4(child.pid, os.WNOHANG)
+            if ended:
+                break
+            own = max(own, peak_kb(child.pid))
+            workers = max([workers, *map(peak_kb, children(child.pid))])
+            time.sleep(LOOK_S)
+        seconds = time.monotonic() - begin
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode != 0:
+            errors.seek(0)
+            said = errors.read().decode(errors="replace")
+            sys.stderr.write(f"{' '.join(map(str, command))}: exit code {child.returncode}\n{said}")
+            sys.exit(70)
+    # Of the largest of all processes that were waited for; this one counts, too, as it was the command before its start.
+    if usage.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
+        if workers > own:
+            workers = max(workers, usage.ru_maxrss)
+        else:
+            own = max(own, usage.ru_maxrss)
     return {"seconds": round(seconds, 3), "own_kb": own, "worker_kb": workers}
 
 

@@ -47,6 +47,7 @@ def main(program, out):
         "Summary: Measures message paths, and reads the results\n"
         f"License-Expression: {workspace['license']}\nLicense-File: LICENSE-APACHE\nLicense-File: LICENSE-MIT\n"
         "Requires-Python: >=3.11\nProvides-Extra: pandas\nRequires-Dist: pandas; extra == 'pandas'\n"
+        "Requires-Dist: pyarrow; extra == 'pandas'\n"
         "Provides-Extra: polars\nRequires-Dist: polars; extra == 'polars'\n").encode()
     files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: tripmeter\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
     record = f"{info}/RECORD"

@@ -43,6 +43,11 @@ def read(file):
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
+def address(trial):
+    """What names a trial."""
+    return trial["build"], trial["seed"], trial["system"], trial["index"]
+
+
 def faulty(target, transports):
     """The folder of plugins around the true ones."""
     folder = target / "faulty"
@@ -77,21 +82,33 @@ def one(specification):
         return {**specification["drawn"], "fired": False, "exceptions": [what], "seconds": 0}
 
 
+def can_have(systems):
+    """The faults that variants of these systems can have."""
+    return {fault for variants_of_system in systems for variant in variants_of_system for pattern in variant["patterns"]
+            for wait in variant["waits"] for fault in draw.possible(variant, pattern, wait)}
+
+
 def wanted(arguments, found, seed):
     """The trials to be made, in an order in which systems and faults alternate."""
     systems = sorted(found)
     if arguments.systems:
         systems = [name for name in systems if name in arguments.systems.split(",")]
     if arguments.short:
-        # Each fault once, at one system after the other.
+        # Each fault once, at one system after the other; of systems that were named, what they can have.
         chosen, rest = [], list(draw.FAULTS)
+        if arguments.systems:
+            possible = can_have(found[name] for name in systems)
+            rest = [fault for fault in rest if fault in possible]
         for index in range(TRIALS):
             for system in systems:
                 drawn = draw.trial(seed, system, index, found[system])
                 is_long = drawn["fault"].startswith("stop-") or drawn["fault"] == "plugin-hang"
-                if drawn["fault"] in rest and sum(one["system"] == system for one in chosen) <= index // 3:
+                has_turn = len(systems) == 1 or sum(one["system"] == system for one in chosen) <= index // 3
+                if drawn["fault"] in rest and has_turn:
                     rest.remove(drawn["fault"])
                     chosen.append({**drawn, "is_long": is_long})
+        if rest:
+            sys.exit(f"faults: no transport that is here has {', '.join(rest)} within {TRIALS} trials")
         # The longest begin first.
         return sorted(chosen, key=lambda drawn: not drawn.pop("is_long"))
     return [draw.trial(seed, system, index, found[system]) for index in range(arguments.trials) for system in systems]
@@ -107,9 +124,9 @@ def table(file):
     groups = sorted({one["fault"] for one in of}, key=list(draw.FAULTS).index)
     counts = collections.defaultdict(lambda: [0, 0])
     for trial in of:
-        for address in ((trial["system"], trial["fault"]), (trial["system"], "all"), ("all", trial["fault"]), ("all", "all")):
-            counts[address][0] += not trial["exceptions"]
-            counts[address][1] += 1
+        for cell in ((trial["system"], trial["fault"]), (trial["system"], "all"), ("all", trial["fault"]), ("all", "all")):
+            counts[cell][0] += not trial["exceptions"]
+            counts[cell][1] += 1
     systems = sorted({one["system"] for one in of})
     print("| fault | trials | passed | systems with exceptions |\n| --- | ---: | ---: | --- |")
     for fault in [*groups, "all"]:
@@ -122,7 +139,8 @@ def table(file):
         passed, made = counts[name, "all"]
         print(f"| {name} | {made} | {passed} |")
     bad = [one for one in of if one["exceptions"]]
-    print(f"\n{len(of)} trials of build `{of[0]['build']}`, seed {of[0]['seed']}: {len(of) - len(bad)} passed, {len(bad)} exceptions.")
+    print(f"\n{len(of)} trials of build `{of[0]['build']}`, seed {of[0]['seed']}: {len(of) - len(bad)} passed, "
+          f"{len(bad)} {'exception' if len(bad) == 1 else 'exceptions'}.")
     for trial in bad:
         print(f"- {trial['transport']} {trial['index']}, {trial['fault']} at {trial['moment']}: "
               f"{trial['exceptions'][0][:160].replace('|', ' ').replace(chr(10), ' ')}")
@@ -146,26 +164,42 @@ def main():
         return table(arguments.table)
     file = arguments.file or REPOSITORY / "target" / "faults" / "trials.jsonl"
     if arguments.keep:
+        if not file.exists():
+            sys.exit(f"faults: no trials to keep: '{file}' is not there")
         KEPT.parent.mkdir(parents=True, exist_ok=True)
-        lines = "".join(json.dumps(one) + "\n" for one in read(file))
+        trials = {}
+        for trial in read(KEPT) + read(file):
+            # What is made last comes last: the table is of its build.
+            trials.pop(address(trial), None)
+            trials[address(trial)] = trial
+        lines = "".join(json.dumps(trial) + "\n" for trial in trials.values())
         KEPT.write_bytes(gzip.compress(lines.encode(), mtime=0))
         return print(f"faults: {KEPT.relative_to(REPOSITORY)}; next: scripts/update-docs.sh")
     tripmeter, transports, name = arguments.tripmeter.resolve(), arguments.transports.resolve(), build()
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
     specification = {"tripmeter": str(tripmeter), "transports": str(transports), "faulty": str(faulty(target, transports))}
     file.parent.mkdir(parents=True, exist_ok=True)
-    made = {(one["seed"], one["system"], one["index"]) for one in read(file) + read(KEPT) if one["build"] == name}
-    todo = [one for one in wanted(arguments, variants(tripmeter, transports), arguments.seed)
-            if arguments.short or (arguments.seed, one["system"], one["index"]) not in made]
-    begin, lock, counts = time.monotonic(), threading.Lock(), [0, 0]
+    drawn = [{"build": name, "seed": arguments.seed, **trial}
+             for trial in wanted(arguments, variants(tripmeter, transports), arguments.seed)]
+    if not drawn:
+        sys.exit("faults: nothing to do: no such system is here, or no trial is wanted")
+    # Of a short campaign every trial is made again.
+    earlier = [] if arguments.short else read(KEPT) + read(file)
+    made = {address(trial): trial for trial in earlier}
+    todo = [trial for trial in drawn if address(trial) not in made]
+    begin, lock, counts = time.monotonic(), threading.Lock(), {"made": 0, "left out": 0}
 
     def make(drawn):
         if arguments.budget and not arguments.short and time.monotonic() - begin > arguments.budget:
             return
-        line = {"build": name, "seed": arguments.seed, **one({**specification, "drawn": drawn})}
+        line = one({**specification, "drawn": drawn})
         with lock:
-            counts[0] += 1
-            counts[1] += bool(line["exceptions"])
+            if "skipped" in line:
+                counts["left out"] += 1
+                print(f"SKIPPED: {drawn['transport']} {drawn['index']}: {drawn['fault']}: {line['skipped']}", flush=True)
+                return
+            counts["made"] += 1
+            made[address(line)] = line
             with file.open("a") as lines:
                 lines.write(json.dumps(line) + "\n")
             mark = "FAILED" if line["exceptions"] else "ok"
@@ -174,8 +208,12 @@ def main():
 
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         list(pool.map(make, todo))
-    print(f"faults: {counts[0]} trials, {counts[1]} with exceptions, {len(todo) - counts[0]} not made, build {name}, {file}")
-    return 1 if counts[1] else 0
+    of = [made[address(trial)] for trial in drawn if address(trial) in made]
+    bad = [trial for trial in of if trial["exceptions"]]
+    missing = len(drawn) - len(of) - counts["left out"]
+    print(f"faults: {counts['made']} trials made now and {len(of) - counts['made']} before, {len(bad)} with exceptions, "
+          f"{counts['left out']} left out, {missing} not made, build {name}, {file}")
+    return 1 if bad else 0
 
 
 if __name__ == "__main__":

@@ -93,6 +93,19 @@ class Trial:
         self.fired = self.moment in ("start", "messages")
         self.then, self.findings, self.run, self.stopped = {}, [], None, []
 
+    def other_user(self):
+        """What makes a command one of a user who has no process but this run's: root has no limit of them."""
+        user, capabilities = str(200_000 + os.getpid()), "+dac_override,+dac_read_search,+fowner,+net_raw,+net_admin,+ipc_lock,+sys_nice,+sys_ptrace"
+        return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", f"--inh-caps={capabilities}",
+                f"--ambient-caps={capabilities}"]
+
+    def skipped(self):
+        """Why this fault cannot be made here, if so."""
+        if self.fault != "few-processes":
+            return None
+        tried = subprocess.run([*self.other_user(), "true"], capture_output=True, text=True)
+        return f"no other user can be had here: {tried.stderr.strip()[-200:]}" if tried.returncode != 0 else None
+
     def command(self):
         """The program, under limits."""
         words, amount = [], self.drawn["amount"]
@@ -101,10 +114,7 @@ class Trial:
         if self.moment == "start" and self.fault == "little-memory":
             words = ["prlimit", f"--as={int((40 << 20) + (600 << 20) * amount)}"]
         if self.fault == "few-processes":
-            # Root has no limit; this user has no process but this run's.
-            user, capabilities = str(200_000 + os.getpid()), "+dac_override,+dac_read_search,+fowner,+net_raw,+net_admin,+ipc_lock,+sys_nice,+sys_ptrace"
-            words = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", f"--inh-caps={capabilities}",
-                     f"--ambient-caps={capabilities}", "prlimit", f"--nproc={int(4 + 30 * amount)}"]
+            words = [*self.other_user(), "prlimit", f"--nproc={int(4 + 30 * amount)}"]
         return [*words, self.tripmeter, "run", str(FILE), "-q", "--no-report", "--no-spin", "--attempts", "1", "-o", str(RESULTS)]
 
     def environment(self):
@@ -283,6 +293,8 @@ class Trial:
                 self.findings.append(f"after resuming, {name} is {state['status']} with {there} of {payloads} payloads: {state['error']}")
 
     def line(self):
+        if why := self.skipped():
+            return {**self.drawn, "skipped": why}
         WORK.mkdir()
         TEMPORARY.mkdir(mode=0o777)
         mount(WORK / "disk", DISK_BYTES)

@@ -7,7 +7,8 @@ that is not in OPEN below, or if OPEN has something that nobody could reach. Wit
 does all it can from before the start to the end: the run must end well, with every message, and nothing of it may be
 opened but what is in OPEN. --table writes what was found as Markdown, for docs/security.md.
 
-To be run by scripts/isolated.sh, where nothing else makes names or sockets. `--attack` needs root, to become another user.
+To be run by scripts/isolated.sh, where nothing else makes names or sockets; `--attack` is refused elsewhere. It needs root,
+to become another user: without, nobody attacks, and a line says so.
 """
 
 import argparse
@@ -29,6 +30,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import attacker  # noqa: E402
 
 ATTACKER = 65534
+BECOME = ["setpriv", f"--reuid={ATTACKER}", f"--regid={ATTACKER}", "--clear-groups"]
 MESSAGES = 3000
 LONGEST_S = 240
 ELSEWHERE = "10.255.255.1"
@@ -452,11 +454,17 @@ def table(all_measured):
 
 def as_attacker():
     """What a Python script is started with as the attacker, who may not reach the Python of this user."""
-    become = ["setpriv", f"--reuid={ATTACKER}", f"--regid={ATTACKER}", "--clear-groups", "--"]
+    become = [*BECOME, "--"]
     for python in (sys.executable, "/usr/bin/python3"):
         if subprocess.run([*become, python, "-c", ""], capture_output=True, cwd="/", check=False).returncode == 0:
             return [*become, python]
     sys.exit("exposure.py: the attacker can run no Python: install it for everybody (/usr/bin/python3)")
+
+
+def can_attack():
+    """Whether another user can be had: root of a user namespace may be the only one there."""
+    tried = [*BECOME, "true"]
+    return bool(shutil.which(tried[0])) and subprocess.run(tried, capture_output=True, check=False).returncode == 0
 
 
 def mount_queues():
@@ -478,7 +486,10 @@ def main():
     parser.add_argument("--attack", action="store_true", help="with a hostile user")
     parser.add_argument("--table", type=pathlib.Path, metavar="FILE", help="write what was found as Markdown")
     arguments = parser.parse_intermixed_args()
-    if arguments.attack and os.getuid() != 0:
+    if arguments.attack and os.environ.get("TRIPMETER_ISOLATED") != "1":
+        print("exposure.py: --attack attacks all that it finds; start it by scripts/isolated.sh", file=sys.stderr)
+        return 64
+    if arguments.attack and not can_attack():
         print("REDUCED: no other user here: what others can reach is listed, and nobody attacks", file=sys.stderr)
         arguments.attack = False
     mqueue = mount_queues()
