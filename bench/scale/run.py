@@ -154,8 +154,10 @@ def table(made):
     for point in made["points"]:
         each = point["seconds"] / point["size"] * 1e6
         workers = f"{point['worker_kb'] / 1000:.1f} MB" if point["worker_kb"] else "-"
+        # What ended before it was looked at is not known.
+        own = f"{point['own_kb'] / 1000:.1f} MB" if point["own_kb"] > 1000 else "-"
         size, of = f"{point['size']:,}", LABELS[point["of"]]
-        print(f"| {of} | {size} | {point['seconds']:.2f} | {each:.3g} µs | {point['own_kb'] / 1000:.1f} MB | {workers} |")
+        print(f"| {of} | {size} | {point['seconds']:.2f} | {each:.3g} µs | {own} | {workers} |")
 
 
 def plot(made, file):
