@@ -145,6 +145,11 @@ def measure(options):
             options.output.write_text(json.dumps(made, indent=1) + "\n")
 
 
+def is_seen(kb):
+    """False for what ended before it was looked at: no program of ours is that small."""
+    return kb > 1000
+
+
 def table(made):
     machine = made["machine"]
     dates = sorted({point["date"] for point in made["points"]})
@@ -154,8 +159,7 @@ def table(made):
     for point in made["points"]:
         each = point["seconds"] / point["size"] * 1e6
         workers = f"{point['worker_kb'] / 1000:.1f} MB" if point["worker_kb"] else "-"
-        # What ended before it was looked at is not known.
-        own = f"{point['own_kb'] / 1000:.1f} MB" if point["own_kb"] > 1000 else "-"
+        own = f"{point['own_kb'] / 1000:.1f} MB" if is_seen(point["own_kb"]) else "-"
         size, of = f"{point['size']:,}", LABELS[point["of"]]
         print(f"| {of} | {size} | {point['seconds']:.2f} | {each:.3g} µs | {own} | {workers} |")
 
@@ -172,11 +176,11 @@ def plot(made, file):
     _, panels = pyplot.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
     values = {
         "seconds": lambda one: one["seconds"],
-        "memory of the largest process, MB": lambda one: max(one["own_kb"], one["worker_kb"]) / 1000,
+        "memory of the largest process, MB": lambda one: max([0, *filter(is_seen, (one["own_kb"], one["worker_kb"]))]) / 1000,
     }
     for panel, (title, value) in zip(panels, values.items()):
         for of, label in LABELS.items():
-            points = [one for one in made["points"] if one["of"] == of]
+            points = [one for one in made["points"] if one["of"] == of and value(one) > 0]
             panel.plot([one["size"] for one in points], [value(one) for one in points], marker="o", label=label)
         panel.set(xscale="log", yscale="log", title=title, xlabel="size")
         panel.grid(alpha=0.3)
