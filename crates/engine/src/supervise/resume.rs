@@ -17,11 +17,11 @@ pub struct Begun {
 }
 
 /// Drops what does not count of a sub-experiment: the payload that was being measured when it ended, and all of them if its
-/// daemon had gone or the messages took another path.
+/// daemon had gone, or the messages of one that is not whole took another path.
 fn keep_finished(result: &mut SubExperimentResult) {
     result.cells.retain(|cell| !cell.unfinished);
     let is_refuted = result.path_proof.as_ref().is_some_and(|proof| proof.verdict == Verdict::Failed);
-    if result.unreliable || is_refuted {
+    if result.unreliable || (is_refuted && !is_whole(result)) {
         result.cells.clear();
     }
 }
