@@ -33,7 +33,7 @@ CAUSES = {
     "shm-full": r"/dev/shm|No space left on device",
     "disk-full": r"No space left on device",
     "few-descriptors": NO_DESCRIPTORS, "few-processes": NO_THREADS, "little-memory": NO_MEMORY,
-    "clock-step": None,
+    "clock-step": r"date of this machine was set",
     "plugin-crash": r"signal 11 \(segmentation", "plugin-hang": SILENT,
     "plugin-length": r"longer|length|bytes|damaged", "plugin-short": r"shorter|length|bytes|damaged",
     "plugin-loan": r"loan",

@@ -9,6 +9,7 @@ import glob
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -239,8 +240,10 @@ class Trial:
     def judge(self, code, said):
         """What is wrong after the fault. Returns state and error of the victim."""
         found = self.findings
-        if "panicked" in said:
-            found.append(f"a panic: {said.strip()[-300:]}")
+        # A library that panics in a call of its plugin is caught, and its error must name the cause.
+        logs = "".join(file.read_text(errors="replace") for file in RESULTS.glob("logs/*.log"))
+        for panic in re.findall(r"panicked at .*", said) + re.findall(r"panicked at (?:crates|transports)/.*", logs):
+            found.append(f"a panic: {panic[:300]}")
         there = (RESULTS / "manifest.json").exists()
         if not there:
             if code == 0 or not checks.cause(self.fault, said):

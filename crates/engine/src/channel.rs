@@ -303,7 +303,10 @@ fn pauses() -> impl Iterator<Item = Duration> {
 /// Reminds from a thread of its own: the reading goes on, whatever the measuring thread waits for.
 fn stop(shared: Arc<Shared>, target: Target) {
     shared.stop.store(true, Release);
-    std::thread::spawn(move || remind(&shared, &target, || !shared.stop.load(Relaxed)));
+    let remind = move || remind(&shared, &target, || !shared.stop.load(Relaxed));
+    let spawned = std::thread::Builder::new().spawn(remind.clone());
+    // Where there can be no other thread, the reading waits.
+    spawned.map_or_else(|_| remind(), drop);
 }
 
 /// Interrupts the thread until it has taken note: one signal may come just before the blocking call that it is to

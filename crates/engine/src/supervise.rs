@@ -4,6 +4,7 @@
 
 mod access;
 mod cpu_time;
+mod date;
 mod load;
 mod long_text;
 mod longest;
@@ -12,6 +13,7 @@ mod planned_job;
 mod resume;
 mod sub_experiment;
 
+use self::date::Moment;
 use crate::audit::{self, Root, Snapshot};
 use crate::by_hand::{self, MeetError, Meeting};
 use crate::clock::Calibration;
@@ -475,10 +477,11 @@ impl<'a> Run<'a> {
             processes: Vec::new(),
         });
         self.save_state()?;
+        let begin = Moment::now();
         let outcome = sub_experiment::run(self, plan, round);
         let (status, error) = match outcome {
             Ok(status) => (status, None),
-            Err(why) => (RunStatus::Failed, Some(why)),
+            Err(why) => (RunStatus::Failed, Some(begin.with_step(why))),
         };
         let result = self.current();
         (result.status, result.error) = (status, error.clone());

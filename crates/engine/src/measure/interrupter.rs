@@ -2,6 +2,7 @@
 
 use super::Shared;
 use crate::os::Target;
+use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,13 +22,16 @@ struct InterrupterState {
 
 impl Interrupter {
     /// An alarm, not set, for `target`.
-    pub fn new(shared: Arc<Shared>, target: Target) -> Self {
+    ///
+    /// # Errors
+    /// If there can be no other thread.
+    pub fn new(shared: Arc<Shared>, target: Target) -> io::Result<Self> {
         let state = Arc::new((Mutex::new(InterrupterState::default()), Condvar::new()));
         let watched = state.clone();
         let watch = move || watch(&watched, &shared, &target);
         // Its name tells it from threads that measure, see `os::schedule_process`.
-        std::thread::Builder::new().name("interrupter".to_owned()).spawn(watch).expect("there can be another thread");
-        Self { state }
+        std::thread::Builder::new().name("interrupter".to_owned()).spawn(watch)?;
+        Ok(Self { state })
     }
 
     /// Sets or, with `None`, clears it.

@@ -1,5 +1,6 @@
 //! Why an experiment cannot be planned.
 
+use crate::os;
 use crate::registry::RegistryError;
 use thiserror::Error;
 use tripmeter_abi::Path;
@@ -218,7 +219,7 @@ pub enum Problem {
     #[error(
         "topic '{topic}' of the recording has messages of {payload} bytes ({}), more than {limit} bytes, the most that it \
          can carry here{}; choose another transport, or leave the topic out of the recording",
-        display_size(*.payload), served_by(daemon.as_deref())
+        display_size(*.payload), because(daemon.as_deref())
     )]
     RecordedOverLimit { topic: String, payload: u64, limit: u64, daemon: Option<String> },
     #[error("the recording's largest messages are {payload} bytes, on topic '{topic}' (of {topics}): {error}")]
@@ -264,7 +265,7 @@ pub enum Problem {
     NoWait,
     #[error(
         "a payload of {payload} bytes ({}) is larger than {limit} bytes, the most that it can carry here{}; ask for less \
-         (--payloads)", display_size(*.payload), served_by(daemon.as_deref())
+         (--payloads)", display_size(*.payload), because(daemon.as_deref())
     )]
     PayloadOverLimit { payload: u64, limit: u64, daemon: Option<String> },
     #[error("its daemon '{daemon}' is not running; start it, or let tripmeter start it (--daemons start)")]
@@ -326,14 +327,16 @@ pub(super) fn listed<T: ToString>(words: impl IntoIterator<Item = T>) -> String 
     if words.is_empty() { "none".to_owned() } else { words.join(", ") }
 }
 
-/// Where a limit comes from, and what else can be done about it, if it is a running daemon's.
-fn served_by(daemon: Option<&str>) -> String {
-    daemon.map_or_else(String::new, |daemon| {
-        format!(
+/// Where a limit comes from, if it is a running daemon's or there is hardly any shared memory, and what else can be done.
+fn because(daemon: Option<&str>) -> String {
+    match (daemon, os::shared_memory()) {
+        (Some(daemon), _) => format!(
             ", because the '{daemon}' that is running was set up for no more; wait for the experiment that started it, or \
              stop it"
-        )
-    })
+        ),
+        (None, Some(lack)) => format!(", as {lack}"),
+        (None, None) => String::new(),
+    }
 }
 
 /// Why a transport does not reach other hosts.

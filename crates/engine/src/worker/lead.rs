@@ -88,6 +88,7 @@ fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Pr
     let attempts = Attempts::new(&job.results_dir, &job.sub_experiment.name);
     let attempts = attempts.map_err(|error| Error::of("results folder", error))?;
     let interrupter = Interrupter::new(shared.clone(), Target::current());
+    let interrupter = interrupter.map_err(|error| Error::of("interrupter", error))?;
     let leader = Leader { job, shared, files, attempts, controls, interrupter, variant, description };
     Ok((system, leader, threads))
 }
@@ -106,7 +107,8 @@ fn start_followers(job: &Job, system: &Arc<dyn AnySystem>) -> Result<(Vec<UnixSt
             });
         };
         streams.push(own);
-        threads.push(std::thread::spawn(follow));
+        let thread = std::thread::Builder::new().spawn(follow);
+        threads.push(thread.map_err(|error| Error::of("thread of a follower", error))?);
     }
     Ok((streams, threads))
 }
