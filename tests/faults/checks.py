@@ -19,10 +19,11 @@ FOREIGN = re.compile(r"^/dev/shm/(lttng-ust-wait.*|fill)$")
 # What an error says after each fault; a part that is not whole without one of these fails. Where a fault takes something
 # away, what fails for lack of it is named.
 NO_DESCRIPTORS = r"[Tt]oo many open files|descriptors|RLIMIT_NOFILE|EMFILE"
-NO_THREADS = r"Resource temporarily unavailable|WouldBlock|EAGAIN|threads? .*(create|start|spawn)|(create|start|spawn).* thread|fork"
-NO_MEMORY = r"[Cc]annot allocate memory|[Oo]ut of memory|bad_alloc|memory allocation|not enough memory|failed to map segment|RLIMIT_AS"
+NO_THREADS = r"this user may have \d+ threads|Resource temporarily unavailable|WouldBlock|EAGAIN|threads? .*(create|start|spawn)|(create|start|spawn).* thread|fork"
+# A thread needs memory for its stack.
+NO_MEMORY = NO_THREADS + r"|[Cc]annot allocate memory|[Oo]ut of memory|bad_alloc|memory allocation|not enough memory|failed to map segment|RLIMIT_AS"
 SILENT = (r"hangs: no sign of life|stands still: it has said nothing .*stopped by a signal|has sent nothing for \d+ s"
-          r"|does not come to the end of its payload|the follower.* (did not come|does not answer|hangs)|no answer to \d+ messages in a row")
+          r"|the follower.* is stopped by a signal|did not answer after \d+ s \(stopped by a signal\)|does not come to the end of its payload|the follower.* (did not come|does not answer|hangs)|no answer to \d+ messages in a row")
 CAUSES = {
     "kill-follower": r"follower.*signal 9 \(kill\)",
     "kill-leader": r"leader process was ended by signal 9 \(kill\)",

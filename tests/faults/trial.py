@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import resource
+import secrets
 import shutil
 import signal
 import subprocess
@@ -92,12 +93,14 @@ class Trial:
         self.faulty = specification["faulty"]
         self.fault, self.moment = self.drawn["fault"], self.drawn["moment"]
         self.fired = self.moment in ("start", "messages")
+        # Trials at the same time have other process namespaces, and the same users.
+        self.user = 200_000 + secrets.randbelow(1_000_000)
         self.then, self.findings, self.run, self.stopped = {}, [], None, []
 
     def other_user(self):
         """What makes a command one of a user who has no process but this run's: root has no limit of them."""
-        user, capabilities = str(200_000 + os.getpid()), "+dac_override,+dac_read_search,+fowner,+net_raw,+net_admin,+ipc_lock,+sys_nice,+sys_ptrace"
-        return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", f"--inh-caps={capabilities}",
+        user, capabilities = str(self.user), "+dac_override,+dac_read_search,+fowner,+net_raw,+net_admin,+ipc_lock,+sys_nice,+sys_ptrace"
+        return ["setpriv", f"--reuid={user}", "--regid=nogroup", "--clear-groups", f"--inh-caps={capabilities}",
                 f"--ambient-caps={capabilities}"]
 
     def skipped(self):
@@ -113,7 +116,7 @@ class Trial:
         if self.moment == "start" and self.fault == "few-descriptors":
             words = ["prlimit", f"--nofile={int(8 + 40 * amount)}"]
         if self.moment == "start" and self.fault == "little-memory":
-            words = ["prlimit", f"--as={int((40 << 20) + (600 << 20) * amount)}"]
+            words = ["prlimit", f"--as={int((64 << 20) + (600 << 20) * amount)}"]
         if self.fault == "few-processes":
             words = [*self.other_user(), "prlimit", f"--nproc={int(4 + 30 * amount)}"]
         return [*words, self.tripmeter, "run", str(FILE), "-q", "--no-report", "--no-spin", "--attempts", "1", "-o", str(RESULTS)]
@@ -305,6 +308,10 @@ class Trial:
         if self.fault == "few-processes":
             for folder in (WORK, TEMPORARY):
                 folder.chmod(0o777)
+            # iceoryx needs a user that has a name.
+            users = pathlib.Path("/etc/passwd").read_text() + f"trial:x:{self.user}:65534::/:/bin/sh\n"
+            (WORK / "passwd").write_text(users)
+            subprocess.run(["mount", "-n", "--bind", str(WORK / "passwd"), "/etc/passwd"], check=True)
         FILE.write_text(draw.experiment(self.drawn))
         named = checks.names(TEMPORARY)
         if self.moment == "start" and self.fault == "shm-full":

@@ -83,6 +83,7 @@ bool tm_node::leave() noexcept
 {
     constexpr auto kNoticed = std::chrono::milliseconds(20);
     const Descriptor alone = lock_in_turn(leaving_);
+    notes_.note_again();
     const bool has_left = closes_in_time(end.is_leader ? "leader" : "follower", [this] {
         retired.clear();
         joined.reset();

@@ -118,6 +118,7 @@ bool tm_node::leave() noexcept
         leave_unclosed("leader");
         return false;
     }
+    notes_.note_again();
     const bool has_left = closes_in_time(is_leader ? "leader" : "follower", [this] {
         closed.clear();
         joined.reset();

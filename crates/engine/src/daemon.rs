@@ -4,6 +4,7 @@
 //! that Tripmeter started. Who can lock it exclusively is the last user, and stops the daemon. A second lock on the same
 //! file lets one experiment at a time start the daemon, also in place of one that died while others hold on to it.
 
+use crate::last_line::last_words;
 use crate::os::{self, ProcessIdentity, Signal};
 use crate::private::Private;
 use crate::registry::{Entry, RegistryError};
@@ -48,12 +49,14 @@ pub enum DaemonError {
         log: PathBuf,
     },
     /// It ended at once.
-    #[error("daemon '{name}' ended at its start ({status}); see {}", log.display())]
+    #[error("daemon '{name}' ended at its start ({status}){said}; see {}", log.display())]
     Ended {
         /// Its name.
         name: String,
         /// How.
         status: String,
+        /// What it wrote last, quoted.
+        said: String,
         /// What it wrote.
         log: PathBuf,
     },
@@ -283,7 +286,8 @@ impl Lease {
             let (name, is_stopped) = (self.name.clone(), self.is_stopped());
             let child = self.child.as_mut().expect("it was just started");
             if let Ok(Some(status)) = child.try_wait() {
-                return Err(DaemonError::Ended { name, status: status.to_string(), log });
+                let said = File::open(&log).map_or_else(|_| String::new(), |mut file| last_words(&mut file, 0, &[]));
+                return Err(DaemonError::Ended { name, status: status.to_string(), said, log });
             }
             if is_stopped {
                 return Err(DaemonError::Interrupted(name));

@@ -1,4 +1,4 @@
-//! The last line that a process wrote.
+//! What a process wrote last.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -8,22 +8,33 @@ const MOST_BYTES: u64 = 1 << 16;
 /// What is quoted of a line, in characters.
 const MOST_CHARACTERS: usize = 200;
 
-/// Last line of `file` behind byte `from` that is neither empty nor in `skipped`, without control characters and cut to 200 characters.
-///
-/// # Errors
-/// If the file cannot be read.
-pub fn last_line(file: &mut File, from: u64, skipped: &[String]) -> io::Result<Option<String>> {
+/// What the system says when it has no more of something.
+const REFUSALS: [&str; 4] =
+    ["Cannot allocate memory", "No space left on device", "Too many open files", "Resource temporarily unavailable"];
+
+/// What a process wrote last into `file` behind byte `from`, to be put behind how it ended: `: "LINE"`, with what the system
+/// had refused before, if a line says that. Empty if there is nothing, or if it cannot be read.
+pub fn last_words(file: &mut File, from: u64, skipped: &[String]) -> String {
+    let Ok(text) = tail(file, from) else { return String::new() };
+    let Some(line) = last_line(&text, skipped) else { return String::new() };
+    let refused = REFUSALS.into_iter().find(|refusal| text.contains(refusal) && !line.contains(refusal));
+    let before = refused.map_or_else(String::new, |refusal| format!(", after '{refusal}'"));
+    format!(": \"{line}\"{before}")
+}
+
+fn tail(file: &mut File, from: u64) -> io::Result<String> {
     let end = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(from.max(end.saturating_sub(MOST_BYTES))))?;
     let mut bytes = Vec::new();
     file.take(MOST_BYTES).read_to_end(&mut bytes)?;
-    let text = String::from_utf8_lossy(&bytes);
-    let last = text
-        .lines()
-        .rev()
-        .map(str::trim)
-        .find(|line| !line.is_empty() && !skipped.iter().any(|skipped| skipped.trim() == *line));
-    Ok(last.map(|line| line.chars().filter(|letter| !letter.is_control()).take(MOST_CHARACTERS).collect()))
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The last line that is neither empty nor in `skipped`, without control characters and cut to 200 characters.
+fn last_line(text: &str, skipped: &[String]) -> Option<String> {
+    let mut lines = text.lines().rev().map(str::trim);
+    let last = lines.find(|line| !line.is_empty() && !skipped.iter().any(|skipped| skipped.trim() == *line));
+    last.map(|line| line.chars().filter(|letter| !letter.is_control()).take(MOST_CHARACTERS).collect())
 }
 
 #[cfg(test)]
@@ -34,7 +45,7 @@ mod tests {
     fn of(text: &[u8], from: u64) -> Option<String> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(text).unwrap();
-        last_line(&mut file, from, &["told already".to_owned()]).unwrap()
+        last_line(&tail(&mut file, from).unwrap(), &["told already".to_owned()])
     }
 
     #[test]
@@ -47,5 +58,20 @@ mod tests {
         let long = [vec![b'y'; 1 << 17], b"\nlast\n".to_vec()].concat();
         assert_eq!(of(&long, 0).as_deref(), Some("last"));
         assert_eq!(of(&long[..1 << 17], 0).unwrap().len(), MOST_CHARACTERS);
+    }
+
+    #[test]
+    fn what_the_system_refused_before_is_named() {
+        let words = |text: &[u8]| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(text).unwrap();
+            last_words(&mut file, 0, &[])
+        };
+        assert_eq!(
+            words(b"mmap: Cannot allocate memory\nassertion\n"),
+            ": \"assertion\", after 'Cannot allocate memory'"
+        );
+        assert_eq!(words(b"mmap: Cannot allocate memory\n"), ": \"mmap: Cannot allocate memory\"");
+        assert_eq!(words(b"\n"), "");
     }
 }

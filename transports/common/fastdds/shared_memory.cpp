@@ -105,6 +105,15 @@ bool SharedMemoryNotes::is_ours(const std::string& name, const std::set<std::str
     return mapped.count(segment.substr(0, end)) != 0;
 }
 
+void SharedMemoryNotes::note_again() noexcept
+{
+    try {
+        note();
+    } catch (...) {
+        // Leaving goes on; what is not noted stays.
+    }
+}
+
 void SharedMemoryNotes::note()
 {
     std::string lines;

@@ -36,6 +36,9 @@ class SharedMemoryNotes
     // Notes what is new. Throws Failure.
     void note();
 
+    // The same before leaving: a port whose other side seemed to be dead, as after a step of the date, was made again.
+    void note_again() noexcept;
+
     // Takes all pages of what this process maps of Fast DDS: a page that finds no room later ends the process by SIGBUS.
     // Throws Failure (TM_LIMIT).
     void take_pages() const;

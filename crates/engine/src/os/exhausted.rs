@@ -7,6 +7,8 @@ use std::path::Path;
 
 /// Fewer file descriptors that are free are a cause of failures: a library may close some before it gives up.
 const FEW_DESCRIPTORS: u64 = 8;
+/// A limit below this is a cause of failures: middleware starts dozens of threads.
+const FEW_THREADS: u64 = 128;
 /// Less room than this is none for shared memory of a transport.
 const LITTLE_SHARED_MEMORY: u64 = 64 << 10;
 /// Less address space than this is none for a thread, with its stack and heap.
@@ -14,7 +16,8 @@ const LITTLE_ADDRESS_SPACE: u64 = 80 << 20;
 
 /// An error, with what this process lacks, if it lacks anything.
 pub fn with_lack(why: String) -> String {
-    let lack = lack();
+    let mut lack = lack();
+    lack.retain(|lack| !why.contains(lack));
     if lack.is_empty() { why } else { format!("{why} ({})", lack.join("; ")) }
 }
 
@@ -46,8 +49,14 @@ fn address_space() -> Option<String> {
 fn threads() -> Option<String> {
     let most = getrlimit(Resource::Nproc).current?;
     let started = std::thread::Builder::new().spawn(|| ());
-    let error = started.map(|thread| drop(thread.join())).err()?;
-    Some(format!("no thread can be started: {error} (limit of this user {most}); raise it with `ulimit -u`"))
+    if let Err(error) = started.map(|thread| drop(thread.join())) {
+        return Some(format!(
+            "no thread can be started: {error} (limit of this user {most}); raise it with `ulimit -u`"
+        ));
+    }
+    // Root may have more. Whoever failed for it may have ended since.
+    (most < FEW_THREADS && rustix::process::geteuid().as_raw() != 0)
+        .then(|| format!("this user may have {most} threads and processes; raise the limit with `ulimit -u`"))
 }
 
 /// That `/dev/shm` is full, if it is.

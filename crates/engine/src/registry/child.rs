@@ -4,7 +4,8 @@
 //! JSON, one reply goes out. Whatever the plugin writes to standard output and error is kept apart, for its last words.
 
 use super::{Prober, RegistryError};
-use crate::last_line::last_line;
+use crate::last_line::last_words;
+use crate::os;
 use crate::spawn::kill;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -137,9 +138,9 @@ pub(super) fn ask(
         (Some(reply), _) => Ok(reply),
         (None, Some(status)) => {
             let what = if status.signal().is_some() { "crashed" } else { "ended without an answer" };
-            Err(died(format!("{what} ({status})"), last_words(&mut noise)))
+            Err(died(format!("{what} ({status})"), os::with_lack(last_words(&mut noise, 0, &[]))))
         }
-        (None, None) => Err(died(format!("hung for {} s", PATIENCE.as_secs()), last_words(&mut noise))),
+        (None, None) => Err(died(format!("hung for {} s", PATIENCE.as_secs()), last_words(&mut noise, 0, &[]))),
     }
 }
 
@@ -193,9 +194,4 @@ fn end(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-}
-
-/// The last line that the plugin wrote, if any.
-fn last_words(noise: &mut File) -> String {
-    last_line(noise, 0, &[]).ok().flatten().map_or_else(String::new, |line| format!(": \"{line}\""))
 }

@@ -7,7 +7,7 @@ use super::movement::Movement;
 use super::planned_job::{is_same_process, job, planned_cpus};
 use super::{Event, Run, RunError, access};
 use crate::channel::{Heard, Incoming};
-use crate::last_line::last_line;
+use crate::last_line::last_words;
 use crate::os;
 use crate::registry::Entry;
 use crate::scratch::Part;
@@ -107,7 +107,7 @@ fn ensure_daemon(
     };
     let stop = &run.options.stop;
     let ensured = run.daemons.ensure(entry, name, &options, run.plan.daemons, logs, stop);
-    if let Some(note) = ensured.map_err(|error| error.to_string())? {
+    if let Some(note) = ensured.map_err(|error| os::with_lack(error.to_string()))? {
         (run.watch)(&Event::Note(note));
     }
     Ok(Some((name.clone(), options)))
@@ -618,10 +618,7 @@ impl ProcessGroup {
             }
         };
         let is_crash = self.leader.crash().is_some() || self.crash_of_follower(&hung).is_some();
-        let why = match os::shared_memory().filter(|lack| is_crash && !why.contains(lack)) {
-            Some(lack) => format!("{why} ({lack})"),
-            None => why,
-        };
+        let why = if is_crash { os::with_lack(why) } else { why };
         // It had said why it measures nothing more, and only did not come to its end as it should.
         let why = match broken {
             Some(broken) if !why.contains(&broken) => format!("{broken}; then {why}"),
@@ -652,7 +649,7 @@ impl ProcessGroup {
         };
         let heard = self.follower_ended.iter().filter_map(|(_, _, word)| word.clone());
         let words: Vec<String> = self.followers.iter().filter_map(told).chain(heard).collect();
-        let line = File::open(log_file).and_then(|mut file| last_line(&mut file, self.log_start, &words));
-        line.ok().flatten().map_or_else(String::new, |line| format!(": \"{line}\""))
+        let file = File::open(log_file);
+        file.map_or_else(|_| String::new(), |mut file| last_words(&mut file, self.log_start, &words))
     }
 }

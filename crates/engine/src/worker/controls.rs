@@ -1,9 +1,10 @@
 //! What the leader says to its supervisor and its followers, and hears of them.
 
-use super::patience::{FollowerPatience, SIGN_OF_LIFE, Stillness};
+use super::patience::{FollowerPatience, SIGN_OF_LIFE, STOPPED, Stillness};
 use super::{Error, Result};
 use crate::channel::{Channel, NoMessage};
 use crate::measure::Failure;
+use crate::os;
 use crate::wire::{FromFollower, FromLeader, Job, Report, ToFollower, ToWorker};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as BASE64;
@@ -191,15 +192,16 @@ impl Controls {
             }
             let who = self.who(follower as usize);
             let still = stillness.as_mut().map_or(Duration::ZERO, Stillness::look);
+            let why = stillness.as_ref().map_or_else(String::new, Stillness::why);
             if still > patience.still {
-                let (seconds, why) = (still.as_secs(), stillness.as_ref().map_or("", Stillness::why));
+                let seconds = still.as_secs();
                 return Err(self.failed(&format!(
                     "{who} stands still: it has said nothing for {seconds} s, and its process did nothing{why}"
                 )));
             }
             if begin.elapsed() > patience.whole {
                 let (seconds, what) = (patience.whole.as_secs(), patience.what);
-                return Err(self.failed(&format!("{who} {what} after {seconds} s")));
+                return Err(self.failed(&format!("{who} {what} after {seconds} s{why}")));
             }
             self.report(&FromLeader::Progress { samples: 0, moves: 0 });
         }
@@ -225,7 +227,10 @@ impl Controls {
     }
 
     pub(super) fn failed(&self, why: &str) -> Error {
-        Error::Failed(format!("transport '{}' failed to {}: {why}", self.transport, self.phase))
+        let mut stopped = self.followers.iter().map(|follower| follower.peer_pid().is_some_and(os::is_stopped));
+        let stopped = stopped.position(|is_stopped| is_stopped && !why.contains(STOPPED));
+        let stopped = stopped.map_or_else(String::new, |index| format!("; {} is {STOPPED}", self.who(index)));
+        Error::Failed(format!("transport '{}' failed to {}: {why}{stopped}", self.transport, self.phase))
     }
 
     pub(super) fn transport_failed(&self, error: &tripmeter_abi::Error) -> Error {

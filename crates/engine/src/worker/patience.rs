@@ -4,6 +4,8 @@ use super::{ANSWER_TIMEOUT, OPEN_TIMEOUT};
 use crate::os;
 use std::time::{Duration, Instant};
 
+/// What a process is that was sent SIGSTOP.
+pub(super) const STOPPED: &str = "stopped by a signal";
 /// Between two signs of life.
 pub(super) const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 /// Longest that a follower may go on taking what was sent, in addition to the loss time-out.
@@ -64,8 +66,8 @@ impl Stillness {
     }
 
     /// What is known of the cause.
-    pub(super) fn why(&self) -> &'static str {
-        if os::is_stopped(self.pid) { " (stopped by a signal)" } else { "" }
+    pub(super) fn why(&self) -> String {
+        if os::is_stopped(self.pid) { format!(" ({STOPPED})") } else { String::new() }
     }
 }
 
