@@ -60,26 +60,21 @@ OPEN = [
     ("fastdds/*", "tcp 127.0.0.1:*", LOOPBACK),
     ("fastdds/*", "udp 239.255.0.1:*", DISCOVERY),
     ("fastdds/*", "abstract @tripmeter-fastdds-domain-*", "a claim of a domain's number, which takes no connections"),
-    ("fastdds/*", "file /dev/shm/f*", "Fast DDS makes its shared memory readable; it is closed then", "once"),
     ("ros2/*", "udp 127.0.0.1:*", LOOPBACK),
     ("ros2/*", "udp 239.255.0.1:*", DISCOVERY),
     ("ros2/*", "abstract @tripmeter-fastdds-domain-*", "a claim of a domain's number, which takes no connections"),
-    ("ros2/*", "file /dev/shm/f*", "Fast DDS makes its shared memory readable; it is closed then", "once"),
     ("ros2/*", "file /dev/shm/lttng-ust-wait-*", "ROS 2's tracing library, for all programs of a user", "once"),
-    ("ecal/*", "file /dev/shm/ecal_*", "eCAL makes it for everybody; it is closed then", "once"),
     ("ecal/*", "udp 0.0.0.0:*", "eCAL's discovery and messages; it has no setting for an address"),
     ("ecal/tcp", "tcp6 :::*", "eCAL listens on all addresses"),
     ("iceoryx*/shm", "file /dev/shm/*", ROUDI),
     ("cyclonedds/iceoryx", "file /dev/shm/*", ROUDI),
     ("iceoryx*/shm", "socket /tmp/*", ROUDI),
     ("cyclonedds/iceoryx", "socket /tmp/*", ROUDI),
-    ("iceoryx2/*", "file /dev/shm/*global_mgmt*", "16 bytes without payload; it is closed then", "once"),
 ]
 # What is given away with write permission; everything else is readable at most, and nothing may be removed.
-WRITABLE = ["file /dev/shm/ecal_*", "file /dev/shm/lttng-ust-wait-*", "file /dev/shm/*global_mgmt*"]
-# What a hostile user may end, by an error, and never change in silence: eCAL reads segments that others can shorten, and
-# crashes on garbage at its TCP port; zenoh's closing waits 10 s for a connection that is silent, longer than it may take.
-ENDED = ["ecal/shm*", "ecal/tcp", "zenoh/tcp", "zenoh/shm", "zenoh/query"]
+WRITABLE = ["file /dev/shm/lttng-ust-wait-*"]
+# What a hostile user may end, by an error, and never change in silence: eCAL crashes on garbage at its TCP port.
+ENDED = ["ecal/tcp"]
 # Variants that may lose messages on a busy machine, whoever is there.
 LOSSY = ["udp/*", "uds/datagram", "zenoh/udp", "ecal/*", "fastdds/*", "ros2/*", "iceoryx*", "cyclonedds/iceoryx"]
 

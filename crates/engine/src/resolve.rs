@@ -174,6 +174,7 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         follower_cpu: if experiment.to.is_some() { experiment.follower_cpu } else { is_bound.then_some(follower_cpu) },
         cpus,
         hosts: hosts(experiment)?,
+        push: false,
         interface: experiment.interface.clone(),
         max_clock_error_ns: max_clock_error_ns(experiment)?,
         recording: experiment.recording.clone(),
