@@ -445,8 +445,10 @@ mod tests {
         let results = Results::create(Some(parent.path()), true).unwrap();
         results.begin_round(2).unwrap();
         assert!(results.round(2).ends_with("round-02") && results.round(2).is_dir());
-        let again = Results::reopen(parent.path(), 2).unwrap();
+        let locked = LockedFolder::take(parent.path().to_path_buf()).unwrap();
+        assert!(matches!(LockedFolder::take(parent.path().to_path_buf()), Err(ResultsError::InUse(_))));
+        let again = Results::reopen(&locked, 2).unwrap();
         assert!(again.round(2).is_dir());
-        assert!(!Results::reopen(parent.path(), 1).unwrap().round(2).exists());
+        assert!(!Results::reopen(&locked, 1).unwrap().round(2).exists());
     }
 }

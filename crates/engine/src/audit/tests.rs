@@ -319,7 +319,8 @@ fn processes_that_left_their_cpus_or_were_disturbed_are_named() {
     );
     assert_eq!(of(&bad, "page-faults").level, Level::Warn);
     let policies = |leader: &str, follower: &str| {
-        let with = |who: &str, policy: &str| ProcessActivity { policy: Some(policy.to_owned()), ..process(who, &[0], 0, 0) };
+        let with =
+            |who: &str, policy: &str| ProcessActivity { policy: Some(policy.to_owned()), ..process(who, &[0], 0, 0) };
         of(&audited(&[with("leader of uds", leader), with("follower of uds", follower)]), "scheduling-policy").clone()
     };
     let in_real_time = policies("fifo, priority 17", "fifo, priority 17");

@@ -22,9 +22,11 @@ struct State {
     calls: u32,
     /// The umask before the first.
     before: Mode,
+    /// Whether this process has opened a transport: libraries make more while they are used.
+    has_opened: bool,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { guards: 0, calls: 0, before: Mode::empty() });
+static STATE: Mutex<State> = Mutex::new(State { guards: 0, calls: 0, before: Mode::empty(), has_opened: false });
 
 impl State {
     fn get() -> MutexGuard<'static, Self> {
@@ -49,7 +51,10 @@ impl State {
 impl ForThisUser {
     /// From here on.
     pub fn begin() -> Self {
-        State::get().change(|state| state.guards += 1);
+        State::get().change(|state| {
+            state.guards += 1;
+            state.has_opened = true;
+        });
         Self(())
     }
 }
@@ -77,13 +82,13 @@ extern "C" fn umask(wanted: libc::mode_t) -> libc::mode_t {
     OTHERS.bits()
 }
 
-/// The mode of an open file, of which others get nothing while a transport opens.
+/// The mode of an open file, of which others get nothing in a process that has begun to open a transport.
 ///
 /// # Source
 /// fchmod(2).
 #[unsafe(no_mangle)]
 extern "C" fn fchmod(file: libc::c_int, mode: libc::mode_t) -> libc::c_int {
-    let given = if State::get().is_on() { mode & !OTHERS.bits() } else { mode };
+    let given = if State::get().has_opened { mode & !OTHERS.bits() } else { mode };
     // SAFETY: fchmod(2) takes numbers only, and answers a file that is not open with an error, in `errno`.
     unsafe { libc::syscall(libc::SYS_fchmod, file, given) as libc::c_int }
 }
@@ -108,12 +113,20 @@ mod tests {
         umask(first);
         assert_eq!(real(), Mode::WOTH);
 
+        let file = tempfile::tempfile().unwrap();
+        let mode = || {
+            let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+            (fchmod(fd, 0o666), std::os::unix::fs::MetadataExt::mode(&file.metadata().unwrap()) & 0o777)
+        };
+        assert_eq!(mode(), (0, 0o666), "no transport was opened");
+        assert_eq!(fchmod(-1, 0o600), -1);
+
         let guard = ForThisUser::begin();
         let within = umask(0);
         umask(within);
         assert_eq!(real(), OTHERS, "a library's call does not end the program's own wish");
         drop(guard);
-        assert_eq!(real(), Mode::WOTH);
+        assert_eq!((real(), mode()), (Mode::WOTH, (0, 0o600)));
         rustix::process::umask(before);
     }
 }

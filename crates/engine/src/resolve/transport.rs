@@ -11,6 +11,7 @@ use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Status, Variant, Wa
 use tripmeter_model::interference::Sched;
 use tripmeter_model::plan::{Daemons, SubExperiment};
 use tripmeter_model::recording::Recording;
+use tripmeter_model::secret::secret;
 use tripmeter_model::transport::{Selector, Transport};
 use tripmeter_model::workload::Workload;
 
@@ -204,6 +205,14 @@ fn settle(candidate: &Candidate, given: &BTreeMap<String, String>) -> Result<Tra
     Ok(transport)
 }
 
+/// Refuses settings that sound like secrets.
+pub(super) fn check_secrets(settings: &BTreeMap<String, String>) -> Result<(), Problem> {
+    match settings.iter().find_map(|(setting, value)| Some((setting, secret(setting, value)?))) {
+        Some((setting, why)) => Err(Problem::SecretSetting { setting: setting.clone(), why }),
+        None => Ok(()),
+    }
+}
+
 /// Threads that measure on this host: one for each link of the leader's, and of each follower's that is here.
 fn threads_here(workload: &Workload, has_followers: bool) -> usize {
     let followers = if has_followers { workload.followers() as usize } else { 0 };
@@ -245,9 +254,8 @@ mod tests {
 
     #[test]
     fn every_link_is_a_thread_of_each_side_that_is_here() {
-        let threads = |topology, has_followers| {
-            threads_here(&Workload { topology, ..Workload::default() }, has_followers)
-        };
+        let threads =
+            |topology, has_followers| threads_here(&Workload { topology, ..Workload::default() }, has_followers);
         let one = Topology::default();
         assert_eq!([threads(one, true), threads(one, false)], [2, 1]);
         let clients = Topology { clients: 4, ..one };

@@ -53,12 +53,10 @@ fn state(status: &str, payloads: u32) -> SubExperimentResult {
 
 #[test]
 fn the_last_line_of_a_payload_counts_and_one_that_is_cut_off_does_not() {
-    let text =
-        [line(1, 64, 1), line(1, 128, 2), line(2, 64, 9), line(1, 64, 3)].concat() + "{\"kind\": \"trial\", ";
+    let text = [line(1, 64, 1), line(1, 128, 2), line(2, 64, 9), line(1, 64, 3)].concat() + "{\"kind\": \"trial\", ";
     let there = folder("2.7", &text);
     let read = read(there.path(), |text| text.into()).unwrap();
-    let cells: Vec<_> =
-        read.sub_experiments[0].cells.iter().map(|cell| (cell.payload_bytes, cell.samples)).collect();
+    let cells: Vec<_> = read.sub_experiments[0].cells.iter().map(|cell| (cell.payload_bytes, cell.samples)).collect();
     assert_eq!(cells, [(64, 3), (128, 2)]);
     let audit = read.environment.audit_before;
     assert!(audit.is_none(), "there is no file of it");
@@ -72,11 +70,7 @@ fn payloads_that_an_ended_sub_experiment_lacks_are_missed() {
     let trials = std::fs::read_to_string(there.path().join(TRIALS)).unwrap() + &ended;
     std::fs::write(there.path().join(TRIALS), trials).unwrap();
     let refused = || read(there.path(), |text| text.into()).unwrap_err().to_string();
-    assert!(
-        refused().contains("trials.jsonl' has 1 payloads of 'a', round 1, and 2 were measured"),
-        "{}",
-        refused()
-    );
+    assert!(refused().contains("trials.jsonl' has 1 payloads of 'a', round 1, and 2 were measured"), "{}", refused());
     let manifest = std::fs::read_to_string(there.path().join(MANIFEST)).unwrap();
     let of_an_end = manifest.replace("\"from_the_future\":1", "\"results\":2");
     std::fs::write(there.path().join(MANIFEST), of_an_end).unwrap();
@@ -158,9 +152,7 @@ fn a_list_is_no_object() {
     };
     let manifest = std::fs::read_to_string(there.path().join(MANIFEST)).unwrap();
     let status = |with: &str| told(MANIFEST, &manifest.replace("\"running\"", with));
-    assert!(
-        told(MANIFEST, &format!("[{manifest}]")).ends_with("has no schema version, so it is none of tripmeter's")
-    );
+    assert!(told(MANIFEST, &format!("[{manifest}]")).ends_with("has no schema version, so it is none of tripmeter's"));
     assert!(status("4").contains("'status': found 4, expected a word"), "{}", status("4"));
     assert!(told(AUDIT, "[]\n").contains("line 1, column 1: found [], expected an object; figures"));
 }
