@@ -15,8 +15,8 @@ const OTHERS: Mode = Mode::RWXG.union(Mode::RWXO);
 #[derive(Debug)]
 pub struct ForThisUser(());
 
-/// Who has asked that it be so: leader and follower may be threads of one process.
-struct State {
+/// Who has asked that others get nothing: leader and follower may be threads of one process.
+struct Umask {
     guards: u32,
     /// Calls of [`umask`] that have no second call yet, by which a library takes the first one back.
     calls: u32,
@@ -26,11 +26,11 @@ struct State {
     has_opened: bool,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { guards: 0, calls: 0, before: Mode::empty(), has_opened: false });
+static UMASK: Mutex<Umask> = Mutex::new(Umask { guards: 0, calls: 0, before: Mode::empty(), has_opened: false });
 
-impl State {
+impl Umask {
     fn get() -> MutexGuard<'static, Self> {
-        STATE.lock().unwrap_or_else(PoisonError::into_inner)
+        UMASK.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_on(&self) -> bool {
@@ -51,7 +51,7 @@ impl State {
 impl ForThisUser {
     /// From here on.
     pub fn begin() -> Self {
-        State::get().change(|state| {
+        Umask::get().change(|state| {
             state.guards += 1;
             state.has_opened = true;
         });
@@ -61,7 +61,7 @@ impl ForThisUser {
 
 impl Drop for ForThisUser {
     fn drop(&mut self) {
-        State::get().change(|state| state.guards -= 1);
+        Umask::get().change(|state| state.guards -= 1);
     }
 }
 
@@ -72,7 +72,7 @@ impl Drop for ForThisUser {
 /// umask(2).
 #[unsafe(no_mangle)]
 extern "C" fn umask(wanted: libc::mode_t) -> libc::mode_t {
-    State::get().change(|state| {
+    Umask::get().change(|state| {
         if wanted == OTHERS.bits() && state.calls > 0 {
             state.calls -= 1;
         } else {
@@ -88,7 +88,7 @@ extern "C" fn umask(wanted: libc::mode_t) -> libc::mode_t {
 /// fchmod(2).
 #[unsafe(no_mangle)]
 extern "C" fn fchmod(file: libc::c_int, mode: libc::mode_t) -> libc::c_int {
-    let given = if State::get().has_opened { mode & !OTHERS.bits() } else { mode };
+    let given = if Umask::get().has_opened { mode & !OTHERS.bits() } else { mode };
     // SAFETY: fchmod(2) takes numbers only, and answers a file that is not open with an error, in `errno`.
     unsafe { libc::syscall(libc::SYS_fchmod, file, given) as libc::c_int }
 }
