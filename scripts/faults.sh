@@ -10,8 +10,8 @@
 #   scripts/faults.sh --keep                adds the trials to docs/results/faults, which the table in docs/faults.md shows
 #
 # Trials are lines of JSON in target/faults/trials.jsonl (--file names another). Those that are there, or are kept, of the
-# same build are not made again. TRIPMETER and TRIPMETER_TRANSPORTS name program and plugins (default those of
-# scripts/test.sh). Needs root or user namespaces, libfaketime, and Python with tests/requirements.txt (PYTHON).
+# same build are not made again. TRIPMETER and TRIPMETER_TRANSPORTS name program and plugins (default: what
+# scripts/test.sh builds). Needs root or user namespaces, libfaketime, and Python with tests/requirements.txt (PYTHON).
 # Exit code 1 if a trial had an exception, now or before, or if there is nothing to do.
 set -euo pipefail
 

@@ -9,7 +9,7 @@
 #   test RESULTS       installs tree and wheel into temporary folders, builds the C example by pkg-config and by CMake, and
 #                      reads that results folder by pandas and polars
 #   lint               lintian of the packages of this version, which must find no error and no warning
-#   size               fails if the stripped program is larger than its budget
+#   size               fails if the stripped program is larger than its budget, or lacks functions that libraries are to find
 #   reproducible       builds the program twice, in two folders; both must be the same to the byte
 #
 # PROGRAM is the program (default target/dist/tripmeter), TRANSPORTS the folder of plugins (default
@@ -217,8 +217,12 @@ installed() {
 }
 
 size() {
-    local bytes
+    local bytes symbol
     strip -o "$scratch/tripmeter" "$program"
+    # Without them libraries open shared memory to others: crates/engine/src/os/for_this_user.rs.
+    for symbol in umask fchmod; do
+        nm -D --defined-only "$scratch/tripmeter" | grep -q " T $symbol\$" || fail "$program does not export $symbol" 1
+    done
     bytes=$(stat -c %s "$scratch/tripmeter")
     echo "$program: $bytes bytes when stripped, the budget is $most_bytes"
     [[ $bytes -le $most_bytes ]]

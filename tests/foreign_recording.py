@@ -91,7 +91,7 @@ def check(tripmeter, folder, compression, use_chunking):
     place = f"{compression.name}, {'chunks' if use_chunking else 'no chunks'}"
     path, results = folder / f"{compression.name}-{use_chunking}.mcap", folder / f"{compression.name}-{use_chunking}"
     write(path, compression, use_chunking)
-    # A second attempt, after a disturbance, would have rows of its own beside those of the first.
+    # A second attempt, after a disturbance, would have rows of its own beside the rows of the first.
     words = ["replay", path, "uds", "--no-floor", "-q", "--attempts", 1, "--speed", SPEED, "-o", results]
     run = subprocess.run([tripmeter, *map(str, words)], capture_output=True, text=True, timeout=120, check=False)
     if run.returncode != 0:

@@ -12,6 +12,10 @@ fn main() -> io::Result<()> {
     let presets = sorted(&root.join("presets"))?.into_iter();
     embed(&mut code, "PRESETS", presets.filter(|file| file.extension().is_some_and(|ending| ending == "toml")));
     let out = env::var("OUT_DIR").expect("cargo sets it");
+    // The program's own, for libraries to find: see `os/for_this_user.rs` of the engine.
+    for symbol in ["umask", "fchmod"] {
+        println!("cargo::rustc-link-arg-bins=-Wl,--undefined={symbol},--export-dynamic-symbol={symbol}");
+    }
     fs::write(Path::new(&out).join("systems.rs"), systems(&sorted(&root.join("transports"))?))?;
     fs::write(Path::new(&out).join("embedded.rs"), code)
 }

@@ -15,7 +15,7 @@ const rosidl_message_type_support_t* type_support()
     return ROSIDL_GET_MSG_TYPE_SUPPORT(std_msgs, msg, UInt8MultiArray);
 }
 
-// Reads and writes messages of ours; greetings are told by the field `layout.data_offset`.
+// Reads and writes messages of ours; greetings are known by the field `layout.data_offset`.
 class Message
 {
   public:

@@ -42,4 +42,5 @@ mod two_clocks;
 pub mod wire;
 pub mod worker;
 
+pub use results::LockedFolder;
 pub use supervise::{Begun, Event, Followers, RunError, RunOptions, machine, measured_cpus, run, run_while};

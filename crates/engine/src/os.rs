@@ -5,6 +5,7 @@ mod counters;
 pub(crate) mod descriptors;
 mod exhausted;
 mod files;
+mod for_this_user;
 mod process;
 mod queues;
 mod scheduling;
@@ -15,7 +16,8 @@ mod threads;
 pub use counters::CpuCounters;
 pub(crate) use exhausted::{shared_memory, with_lack};
 pub(crate) use files::{FOLDER, NO_LINK, NO_WAIT, ONLY_A_PATH, lock_file_to_start};
-pub use files::{ForThisUser, file_size_limit, lock_file, make_fifo, names_in, raise_file_limit, space, stranger_at};
+pub use files::{file_size_limit, lock_file, make_fifo, names_in, raise_file_limit, space, stranger_at};
+pub use for_this_user::ForThisUser;
 pub(crate) use process::signal;
 pub use process::{
     ProcessIdentity, Whose, become_worker, boot, is_beyond_signals, is_kept_waiting, is_stopped, lock_memory,

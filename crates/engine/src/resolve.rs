@@ -27,6 +27,7 @@ use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, TableKi
 use tripmeter_model::interference::{BackgroundLoad, Sched};
 use tripmeter_model::name::{self, is_name, is_name_byte};
 use tripmeter_model::plan::{Host, MOST_ROUNDS, Plan, Raw, SamplesAbove, SubExperiment};
+use tripmeter_model::secret::has_password;
 use tripmeter_model::transport::Selector;
 use tripmeter_model::workload::Workload;
 use tripmeter_model::{Touch, Wait, experiment, payload};
@@ -98,6 +99,7 @@ fn resolve_on(
     let scratch = temporary_folder(&format!("{}-plan", ProcessIdentity::own()));
     let scratch = scratch.map_err(|error| PlanError::anywhere(Problem::NoScratch(error.to_string())))?;
     let (scratch, made) = (scratch.path(), Vec::new());
+    transport::check_secrets(&experiment.settings).map_err(PlanError::anywhere)?;
     let (settings, used, follower_cpu) = (&experiment.settings, BTreeSet::new(), experiment.follower_cpu);
     let mut planner = Planner {
         machine,
@@ -174,6 +176,7 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         follower_cpu: if experiment.to.is_some() { experiment.follower_cpu } else { is_bound.then_some(follower_cpu) },
         cpus,
         hosts: hosts(experiment)?,
+        push: false,
         interface: experiment.interface.clone(),
         max_clock_error_ns: max_clock_error_ns(experiment)?,
         recording: experiment.recording.clone(),
@@ -219,6 +222,9 @@ fn hosts(experiment: &Experiment) -> Result<Vec<Host>, Problem> {
     }
     let is_good =
         |to: &str| !to.is_empty() && !to.starts_with('-') && to.chars().all(|letter| letter.is_ascii_graphic());
+    if hosts.iter().any(|to| has_password(to)) {
+        return Err(Problem::HostPassword);
+    }
     if let Some(bad) = hosts.iter().find(|to| !is_good(to)) {
         return Err(Problem::NoHost(bad.clone()));
     }
@@ -428,6 +434,8 @@ impl<'a> Planner<'a> {
     fn add(&mut self, entry: &SubExperimentFile, all: &Common) -> Result<(), PlanError> {
         let written = entry.transport.as_str();
         let selector: Selector = written.parse().map_err(|why| PlanError::anywhere(Problem::Selector(why)))?;
+        // Before anything is noted of it.
+        transport::check_secrets(&selector.settings).map_err(PlanError::anywhere)?;
         let tasks = PlannedTask::each(&entry.common().or(all), self.plan, self.timeout_ns).at(written)?;
         if let Some(name) = &entry.name {
             check_name(name).at(written)?;

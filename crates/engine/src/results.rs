@@ -4,6 +4,7 @@ use crate::os::lock_file;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use thiserror::Error;
 use tripmeter_model::file;
 use tripmeter_model::folder::{AUDIT, Audits, MANIFEST, TRIALS, TrialsLine, payload_lines};
@@ -37,7 +38,37 @@ pub struct Results {
     folder: PathBuf,
     has_rounds: bool,
     /// Trials that are locked, so that nobody else resumes the run meanwhile.
-    locked: Vec<File>,
+    locked: Vec<Arc<File>>,
+}
+
+/// A results folder that no other process resumes or measures into, as long as this or a copy lives.
+#[derive(Clone, Debug)]
+pub struct LockedFolder {
+    folder: PathBuf,
+    lock: Arc<File>,
+}
+
+impl LockedFolder {
+    /// Locks the trials in a folder.
+    ///
+    /// # Errors
+    /// If another process has locked them, or they cannot be opened.
+    pub fn take(folder: PathBuf) -> Result<Self, ResultsError> {
+        let lock = Arc::new(lock(&folder)?);
+        Ok(Self { folder, lock })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+fn lock(folder: &Path) -> Result<File, ResultsError> {
+    let path = folder.join(TRIALS);
+    let failed = |error| ResultsError::NotWritable(path.clone(), error);
+    let file = file::append(&path).map_err(failed)?;
+    if lock_file(&file, true).map_err(failed)? { Ok(file) } else { Err(ResultsError::InUse(folder.to_path_buf())) }
 }
 
 impl Results {
@@ -55,33 +86,16 @@ impl Results {
     }
 
     /// Opens one in which anything is whole.
-    pub fn resume(folder: &Path, has_rounds: bool) -> Self {
-        Self { folder: folder.to_path_buf(), has_rounds, locked: Vec::new() }
-    }
-
-    /// Locks the trials in a folder.
-    ///
-    /// # Errors
-    /// If another process has locked them, or they cannot be opened.
-    pub fn lock(folder: &Path) -> Result<File, ResultsError> {
-        let path = folder.join(TRIALS);
-        let failed = |error| ResultsError::NotWritable(path.clone(), error);
-        let file = file::append(&path).map_err(failed)?;
-        if lock_file(&file, true).map_err(failed)? { Ok(file) } else { Err(ResultsError::InUse(folder.to_path_buf())) }
-    }
-
-    /// The same, with a lock that is held as long as this lives.
-    pub fn holding(mut self, lock: File) -> Self {
-        self.locked.push(lock);
-        self
+    pub fn resume(locked: &LockedFolder, has_rounds: bool) -> Self {
+        Self { folder: locked.folder.clone(), has_rounds, locked: vec![locked.lock.clone()] }
     }
 
     /// Locks the trials, which have been begun.
     ///
     /// # Errors
-    /// As [`Results::lock`].
+    /// As [`LockedFolder::take`].
     pub fn take_lock(&mut self) -> Result<(), ResultsError> {
-        self.locked.push(Self::lock(&self.folder)?);
+        self.locked.push(Arc::new(lock(&self.folder)?));
         Ok(())
     }
 
@@ -89,8 +103,8 @@ impl Results {
     ///
     /// # Errors
     /// If that cannot be removed.
-    pub fn reopen(folder: &Path, rounds: u32) -> Result<Self, ResultsError> {
-        let results = Self::resume(folder, true);
+    pub fn reopen(locked: &LockedFolder, rounds: u32) -> Result<Self, ResultsError> {
+        let results = Self::resume(locked, true);
         let next = results.round(rounds + 1);
         match fs::remove_dir_all(&next) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(ResultsError::NotWritable(next, error)),
@@ -431,8 +445,10 @@ mod tests {
         let results = Results::create(Some(parent.path()), true).unwrap();
         results.begin_round(2).unwrap();
         assert!(results.round(2).ends_with("round-02") && results.round(2).is_dir());
-        let again = Results::reopen(parent.path(), 2).unwrap();
+        let locked = LockedFolder::take(parent.path().to_path_buf()).unwrap();
+        assert!(matches!(LockedFolder::take(parent.path().to_path_buf()), Err(ResultsError::InUse(_))));
+        let again = Results::reopen(&locked, 2).unwrap();
         assert!(again.round(2).is_dir());
-        assert!(!Results::reopen(parent.path(), 1).unwrap().round(2).exists());
+        assert!(!Results::reopen(&locked, 1).unwrap().round(2).exists());
     }
 }

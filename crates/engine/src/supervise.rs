@@ -79,8 +79,6 @@ pub struct RunOptions {
     pub spin: bool,
     /// What makes Parquet of samples, if it is asked for.
     pub parquet: Option<PathBuf>,
-    /// Whether this program and its plugins are copied to the hosts of the plan that have not got them.
-    pub push: bool,
 }
 
 /// What happens, for progress bars.
@@ -302,7 +300,7 @@ fn meet_hosts<'a>(
         Some((description.version.clone(), description.system_version.clone()))
     };
     let mut name = hosts::NOT_PUSHED.to_owned();
-    if options.push && !plan.hosts.is_empty() {
+    if plan.push && !plan.hosts.is_empty() {
         let plugins = plan.sub_experiments.iter().filter_map(|one| {
             let entry = registry_of(&one.name).get(&one.transport.system).ok()?;
             entry.plugin_file().map(Path::to_path_buf)

@@ -2,6 +2,7 @@
 
 use crate::folder::REPORT;
 use crate::name::is_name;
+use crate::secret::has_password;
 use crate::toml_text::{from_toml, one_line};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -74,6 +75,9 @@ impl HostsFile {
                     "host '{name}': '{}' is reached under another name, too; leave one out",
                     host.ssh()
                 ));
+            }
+            if [host.ssh(), host.to()].into_iter().any(has_password) {
+                return Err(format!("host '{name}' has a password, which results would keep; let ssh log in by a key"));
             }
             let empty = [("ssh", &host.ssh), ("to", &host.to), ("interface", &host.interface)];
             if let Some((key, _)) = empty.into_iter().find(|(_, value)| value.as_deref() == Some("")) {
@@ -208,6 +212,8 @@ mod tests {
             assert!(error.contains(part) && !error.contains('\n'), "{text}: {error}");
         }
         assert!(HostsFile::parse("hosts = []").unwrap_err().contains("there are no hosts"));
+        let password = HostsFile::parse("[[hosts]]\nname = \"a\"\nssh = \"u:hunter2@b\"").unwrap_err();
+        assert!(password.contains("host 'a' has a password") && !password.contains("hunter2"), "{password}");
         assert!(HostsFile::parse("").unwrap_err().contains("'hosts' is missing"));
         let file = HostsFile::parse("[[hosts]]\nname = \"a\"\n[[hosts]]\nname = \"b\"\nssh = \"u@b\"").unwrap();
         assert_eq!(

@@ -22,6 +22,7 @@
 //! | [`interference`] | a load beside a measurement, and how its processes are scheduled |
 //! | [`log`] | calls of a logger, and the lines that came of them |
 //! | [`search`] | steps of a search for the highest rate |
+//! | [`mod@secret`] | what must not come into results |
 //! | [`mod@file`] | files, whatever they hold |
 //! | [`exit`] | exit codes |
 
@@ -61,6 +62,7 @@ pub mod printable;
 pub mod recording;
 pub mod samples;
 pub mod search;
+pub mod secret;
 pub mod series;
 pub mod sidecar;
 pub mod toml_text;

@@ -186,6 +186,9 @@ pub struct Plan {
     /// Other hosts, one for each follower; empty if all is on this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<Host>,
+    /// Whether this program and its plugins are copied to the hosts that have not got them, when the run is resumed too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub push: bool,
     /// The address or the name of the interface here that those hosts reach; that of ssh if it is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,

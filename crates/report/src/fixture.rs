@@ -32,6 +32,7 @@ pub fn manifest() -> Manifest {
         follower_cpu: Some(1),
         cpus: Vec::new(),
         hosts: Vec::new(),
+        push: false,
         interface: None,
         max_clock_error_ns: 0,
         recording: None,

@@ -7,6 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tripmeter_abi::{Error, NodeOptions, Result, Role, Status};
 use zenoh::{Config, Session, Wait};
 
+/// For so long a connection may say nothing. Closing waits for it, and the host gives a leader 6 s to close.
+const ACCEPT_TIMEOUT_MS: &str = "3000";
+/// Connections that say nothing beyond which zenoh refuses the next one, a follower's too. Its own limit is 100.
+const MOST_SILENT: u32 = 4096;
+
 /// The session, which the leader opens to listen, and the follower once it knows where to.
 #[derive(Clone)]
 pub(crate) struct Meeting {
@@ -54,8 +59,8 @@ impl Meeting {
         let shared = is_shared.to_string();
         let endpoints = format!("[{endpoint:?}]");
         let none = "[]".to_owned();
-        // All followers may come at once.
-        let pending = self.options.follower_count.max(100).to_string();
+        // All followers may come at once, among strangers that connect and say nothing.
+        let pending = self.options.follower_count.max(MOST_SILENT).to_string();
         let (listen, connect) = if verb == "listen" { (&endpoints, &none) } else { (&none, &endpoints) };
         for (key, value) in [
             ("mode", "\"peer\""),
@@ -64,6 +69,7 @@ impl Meeting {
             ("connect/timeout_ms", "10000"),
             ("connect/exit_on_failure", "true"),
             ("transport/unicast/accept_pending", &pending),
+            ("transport/unicast/accept_timeout", ACCEPT_TIMEOUT_MS),
             ("scouting/multicast/enabled", "false"),
             ("scouting/gossip/enabled", "false"),
             // Else large messages would travel in shared memory whatever the link is.

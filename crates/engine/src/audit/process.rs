@@ -136,14 +136,15 @@ fn affinity(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
 
 fn policy(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let (own, is_usual) = scheduling(observed.root, "proc/self")?;
-    let other = observed.processes.iter().find(|process| process.policy.as_ref().is_some_and(|policy| *policy != own));
-    let value = match other {
-        Some(process) => format!("{own}; {}: {}", process.who, process.policy.as_deref().unwrap_or_default()),
-        None => own,
-    };
+    let policies = observed.processes.iter().filter_map(|process| Some((&process.who, process.policy.as_deref()?)));
+    let others: Vec<(&String, &str)> = policies.filter(|(_, policy)| *policy != own).collect();
     // Nothing but --sched makes a thread that measures a real-time one while its parent is none.
-    let is_asked = other.is_none_or(|process| process.policy.as_ref().is_some_and(|policy| policy.starts_with("fifo")));
-    Ok(Reading::good_if(is_usual && is_asked, value))
+    let not_asked = others.iter().find(|(_, policy)| !policy.starts_with("fifo"));
+    let value = match not_asked.or(others.first()) {
+        Some((who, policy)) => format!("{own}; {who}: {policy}"),
+        None => own.clone(),
+    };
+    Ok(Reading::good_if(is_usual && not_asked.is_none(), value))
 }
 
 /// Switches per second of CPU time.

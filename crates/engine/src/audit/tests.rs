@@ -318,6 +318,16 @@ fn processes_that_left_their_cpus_or_were_disturbed_are_named() {
         (Level::Warn, switches)
     );
     assert_eq!(of(&bad, "page-faults").level, Level::Warn);
+    let policies = |leader: &str, follower: &str| {
+        let with =
+            |who: &str, policy: &str| ProcessActivity { policy: Some(policy.to_owned()), ..process(who, &[0], 0, 0) };
+        of(&audited(&[with("leader of uds", leader), with("follower of uds", follower)]), "scheduling-policy").clone()
+    };
+    let in_real_time = policies("fifo, priority 17", "fifo, priority 17");
+    assert!(in_real_time.value.ends_with("; leader of uds: fifo, priority 17"), "{}", in_real_time.value);
+    let one_not = policies("fifo, priority 17", "batch, nice 0");
+    assert_eq!(one_not.level, Level::Warn);
+    assert!(one_not.value.ends_with("; follower of uds: batch, nice 0"), "{}", one_not.value);
 }
 
 #[test]

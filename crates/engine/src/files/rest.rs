@@ -61,7 +61,7 @@ fn tagged(line: &str) -> Option<&str> {
     KINDS.into_iter().find_map(|kind| tag.strip_prefix(kind))?.split('_').next()
 }
 
-/// Files of attempts that were set aside, beside those of this name.
+/// Files of attempts that were set aside, beside the files of this name.
 fn attempts_at(folder: &Path, name: &str) -> io::Result<Vec<PathBuf>> {
     let folder = folder.join(ATTEMPTS);
     let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));

@@ -2,13 +2,12 @@
 #![expect(unsafe_code, reason = "system calls")]
 
 use rustix::fs::{CWD, Mode, OFlags};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 /// To open a file: a link at the end of its path is refused.
 pub(crate) const NO_LINK: i32 = OFlags::NOFOLLOW.bits() as i32;
@@ -20,35 +19,6 @@ pub(crate) const ONLY_A_PATH: i32 = OFlags::PATH.bits() as i32;
 const STICKY: u32 = Mode::SVTX.bits();
 /// To open a file: what is no folder is refused.
 pub(crate) const FOLDER: i32 = OFlags::DIRECTORY.bits() as i32;
-
-/// While it lives, what this process makes is for its user only.
-#[derive(Debug)]
-pub struct ForThisUser(());
-
-/// How many there are, for leader and follower may be threads of one process, and what the umask was before the first.
-static FOR_THIS_USER: Mutex<(u32, Mode)> = Mutex::new((0, Mode::empty()));
-
-impl ForThisUser {
-    /// From here on.
-    pub fn begin() -> Self {
-        let mut state = FOR_THIS_USER.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.0 == 0 {
-            state.1 = umask(Mode::RWXG | Mode::RWXO);
-        }
-        state.0 += 1;
-        Self(())
-    }
-}
-
-impl Drop for ForThisUser {
-    fn drop(&mut self) {
-        let mut state = FOR_THIS_USER.lock().unwrap_or_else(PoisonError::into_inner);
-        state.0 -= 1;
-        if state.0 == 0 {
-            umask(state.1);
-        }
-    }
-}
 
 /// Lets this process open as many files as it ever may.
 pub fn raise_file_limit() {

@@ -92,6 +92,8 @@ pub enum Problem {
     NeedsHost,
     #[error("'{0}' is no host as ssh takes it: USER@HOST, or a name of ~/.ssh/config (--to)")]
     NoHost(String),
+    #[error("a host of --to has a password, which results would keep; let ssh log in by a key")]
+    HostPassword,
     #[error("--interface and --to-interface belong to --to, which says what other host is measured with")]
     InterfaceOfNoHost,
     #[error("{interfaces} interfaces were given for {hosts} hosts; give one for all, or one for each (--to-interface)")]
@@ -148,6 +150,8 @@ pub enum Problem {
     UnknownVariant { variant: String, known: String, hint: String },
     #[error("there is no setting '{setting}'{hint}; {known}")]
     UnknownSetting { setting: String, known: String, hint: String },
+    #[error("setting '{setting}': {why}; let the plugin read it from a file or the environment")]
+    SecretSetting { setting: String, why: String },
     #[error("none of the transports has a setting '{0}'; `tripmeter list` lists what they have")]
     UnusedSetting(String),
     #[error(

@@ -11,7 +11,9 @@ use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Status, Variant, Wa
 use tripmeter_model::interference::Sched;
 use tripmeter_model::plan::{Daemons, SubExperiment};
 use tripmeter_model::recording::Recording;
+use tripmeter_model::secret::secret;
 use tripmeter_model::transport::{Selector, Transport};
+use tripmeter_model::workload::Workload;
 
 /// The variants that a selector's second word stands for.
 pub(super) fn variants<'a>(description: &'a Description, word: Option<&str>) -> Result<Vec<&'a Variant>, Problem> {
@@ -64,7 +66,7 @@ impl Planner<'_> {
         // At a fixed rate, little is there to be waited for busily; clients share CPUs.
         let sleeps = matches!(task.pattern, Pattern::Channel | Pattern::Rpc);
         let wait = wait_of(variant, task.wait, takes_turns || sleeps)?;
-        let threads = 1 + workload.followers() as usize;
+        let threads = threads_here(workload, self.plan.hosts.is_empty());
         check_sched(task.sched, wait, threads, os::real_time_limit_us())?;
         self.probe(candidate, &transport, task, wait)?;
         let lines = task.payloads.iter().map(|payload| (*payload, task.warmup + task.samples_of(*payload)));
@@ -203,6 +205,20 @@ fn settle(candidate: &Candidate, given: &BTreeMap<String, String>) -> Result<Tra
     Ok(transport)
 }
 
+/// Refuses settings that sound like secrets.
+pub(super) fn check_secrets(settings: &BTreeMap<String, String>) -> Result<(), Problem> {
+    match settings.iter().find_map(|(setting, value)| Some((setting, secret(setting, value)?))) {
+        Some((setting, why)) => Err(Problem::SecretSetting { setting: setting.clone(), why }),
+        None => Ok(()),
+    }
+}
+
+/// Threads that measure on this host: one for each link of the leader's, and of each follower's that is here.
+fn threads_here(workload: &Workload, has_followers: bool) -> usize {
+    let followers = if has_followers { workload.followers() as usize } else { 0 };
+    workload.links() as usize + followers * workload.follower_links() as usize
+}
+
 /// Whether this process may schedule itself so, and leaves a CPU to others that so many threads do not keep busy. `limit_us`
 /// is the kernel's limit of real-time loops: -1 is none.
 fn check_sched(sched: Sched, wait: Wait, threads: usize, limit_us: Option<i64>) -> Result<(), Problem> {
@@ -234,6 +250,21 @@ fn wait_of(variant: &Variant, asked: Option<Wait>, sleeps: bool) -> Result<Wait,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tripmeter_model::workload::Topology;
+
+    #[test]
+    fn every_link_is_a_thread_of_each_side_that_is_here() {
+        let threads =
+            |topology, has_followers| threads_here(&Workload { topology, ..Workload::default() }, has_followers);
+        let one = Topology::default();
+        assert_eq!([threads(one, true), threads(one, false)], [2, 1]);
+        let clients = Topology { clients: 4, ..one };
+        assert_eq!([threads(clients, true), threads(clients, false)], [8, 4]);
+        let topics = Topology { topics: 3, followers: 2, ..one };
+        assert_eq!([threads(topics, true), threads(topics, false)], [9, 3]);
+        // A follower has one link for the publishers of a topic.
+        assert_eq!(threads(Topology { publishers: 5, ..one }, true), 6);
+    }
 
     #[test]
     fn loops_that_would_keep_all_cpus_for_themselves_are_refused() {

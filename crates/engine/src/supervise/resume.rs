@@ -2,14 +2,13 @@
 
 use super::{RunError, now};
 use crate::files::rest;
-use crate::results::{Results, ResultsError};
-use std::path::PathBuf;
+use crate::results::{LockedFolder, Results, ResultsError};
 use tripmeter_model::manifest::{Environment, Manifest, Resumption, RunStatus, SubExperimentResult, Verdict};
 
 /// What of a run is there already.
 #[derive(Clone, Debug)]
 pub struct Begun {
-    folder: PathBuf,
+    folder: LockedFolder,
     manifest: Manifest,
     rounds: u32,
     /// Whether what is missing is measured, payload by payload; else whole rounds are.
@@ -36,10 +35,10 @@ fn is_whole(result: &SubExperimentResult) -> bool {
 }
 
 impl Begun {
-    /// What counts of the manifest in a results folder: all rounds that were measured to their end. The one that was under
+    /// What counts of the manifest in a results folder, which was read after that was locked: all rounds that were measured to their end. The one that was under
     /// way is measured anew, as its parts are to be measured one after the other; but if a part of it failed, it stays as
     /// it is, so that the failure is still reported.
-    pub fn new(folder: PathBuf, mut manifest: Manifest) -> Self {
+    pub fn new(folder: LockedFolder, mut manifest: Manifest) -> Self {
         let last = manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
         let (is_last, parts) =
             (|result: &SubExperimentResult| result.round == last, manifest.plan.sub_experiments.len());
@@ -54,9 +53,9 @@ impl Begun {
         Self { folder, manifest, rounds, is_rest: false }
     }
 
-    /// What counts of the manifest in a results folder: every payload that was measured to its end. The rest is measured in
+    /// What counts of the manifest in a results folder, which was read after that was locked: every payload that was measured to its end. The rest is measured in
     /// the same rounds, in fresh processes.
-    pub fn finished_payloads(folder: PathBuf, mut manifest: Manifest) -> Self {
+    pub fn finished_payloads(folder: LockedFolder, mut manifest: Manifest) -> Self {
         let plan = &manifest.plan;
         for result in &mut manifest.sub_experiments {
             keep_finished(result);
@@ -111,7 +110,6 @@ impl Begun {
         if let Some((what, before, now)) = parts.into_iter().find(|(_, before, now)| before != now) {
             return Err(RunError::OtherMachine { what, before: before.clone(), now: now.clone() });
         }
-        let lock = Results::lock(&self.folder)?;
         let mut manifest = self.manifest.clone();
         (manifest.status, manifest.ended, manifest.results) = (RunStatus::Running, None, 0);
         (manifest.environment.after, manifest.environment.audit_after) = (None, None);
@@ -122,9 +120,9 @@ impl Begun {
         let rest = if self.is_rest { self.rest().into_iter().map(of_round).collect() } else { Vec::new() };
         manifest.resumptions.push(Resumption { at: now(), after_round: self.rounds, rest });
         if !self.is_rest {
-            return Ok((manifest, Results::reopen(&self.folder, self.rounds)?.holding(lock)));
+            return Ok((manifest, Results::reopen(&self.folder, self.rounds)?));
         }
-        let results = Results::resume(&self.folder, manifest.plan.rounds > 1).holding(lock);
+        let results = Results::resume(&self.folder, manifest.plan.rounds > 1);
         for (name, round) in self.rest() {
             let kept = manifest.sub_experiments.iter().find(|result| result.name == name && result.round == round);
             let (folder, kept) = (results.round(round), kept.map_or(&[][..], |result| &result.cells));
@@ -139,6 +137,11 @@ mod tests {
     use super::*;
     use tripmeter_model::manifest::PayloadResult;
     use tripmeter_model::plan::Plan;
+
+    /// A folder that nothing is read of.
+    fn locked() -> LockedFolder {
+        LockedFolder::take(tempfile::tempdir().unwrap().path().to_path_buf()).unwrap()
+    }
 
     /// Of two sides `a` and `b`, with these results.
     fn begun(results: &[(u32, &str, &str)]) -> Begun {
@@ -165,7 +168,7 @@ mod tests {
             "schema_version": "2.0", "tripmeter_version": "", "started": "", "ended": null, "status": "running", "plan": plan,
             "environment": environment, "sub_experiments": results.iter().map(result).collect::<Vec<_>>(),
         });
-        Begun::new(PathBuf::new(), serde_json::from_value(manifest).unwrap())
+        Begun::new(locked(), serde_json::from_value(manifest).unwrap())
     }
 
     fn kept(results: &[(u32, &str, &str)]) -> (u32, usize) {
@@ -205,7 +208,7 @@ mod tests {
             };
             manifest.sub_experiments.truncate(1);
             manifest.sub_experiments.push(result);
-            let begun = Begun::finished_payloads(PathBuf::new(), manifest);
+            let begun = Begun::finished_payloads(locked(), manifest);
             let kept = begun.manifest.sub_experiments.iter().filter(|one| one.name == "b").flat_map(|one| &one.cells);
             (begun.rest(), kept.map(|cell| cell.payload_bytes).collect::<Vec<u64>>())
         };

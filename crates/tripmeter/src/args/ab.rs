@@ -5,6 +5,7 @@ use clap::Args;
 use std::path::PathBuf;
 use tripmeter_model::Pattern;
 use tripmeter_model::experiment::{Common, Mode, WrittenRecording};
+use tripmeter_model::secret::secret;
 
 /// Measure two sides in pairs, and judge whether B is slower than A
 #[derive(Args)]
@@ -192,18 +193,14 @@ impl AbWorkloadArgs {
     }
 }
 
-/// What names of variables have whose values nobody else may know.
-const SECRETS: [&str; 8] =
-    ["PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN", "CREDENTIAL", "API_KEY", "PRIVATE_KEY"];
-
 /// `KEY=VALUE`; a secret is refused, as results keep both.
 fn variable(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, _)) if SECRETS.iter().any(|secret| key.to_ascii_uppercase().contains(secret)) => Err(format!(
-            "results keep these variables, and {key} sounds like a secret; set it before tripmeter starts: its processes \
-             have it, and no file keeps it"
-        )),
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("write a variable of the environment, as KEY=VALUE".to_owned()),
+    let (key, value) = text
+        .split_once('=')
+        .filter(|(key, _)| !key.is_empty())
+        .ok_or("write a variable of the environment, as KEY=VALUE")?;
+    match secret(key, value) {
+        Some(why) => Err(format!("{why}; set it before tripmeter starts: its processes have it, and no file keeps it")),
+        None => Ok((key.to_owned(), value.to_owned())),
     }
 }

@@ -1,6 +1,6 @@
 //! Arguments of `tripmeter choose`.
 
-use super::measure::hidden;
+use super::measure::{hidden, measuring_and};
 use super::{MeasuringArgs, OutputArgs, Share, TransportArgs, words_of};
 use clap::Args;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ pub struct ChooseArgs {
     #[arg(long, value_name = "SHARE", default_value = "0%", allow_hyphen_values = true)]
     pub max_loss: Share,
     /// Rank these results, measure nothing
-    #[arg(long, value_name = "DIR", conflicts_with_all = MEASURING)]
+    #[arg(long, value_name = "DIR", conflicts_with_all = measuring_and(&["names", "print", "output", "rounds", "budget"]))]
     pub from: Option<PathBuf>,
     #[command(flatten)]
     pub measuring: MeasuringArgs,
@@ -79,27 +79,6 @@ pub struct ChooseArgs {
     #[command(flatten)]
     pub output: OutputArgs,
 }
-
-/// What is of measuring only.
-const MEASURING: [&str; 17] = [
-    "names",
-    "print",
-    "output",
-    "rounds",
-    "samples",
-    "wait",
-    "touch",
-    "warmup",
-    "time_cap",
-    "loss_timeout",
-    "leader_cpu",
-    "follower_cpu",
-    "attempts",
-    "seed",
-    "raw",
-    "daemons",
-    "budget",
-];
 
 const STATISTICS: [(&str, Statistic); 4] =
     [("p50", Statistic::P50), ("p99", Statistic::P99), ("p999", Statistic::P999), ("max", Statistic::Max)];

@@ -25,27 +25,20 @@ fn with_codes(examples: &str) -> String {
     format!("{examples}\n{CODES}")
 }
 
-/// What a run that is resumed takes from its plan; only `no_spin` is of how it is run.
-const OF_A_PLAN: [&str; 28] = [
-    "experiment",
-    "only",
-    "rounds",
-    "no_floor",
-    "profile",
-    "print",
-    "output",
+/// Flags that say how a message is measured: all of [`MeasuringArgs`] but `no_spin`, which is of the machine's audit.
+const MEASURING: [&str; 21] = [
     "payloads",
     "samples",
     "wait",
     "touch",
+    "sched",
+    "load",
     "warmup",
     "time_cap",
     "loss_timeout",
     "leader_cpu",
     "follower_cpu",
     "attempts",
-    "sched",
-    "load",
     "seed",
     "raw",
     "streams",
@@ -56,6 +49,16 @@ const OF_A_PLAN: [&str; 28] = [
     "push",
     "max_clock_error",
 ];
+
+/// These flags, and all that say how a message is measured.
+pub fn measuring_and(more: &[&'static str]) -> Vec<&'static str> {
+    [more, &MEASURING].concat()
+}
+
+/// What a run that is resumed takes from its plan.
+fn of_a_plan() -> Vec<&'static str> {
+    measuring_and(&["experiment", "only", "rounds", "no_floor", "profile", "print", "output"])
+}
 
 /// Run an experiment: a preset or a file [default: quick]
 #[derive(Args)]
@@ -81,7 +84,7 @@ pub struct RunArgs {
     ///
     /// Any run that was killed or interrupted, or of which a sub-experiment failed. Its plan holds; payloads that were
     /// finished stay as they are.
-    #[arg(long, value_name = "DIR", conflicts_with_all = OF_A_PLAN)]
+    #[arg(long, value_name = "DIR", conflicts_with_all = of_a_plan())]
     pub resume: Option<PathBuf>,
     /// The recording of results of `tripmeter replay` that are resumed
     #[arg(long, value_name = "FILE", requires = "resume", hide_short_help = true)]
@@ -557,5 +560,19 @@ impl FromStr for Cpu {
             "none" => Ok(Cpu::Any),
             _ => text.parse().map(Cpu::Number).map_err(|_| "write the number of a CPU, or none".to_owned()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_list_of_flags_for_measuring_is_whole() {
+        let all = MeasuringArgs::augment_args(clap::Command::new("x"));
+        let all: BTreeSet<&str> = all.get_arguments().map(|one| one.get_id().as_str()).collect();
+        let listed: BTreeSet<&str> = measuring_and(&["no_spin"]).into_iter().collect();
+        assert_eq!(all, listed);
     }
 }

@@ -82,6 +82,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     let first = &plan.sub_experiments[0];
     let comparisons = (first.payloads.len() * first.workload.loads.len().max(1) * figures) as u64;
     plan.rounds = first_rounds(args, comparisons)?;
+    plan.push = args.measuring.hosts.push;
     adjust(&mut plan);
     let plugin = |side: usize| plugin(&registries[side], &plan.sub_experiments[side]).transpose();
     let asked = Asked::new(args, question, [plugin(0)?, plugin(1)?])?;
@@ -98,7 +99,6 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
         strict: false,
         spin: !args.measuring.no_spin,
         parquet,
-        push: args.measuring.hosts.push,
     };
     let (manifest, folder) = measure(&plan, &registries, &options, &asked, &mut pace)?;
     let found = Found::of(&manifest, &asked)?;

@@ -7,7 +7,7 @@ use crate::error::CliError;
 use crate::output;
 use crate::progress::ProgressView;
 use std::path::Path;
-use tripmeter_engine::{Begun, Followers};
+use tripmeter_engine::{Begun, Followers, LockedFolder, RunError};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::plan::SubExperiment;
@@ -16,12 +16,15 @@ use tripmeter_model::plan::SubExperiment;
 pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8, CliError> {
     let running = &args.running;
     running.output.sorting.refuse_with_json(running.output.json)?;
-    let manifest = show::read_exact(folder)?;
-    check(folder, &manifest)?;
+    // What is no results folder is not written to.
+    check(folder, &show::read_exact(folder)?)?;
     let folder = folder.canonicalize().map_err(|error| {
         let text = format!("results folder '{}' cannot be used: {error}", folder.display());
         CliError::new(exit::NO_INPUT, text)
     })?;
+    let folder = LockedFolder::take(folder).map_err(RunError::from)?;
+    // The run may have ended since, with more than was there then.
+    let manifest = show::read_exact(folder.folder())?;
     let tables = show::usual(&manifest);
     let begun = Begun::finished_payloads(folder, manifest);
     let plan = tripmeter_model::plan::Plan { tables, ..begun.plan().clone() };

@@ -206,8 +206,6 @@ pub struct Prepared {
     /// Whether its audits look for hiccups.
     spin: bool,
     parquet: Option<PathBuf>,
-    /// Whether this program and its plugins are copied to other hosts.
-    push: bool,
     /// Losses and damage that do not change the exit code.
     pub allowed: AllowedArgs,
     /// Keeps the schedule that the plan names.
@@ -221,10 +219,11 @@ impl Prepared {
         let program = experiment::program()?;
         let registry = experiment::registry(plugins, &program)?;
         let mut opened = None;
-        let plan = experiment::plan(args, &registry, |file, speed| {
+        let mut plan = experiment::plan(args, &registry, |file, speed| {
             let read = recording::open(file, speed, &stop, quiet)?;
             Ok(opened.insert(read).recording.clone())
         })?;
+        plan.push = args.measuring.hosts.push;
         if !quiet {
             plan.left_out.iter().for_each(|line| output::say(&format!("left out: {line}")));
         }
@@ -238,7 +237,6 @@ impl Prepared {
             stop,
             strict: false,
             spin: !args.measuring.no_spin,
-            push: args.measuring.hosts.push,
             allowed,
             _recording: opened,
         })
@@ -273,7 +271,6 @@ impl Prepared {
             strict,
             spin: !args.measuring.no_spin,
             parquet,
-            push: false,
             allowed,
             _recording: opened,
         })
@@ -301,7 +298,6 @@ impl Prepared {
             strict: self.strict,
             spin: self.spin,
             parquet: self.parquet.clone(),
-            push: self.push,
         }
     }
 

@@ -40,10 +40,19 @@ fn a_hostile_user_neither_reads_nor_changes_nor_stops_what_is_built_in() {
     are_unharmed(&["shm/ring", "uds/datagram", "uds/stream", "mq/queue", "pipe/fifo", "tcp/loopback", "udp/loopback"]);
 }
 
-/// One of each kind: sockets of a library, TLS, a broker, shared memory that a library makes, discovery.
+/// One of each kind: sockets of a library, TLS, a broker, shared memory that a library makes for everybody, discovery, and
+/// a library that waits for those who connect and say nothing.
 #[test]
 fn nor_what_libraries_carry() {
-    let variants = ["zeromq/ipc", "http/http1", "mqtt/embedded", "iceoryx2/publish-subscribe", "fastdds/shm"];
+    let variants = [
+        "zeromq/ipc",
+        "http/http1",
+        "mqtt/embedded",
+        "iceoryx2/publish-subscribe",
+        "fastdds/shm",
+        "ecal/shm",
+        "zenoh/tcp",
+    ];
     let here: Vec<&str> =
         variants.into_iter().filter(|name| built(name.split('/').next().unwrap()).is_some()).collect();
     if !here.is_empty() {
@@ -72,13 +81,33 @@ fn results_keep_nothing_of_the_environment() {
     }
 }
 
+/// Every way by which a secret could come into results: variables, settings on the command line and in a file, hosts.
 #[test]
-fn a_variable_that_results_would_keep_must_not_be_a_secret() {
+fn what_results_would_keep_must_not_be_a_secret() {
+    let refused = |words: &[&str], parts: &[&str]| {
+        let code = if words[0] == "run" { exit::DATA } else { exit::USAGE };
+        let ended = Tripmeter::new(words).run().with(code).says(parts);
+        assert!(
+            !ended.stderr.lines().any(|line| line.contains("hunter2") && !line.contains("invalid value")),
+            "{words:?}"
+        );
+    };
     for key in ["DB_PASSWORD", "github_token", "AWS_SECRET_ACCESS_KEY", "TLS_PRIVATE_KEY"] {
         let variable = format!("{key}=hunter2");
-        let words = ["ab", "uds", "uds", "--env-b", &variable];
-        let refused = Tripmeter::new(words).run().with(exit::USAGE);
-        assert!(refused.stderr.contains(&format!("{key} sounds like a secret")), "{}", refused.stderr);
+        refused(&["ab", "uds", "uds", "--env-b", &variable], &[&format!("{key} sounds like a secret")]);
+    }
+    refused(&["ab", "uds", "uds", "--env-a", "PROXY=http://me:hunter2@proxy"], &["a user with a password"]);
+    // Whether there is such a setting or such a system, or not: what cannot run here is noted in results.
+    for transport in ["uds?password=hunter2", "nothing?api_key=hunter2", "mqtt?host=me:hunter2@broker"] {
+        refused(&["ping", "shm", transport], &["results keep it", "a file or the environment"]);
+    }
+    refused(&["ping", "tcp", "--to", "me:hunter2@host"], &["has a password", "log in by a key"]);
+    let place = folder();
+    let file = place.path().join("mine.toml");
+    for (head, sub) in [("settings = { token = \"hunter2\" }", "uds"), ("", "uds?token=hunter2")] {
+        let text = format!("{head}\n[[sub_experiment]]\ntransport = \"{sub}\"\npattern = \"pingpong\"\n");
+        fs::write(&file, text).unwrap();
+        refused(&["run", &file.display().to_string()], &["token sounds like a secret"]);
     }
 }
 

@@ -350,6 +350,13 @@ fn a_program_that_is_missing_there_is_pushed_once_and_not_to_another_kind_of_cpu
         TRIPMETER_TRANSPORTS=$far "$T" ping trouble --to h1 --payloads 1k -n 10 --no-spin --no-report --push -o "$R/other" \
             2>/dev/null >&2
         ssh -F "$TRIPMETER_HOSTS/config" h1 'cd /tmp/cache/tripmeter && ls files | sed "s/.*/content/"; ls -d */tripmeter'
+        "$T" ping tcp --to h1 --payloads 1k,2k,4k -n 20000 --no-spin --no-report -q --push -o "$R/begun" &
+        run=$!
+        until grep -q '"payload_bytes":1024' "$R/begun/trials.jsonl" 2>/dev/null; do sleep 0.05; done
+        kill -INT $run
+        wait $run; echo "code $?"
+        ssh -F "$TRIPMETER_HOSTS/config" h1 'rm -rf /tmp/cache/tripmeter'
+        "$T" run --resume "$R/begun" --no-spin --no-report 2>&1 >/dev/null; echo "code $?"
         printf '#!/bin/sh\necho aarch64\n' >"$TRIPMETER_HOSTS/bin/uname"
         chmod +x "$TRIPMETER_HOSTS/bin/uname"
         try --push -o "$R/third" 2>&1"#,
@@ -363,11 +370,12 @@ fn a_program_that_is_missing_there_is_pushed_once_and_not_to_another_kind_of_cpu
         .filter(|line| line.contains("copied to 'h1' what it lacked of this program and its plugins"))
         .count();
     let codes: Vec<&str> = said.lines().filter(|line| line.starts_with("code ")).collect();
-    assert_eq!((copied, &codes[..]), (1, &["code 0", "code 0", "code 69"][..]), "{said}");
+    // What is resumed is pushed as it was begun.
+    assert_eq!((copied, &codes[..]), (2, &["code 0", "code 0", "code 130", "code 0", "code 69"][..]), "{said}");
     assert!(said.contains("its CPUs are 'aarch64', this program is for"), "{said}");
     let counts = ["content", "/tripmeter"].map(|part| said.lines().filter(|line| line.ends_with(part)).count());
     assert_eq!(counts, [2, 2], "two sets have one program: {said}");
-    for name in ["first", "second"] {
+    for name in ["first", "second", "begun"] {
         whole(&lab.results(name));
     }
 }

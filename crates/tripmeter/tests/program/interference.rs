@@ -2,14 +2,14 @@
 
 use crate::common::figures::value;
 use crate::common::traces::{marked, signal};
-use crate::common::{LONGEST, Running, Tripmeter, alone, folder, has_cell, manifest, result, say};
+use crate::common::{LONGEST, Running, Tripmeter, alone, folder, has_cell, is_required, manifest, result, say};
 use std::fs;
 use std::process::Command;
 use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{PayloadResult, RunStatus};
 
-/// What a process is told by, and its scheduling.
+/// A thread of a process, and how it is scheduled.
 struct Thread {
     process: u32,
     name: String,
@@ -119,6 +119,7 @@ fn a_sub_experiment_whose_load_has_ended_fails_and_keeps_what_it_had() {
 fn every_thread_that_measures_is_scheduled_in_real_time() {
     let _alone = alone();
     if !Command::new("chrt").args(["-f", "17", "true"]).status().is_ok_and(|status| status.success()) {
+        assert!(!is_required(), "TRIPMETER_REQUIRE_ALL=1, and this user may not schedule in real time");
         say("SKIPPED: --sched fifo: this user may not schedule in real time");
         return;
     }

@@ -8,9 +8,9 @@ use crate::lock::lock;
 use crate::results::is_results;
 use serde_json::Value;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
-use tripmeter_engine::Begun;
+use tripmeter_engine::{Begun, LockedFolder, RunError};
 use tripmeter_model::exit;
 use tripmeter_model::file::read;
 use tripmeter_model::folder::check_version;
@@ -19,7 +19,7 @@ use tripmeter_model::plan::Plan;
 
 /// What was made before, and was not finished.
 pub struct Unfinished {
-    folder: PathBuf,
+    folder: LockedFolder,
     manifest: Manifest,
     /// `ab.json`, if it came to that.
     json: Option<Value>,
@@ -38,8 +38,9 @@ impl Unfinished {
             return Ok(None);
         }
         let lock = lock(&folder, "ab", "-o")?;
+        let folder = LockedFolder::take(folder).map_err(RunError::from)?;
         // It may have come to its end meanwhile.
-        let Some((manifest, json)) = unfinished(&folder)? else { return Ok(None) };
+        let Some((manifest, json)) = unfinished(folder.folder())? else { return Ok(None) };
         Ok(Some(Self { folder, manifest, json, _lock: lock }))
     }
 
@@ -62,13 +63,13 @@ impl Unfinished {
         if let Some(change) = self.change(plan, asked) {
             let text = format!(
                 "'{}' was begun with something else: {change}; give the same command again, or name another folder with -o",
-                self.folder.display()
+                self.folder.folder().display()
             );
             return Err(CliError::new(exit::DATA, text));
         }
         let begun = Begun::new(self.folder.clone(), self.manifest.clone());
         if self.json.is_none() && begun.rounds() > 0 {
-            let text = format!("'{}' has no {FILE}; name another folder with -o", self.folder.display());
+            let text = format!("'{}' has no {FILE}; name another folder with -o", self.folder.folder().display());
             return Err(CliError::new(exit::DATA, text));
         }
         Ok(begun)

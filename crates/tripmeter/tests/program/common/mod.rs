@@ -212,7 +212,7 @@ impl Running {
         self.child.id()
     }
 
-    /// What its processes can be told by.
+    /// What marks its processes.
     pub fn mark(&self) -> &str {
         &self.tripmeter.mark
     }

@@ -1,0 +1,59 @@
+//! What must not come into results, which keep settings, variables and hosts as they were given.
+
+/// What names have whose values nobody else may know.
+const NAMES: [&str; 9] =
+    ["PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN", "CREDENTIAL", "API_KEY", "APIKEY", "PRIVATE_KEY"];
+/// How names end whose values only say where something is.
+const PLACES: [&str; 3] = ["_FILE", "_PATH", "_DIR"];
+
+/// Why a value that results keep sounds like a secret, and what to do; `None` if it does not.
+pub fn secret(name: &str, value: &str) -> Option<String> {
+    let upper = name.to_ascii_uppercase().replace('-', "_");
+    let is_place = PLACES.iter().any(|end| upper.ends_with(end));
+    if !is_place && !value.is_empty() && NAMES.iter().any(|secret| upper.contains(secret)) {
+        return Some(format!("results keep it, and {name} sounds like a secret"));
+    }
+    has_password(value).then(|| format!("results keep it, and {name} has a user with a password"))
+}
+
+/// Whether a text is an address or has an URL with a password: `USER:PASSWORD@HOST`.
+///
+/// # Source
+/// RFC 3986, 3.2: the authority ends before the next `/`, `?` or `#`.
+pub fn has_password(text: &str) -> bool {
+    let of_url = text.split("://").skip(1);
+    let mut authorities = of_url.chain((!text.contains("://")).then_some(text)).map(|rest| {
+        let end = rest.find(['/', '?', '#', ' ', ',', '"', '\'']).unwrap_or(rest.len());
+        &rest[..end]
+    });
+    authorities.any(|authority| {
+        authority
+            .rsplit_once('@')
+            .is_some_and(|(user, host)| user.contains(':') && !user.ends_with(':') && !host.is_empty())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_addresses_of_secrets_are_known() {
+        for name in ["DB_PASSWORD", "github_token", "aws-secret-access-key", "tls_private_key", "x-api-key"] {
+            assert!(secret(name, "hunter2").is_some_and(|why| why.contains(name)), "{name}");
+            assert_eq!(secret(name, ""), None, "{name}");
+        }
+        for name in ["packet", "keepalive", "password_file", "TOKEN_PATH", "ROS_DOMAIN_ID"] {
+            assert_eq!(secret(name, "1"), None, "{name}");
+        }
+        for value in ["http://me:hunter2@proxy:80", "a=1 mqtt://me:hunter2@host/x", "me:hunter2@host", "x://:p@h"] {
+            assert!(secret("proxy", value).is_some(), "{value}");
+            assert!(!secret("proxy", value).is_some_and(|why| why.contains("hunter2")), "{value}");
+        }
+        for value in
+            ["http://proxy:80/a:b@c", "me@host", "10.0.0.1:80", "tcp/[::1]:7447", "fifo:17", "http://me@host", ""]
+        {
+            assert_eq!(secret("proxy", value), None, "{value}");
+        }
+    }
+}
