@@ -1,7 +1,6 @@
 //! The command line of Tripmeter.
 
 mod args;
-mod builtin;
 mod commands;
 mod database;
 mod embedded;
@@ -62,7 +61,7 @@ fn main() -> ExitCode {
         Command::Eprosima(args) => commands::eprosima::eprosima(&args),
         Command::Completions(args) => commands::completions::completions(&args),
         Command::Bare(args) => commands::selftest::bare(&args),
-        Command::Worker => Ok(tripmeter_engine::worker::main(&builtin::systems())),
+        Command::Worker => Ok(tripmeter_engine::worker::main(&tripmeter_builtin::systems())),
         Command::Remote => commands::run::remote(),
         Command::DescribePlugin { file } => Ok(tripmeter_engine::registry::answer(&file)),
     };

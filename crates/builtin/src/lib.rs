@@ -1,3 +1,8 @@
+//! The transports that are linked into the program.
+//!
+//! A crate of its own, as the engine's loops are compiled for their types here: at full optimisation, where the rest of
+//! the program is compiled for size.
+
 use std::sync::Arc;
 use tripmeter_engine::lanes::AnySystem;
 
