@@ -41,18 +41,19 @@ fn an_explanation_of_this_major_version_is_read() {
     let text = fs::read_to_string(golden("explain-1.0/explain.json")).unwrap();
     let place = folder();
     put_results(place.path());
-    let results = place.path().display().to_string();
+    let (results, plots) = (place.path().display().to_string(), folder());
     let [as_it_is, later, next] = versions(&text, "schema_version", "1.0");
-    for text in [as_it_is, later] {
+    for (text, output) in [(as_it_is, "first"), (later, "second")] {
         fs::write(place.path().join("explain.json"), text).unwrap();
-        Tripmeter::new(["report", &results]).run().with(exit::GOOD).clean();
-        let page = fs::read_to_string(place.path().join("report.html")).unwrap();
-        // The explanation is of it, the results are not.
-        assert!(page.contains("inmem/queue"));
-        fs::remove_file(place.path().join("report.html")).unwrap();
+        let output = plots.path().join(output);
+        let words = ["export", &results, "--format", "svg", "-o", &output.display().to_string()];
+        Tripmeter::new(words).run().with(exit::GOOD).clean();
+        assert!(output.join("explain.svg").is_file());
     }
     fs::write(place.path().join("explain.json"), next).unwrap();
-    Tripmeter::new(["report", &results]).run().says(&["explain.json", "2.0", "1.0"]).clean();
+    let third = plots.path().join("third").display().to_string();
+    let refused = Tripmeter::new(["export", &results, "--format", "svg", "-o", &third]).run().with(exit::DATA);
+    refused.one_line(&["explain.json", "2.0", "1.0"]).clean();
 }
 
 #[test]
