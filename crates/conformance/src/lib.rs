@@ -1,5 +1,6 @@
 //! One suite for all transports: a system, built in or a plugin, is held to the contract by the running program: one
-//! experiment with all its variants, waits and patterns; two experiments at once; and refusals of what it does not declare.
+//! experiment with all its variants, waits and patterns; two experiments at once; refusals of what it does not declare; and
+//! workers that are killed.
 //! The program's tests run it for every system, and `tripmeter plugin-check` for a plugin of whoever wrote it.
 
 #![forbid(unsafe_code)]
@@ -7,6 +8,7 @@
 mod calls;
 mod channel;
 pub mod figures;
+mod killed;
 mod log;
 mod one_way;
 mod refusals;
@@ -226,13 +228,30 @@ impl Suite {
         let mut faults = Faults::default();
         let mut variants = variants_here(known, self.is_thorough);
         variants.retain(|variant| variant.can(Pattern::PingPong));
-        let shared = variants.iter().position(|variant| variant.declared.path == Claim::SharedMemory);
-        for (index, variant) in variants.iter().enumerate() {
-            if index == 0 || Some(index) == shared || self.is_thorough {
-                round_trips::both(self, &mut faults, variant)?;
-            }
+        for variant in self.few_of(&variants) {
+            round_trips::both(self, &mut faults, variant)?;
         }
         Ok(faults.0)
+    }
+
+    /// Kills a worker of the first variant, and of the first over shared memory, while it measures; of each if thorough.
+    ///
+    /// # Errors
+    /// As [`contract`](Self::contract).
+    pub fn killed(&self, known: &Known) -> Result<Vec<String>, SuiteError> {
+        let mut faults = Faults::default();
+        let variants = variants_here(known, self.is_thorough);
+        for variant in self.few_of(&variants) {
+            killed::check(self, &mut faults, variant)?;
+        }
+        Ok(faults.0)
+    }
+
+    /// The first, and the first over shared memory; all if thorough.
+    fn few_of<'v, 'k>(&self, variants: &'v [VariantHere<'k>]) -> impl Iterator<Item = &'v VariantHere<'k>> {
+        let shared = variants.iter().position(|variant| variant.declared.path == Claim::SharedMemory);
+        let is_meant = move |index| index == 0 || Some(index) == shared || self.is_thorough;
+        variants.iter().enumerate().filter(move |(index, _)| is_meant(*index)).map(|(_, variant)| variant)
     }
 
     /// Asks for what the system does not declare.

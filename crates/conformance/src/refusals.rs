@@ -10,7 +10,7 @@ pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_
     let name = &variant.name();
     let declared = variant.declared;
     let first = declared.patterns.first().copied().unwrap_or(Pattern::PingPong);
-    let own = command_of(if variant.can(Pattern::Log) { Pattern::Log } else { Pattern::PingPong });
+    let own = command_of(first);
     let flagged = |flag: &'static str, value: &str| [own, name, "-n", "10", flag, value].map(str::to_owned).to_vec();
     let mut refused = |words: Vec<String>, parts: &[&str]| is_refused(suite, faults, variant, words, parts);
     for wait in Wait::ALL.iter().filter(|wait| !declared.waits.contains(wait)) {

@@ -3,7 +3,9 @@
 use crate::traces::{self, MARK};
 use serde::Deserialize;
 use std::ffi::{OsStr, OsString};
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -115,9 +117,10 @@ impl Suite {
         Duration::from_secs(if self.is_thorough { 3000 } else { 850 })
     }
 
-    /// An empty folder that is removed in the end.
+    /// An empty folder for this user only, whatever the umask, that is removed in the end.
     pub(crate) fn folder(&self) -> Result<TempDir, SuiteError> {
-        tempfile::Builder::new().prefix(&self.prefix).tempdir().map_err(no_folder)
+        let ours = Permissions::from_mode(0o700);
+        tempfile::Builder::new().prefix(&self.prefix).permissions(ours).tempdir().map_err(no_folder)
     }
 
     /// Starts the program with these words, and the plugin.
@@ -155,6 +158,13 @@ pub fn command_of(pattern: Pattern) -> &'static str {
     }
 }
 
+/// Standard error without complaints about folders of other plugins, which have no part in it.
+fn without_folders(stderr: &str) -> String {
+    let is_complaint =
+        |line: &&str| line.starts_with("tripmeter: transports in '") && line.contains("' are left out: ");
+    stderr.split_inclusive('\n').filter(|line| !is_complaint(line)).collect()
+}
+
 /// The running program. Dropping it kills it.
 pub(crate) struct Started {
     child: Child,
@@ -164,6 +174,16 @@ pub(crate) struct Started {
 }
 
 impl Started {
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Waits for its end, and kills it after that time.
     pub(crate) fn wait(mut self, longest: Duration) -> RunEnd {
         let begin = Instant::now();
@@ -177,7 +197,7 @@ impl Started {
         let text = |file: &NamedTempFile| {
             String::from_utf8_lossy(&std::fs::read(file.path()).unwrap_or_default()).into_owned()
         };
-        let (stdout, mut stderr) = (text(&self.stdout), text(&self.stderr));
+        let (stdout, mut stderr) = (text(&self.stdout), without_folders(&text(&self.stderr)));
         if status.is_none() {
             stderr += &format!("it was still running after {longest:?}, and was killed\n");
         }

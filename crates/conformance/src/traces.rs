@@ -57,3 +57,37 @@ pub fn command_of(pid: u32) -> String {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " ")
 }
+
+/// The two workers that process `pid` has started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workers {
+    /// It has the files of results open.
+    pub leader: Option<u32>,
+    /// The other; one of several.
+    pub follower: Option<u32>,
+}
+
+/// The measuring processes of a supervisor, distinguished by the files of results that the leader holds open.
+pub fn workers(supervisor: u32) -> Workers {
+    let mut workers = Workers { leader: None, follower: None };
+    for pid in pids().into_iter().filter(|pid| parent_of(*pid) == Some(supervisor)) {
+        if !command_of(pid).ends_with(" worker") {
+            continue;
+        }
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let mut targets = files.filter_map(|file| fs::read_link(file.path()).ok());
+        let is_of_results =
+            |name: &str| ["/samples/", "/histograms/", "/measurements_"].iter().any(|part| name.contains(part));
+        if targets.any(|target| is_of_results(&target.to_string_lossy())) {
+            workers.leader = Some(pid);
+        } else {
+            workers.follower = Some(pid);
+        }
+    }
+    workers
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
+}

@@ -16,12 +16,12 @@ use crate::measure::stamped::StampLog;
 use crate::measure::stream::{Even, Extent};
 use crate::measure::trips::StoredSamples;
 use crate::measure::{Failure, LoopEnd, Shared};
+use crate::message::TouchLimit;
 use crate::proof::Observer;
 use crate::replay::Times;
 use crate::wire::Arrived;
 pub use link::RoundTrips;
 use tripmeter_abi::{DaemonCommand, Description, Limits, Link, LinkOptions, Node, NodeOptions, Result, System, Wait};
-use tripmeter_model::Touch;
 
 /// Any [`System`].
 pub trait AnySystem: Send + Sync {
@@ -103,7 +103,7 @@ pub struct LoopSetting<'a> {
     /// The clock of its stamps.
     pub timebase: Timebase,
     /// What it does with payloads.
-    pub touch: Touch,
+    pub touch: TouchLimit,
     /// How it waits.
     pub wait: Wait,
     /// How long a message is waited for, and may be kept waiting.

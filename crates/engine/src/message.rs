@@ -79,68 +79,43 @@ fn seal(sequence: u64, kind: u32, length: usize) -> u32 {
     (mixed >> 32) as u32
 }
 
-/// [`Touch`] as a type, so that the loop is compiled for each.
-pub trait TouchKind {
-    /// Bytes behind the header that are written and verified in a message of that length.
-    fn touched(length: usize) -> usize;
-}
+/// Most bytes behind the header that are written and verified: [`Touch`] as a bound, so that one loop serves all of them
+/// without asking which it is.
+#[derive(Clone, Copy, Debug)]
+pub struct TouchLimit(usize);
 
-/// [`Touch::None`].
-pub struct TouchNone;
-/// [`Touch::Header`].
-pub struct TouchHeader;
-/// [`Touch::Full`].
-pub struct TouchFull;
+impl TouchLimit {
+    /// [`Touch::None`].
+    pub const NONE: Self = Self(0);
+    /// [`Touch::Header`].
+    pub const HEADER: Self = Self(LINE - HEADER);
+    /// [`Touch::Full`].
+    pub const FULL: Self = Self(usize::MAX);
 
-impl TouchKind for TouchNone {
+    /// Bytes behind the header that are written and verified in a message of that length, which is 16 or more.
     #[inline(always)]
-    fn touched(_: usize) -> usize {
-        0
+    fn touched(self, length: usize) -> usize {
+        (length - HEADER).min(self.0)
     }
 }
 
-impl TouchKind for TouchHeader {
-    #[inline(always)]
-    fn touched(length: usize) -> usize {
-        length.min(LINE) - HEADER
-    }
-}
-
-impl TouchKind for TouchFull {
-    #[inline(always)]
-    fn touched(length: usize) -> usize {
-        length - HEADER
-    }
-}
-
-/// Calls `$body` with `$touch` being the type of a [`Touch`] value.
-macro_rules! with_touch {
-    ($value:expr, $touch:ident => $body:expr) => {
-        match $value {
-            tripmeter_model::Touch::None => {
-                type $touch = $crate::message::TouchNone;
-                $body
-            }
-            tripmeter_model::Touch::Header => {
-                type $touch = $crate::message::TouchHeader;
-                $body
-            }
-            tripmeter_model::Touch::Full => {
-                type $touch = $crate::message::TouchFull;
-                $body
-            }
+impl From<Touch> for TouchLimit {
+    fn from(touch: Touch) -> Self {
+        match touch {
+            Touch::None => Self::NONE,
+            Touch::Header => Self::HEADER,
+            Touch::Full => Self::FULL,
         }
-    };
+    }
 }
-pub(crate) use with_touch;
 
 /// Writes header and touched payload into a loan of at least 16 bytes.
 #[inline(always)]
-pub fn write<T: TouchKind>(loan: &Loan, header: Header) {
+pub fn write(loan: &Loan, header: Header, touch: TouchLimit) {
     debug_assert!(loan.length >= HEADER);
     // SAFETY: a loan is writable for its length, which the plan keeps at 16 or more, and aligned to 8 bytes.
     unsafe { loan.data.cast::<Header>().write(header) };
-    let touched = T::touched(loan.length);
+    let touched = touch.touched(loan.length);
     if touched > 0 {
         // SAFETY: `touched` is at most the loan's length less the header.
         fill(unsafe { std::slice::from_raw_parts_mut(loan.data.add(HEADER), touched) }, header.sequence);
@@ -166,15 +141,15 @@ pub fn header(message: &Message) -> Option<Header> {
 
 /// True if the touched payload is what [`write()`] wrote for this sequence number.
 #[inline(always)]
-pub fn body_intact<T: TouchKind>(message: &Message, sequence: u64) -> bool {
-    let touched = T::touched(message.length);
+pub fn body_intact(message: &Message, sequence: u64, touch: TouchLimit) -> bool {
+    let touched = touch.touched(message.length);
     // SAFETY: `touched` is at most the message's length less the header.
     touched == 0 || verify(unsafe { std::slice::from_raw_parts(message.data.add(HEADER), touched) }, sequence)
 }
 
 /// Bytes written and verified per message, header included.
 pub fn touched_bytes(touch: Touch, length: usize) -> usize {
-    HEADER + with_touch!(touch, T => T::touched(length))
+    HEADER + TouchLimit::from(touch).touched(length)
 }
 
 #[cfg(test)]
@@ -182,9 +157,9 @@ mod tests {
     use super::*;
     use std::ptr::null_mut;
 
-    fn round_trip<T: TouchKind>(bytes: &mut [u8]) -> Message {
+    fn round_trip(bytes: &mut [u8], touch: TouchLimit) -> Message {
         let loan = Loan { data: bytes.as_mut_ptr(), length: bytes.len(), token: null_mut() };
-        write::<T>(&loan, Header::new(7, Kind::Ping, bytes.len()));
+        write(&loan, Header::new(7, Kind::Ping, bytes.len()), touch);
         Message { data: bytes.as_ptr(), length: bytes.len(), token: null_mut() }
     }
 
@@ -203,14 +178,14 @@ mod tests {
         for length in [16, 17, 23, 24, 64, 65, 100] {
             let mut words = room(length);
             let bytes = bytes_of(&mut words, length);
-            let message = round_trip::<TouchFull>(bytes);
+            let message = round_trip(bytes, TouchLimit::FULL);
             assert_eq!(header(&message).unwrap().intact(length), Some(Kind::Ping));
-            assert!(body_intact::<TouchFull>(&message, 7));
+            assert!(body_intact(&message, 7, TouchLimit::FULL));
             for bit in 0..length * 8 {
                 bytes[bit / 8] ^= 1 << (bit % 8);
                 let message = Message { data: bytes.as_ptr(), length, token: null_mut() };
                 let header_good = header(&message).unwrap().intact(length).is_some();
-                assert!(!header_good || !body_intact::<TouchFull>(&message, 7), "bit {bit} of {length} bytes");
+                assert!(!header_good || !body_intact(&message, 7, TouchLimit::FULL), "bit {bit} of {length} bytes");
                 bytes[bit / 8] ^= 1 << (bit % 8);
             }
         }
@@ -220,7 +195,7 @@ mod tests {
     fn touch_header_stops_at_the_first_cache_line() {
         let mut words = room(100);
         let bytes = bytes_of(&mut words, 100);
-        round_trip::<TouchHeader>(bytes);
+        round_trip(bytes, TouchLimit::HEADER);
         assert!(bytes[16..64].iter().any(|byte| *byte != 0) && bytes[64..].iter().all(|byte| *byte == 0));
         assert_eq!(touched_bytes(Touch::Header, 100), 64);
         assert_eq!(touched_bytes(Touch::Header, 32), 32);

@@ -15,7 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use thiserror::Error;
-use tripmeter_abi::{DaemonCommand, Description, Limits, LoadError, NodeOptions, Plugin, Variant};
+use tripmeter_abi::{DaemonCommand, Description, Limits, NodeOptions, Variant};
 use tripmeter_model::exit;
 use tripmeter_model::sidecar::Sidecar;
 
@@ -232,20 +232,6 @@ impl Entry {
         }
     }
 
-    /// Loads the system into this process, for good: for workers only.
-    ///
-    /// # Errors
-    /// If it is missing or cannot be loaded.
-    pub fn load(&self) -> Result<Arc<dyn AnySystem>, RegistryError> {
-        match &self.source {
-            SystemSource::BuiltIn(system) => Ok(system.clone()),
-            SystemSource::Plugin(file) => {
-                Plugin::load(file).map(|plugin| Arc::new(plugin) as Arc<dyn AnySystem>).map_err(|e| self.not_loaded(&e))
-            }
-            SystemSource::Missing { reason } => Err(self.missing(reason)),
-        }
-    }
-
     /// The shared library, if it is a plugin.
     pub fn plugin_file(&self) -> Option<&Path> {
         match &self.source {
@@ -280,13 +266,6 @@ impl Entry {
 
     fn missing_library(&self, library: String) -> RegistryError {
         RegistryError::MissingLibrary { system: self.system().to_owned(), library, remedy: self.remedy() }
-    }
-
-    fn not_loaded(&self, error: &LoadError) -> RegistryError {
-        match child::library_missed_by(error) {
-            Some(library) => self.missing_library(library),
-            None => RegistryError::NotLoaded(error.to_string()),
-        }
     }
 }
 
@@ -388,14 +367,6 @@ impl Registry {
             let names = self.entries.iter().map(Entry::system).chain(aliases);
             RegistryError::Unknown { name: name_or_alias.to_owned(), hint: did_you_mean(name_or_alias, names) }
         })
-    }
-
-    /// Loads a system into this process, for good: for workers only.
-    ///
-    /// # Errors
-    /// If it is unknown, missing or cannot be loaded.
-    pub fn system(&self, name: &str) -> Result<Arc<dyn AnySystem>, RegistryError> {
-        self.get(name)?.load()
     }
 
     /// The shared libraries of the systems that are plugins.

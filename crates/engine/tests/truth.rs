@@ -6,7 +6,7 @@ use tripmeter_engine::clock::Clock;
 use tripmeter_engine::measure::answers::Answers;
 use tripmeter_engine::measure::trips::Trips;
 use tripmeter_engine::measure::{Failure, LoopEnd, MOST_SILENT, Shared, Tap, Tracker};
-use tripmeter_engine::message::{self, Header, Kind, TouchFull};
+use tripmeter_engine::message::{self, Header, Kind, TouchLimit};
 use tripmeter_model::manifest::Counts;
 use tripmeter_transport_inmem::{FakeClock, Script, ScriptedLink, scripted};
 
@@ -28,10 +28,10 @@ fn answer(bytes: &mut [u8]) {
     let received = Message { data: bytes.as_ptr(), length, token: null_mut() };
     let header = message::header(&received).expect("messages have room for a header");
     if header == Header::new(header.sequence, Kind::Ping, length) {
-        let intact = message::body_intact::<TouchFull>(&received, header.sequence);
+        let intact = message::body_intact(&received, header.sequence, TouchLimit::FULL);
         let kind = if intact { Kind::Pong } else { Kind::PongToDamaged };
         let reply = Loan { data: bytes.as_mut_ptr(), length, token: null_mut() };
-        message::write::<TouchFull>(&reply, Header::new(header.sequence, kind, length));
+        message::write(&reply, Header::new(header.sequence, kind, length), TouchLimit::FULL);
     }
 }
 
@@ -47,11 +47,12 @@ fn run(wait: Wait, settings: &[(&str, &str)], planned: usize) -> Result<(Vec<u64
     let mask = if wait == Wait::Poll { 0x3f } else { 0 };
     let timeout = (LOSS_TIMEOUT_NS, LOSS_TIMEOUT_NS);
     let mut trips = Trips::new(Tap::off(&mut link), Fake(clock), Tracker::default(), &shared, timeout, mask);
+    trips.touch = TouchLimit::FULL;
     trips.begin(LENGTH);
     let mut samples = vec![0; planned];
-    let (stored, end) = trips.run::<TouchFull>(&mut samples, u64::MAX);
+    let (stored, end) = trips.run(&mut samples, u64::MAX);
     assert_eq!((stored, end?), (planned, LoopEnd::Full));
-    trips.drain::<TouchFull>()?;
+    trips.drain()?;
     let counts = Counts { sent: trips.sequence, received: stored as u64, ..trips.answers.counts() };
     Ok((samples, counts))
 }
@@ -158,8 +159,9 @@ fn the_deadline_and_the_user_end_the_loop_with_what_there_is() {
     let shared = Shared::default();
     let timeout = (LOSS_TIMEOUT_NS, LOSS_TIMEOUT_NS);
     let mut trips = Trips::new(Tap::off(&mut link), Fake(clock), Tracker::default(), &shared, timeout, 0x3f);
+    trips.touch = TouchLimit::FULL;
     trips.begin(LENGTH);
     let mut samples = vec![0; 1000];
-    let (stored, end) = trips.run::<TouchFull>(&mut samples, 10 * SERVICE_NS);
+    let (stored, end) = trips.run(&mut samples, 10 * SERVICE_NS);
     assert_eq!((stored, end.unwrap()), (10, LoopEnd::Deadline));
 }

@@ -7,7 +7,7 @@ use tripmeter_engine::clock::{Clock, Timebase};
 use tripmeter_engine::delivery::{Tally, Topic};
 use tripmeter_engine::measure::publish::{Publisher, Rest, Schedule, Sending};
 use tripmeter_engine::measure::{Failure, LoopEnd, MOST_SILENT, Shared, Tap};
-use tripmeter_engine::message::TouchNone;
+use tripmeter_engine::message::TouchLimit;
 use tripmeter_engine::wire::Arrived;
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::plan::Raw;
@@ -101,12 +101,13 @@ fn publish(stalled: usize, refuses: u32, deadline: u64, shared: &Shared) -> Outc
         length: LENGTH,
         sequence: 0,
         publisher: 0,
+        touch: TouchLimit::NONE,
         shared,
         sending: &sending,
         timeout_ns: 3 * PERIOD_NS,
         refused: 0,
     };
-    let ended = publisher.run::<TouchNone>(&mut sent, deadline);
+    let ended = publisher.run(&mut sent, deadline);
     let refused = publisher.refused;
     sent.truncate(ended.as_ref().map_or(0, |ended| ended.0));
     let (arrived, marks) = (link.arrived, vec![0; COUNT]);

@@ -9,7 +9,7 @@ use tripmeter_engine::measure::sampling::{self, Sampled, SampledTimes};
 use tripmeter_engine::measure::sink::Sink;
 use tripmeter_engine::measure::stream::{Even, Extent, Paused, Spacing, StreamSender, Unspaced};
 use tripmeter_engine::measure::{Failure, LoopEnd, MOST_SILENT, Shared, Tap};
-use tripmeter_engine::message::TouchFull;
+use tripmeter_engine::message::TouchLimit;
 use tripmeter_engine::wire::Arrived;
 use tripmeter_transport_inmem::{FakeClock, Script, ScriptedLink, scripted};
 
@@ -80,8 +80,9 @@ fn timed(link: &mut Slow, count: u64) -> (Vec<u64>, Arrived) {
     let places = sampling::places(count);
     let mut times = SampledTimes::new(1, places).expect("there is memory");
     let mut stream = StreamSender::new(Tap::off(&mut *link), clock.clone(), &shared, LENGTH, 0);
+    stream.touch = TouchLimit::FULL;
     let extent = Extent { burst: 1, last: count, deadline: u64::MAX };
-    let end = stream.run_timed::<TouchFull, _, _>(&mut Unspaced, extent, &mut times);
+    let end = stream.run_timed(&mut Unspaced, extent, &mut times);
     assert!(matches!(end, Ok(LoopEnd::Full)));
     let mut memory = ArrivalMemory::create(vec![places], 1).expect("there is memory");
     let log = memory.logs(0).swap_remove(0);
@@ -90,7 +91,8 @@ fn timed(link: &mut Slow, count: u64) -> (Vec<u64>, Arrived) {
     let mut watch = Tap::off(link);
     let notes = Arrival::<_, Sampled>::in_places(clock.clone(), 1, log);
     let mut sink = Sink::keeping(&mut watch, clock, &shared, Single::new(1, &shared, notes));
-    let arrived = sink.run::<TouchFull>().expect("the link does not fail");
+    sink.touch = TouchLimit::FULL;
+    let arrived = sink.run().expect("the link does not fail");
     let log = memory.logs(0).swap_remove(0);
     (times.one_way(log.ticks, count, false).map(|ticks| ticks as u64).collect(), arrived)
 }
@@ -105,7 +107,8 @@ struct Sent {
 fn send<S: Spacing>(link: &mut Slow, spacing: &mut S, burst: u64, last: u64, deadline: u64) -> Sent {
     let (clock, shared) = (Ticking(link.clock.clone()), Shared::default());
     let mut stream = StreamSender::new(Tap::off(link), clock, &shared, LENGTH, 0);
-    let end = stream.run::<TouchFull, S>(spacing, Extent { burst, last, deadline });
+    stream.touch = TouchLimit::FULL;
+    let end = stream.run(spacing, Extent { burst, last, deadline });
     Sent { count: stream.sequence, ended: stream.ended, refused: stream.refused, end }
 }
 
@@ -115,7 +118,8 @@ fn take(link: &mut Slow, last: u64) -> Arrived {
     shared.stop.store(true, Relaxed);
     let mut watch = Tap::off(link);
     let mut sink = Sink::new(&mut watch, clock, &shared, 1);
-    sink.run::<TouchFull>().expect("the link does not fail")
+    sink.touch = TouchLimit::FULL;
+    sink.run().expect("the link does not fail")
 }
 
 fn passed(settings: &[(&str, &str)], count: u64) -> Arrived {

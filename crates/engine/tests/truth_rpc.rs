@@ -15,10 +15,9 @@ use tripmeter_engine::measure::notes::{DAMAGED, NEVER};
 use tripmeter_engine::measure::publish::{Bursts, Rest, Schedule, Sending, Sleep, Timetable};
 use tripmeter_engine::measure::trips::Trips;
 use tripmeter_engine::measure::{Failure, LoopEnd, MOST_SILENT, Shared, Tap, Tracker};
-use tripmeter_engine::message::{self, Header, Kind, TouchFull};
+use tripmeter_engine::message::{self, Header, Kind, TouchLimit};
 use tripmeter_engine::replay::{Replay, Times};
 use tripmeter_engine::wire::Arrived;
-use tripmeter_model::Touch;
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::plan::Raw;
 use tripmeter_model::recording::{RecordedTopic, Recording, ScheduleEntry};
@@ -56,10 +55,10 @@ fn answer(bytes: &mut [u8]) {
     let received = Message { data: bytes.as_ptr(), length, token: null_mut() };
     let header = message::header(&received).expect("messages have room for a header");
     if header == Header::new(header.sequence, Kind::Ping, length) {
-        let intact = message::body_intact::<TouchFull>(&received, header.sequence);
+        let intact = message::body_intact(&received, header.sequence, TouchLimit::FULL);
         let kind = if intact { Kind::Pong } else { Kind::PongToDamaged };
         let reply = Loan { data: bytes.as_mut_ptr(), length, token: null_mut() };
-        message::write::<TouchFull>(&reply, Header::new(header.sequence, kind, length));
+        message::write(&reply, Header::new(header.sequence, kind, length), TouchLimit::FULL);
     }
 }
 
@@ -185,9 +184,10 @@ impl Run {
         let mask = if self.wait == Wait::Poll { 0x3f } else { 0 };
         let timeout = (TIMEOUT_NS, TIMEOUT_NS);
         let mut trips = Trips::new(Tap::off(&mut link), fake, Tracker::default(), shared, timeout, mask);
+        trips.touch = TouchLimit::FULL;
         trips.begin(LENGTH);
-        let ended = client.run(&mut made, self.deadline, |begun, _| trips.call::<TouchFull>(begun));
-        let drained = trips.drain::<TouchFull>();
+        let ended = client.run(&mut made, self.deadline, |begun, _| trips.call(begun));
+        let drained = trips.drain();
         assert!(drained.is_ok());
         made.truncate(ended.as_ref().map_or(0, |ended| ended.0));
         let schedule = Some(schedule).filter(|times| !matches!(times, Times::Closed(_)));
@@ -299,8 +299,14 @@ fn lengths(times: Times<'_>, calls: usize) -> Vec<usize> {
     let mut link = Answering { bytes: Vec::new(), pending: false, lengths: Vec::new() };
     let (shared, sending, inbox) = (Shared::default(), Sending::default(), Inbox::default());
     let (timebase, wait) = (Timebase::NANOSECONDS, Wait::Block);
-    let setting =
-        LoopSetting { timebase, touch: Touch::Full, wait, loss_timeout_ns: TIMEOUT_NS, inbox: &inbox, shared: &shared };
+    let setting = LoopSetting {
+        timebase,
+        touch: TouchLimit::FULL,
+        wait,
+        loss_timeout_ns: TIMEOUT_NS,
+        inbox: &inbox,
+        shared: &shared,
+    };
     let rest = Sleep { ticks_per_ns: 1.0, longest_ns: TIMEOUT_NS };
     let (sending, draining) = (&sending, &|| ());
     let calls_of = Calls { times, rest, length: LENGTH, sequence: 0, deadline: u64::MAX, sending, draining };

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use tripmeter_abi::os::{Deadline, Endpoint, Io, Port};
 use tripmeter_abi::packets::{PacketLink, StreamLink};
 use tripmeter_abi::{Link, Loan, Message, Result};
-use tripmeter_engine::message::{HEADER, Header, Kind, TouchFull, TouchHeader, TouchNone, body_intact, header, write};
+use tripmeter_engine::message::{HEADER, Header, Kind, TouchLimit, body_intact, header, write};
 
 const MOST_PAYLOAD: usize = 300;
 const PACKET: usize = 80;
@@ -187,15 +187,18 @@ fn take_all(link: &mut impl Link, pieces: usize, mut check: impl FnMut(&[u8])) -
 fn headers(bytes: &[u8]) {
     let message = Message { data: bytes.as_ptr(), length: bytes.len(), token: std::ptr::null_mut() };
     let Some(found) = header(&message) else { return };
-    let _ = (body_intact::<TouchNone>(&message, found.sequence), body_intact::<TouchHeader>(&message, found.sequence));
-    let is_whole = body_intact::<TouchFull>(&message, found.sequence);
+    let _ = (
+        body_intact(&message, found.sequence, TouchLimit::NONE),
+        body_intact(&message, found.sequence, TouchLimit::HEADER),
+    );
+    let is_whole = body_intact(&message, found.sequence, TouchLimit::FULL);
     let Some((kind, from)) = found.intact_of(bytes.len()) else { return };
     let written = Header::of(found.sequence, kind, bytes.len(), from);
     assert_eq!(written, found, "an intact header is not one that was written");
     assert!(kind == Kind::PongToUnreadable || from != 0 || found.intact(bytes.len()) == Some(kind));
     let mut room = vec![0_u64; bytes.len().div_ceil(8)];
     let loan = Loan { data: room.as_mut_ptr().cast(), length: bytes.len(), token: std::ptr::null_mut() };
-    write::<TouchFull>(&loan, written);
+    write(&loan, written, TouchLimit::FULL);
     // SAFETY: the words hold as many bytes.
     let again = unsafe { std::slice::from_raw_parts(loan.data, loan.length) };
     assert!(!is_whole || again[HEADER..] == bytes[HEADER..], "an intact message is not one that was written");

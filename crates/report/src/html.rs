@@ -6,6 +6,7 @@
 mod chart;
 mod table;
 
+use crate::assets::ECHARTS;
 use crate::document::{Block, Document, Facts, Heading, Note, Severity};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,8 +14,6 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use tripmeter_model::printable;
 
-/// The parts of ECharts that charts are drawn with.
-const ECHARTS: &str = include_str!("../assets/echarts.js");
 /// Of pages without charts, and with them.
 const TABLES: &str = include_str!("../assets/tables.js");
 const TABLES_AND_CHARTS: &str = concat!(
@@ -37,7 +36,7 @@ pub fn html(document: &Document, title: &str) -> String {
     let (nav, main) = parts(document);
     // Heat maps are tables.
     let is_drawn = document.charts().any(|chart| chart.heat.is_none());
-    let scripts = if is_drawn { &[ECHARTS, TABLES_AND_CHARTS][..] } else { &[TABLES] };
+    let scripts = if is_drawn { &[&ECHARTS, TABLES_AND_CHARTS][..] } else { &[TABLES] };
     let hashes: String = scripts.iter().map(|script| format!(" 'sha256-{}'", hash(script))).collect();
     let policy = format!(
         "default-src 'none'; script-src{hashes}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; \

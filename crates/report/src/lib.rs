@@ -31,6 +31,7 @@ mod ab;
 mod aimrt;
 mod aimrt_log;
 mod all;
+mod assets;
 mod audit;
 mod changes;
 mod channel;

@@ -2,7 +2,7 @@
 
 use crate::args::{Cpu, ExperimentArgs, PluginArgs, Written};
 use crate::error::CliError;
-use crate::{builtin, embedded, output};
+use crate::{embedded, output};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 use tripmeter_engine::os::stranger_at;
@@ -24,7 +24,7 @@ pub fn registry(args: &PluginArgs, program: &Path) -> Result<Registry, CliError>
 /// The same, with folders that are searched before the usual ones.
 pub fn registry_with(first: &[PathBuf], plugins: &[PathBuf], prober: Prober) -> Result<Registry, CliError> {
     let search = [first, &search_folders(&prober.program)].concat();
-    Ok(Registry::new(embedded::sidecars(), builtin::systems(), &search, plugins, prober)?)
+    Ok(Registry::new(embedded::sidecars(), tripmeter_builtin::systems(), &search, plugins, prober)?)
 }
 
 /// This program's file, which the workers and probing processes are started from.

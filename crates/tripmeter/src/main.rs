@@ -1,7 +1,6 @@
 //! The command line of Tripmeter.
 
 mod args;
-mod builtin;
 mod commands;
 mod database;
 mod embedded;
@@ -24,6 +23,7 @@ use clap::FromArgMatches;
 use clap::error::ErrorKind;
 use commands::run::run;
 use std::process::ExitCode;
+use tripmeter_engine::worker::BuiltIn;
 use tripmeter_model::exit;
 
 fn main() -> ExitCode {
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         Command::Eprosima(args) => commands::eprosima::eprosima(&args),
         Command::Completions(args) => commands::completions::completions(&args),
         Command::Bare(args) => commands::selftest::bare(&args),
-        Command::Worker => Ok(tripmeter_engine::worker::main(&builtin::systems())),
+        Command::Worker => Ok(worker()),
         Command::Remote => commands::run::remote(),
         Command::DescribePlugin { file } => Ok(tripmeter_engine::registry::answer(&file)),
     };
@@ -73,6 +73,12 @@ fn main() -> ExitCode {
             ExitCode::from(error.code)
         }
     }
+}
+
+/// Measures, as the supervisor says. Returns the exit code.
+fn worker() -> u8 {
+    let systems = tripmeter_builtin::systems();
+    tripmeter_engine::worker::main(BuiltIn { systems: &systems, plugin: tripmeter_builtin::plugin })
 }
 
 /// Help and version are no errors; all else is wrong usage, said in one line.

@@ -8,6 +8,7 @@ use crate::clock::{Clock, with_clock};
 use crate::measure::answers::{self, Answers};
 use crate::measure::calls::{Called, Client, Made, called_back};
 use crate::measure::delayed::Delayed;
+use crate::measure::echo::EchoSetting;
 use crate::measure::ledger::{Ledger, SeveralPublishers, Single};
 use crate::measure::notes::{Arrival, ArrivalLog, NoNotes, Notes};
 use crate::measure::publish::{Publisher, Timetable};
@@ -18,7 +19,7 @@ use crate::measure::stamps::{self, Kept, NoStamps, Numbered, Requests, Stamps, T
 use crate::measure::stream::{Extent, Paused, StreamSender, Unspaced};
 use crate::measure::trips::{self, POLL_IDLE_MASK, StoredSamples, Trips};
 use crate::measure::{Failure, LoopEnd, Shared, Tap, Tracker, callback, echo, logging};
-use crate::message::{TouchFull, TouchKind, TouchNone, with_touch};
+use crate::message::TouchLimit;
 use crate::proof::Observer;
 use crate::replay::Times;
 use crate::wire::Arrived;
@@ -85,7 +86,13 @@ fn begin<'a, L: Link, C: Clock, A: Answers, const ON: bool>(
 ) -> Trips<'a, L, C, A, ON> {
     let loss_timeout = (setting.loss_timeout_ns, setting.timebase.to_ticks(setting.loss_timeout_ns));
     let idle_mask = if setting.wait == Wait::Poll { POLL_IDLE_MASK } else { 0 };
-    Trips::new(link, clock, answers, setting.shared, loss_timeout, idle_mask)
+    let mut trips = Trips::new(link, clock, answers, setting.shared, loss_timeout, idle_mask);
+    trips.touch = setting.touch;
+    trips
+}
+
+fn answering(setting: &LoopSetting<'_>) -> EchoSetting {
+    EchoSetting { timeout_ns: setting.loss_timeout_ns, touch: setting.touch }
 }
 
 /// Keeps what comes over one link, and gives it away in the end.
@@ -125,6 +132,7 @@ fn sink<'a, 'w, L: Link, C: Clock, B: Ledger>(
 ) -> Sink<'a, 'w, L, C, B, false> {
     let mut sink = Sink::keeping(link, clock, &ends[0], ledger);
     (sink.loss_timeout_ns, sink.take_timeout_ns) = (setting.loss_timeout_ns, take_timeout_ns);
+    sink.touch = setting.touch;
     sink.ticks_per_ns = setting.timebase.ticks_per_ns();
     sink
 }
@@ -142,7 +150,7 @@ impl<L: Link> Lane for L {
         deadline: u64,
         observer: Option<&mut Observer>,
     ) -> StoredSamples {
-        fn run<L: Link, C: Clock, A: Answers + Default, T: TouchKind, const ON: bool>(
+        fn run<L: Link, C: Clock, A: Answers + Default, const ON: bool>(
             link: Tap<'_, L, ON>,
             clock: C,
             setting: LoopSetting<'_>,
@@ -152,16 +160,16 @@ impl<L: Link> Lane for L {
         ) -> StoredSamples {
             let mut trips = begin(link, clock, A::default(), &setting).resume(std::mem::take(paused));
             let stored = match setting.wait {
-                Wait::Callback => callback::trips::<L, C, A, T, ON>(setting.inbox, &mut trips, samples, deadline),
-                Wait::Poll | Wait::Block => trips.run::<T>(samples, deadline),
+                Wait::Callback => callback::trips(setting.inbox, &mut trips, samples, deadline),
+                Wait::Poll | Wait::Block => trips.run(samples, deadline),
             };
             *paused = trips.pause();
             stored
         }
-        fn touching<L: Link, C: Clock, A: Answers + Default>(
+        fn observed<L: Link, C: Clock, A: Answers + Default>(
             link: &mut L,
             clock: C,
-            setting: LoopSetting<'_>,
+            mut setting: LoopSetting<'_>,
             paused: &mut trips::PausedTrips<A>,
             samples: &mut [u64],
             deadline: u64,
@@ -169,37 +177,37 @@ impl<L: Link> Lane for L {
         ) -> StoredSamples {
             match observer {
                 Some(observer) => {
-                    let link = Tap::on(link, observer);
-                    run::<L, C, A, TouchFull, true>(link, clock, setting, paused, samples, deadline)
+                    setting.touch = TouchLimit::FULL;
+                    // Nothing of the path proof is measured: compiled once for all clocks.
+                    run(Tap::on(link, observer), setting.timebase, setting, paused, samples, deadline)
                 }
-                None => with_touch!(setting.touch, T => {
-                    run::<L, C, A, T, false>(Tap::off(link), clock, setting, paused, samples, deadline)
-                }),
+                None => run(Tap::off(link), clock, setting, paused, samples, deadline),
             }
         }
         with_clock!(setting.timebase.source, clock => match trips {
-            RoundTrips::One(paused) => touching(self, clock, setting, paused, samples, deadline, observer),
-            RoundTrips::Several(paused) => touching(self, clock, setting, paused, samples, deadline, observer),
+            RoundTrips::One(paused) => observed(self, clock, setting, paused, samples, deadline, observer),
+            RoundTrips::Several(paused) => observed(self, clock, setting, paused, samples, deadline, observer),
         })
     }
 
     fn stamped_trips(
         &mut self,
-        setting: LoopSetting<'_>,
+        mut setting: LoopSetting<'_>,
         trips: &mut RoundTrips,
         samples: &mut [u64],
         deadline: u64,
         stamps: &mut StampLog<'_>,
     ) -> StoredSamples {
         let RoundTrips::One(paused) = trips else { return (0, Ok(LoopEnd::Stopped)) };
+        setting.touch = TouchLimit::NONE;
         let clock = setting.timebase;
         let mut link = Stamped::new(self, clock, stamps);
         let mut trips = begin(Tap::off(&mut link), clock, Tracker::default(), &setting).resume(std::mem::take(paused));
         let is_called_back = setting.wait == Wait::Callback;
         let (stored, end) = if is_called_back {
-            callback::trips::<_, _, _, TouchNone, false>(setting.inbox, &mut trips, samples, deadline)
+            callback::trips(setting.inbox, &mut trips, samples, deadline)
         } else {
-            trips.run::<TouchNone>(samples, deadline)
+            trips.run(samples, deadline)
         };
         *paused = trips.pause();
         if is_called_back {
@@ -209,30 +217,31 @@ impl<L: Link> Lane for L {
     }
 
     fn drain(&mut self, setting: LoopSetting<'_>, trips: &mut RoundTrips) -> Result<(), Failure> {
-        fn run<L: Link, C: Clock, A: Answers + Default, T: TouchKind>(
+        // Nothing of it is measured: compiled once for all clocks.
+        fn run<L: Link, A: Answers + Default>(
             link: &mut L,
-            clock: C,
             setting: LoopSetting<'_>,
             paused: &mut trips::PausedTrips<A>,
         ) -> Result<(), Failure> {
-            let mut trips = begin(Tap::off(link), clock, A::default(), &setting).resume(std::mem::take(paused));
+            let mut trips =
+                begin(Tap::off(link), setting.timebase, A::default(), &setting).resume(std::mem::take(paused));
             let drained = if setting.wait == Wait::Callback {
-                callback::drain::<L, C, A, T, false>(setting.inbox, &mut trips);
+                callback::drain(setting.inbox, &mut trips);
                 Ok(())
             } else {
-                trips.drain::<T>()
+                trips.drain()
             };
             *paused = trips.pause();
             drained
         }
-        with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => match trips {
-            RoundTrips::One(paused) => run::<_, _, _, T>(self, clock, setting, paused),
-            RoundTrips::Several(paused) => run::<_, _, _, T>(self, clock, setting, paused),
-        }))
+        match trips {
+            RoundTrips::One(paused) => run(self, setting, paused),
+            RoundTrips::Several(paused) => run(self, setting, paused),
+        }
     }
 
     fn call(&mut self, setting: LoopSetting<'_>, calls: Calls<'_>, made: &mut Made) -> Ended<Called> {
-        fn run<L: Link, C: Clock + Copy, T: TouchKind, S: Timetable>(
+        fn run<L: Link, C: Clock + Copy, S: Timetable>(
             link: &mut L,
             clock: C,
             schedule: S,
@@ -245,18 +254,18 @@ impl<L: Link> Lane for L {
             let mut trips = begin(Tap::off(link), clock, Tracker::after(sequence), &setting);
             (trips.sequence, trips.length) = (sequence, length);
             let ended = if setting.wait == Wait::Callback {
-                called_back::<L, C, T, S, _>(setting.inbox, &mut trips, |call| client.run(made, deadline, call))
+                called_back::<L, C, S, _>(setting.inbox, &mut trips, |call| client.run(made, deadline, call))
             } else {
                 let ended = client.run(made, deadline, |begun, length| {
                     if S::HAS_LENGTHS {
                         trips.length = length;
                     }
-                    trips.call::<T>(begun)
+                    trips.call(begun)
                 });
                 ended.and_then(|ended| {
                     sending.drain();
                     draining();
-                    trips.drain::<T>().map(|()| ended)
+                    trips.drain().map(|()| ended)
                 })
             };
             let Counts { late, duplicated, .. } = trips.answers.counts();
@@ -266,17 +275,17 @@ impl<L: Link> Lane for L {
             };
             (Called { calls, end, late, duplicated, sequence: trips.sequence }, failure)
         }
-        with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => {
+        with_clock!(setting.timebase.source, clock => {
             match calls.times {
-                Times::Closed(even) | Times::Even(even) => run::<_, _, T, _>(self, clock, even, setting, calls, made),
+                Times::Closed(even) | Times::Even(even) => run(self, clock, even, setting, calls, made),
                 // Compiled once for both: what they ask per message is asked between messages.
-                times => run::<_, _, T, _>(self, clock, times, setting, calls, made),
+                times => run(self, clock, times, setting, calls, made),
             }
-        }))
+        })
     }
 
     fn publish_due(&mut self, setting: LoopSetting<'_>, plan: Publication<'_>, sent: &mut [u64]) -> Ended<Published> {
-        fn run<L: Link, C: Clock, T: TouchKind>(
+        fn run<L: Link, C: Clock>(
             link: &mut L,
             clock: C,
             schedule: impl Timetable,
@@ -285,7 +294,7 @@ impl<L: Link> Lane for L {
             sent: &mut [u64],
         ) -> Ended<Published> {
             let Publication { rest, length, sequence, publisher, deadline, sending, .. } = plan;
-            let (shared, timeout_ns, refused) = (setting.shared, setting.loss_timeout_ns, 0);
+            let (shared, touch, timeout_ns, refused) = (setting.shared, setting.touch, setting.loss_timeout_ns, 0);
             let link = &mut Tap::off(link);
             let mut publisher = Publisher {
                 link,
@@ -295,46 +304,47 @@ impl<L: Link> Lane for L {
                 length,
                 sequence,
                 publisher,
+                touch,
                 shared,
                 sending,
                 timeout_ns,
                 refused,
             };
-            let ended = publisher.run::<T>(sent, deadline);
+            let ended = publisher.run(sent, deadline);
             let (refused, published) = (publisher.refused, (publisher.sequence - sequence) as usize);
             match ended {
                 Ok((count, end)) => (Published { count, end, refused }, Ok(())),
                 Err(failure) => (Published { count: published, end: LoopEnd::Stopped, refused }, Err(failure)),
             }
         }
-        with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => {
+        with_clock!(setting.timebase.source, clock => {
             match plan.times {
-                Times::Closed(even) | Times::Even(even) => run::<_, _, T>(self, clock, even, setting, plan, sent),
-                times => run::<_, _, T>(self, clock, times, setting, plan, sent),
+                Times::Closed(even) | Times::Even(even) => run(self, clock, even, setting, plan, sent),
+                times => run(self, clock, times, setting, plan, sent),
             }
-        }))
+        })
     }
 
     fn stream(
         &mut self,
-        setting: LoopSetting<'_>,
+        mut setting: LoopSetting<'_>,
         flow: &mut Flow,
         extent: Extent,
         observer: Option<&mut Observer>,
     ) -> Result<LoopEnd, Failure> {
-        fn spaced<L: Link, C: Clock, T: TouchKind, M: SendTimes, const ON: bool>(
+        fn spaced<L: Link, C: Clock, M: SendTimes, const ON: bool>(
             stream: &mut StreamSender<'_, L, C, ON>,
             spaced: &mut Spaced,
             extent: Extent,
             times: &mut M,
         ) -> Result<LoopEnd, Failure> {
             match spaced {
-                Spaced::Unspaced => stream.run_timed::<T, _, M>(&mut Unspaced, extent, times),
-                Spaced::Even(even) => stream.run_timed::<T, _, M>(even, extent, times),
-                Spaced::Paused(period) => stream.run_timed::<T, _, M>(&mut Paused { period: *period }, extent, times),
+                Spaced::Unspaced => stream.run_timed(&mut Unspaced, extent, times),
+                Spaced::Even(even) => stream.run_timed(even, extent, times),
+                Spaced::Paused(period) => stream.run_timed(&mut Paused { period: *period }, extent, times),
             }
         }
-        fn run<L: Link, C: Clock, T: TouchKind, const ON: bool>(
+        fn run<L: Link, C: Clock, const ON: bool>(
             link: Tap<'_, L, ON>,
             clock: C,
             setting: LoopSetting<'_>,
@@ -343,21 +353,23 @@ impl<L: Link> Lane for L {
         ) -> Result<LoopEnd, Failure> {
             let mut stream = StreamSender::new(link, clock, setting.shared, flow.length, flow.sequence);
             (stream.timeout_ns, stream.ticks_per_ns) = (setting.loss_timeout_ns, setting.timebase.ticks_per_ns());
+            stream.touch = setting.touch;
             (stream.nap, stream.due, stream.ended, stream.refused) = (flow.nap, flow.due, flow.ended, flow.refused);
             let end = match &mut flow.times {
                 // Messages of the path proof are not timed.
-                _ if ON => spaced::<_, _, T, _, ON>(&mut stream, &mut flow.spaced, extent, &mut NoTimes),
-                None => spaced::<_, _, T, _, ON>(&mut stream, &mut flow.spaced, extent, &mut NoTimes),
-                Some(times) => spaced::<_, _, T, _, ON>(&mut stream, &mut flow.spaced, extent, times),
+                _ if ON => spaced(&mut stream, &mut flow.spaced, extent, &mut NoTimes),
+                None => spaced(&mut stream, &mut flow.spaced, extent, &mut NoTimes),
+                Some(times) => spaced(&mut stream, &mut flow.spaced, extent, times),
             };
             (flow.sequence, flow.due, flow.ended, flow.refused) =
                 (stream.sequence, stream.due, stream.ended, stream.refused);
             end
         }
-        with_clock!(setting.timebase.source, clock => match observer {
-            Some(observer) => run::<_, _, TouchFull, true>(Tap::on(self, observer), clock, setting, flow, extent),
-            None => with_touch!(setting.touch, T => run::<_, _, T, false>(Tap::off(self), clock, setting, flow, extent)),
-        })
+        if let Some(observer) = observer {
+            setting.touch = TouchLimit::FULL;
+            return run(Tap::on(self, observer), setting.timebase, setting, flow, extent);
+        }
+        with_clock!(setting.timebase.source, clock => run(Tap::off(self), clock, setting, flow, extent))
     }
 
     fn log(
@@ -379,73 +391,75 @@ impl<L: Link> Lane for L {
 
     fn answer(
         &mut self,
-        setting: LoopSetting<'_>,
+        mut setting: LoopSetting<'_>,
         answers: Answering<'_>,
         observer: Option<&mut Observer>,
         listening: &mut dyn FnMut(),
     ) -> Result<(), Failure> {
-        fn run<L: Link, T: TouchKind, const ON: bool>(
+        fn run<L: Link, const ON: bool>(
             link: &mut Tap<'_, L, ON>,
             setting: LoopSetting<'_>,
             mut stamps: impl Stamps,
             listening: &mut dyn FnMut(),
         ) -> Result<(), Failure> {
-            let (shared, timeout_ns) = (setting.shared, setting.loss_timeout_ns);
+            let (shared, how) = (setting.shared, answering(&setting));
             if setting.wait == Wait::Callback {
-                return callback::echo::<L, T, _, ON>(setting.inbox, link, shared, timeout_ns, &mut stamps, listening);
+                return callback::echo(setting.inbox, link, shared, how, &mut stamps, listening);
             }
             listening();
-            echo::run::<_, T>(link, shared, timeout_ns, &mut stamps)
+            echo::run(link, shared, how, &mut stamps)
         }
-        fn with_names<L: Link, T: TouchKind, const ON: bool>(
+        fn with_names<L: Link, const ON: bool>(
             link: &mut Tap<'_, L, ON>,
             setting: LoopSetting<'_>,
             answers: &Answering<'_>,
             listening: &mut dyn FnMut(),
         ) -> Result<(), Failure> {
             match answers.follower {
-                _ if answers.names_request => run::<L, T, ON>(link, setting, Requests(NoStamps), listening),
-                Some(follower) => run::<L, T, ON>(link, setting, Numbered { follower, stamps: NoStamps }, listening),
-                None => run::<L, T, ON>(link, setting, NoStamps, listening),
+                _ if answers.names_request => run(link, setting, Requests(NoStamps), listening),
+                Some(follower) => run(link, setting, Numbered { follower, stamps: NoStamps }, listening),
+                None => run(link, setting, NoStamps, listening),
             }
         }
         if let Some(observer) = observer {
-            return with_names::<L, TouchFull, true>(&mut Tap::on(self, observer), setting, &answers, listening);
+            setting.touch = TouchLimit::FULL;
+            return with_names(&mut Tap::on(self, observer), setting, &answers, listening);
         }
         if let Some(mut log) = answers.stamps {
+            setting.touch = TouchLimit::NONE;
             let clock = setting.timebase;
             let is_called_back = setting.wait == Wait::Callback;
             let come = if is_called_back { log.called_back_log(clock) } else { CallbackStamps::none(clock) };
             let link = &mut Stamped::new(self, clock, &mut log);
-            return run::<_, TouchNone, false>(&mut Tap::off(link), setting, come, listening);
+            return run(&mut Tap::off(link), setting, come, listening);
         }
         let ticks = setting.timebase.to_ticks(answers.delay_ns);
-        with_touch!(setting.touch, T => match answers.kept {
+        match answers.kept {
             None if ticks > 0 => with_clock!(setting.timebase.source, clock => {
                 let link = &mut Delayed { link: self, clock, ticks };
-                run::<_, T, false>(&mut Tap::off(link), setting, NoStamps, listening)
+                run(&mut Tap::off(link), setting, NoStamps, listening)
             }),
-            None => with_names::<L, T, false>(&mut Tap::off(self), setting, &answers, listening),
+            None => with_names(&mut Tap::off(self), setting, &answers, listening),
             Some((first, log)) => with_clock!(setting.timebase.source, clock => {
                 let (link, stamps) = (&mut Tap::off(self), Kept { clock, first, log });
                 match answers.follower {
-                    _ if answers.names_request => run::<L, T, false>(link, setting, Requests(stamps), listening),
-                    Some(follower) => run::<L, T, false>(link, setting, Numbered { follower, stamps }, listening),
-                    None => run::<L, T, false>(link, setting, stamps, listening),
+                    _ if answers.names_request => run(link, setting, Requests(stamps), listening),
+                    Some(follower) => run(link, setting, Numbered { follower, stamps }, listening),
+                    None => run(link, setting, stamps, listening),
                 }
             }),
-        })
+        }
     }
 
     fn count(
         &mut self,
-        setting: LoopSetting<'_>,
+        mut setting: LoopSetting<'_>,
         first: u64,
         kept: Option<ArrivalLog<'_>>,
         observer: Option<&mut Observer>,
         listening: &mut dyn FnMut(),
     ) -> Result<Arrived, Failure> {
-        fn run<L: Link, C: Clock, N: Notes, T: TouchKind, const ON: bool>(
+        fn run<L: Link, C: Clock, N: Notes, const ON: bool>(
             mut link: Tap<'_, L, ON>,
             clock: C,
             setting: LoopSetting<'_>,
@@ -453,28 +467,29 @@ impl<L: Link> Lane for L {
             listening: &mut dyn FnMut(),
         ) -> Result<Arrived, Failure> {
             let mut sink = Sink::keeping(&mut link, clock, setting.shared, ledger);
-            sink.loss_timeout_ns = setting.loss_timeout_ns;
+            (sink.loss_timeout_ns, sink.touch) = (setting.loss_timeout_ns, setting.touch);
             sink.ticks_per_ns = setting.timebase.ticks_per_ns();
             if setting.wait == Wait::Callback {
-                return sink.run_called_back::<T>(setting.inbox, listening);
+                return sink.run_called_back(setting.inbox, listening);
             }
             listening();
-            sink.run::<T>()
+            sink.run()
         }
-        with_clock!(setting.timebase.source, clock => match (observer, kept) {
-            (Some(observer), _) => {
+        if let Some(observer) = observer {
+            setting.touch = TouchLimit::FULL;
+            let ledger = Single::new(first, setting.shared, NoNotes);
+            return run(Tap::on(self, observer), setting.timebase, setting, ledger, listening);
+        }
+        with_clock!(setting.timebase.source, clock => match kept {
+            None => {
                 let ledger = Single::new(first, setting.shared, NoNotes);
-                run::<_, _, _, TouchFull, true>(Tap::on(self, observer), clock, setting, ledger, listening)
+                run(Tap::off(self), clock, setting, ledger, listening)
             }
-            (None, None) => with_touch!(setting.touch, T => {
-                let ledger = Single::new(first, setting.shared, NoNotes);
-                run::<_, _, _, T, false>(Tap::off(self), clock, setting, ledger, listening)
-            }),
-            (None, Some(log)) => with_touch!(setting.touch, T => {
+            Some(log) => {
                 let notes = Arrival::<_, Sampled>::in_places(clock, first, log);
                 let ledger = Single::new(first, setting.shared, notes);
-                run::<_, _, _, T, false>(Tap::off(self), clock, setting, ledger, listening)
-            }),
+                run(Tap::off(self), clock, setting, ledger, listening)
+            }
         })
     }
 
@@ -484,27 +499,27 @@ impl<L: Link> Lane for L {
         receiving: Receiving<'_>,
         listening: &mut dyn FnMut(),
     ) -> Ended<Received> {
-        fn run<L: Link, C: Clock, B: Keeping, T: TouchKind>(
+        fn run<L: Link, C: Clock, B: Keeping>(
             mut sink: Sink<'_, '_, L, C, B, false>,
             setting: LoopSetting<'_>,
             listening: &mut dyn FnMut(),
         ) -> Ended<Received> {
             let ended = if setting.wait == Wait::Callback {
-                sink.run_called_back::<T>(setting.inbox, listening)
+                sink.run_called_back(setting.inbox, listening)
             } else {
                 listening();
-                sink.run::<T>()
+                sink.run()
             };
             (sink.ledger.received(), ended.map(drop))
         }
         let (mut link, by) = (Tap::off(self), (receiving.ends, receiving.take_timeout_ns));
-        with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => if receiving.has_publishers {
+        with_clock!(setting.timebase.source, clock => if receiving.has_publishers {
             let ledger = several(clock, receiving);
-            run::<_, _, _, T>(sink(&mut link, clock, &setting, by, ledger), setting, listening)
+            run(sink(&mut link, clock, &setting, by, ledger), setting, listening)
         } else {
             let ledger = single(clock, receiving);
-            run::<_, _, _, T>(sink(&mut link, clock, &setting, by, ledger), setting, listening)
-        }))
+            run(sink(&mut link, clock, &setting, by, ledger), setting, listening)
+        })
     }
 }
 
@@ -513,21 +528,21 @@ pub(super) struct AllLinks<'a, L>(pub &'a mut [L]);
 
 impl<L: Link> Turns for AllLinks<'_, L> {
     fn answer(&mut self, setting: LoopSetting<'_>, kept: Vec<(u64, ArrivalLog<'_>)>) -> Result<(), Failure> {
-        let (shared, timeout_ns) = (setting.shared, setting.loss_timeout_ns);
-        with_touch!(setting.touch, T => if kept.is_empty() {
+        let (shared, how) = (setting.shared, answering(&setting));
+        if kept.is_empty() {
             let mut stamps: Vec<_> = self.0.iter().map(|_| Requests(NoStamps)).collect();
-            echo::take_turns::<L, T, _>(self.0, shared, timeout_ns, &mut stamps)
+            echo::take_turns(self.0, shared, how, &mut stamps)
         } else {
             with_clock!(setting.timebase.source, clock => {
                 let kept = kept.into_iter().map(|(first, log)| Requests(Kept { clock, first, log }));
                 let mut stamps: Vec<_> = kept.collect();
-                echo::take_turns::<L, T, _>(self.0, shared, timeout_ns, &mut stamps)
+                echo::take_turns(self.0, shared, how, &mut stamps)
             })
-        })
+        }
     }
 
     fn receive<'a>(&mut self, setting: LoopSetting<'a>, receiving: Vec<Receiving<'a>>) -> Ended<Vec<Received>> {
-        fn run<'a, L: Link, C: Clock + Copy, B: Keeping, T: TouchKind>(
+        fn run<'a, L: Link, C: Clock + Copy, B: Keeping>(
             links: &mut [L],
             clock: C,
             setting: LoopSetting<'a>,
@@ -540,14 +555,14 @@ impl<L: Link> Turns for AllLinks<'_, L> {
                 sink(link, clock, &setting, by, ledger(clock, receiving))
             });
             let mut sinks: Vec<_> = sinks.collect();
-            let ended = take_turns::<L, C, B, T, false>(&mut sinks);
+            let ended = take_turns(&mut sinks);
             (sinks.into_iter().map(|sink| sink.ledger.received()).collect(), ended)
         }
         let has_publishers = receiving.iter().any(|receiving| receiving.has_publishers);
-        with_clock!(setting.timebase.source, clock => with_touch!(setting.touch, T => if has_publishers {
-            run::<_, _, _, T>(self.0, clock, setting, receiving, several)
+        with_clock!(setting.timebase.source, clock => if has_publishers {
+            run(self.0, clock, setting, receiving, several)
         } else {
-            run::<_, _, _, T>(self.0, clock, setting, receiving, single)
-        }))
+            run(self.0, clock, setting, receiving, single)
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! Answers that end a trip: of one follower ([`Tracker`]), or of several ([`SeveralFollowers`]).
 
 use super::Tracker;
-use crate::message::{self, Kind, TouchKind};
+use crate::message::{self, Kind, TouchLimit};
 use tripmeter_abi::Message;
 use tripmeter_model::manifest::Counts;
 
@@ -25,7 +25,7 @@ pub trait Answers {
     fn sent(&mut self);
 
     /// A message has come while the answers to `sequence` are awaited.
-    fn step<T: TouchKind>(&mut self, message: &Message, sequence: u64, length: usize) -> TripStep
+    fn step(&mut self, message: &Message, sequence: u64, length: usize, touch: TouchLimit) -> TripStep
     where
         Self: Sized;
 
@@ -126,7 +126,7 @@ impl SeveralFollowers {
     }
 
     #[cold]
-    fn stray<T: TouchKind>(&mut self, message: &Message, awaited: u64) -> TripStep {
+    fn stray(&mut self, message: &Message, awaited: u64, touch: TouchLimit) -> TripStep {
         let header = message::header(message);
         let found = header.and_then(|header| Some((header.sequence, header.intact_of(message.length)?)));
         let Some((sequence, (kind, follower))) = found.filter(|found| (found.1.1 as usize) < self.trackers.len())
@@ -146,7 +146,7 @@ impl SeveralFollowers {
             true
         } else {
             // What answers again is not awaited any more.
-            tracker.readable::<T>(message, sequence, kind, if is_pending { awaited } else { awaited + 1 })
+            tracker.readable(message, (sequence, kind), if is_pending { awaited } else { awaited + 1 }, touch)
         };
         if !(is_over && is_pending) {
             return TripStep::On;
@@ -169,19 +169,19 @@ impl Answers for SeveralFollowers {
     }
 
     #[inline(always)]
-    fn step<T: TouchKind>(&mut self, message: &Message, sequence: u64, length: usize) -> TripStep {
+    fn step(&mut self, message: &Message, sequence: u64, length: usize, touch: TouchLimit) -> TripStep {
         let header = message::header(message).filter(|header| header.sequence == sequence && message.length == length);
         let of = header.and_then(|header| header.intact_of(length));
         if let Some((Kind::Pong, follower)) = of
             && let Some(tracker) = self.trackers.get_mut(follower as usize)
             && self.pending >> follower & 1 == 1
-            && message::body_intact::<T>(message, sequence)
+            && message::body_intact(message, sequence, touch)
         {
             tracker.answer(sequence);
             tracker.counts.received += 1;
             return self.heard(1 << follower);
         }
-        self.stray::<T>(message, sequence)
+        self.stray(message, sequence, touch)
     }
 
     fn give_up(&mut self, sequence: u64) -> u32 {
@@ -228,14 +228,14 @@ impl Answers for SeveralFollowers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Header, TouchNone};
+    use crate::message::Header;
     use std::ptr::null_mut;
 
     const LENGTH: usize = 16;
 
     fn step(several: &mut SeveralFollowers, header: Header, sequence: u64) -> TripStep {
         let message = Message { data: (&raw const header).cast(), length: LENGTH, token: null_mut() };
-        several.step::<TouchNone>(&message, sequence, LENGTH)
+        several.step(&message, sequence, LENGTH, TouchLimit::NONE)
     }
 
     fn pong(sequence: u64, follower: u32) -> Header {

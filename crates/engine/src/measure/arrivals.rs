@@ -1,6 +1,6 @@
 //! What has come of a stream of numbered messages.
 
-use crate::message::{self, Header, Kind, TouchKind};
+use crate::message::{self, Header, Kind, TouchLimit};
 use crate::numbers::{Numbers, Place};
 use crate::wire::Arrived;
 use tripmeter_abi::Message;
@@ -45,14 +45,14 @@ impl Arrivals {
 
     /// A message has come. Returns what it is.
     #[inline(always)]
-    pub fn count<T: TouchKind>(&mut self, message: &Message) -> Came {
+    pub fn count(&mut self, message: &Message, touch: TouchLimit) -> Came {
         let next = self.numbers.next();
         let expected = message::header(message) == Some(Header::of(next, Kind::Ping, message.length, self.publisher));
-        if expected && message::body_intact::<T>(message, next) {
+        if expected && message::body_intact(message, next, touch) {
             self.counts.received += 1;
             Came::InOrder(self.numbers.advance())
         } else {
-            self.stray::<T>(message)
+            self.stray(message, touch)
         }
     }
 
@@ -73,7 +73,7 @@ impl Arrivals {
 
     #[cold]
     #[inline(never)]
-    fn stray<T: TouchKind>(&mut self, message: &Message) -> Came {
+    fn stray(&mut self, message: &Message, touch: TouchLimit) -> Came {
         let is_ours = |header: &Header| header.intact_of(message.length) == Some((Kind::Ping, self.publisher));
         let header = message::header(message).filter(is_ours);
         let Some(Header { sequence, .. }) = header else {
@@ -92,7 +92,7 @@ impl Arrivals {
             }
             Place::Ahead | Place::Overtaken => {}
         }
-        if !message::body_intact::<T>(message, sequence) {
+        if !message::body_intact(message, sequence, touch) {
             self.counts.damaged += 1;
             return Came::Damaged(sequence);
         }
@@ -110,7 +110,7 @@ mod tests {
     #![expect(unsafe_code, reason = "memory as a transport lends it")]
 
     use super::*;
-    use crate::message::{TouchFull, TouchNone, write};
+    use crate::message::write;
     use std::ptr::null_mut;
     use tripmeter_abi::Loan;
 
@@ -118,7 +118,8 @@ mod tests {
         let mut arrivals = Arrivals::new(11);
         for sequence in sequences {
             let header = Header::new(*sequence, Kind::Ping, 16);
-            arrivals.count::<TouchNone>(&Message { data: (&raw const header).cast(), length: 16, token: null_mut() });
+            arrivals
+                .count(&Message { data: (&raw const header).cast(), length: 16, token: null_mut() }, TouchLimit::NONE);
         }
         arrivals
     }
@@ -164,12 +165,16 @@ mod tests {
         let data = words.as_mut_ptr().cast::<u8>();
         let mut arrivals = Arrivals::new(1);
         for (sequence, flipped) in [(1, None), (2, Some(3)), (3, Some(20)), (4, None), (3, None)] {
-            write::<TouchFull>(&Loan { data, length: 32, token: null_mut() }, Header::new(sequence, Kind::Ping, 32));
+            write(
+                &Loan { data, length: 32, token: null_mut() },
+                Header::new(sequence, Kind::Ping, 32),
+                TouchLimit::FULL,
+            );
             if let Some(at) = flipped {
                 // SAFETY: inside the 32 bytes.
                 unsafe { *data.add(at) ^= 1 };
             }
-            arrivals.count::<TouchFull>(&Message { data, length: 32, token: null_mut() });
+            arrivals.count(&Message { data, length: 32, token: null_mut() }, TouchLimit::FULL);
         }
         let Arrived { received, damaged, duplicated, .. } = arrivals.counts;
         // Message 3 comes again, intact; which of 1 to 4 the damaged header belonged to is unknown.

@@ -3,11 +3,11 @@
 
 use super::answers::{Answers, TripStep};
 use super::echo;
+use super::echo::EchoSetting;
 use super::stamps::Stamps;
 use super::trips::{StoredSamples, Trips};
 use super::{Failure, LoopEnd, Shared, Tap};
 use crate::clock::Clock;
-use crate::message::TouchKind;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::sync::atomic::AtomicBool;
@@ -145,56 +145,56 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
         self.waiter.unpark();
     }
 
-    fn send<T: TouchKind>(&mut self) {
-        match self.trips.send::<T>() {
+    fn send(&mut self) {
+        match self.trips.send() {
             Ok(true) => {}
-            Ok(false) => self.unanswered::<T>(),
+            Ok(false) => self.unanswered(),
             Err(failure) => self.finish(Err(failure)),
         }
     }
 
-    fn unanswered<T: TouchKind>(&mut self) {
+    fn unanswered(&mut self) {
         match self.trips.give_up() {
-            Ok(()) => self.next_row::<T>(),
+            Ok(()) => self.next_row(),
             Err(failure) => self.finish(Err(failure)),
         }
     }
 
     /// Goes on after a message that was not answered.
     #[cold]
-    fn next_row<T: TouchKind>(&mut self) {
+    fn next_row(&mut self) {
         let now = self.trips.begin_row(self.stored);
-        self.next::<T>(now);
+        self.next(now);
     }
 
     /// Goes on after a trip that ended at `stamp`.
-    fn next<T: TouchKind>(&mut self, stamp: u64) {
+    fn next(&mut self, stamp: u64) {
         self.previous = stamp;
         if self.stored == self.samples.len() {
             self.finish(Ok(LoopEnd::Full));
         } else if stamp >= self.deadline {
             self.finish(Ok(LoopEnd::Deadline));
         } else {
-            self.send::<T>();
+            self.send();
         }
     }
 
-    fn handle<T: TouchKind>(&mut self, message: &Message) {
+    fn handle(&mut self, message: &Message) {
         self.trips.link.seen(message);
-        let (sequence, length) = (self.trips.sequence, self.trips.length);
+        let (sequence, length, touch) = (self.trips.sequence, self.trips.length, self.trips.touch);
         if self.is_over {
-            self.trips.answers.step::<T>(message, sequence + 1, length);
+            self.trips.answers.step(message, sequence + 1, length, touch);
             return;
         }
-        match self.trips.answers.step::<T>(message, sequence, length) {
+        match self.trips.answers.step(message, sequence, length, touch) {
             TripStep::Answered => {
                 let stamp = self.trips.clock.now();
                 self.samples[self.stored] = stamp - self.previous;
                 self.stored += 1;
-                self.next::<T>(stamp);
+                self.next(stamp);
             }
             TripStep::Over => match self.trips.damaged(message.length) {
-                Ok(_) => self.next_row::<T>(),
+                Ok(_) => self.next_row(),
                 Err(failure) => self.finish(Err(failure)),
             },
             TripStep::On => {}
@@ -202,7 +202,7 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
     }
 
     /// Looks after the chain from the main thread.
-    fn watch<T: TouchKind>(&mut self, shared: &Shared) {
+    fn watch(&mut self, shared: &Shared) {
         if self.is_over {
         } else if shared.stop.load(Relaxed) {
             self.trips.answers.abandon(self.trips.sequence);
@@ -210,13 +210,13 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
         } else if shared.peer_gone.load(Relaxed) {
             self.finish(Err(Failure::PeerGone));
         } else if self.trips.clock.now().saturating_sub(self.previous) >= self.trips.loss_timeout_ticks {
-            self.unanswered::<T>();
+            self.unanswered();
         }
     }
 }
 
 /// As [`Trips::run`], under wait `callback`.
-pub fn trips<L: Link, C: Clock, A: Answers, T: TouchKind, const ON: bool>(
+pub fn trips<L: Link, C: Clock, A: Answers, const ON: bool>(
     inbox: &Inbox,
     trips: &mut Trips<'_, L, C, A, ON>,
     samples: &mut [u64],
@@ -231,14 +231,14 @@ pub fn trips<L: Link, C: Clock, A: Answers, T: TouchKind, const ON: bool>(
     let previous = trips.begin_row(0);
     let waiter = std::thread::current();
     let mut chain = Chain { trips, samples, stored: 0, previous, deadline, end: None, is_over: false, waiter };
-    inbox.serve(&mut chain, Chain::handle::<T>, |turns| {
-        turns.with(|chain| chain.send::<T>());
+    inbox.serve(&mut chain, Chain::handle, |turns| {
+        turns.with(|chain| chain.send());
         loop {
             let ended = turns.with(|chain| {
                 if let (false, Err(failure)) = (chain.is_over, turns.check()) {
                     chain.finish(Err(failure));
                 }
-                chain.watch::<T>(shared);
+                chain.watch(shared);
                 chain.end.take().map(|end| (chain.stored, end))
             });
             match ended {
@@ -250,12 +250,9 @@ pub fn trips<L: Link, C: Clock, A: Answers, T: TouchKind, const ON: bool>(
 }
 
 /// As [`Trips::drain`], under wait `callback`.
-pub fn drain<L: Link, C: Clock, A: Answers, T: TouchKind, const ON: bool>(
-    inbox: &Inbox,
-    trips: &mut Trips<'_, L, C, A, ON>,
-) {
+pub fn drain<L: Link, C: Clock, A: Answers, const ON: bool>(inbox: &Inbox, trips: &mut Trips<'_, L, C, A, ON>) {
     let handle = |trips: &mut &mut Trips<'_, L, C, A, ON>, message: &Message| {
-        trips.answers.step::<T>(message, trips.sequence + 1, trips.length);
+        trips.answers.step(message, trips.sequence + 1, trips.length, trips.touch);
     };
     let mut state = trips;
     inbox.serve(&mut state, handle, |_| std::thread::sleep(Duration::from_millis(5)));
@@ -265,25 +262,25 @@ pub fn drain<L: Link, C: Clock, A: Answers, T: TouchKind, const ON: bool>(
 ///
 /// # Errors
 /// As there.
-pub fn echo<L: Link, T: TouchKind, S: Stamps, const ON: bool>(
+pub fn echo<L: Link, S: Stamps, const ON: bool>(
     inbox: &Inbox,
     link: &mut Tap<'_, L, ON>,
     shared: &Shared,
-    timeout_ns: u64,
+    how: EchoSetting,
     stamps: &mut S,
     listening: impl FnOnce(),
 ) -> Result<(), Failure> {
     struct AnswerState<'a, 'w, L, S, const ON: bool> {
         link: &'a mut Tap<'w, L, ON>,
-        timeout_ns: u64,
+        how: EchoSetting,
         stamps: &'a mut S,
         result: Result<(), Failure>,
     }
-    let mut state = AnswerState { link, timeout_ns, stamps, result: Ok(()) };
+    let mut state = AnswerState { link, how, stamps, result: Ok(()) };
     let handle = |state: &mut AnswerState<'_, '_, L, S, ON>, message: &Message| {
         state.link.seen(message);
         if state.result.is_ok() {
-            state.result = echo::answer::<_, T, _>(state.link, message, state.timeout_ns, state.stamps);
+            state.result = echo::answer(state.link, message, state.how, state.stamps);
         }
     };
     inbox.serve(&mut state, handle, |turns| {
@@ -305,7 +302,7 @@ mod tests {
     use crate::measure::Tracker;
     use crate::measure::sink::Sink;
     use crate::measure::stamps::NoStamps;
-    use crate::message::{Header, Kind, TouchNone};
+    use crate::message::{Header, Kind, TouchLimit};
     use std::ptr::null_mut;
     use tripmeter_transport_inmem::{FakeClock, Script, scripted};
 
@@ -332,13 +329,19 @@ mod tests {
             let mut first = link();
             let mut round_trips = Trips::new(Tap::off(&mut first), Still, Tracker::default(), &shared, (1, 1), 0);
             round_trips.begin(16);
-            let (_, ended) = trips::<_, _, _, TouchNone, false>(&inbox, &mut round_trips, &mut [0; 4], u64::MAX);
+            let (_, ended) = trips(&inbox, &mut round_trips, &mut [0; 4], u64::MAX);
             let mut answering = link();
-            let answered =
-                echo::<_, TouchNone, _, false>(&inbox, &mut Tap::off(&mut answering), &shared, 1, &mut NoStamps, || ());
+            let answered = echo(
+                &inbox,
+                &mut Tap::off(&mut answering),
+                &shared,
+                EchoSetting { timeout_ns: 1, touch: TouchLimit::NONE },
+                &mut NoStamps,
+                || (),
+            );
             let mut counting = link();
             let mut watch = Tap::off(&mut counting);
-            let counted = Sink::new(&mut watch, Still, &shared, 1).run_called_back::<TouchNone>(&inbox, || ());
+            let counted = Sink::new(&mut watch, Still, &shared, 1).run_called_back(&inbox, || ());
             for failure in [ended.unwrap_err(), answered.unwrap_err(), counted.unwrap_err()] {
                 assert!(
                     failure.to_string().contains("`on_message` was called with a message that is NULL"),
@@ -366,12 +369,12 @@ mod tests {
         let (mut samples, waiter) = ([0; 4], std::thread::current());
         let (trips, samples, deadline) = (&mut trips, &mut samples[..], u64::MAX);
         let mut chain = Chain { trips, samples, stored: 0, previous: 0, deadline, end: None, is_over: false, waiter };
-        chain.send::<TouchNone>();
+        chain.send();
         shared.stop.store(true, Relaxed);
-        chain.watch::<TouchNone>(&shared);
+        chain.watch(&shared);
         assert!(matches!(chain.end.take(), Some(Ok(LoopEnd::Stopped))));
         let header = Header::new(1, Kind::Pong, 16);
-        chain.handle::<TouchNone>(&Message { data: (&raw const header).cast(), length: 16, token: null_mut() });
+        chain.handle(&Message { data: (&raw const header).cast(), length: 16, token: null_mut() });
         assert_eq!((chain.trips.sequence, chain.stored), (1, 0));
         assert_eq!((chain.trips.answers.abandoned(), chain.trips.answers.counts()), (1, Default::default()));
     }

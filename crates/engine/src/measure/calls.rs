@@ -8,7 +8,6 @@ use super::trips::{Trip, Trips};
 use super::{Failure, LoopEnd, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Tracker};
 use crate::clock::Clock;
 use crate::memory::{OutOfMemory, filled};
-use crate::message::TouchKind;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::Thread;
 use std::time::Duration;
@@ -158,8 +157,8 @@ impl<L: Link, C: Clock> Trips<'_, L, C, Tracker, false> {
     /// # Errors
     /// If the link is closed, or so many calls in a row have not succeeded that nothing else is to be expected.
     #[inline(always)]
-    pub fn call<T: TouchKind>(&mut self, begun: u64) -> Result<CallEnd, Failure> {
-        match self.trip::<T>(begun) {
+    pub fn call(&mut self, begun: u64) -> Result<CallEnd, Failure> {
+        match self.trip(begun) {
             Ok(Trip::Answered) => Ok(CallEnd::Answered(self.clock.now())),
             Ok(Trip::Unanswered) => Ok(CallEnd::TimedOut),
             Ok(Trip::Damaged) => Ok(CallEnd::Failed),
@@ -191,13 +190,13 @@ struct CalledBack<'t, 'w, L, C> {
 }
 
 impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
-    fn handle<T: TouchKind>(&mut self, message: &Message) {
-        let (sequence, length) = (self.trips.sequence, self.trips.length);
+    fn handle(&mut self, message: &Message) {
+        let (sequence, length, touch) = (self.trips.sequence, self.trips.length, self.trips.touch);
         if !self.is_awaited {
-            self.trips.answers.step::<T>(message, sequence + 1, length);
+            self.trips.answers.step(message, sequence + 1, length, touch);
             return;
         }
-        let ended = match self.trips.answers.step::<T>(message, sequence, length) {
+        let ended = match self.trips.answers.step(message, sequence, length, touch) {
             TripStep::Answered => Ok(CallEnd::Answered(self.trips.clock.now())),
             TripStep::Over => self.trips.damaged(message.length).map(|_| CallEnd::Failed),
             TripStep::On => return,
@@ -207,12 +206,12 @@ impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
     }
 
     /// `None`: its end is to be waited for.
-    fn send<T: TouchKind, S: Timetable>(&mut self, length: usize) -> Result<Option<CallEnd>, Failure> {
+    fn send<S: Timetable>(&mut self, length: usize) -> Result<Option<CallEnd>, Failure> {
         if S::HAS_LENGTHS {
             self.trips.length = length;
         }
         (self.is_awaited, self.ended) = (true, None);
-        let ended = match self.trips.send::<T>() {
+        let ended = match self.trips.send() {
             Ok(true) => return Ok(None),
             Ok(false) if matches!(self.trips.unsent()?, Trip::Stopped) => self.stop(),
             Ok(false) => CallEnd::TimedOut,
@@ -254,7 +253,7 @@ impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
 ///
 /// # Errors
 /// If `work` fails.
-pub fn called_back<L: Link, C: Clock, T: TouchKind, S: Timetable, O>(
+pub fn called_back<L: Link, C: Clock, S: Timetable, O>(
     inbox: &Inbox,
     trips: &mut Trips<'_, L, C, Tracker, false>,
     work: impl FnOnce(&mut dyn FnMut(u64, usize) -> Result<CallEnd, Failure>) -> Result<O, Failure>,
@@ -263,9 +262,9 @@ pub fn called_back<L: Link, C: Clock, T: TouchKind, S: Timetable, O>(
     let pause = Duration::from_nanos(TAKE_TIMEOUT_NS.min(trips.loss_timeout_ns / 4));
     let waiter = std::thread::current();
     let mut state = CalledBack { trips, is_awaited: false, ended: None, waiter };
-    inbox.serve(&mut state, CalledBack::handle::<T>, |turns: &HandlerTurns<'_, CalledBack<'_, '_, L, C>>| {
+    inbox.serve(&mut state, CalledBack::handle, |turns: &HandlerTurns<'_, CalledBack<'_, '_, L, C>>| {
         let done = work(&mut |begun, length| {
-            if let Some(ended) = turns.with(|state| state.send::<T, S>(length))? {
+            if let Some(ended) = turns.with(|state| state.send::<S>(length))? {
                 return Ok(ended);
             }
             loop {

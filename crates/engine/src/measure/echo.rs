@@ -2,9 +2,18 @@
 
 use super::stamps::Stamps;
 use super::{Failure, Shared, TAKE_TIMEOUT_NS};
-use crate::message::{self, Header, Kind, TouchKind};
+use crate::message::{self, Header, Kind, TouchLimit};
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Link, Message};
+
+/// How messages are answered.
+#[derive(Clone, Copy)]
+pub struct EchoSetting {
+    /// How long an answer may be kept waiting by a transport that is full, in nanoseconds.
+    pub timeout_ns: u64,
+    /// What is verified and written.
+    pub touch: TouchLimit,
+}
 
 /// Answers every message, waiting by `poll` or `block`, until [`Shared::stop`] is set or the leader has
 /// gone.
@@ -12,13 +21,8 @@ use tripmeter_abi::{Link, Message};
 /// # Errors
 /// If the transport fails.
 #[inline(never)]
-pub fn run<L: Link, T: TouchKind>(
-    link: &mut L,
-    shared: &Shared,
-    timeout_ns: u64,
-    stamps: &mut impl Stamps,
-) -> Result<(), Failure> {
-    while step::<L, T>(link, timeout_ns, stamps)? || !is_over(shared) {}
+pub fn run<L: Link>(link: &mut L, shared: &Shared, how: EchoSetting, stamps: &mut impl Stamps) -> Result<(), Failure> {
+    while step(link, how, stamps)? || !is_over(shared) {}
     Ok(())
 }
 
@@ -28,17 +32,17 @@ pub fn run<L: Link, T: TouchKind>(
 /// # Errors
 /// If the transport fails.
 #[inline(never)]
-pub fn take_turns<L: Link, T: TouchKind, S: Stamps>(
+pub fn take_turns<L: Link, S: Stamps>(
     links: &mut [L],
     shared: &Shared,
-    timeout_ns: u64,
+    how: EchoSetting,
     stamps: &mut [S],
 ) -> Result<(), Failure> {
     let mut is_busy = true;
     while is_busy || !is_over(shared) {
         is_busy = false;
         for (link, stamps) in links.iter_mut().zip(&mut *stamps) {
-            is_busy |= step::<L, T>(link, timeout_ns, stamps)?;
+            is_busy |= step(link, how, stamps)?;
         }
     }
     Ok(())
@@ -50,9 +54,9 @@ fn is_over(shared: &Shared) -> bool {
 
 /// Answers the next message; false if there was none.
 #[inline(always)]
-fn step<L: Link, T: TouchKind>(link: &mut L, timeout_ns: u64, stamps: &mut impl Stamps) -> Result<bool, Failure> {
-    let Some(message) = link.take(timeout_ns.min(TAKE_TIMEOUT_NS))? else { return Ok(false) };
-    let answered = answer::<L, T, _>(link, &message, timeout_ns, stamps);
+fn step<L: Link>(link: &mut L, how: EchoSetting, stamps: &mut impl Stamps) -> Result<bool, Failure> {
+    let Some(message) = link.take(how.timeout_ns.min(TAKE_TIMEOUT_NS))? else { return Ok(false) };
+    let answered = answer(link, &message, how, stamps);
     link.release(message);
     answered.map(|()| true)
 }
@@ -66,17 +70,17 @@ fn step<L: Link, T: TouchKind>(link: &mut L, timeout_ns: u64, stamps: &mut impl 
 /// # Errors
 /// If the transport fails.
 #[inline(always)]
-pub fn answer<L: Link, T: TouchKind, S: Stamps>(
+pub fn answer<L: Link, S: Stamps>(
     link: &mut L,
     message: &Message,
-    timeout_ns: u64,
+    how: EchoSetting,
     stamps: &mut S,
 ) -> Result<(), Failure> {
     let Some(header) = message::header(message) else { return Ok(()) };
     let at = stamps.stamp();
     let reply = if header == Header::new(header.sequence, Kind::Ping, message.length) {
         stamps.arrived(header.sequence, at);
-        let intact = message::body_intact::<T>(message, header.sequence);
+        let intact = message::body_intact(message, header.sequence, how.touch);
         let kind = if intact { Kind::Pong } else { Kind::PongToDamaged };
         Header::of(header.sequence, kind, message.length, stamps.follower().unwrap_or(0))
     } else if let Some(follower) = stamps.follower() {
@@ -85,9 +89,9 @@ pub fn answer<L: Link, T: TouchKind, S: Stamps>(
         header
     };
     let loan = link.loan(message.length, S::REPLIES.then_some(message))?;
-    message::write::<T>(&loan, reply);
+    message::write(&loan, reply, how.touch);
     // An answer that could not be sent in time is counted by the leader, as lost.
-    link.publish(loan, timeout_ns)?;
+    link.publish(loan, how.timeout_ns)?;
     Ok(())
 }
 
@@ -96,7 +100,6 @@ mod tests {
     #![expect(unsafe_code, reason = "memory as a transport lends it")]
 
     use super::*;
-    use crate::message::TouchFull;
     use std::ptr::null_mut;
     use tripmeter_abi::{Loan, Result};
 
@@ -164,12 +167,12 @@ mod tests {
         let received = Message { data, length: LENGTH, token: null_mut() };
         for (byte, expected) in [(None, &[7][..]), (Some(0), &[7]), (Some(9), &[7]), (None, &[7, 7])] {
             let loan = Loan { data, length: LENGTH, token: null_mut() };
-            message::write::<TouchFull>(&loan, Header::new(7, Kind::Ping, LENGTH));
+            message::write(&loan, Header::new(7, Kind::Ping, LENGTH), TouchLimit::FULL);
             if let Some(byte) = byte {
                 // SAFETY: inside the header, which has 16 bytes.
                 unsafe { *data.add(byte) ^= 1 };
             }
-            answer::<_, TouchFull, _>(&mut link, &received, 0, &mut stamps).unwrap();
+            answer(&mut link, &received, EchoSetting { timeout_ns: 0, touch: TouchLimit::FULL }, &mut stamps).unwrap();
             assert_eq!(stamps.0, expected, "{byte:?}");
         }
     }
@@ -178,14 +181,15 @@ mod tests {
     fn a_message_is_stamped_before_it_is_verified() {
         let (mut link, mut ping) = (Kept([0; LENGTH / 8]), [0_u64; LENGTH / 8]);
         let data = ping.as_mut_ptr().cast::<u8>();
-        message::write::<TouchFull>(
+        message::write(
             &Loan { data, length: LENGTH, token: null_mut() },
             Header::new(7, Kind::Ping, LENGTH),
+            TouchLimit::FULL,
         );
         let received = Message { data, length: LENGTH, token: null_mut() };
         // SAFETY: inside the message, behind its header.
         let mut stamps = Damaging(unsafe { data.add(LENGTH - 1) });
-        answer::<_, TouchFull, _>(&mut link, &received, 0, &mut stamps).unwrap();
+        answer(&mut link, &received, EchoSetting { timeout_ns: 0, touch: TouchLimit::FULL }, &mut stamps).unwrap();
         let answered = Message { data: link.0.as_ptr().cast(), length: LENGTH, token: null_mut() };
         let header = message::header(&answered).and_then(|header| header.intact(LENGTH));
         assert_eq!(header, Some(Kind::PongToDamaged));

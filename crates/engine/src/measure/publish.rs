@@ -3,7 +3,7 @@
 
 use super::{Failure, LoopEnd, Shared, Tap};
 use crate::clock::{Clock, monotonic_ns};
-use crate::message::{self, Header, Kind, TouchKind};
+use crate::message::{self, Header, Kind, TouchLimit};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::Link;
@@ -227,6 +227,8 @@ pub struct Publisher<'a, 'w, L, C, R, const ON: bool, S = Schedule> {
     pub sequence: u64,
     /// Which of several publishers of one topic it is; else 0.
     pub publisher: u32,
+    /// What of each message is written.
+    pub touch: TouchLimit,
     /// What may end it.
     pub shared: &'a Shared,
     /// What watchers see.
@@ -244,7 +246,7 @@ impl<L: Link, C: Clock, R: Rest, S: Timetable, const ON: bool> Publisher<'_, '_,
     /// # Errors
     /// If the transport fails, or takes no messages any more.
     #[inline(never)]
-    pub fn run<T: TouchKind>(&mut self, sent: &mut [u64], deadline: u64) -> Result<(usize, LoopEnd), Failure> {
+    pub fn run(&mut self, sent: &mut [u64], deadline: u64) -> Result<(usize, LoopEnd), Failure> {
         for (index, stamp) in sent.iter_mut().enumerate() {
             let due = self.schedule.due(index);
             if due >= deadline {
@@ -256,7 +258,7 @@ impl<L: Link, C: Clock, R: Rest, S: Timetable, const ON: bool> Publisher<'_, '_,
             let number = self.sequence + 1;
             self.sending.begin(number);
             *stamp = self.clock.now();
-            let is_sent = self.send::<T>(self.schedule.length(index, self.length))?;
+            let is_sent = self.send(self.schedule.length(index, self.length))?;
             self.sending.end(number);
             if !is_sent {
                 return Ok((index, LoopEnd::Stopped));
@@ -266,12 +268,12 @@ impl<L: Link, C: Clock, R: Rest, S: Timetable, const ON: bool> Publisher<'_, '_,
     }
 
     #[inline(always)]
-    fn send<T: TouchKind>(&mut self, length: usize) -> Result<bool, Failure> {
+    fn send(&mut self, length: usize) -> Result<bool, Failure> {
         let header = Header::of(self.sequence + 1, Kind::Ping, length, self.publisher);
         let mut silent = 0;
         loop {
             let loan = self.link.loan(length, None)?;
-            message::write::<T>(&loan, header);
+            message::write(&loan, header, self.touch);
             if self.link.publish(loan, self.timeout_ns)? {
                 self.sequence += 1;
                 return Ok(true);

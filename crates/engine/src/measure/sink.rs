@@ -5,7 +5,7 @@ use super::ledger::{Ledger, Single};
 use super::notes::NoNotes;
 use super::{Failure, Shared, TAKE_TIMEOUT_NS, Tap};
 use crate::clock::Clock;
-use crate::message::TouchKind;
+use crate::message::TouchLimit;
 use crate::wire::Arrived;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
@@ -28,6 +28,8 @@ pub struct Sink<'a, 'w, L, C, B, const ON: bool> {
     pub take_timeout_ns: u64,
     /// Ticks per nanosecond.
     pub ticks_per_ns: f64,
+    /// What of each message is verified.
+    pub touch: TouchLimit,
     /// Keeps what comes.
     pub ledger: B,
     /// When it was heard how many messages there are, in ticks.
@@ -42,10 +44,10 @@ impl<'a, 'w, L: Link, C: Clock, const ON: bool> Sink<'a, 'w, L, C, Single<'a, No
 }
 
 impl<'a, 'w, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, 'w, L, C, B, ON> {
-    /// What comes is kept in that ledger.
+    /// What comes is kept in that ledger; nothing behind the headers is verified.
     pub fn keeping(link: &'a mut Tap<'w, L, ON>, clock: C, shared: &'a Shared, ledger: B) -> Self {
-        let (loss_timeout_ns, take_timeout_ns, ticks_per_ns) = (1_000_000_000, TAKE_TIMEOUT_NS, 1.0);
-        Self { link, clock, shared, loss_timeout_ns, take_timeout_ns, ticks_per_ns, ledger, told: None }
+        let (loss_timeout_ns, take_timeout_ns, touch) = (1_000_000_000, TAKE_TIMEOUT_NS, TouchLimit::NONE);
+        Self { link, clock, shared, loss_timeout_ns, take_timeout_ns, ticks_per_ns: 1.0, touch, ledger, told: None }
     }
 
     /// Takes messages, by `poll` or `block`, until all that the leader has sent have come, or nothing more does.
@@ -53,8 +55,8 @@ impl<'a, 'w, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, 'w, L, C, B,
     /// # Errors
     /// If the transport fails.
     #[inline(never)]
-    pub fn run<T: TouchKind>(&mut self) -> Result<Arrived, Failure> {
-        while !self.step::<T>()? {}
+    pub fn run(&mut self) -> Result<Arrived, Failure> {
+        while !self.step()? {}
         Ok(self.ledger.counts())
     }
 
@@ -63,12 +65,12 @@ impl<'a, 'w, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, 'w, L, C, B,
     /// # Errors
     /// If the transport fails.
     #[inline(always)]
-    pub fn step<T: TouchKind>(&mut self) -> Result<bool, Failure> {
+    pub fn step(&mut self) -> Result<bool, Failure> {
         let Some(message) = self.link.take(self.take_timeout_ns.min(self.loss_timeout_ns))? else {
             return Ok(self.is_over());
         };
         self.ledger.arrived();
-        self.ledger.count::<T>(&{ message }, || self.clock.now());
+        self.ledger.count(&{ message }, self.touch, || self.clock.now());
         self.link.release(message);
         Ok(false)
     }
@@ -77,15 +79,11 @@ impl<'a, 'w, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, 'w, L, C, B,
     ///
     /// # Errors
     /// If the transport hands over what is no message.
-    pub fn run_called_back<T: TouchKind>(
-        &mut self,
-        inbox: &Inbox,
-        listening: impl FnOnce(),
-    ) -> Result<Arrived, Failure> {
+    pub fn run_called_back(&mut self, inbox: &Inbox, listening: impl FnOnce()) -> Result<Arrived, Failure> {
         let handle = |sink: &mut Self, message: &Message| {
             sink.ledger.arrived();
             sink.link.seen(message);
-            sink.ledger.count::<T>(message, || sink.clock.now());
+            sink.ledger.count(message, sink.touch, || sink.clock.now());
         };
         let shared = self.shared;
         let pause = Duration::from_nanos(2 * self.take_timeout_ns);
@@ -129,14 +127,14 @@ impl<'a, 'w, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, 'w, L, C, B,
 /// # Errors
 /// If the transport fails.
 #[inline(never)]
-pub fn take_turns<L: Link, C: Clock, B: Ledger, T: TouchKind, const ON: bool>(
+pub fn take_turns<L: Link, C: Clock, B: Ledger, const ON: bool>(
     sinks: &mut [Sink<'_, '_, L, C, B, ON>],
 ) -> Result<(), Failure> {
     let mut left: Vec<_> = sinks.iter_mut().collect();
     while !left.is_empty() {
         let mut index = 0;
         while index < left.len() {
-            if left[index].step::<T>()? {
+            if left[index].step()? {
                 left.swap_remove(index);
             } else {
                 index += 1;

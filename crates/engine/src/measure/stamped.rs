@@ -173,7 +173,7 @@ impl<L: Link, C: Clock> Link for Stamped<'_, '_, L, C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Header, Kind, TouchNone};
+    use crate::message::{Header, Kind, TouchLimit};
     use std::ptr::null_mut;
     use std::sync::atomic::AtomicU64;
     use std::sync::atomic::Ordering::Relaxed;
@@ -240,7 +240,7 @@ mod tests {
         let mut link = Stamped::new(&mut inner, Shown(&clock), &mut log);
         for sequence in [8, 99] {
             let loan = link.loan(LENGTH, None).unwrap();
-            message::write::<TouchNone>(&loan, Header::new(sequence, Kind::Ping, LENGTH));
+            message::write(&loan, Header::new(sequence, Kind::Ping, LENGTH), TouchLimit::NONE);
             assert!(link.publish(loan, 0).unwrap());
             assert!(link.take(0).unwrap().is_none());
             let message = link.take(0).unwrap().unwrap();

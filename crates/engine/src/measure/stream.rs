@@ -3,7 +3,7 @@
 use super::sampling::{NoTimes, SendTimes};
 use super::{Failure, LoopEnd, Shared, Tap};
 use crate::clock::Clock;
-use crate::message::{self, Header, Kind, TouchKind};
+use crate::message::{self, Header, Kind, TouchLimit};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tripmeter_abi::Link;
@@ -94,6 +94,8 @@ pub struct StreamSender<'a, L, C, const ON: bool> {
     pub clock: C,
     /// Bytes of every message.
     pub length: usize,
+    /// What of each message is written.
+    pub touch: TouchLimit,
     /// Number of the latest message sent.
     pub sequence: u64,
     /// What watchers see.
@@ -117,11 +119,25 @@ pub struct StreamSender<'a, L, C, const ON: bool> {
 const WAKING_NS: f64 = 100_000.0;
 
 impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
-    /// Messages of `length` bytes, numbered from `sequence + 1` on.
+    /// Messages of `length` bytes, numbered from `sequence + 1` on, with nothing behind their headers.
     pub fn new(link: Tap<'a, L, ON>, clock: C, shared: &'a Shared, length: usize, sequence: u64) -> Self {
-        let (timeout_ns, nap, ticks_per_ns) = (1_000_000_000, u64::MAX, 1.0);
+        let (touch, timeout_ns, nap, ticks_per_ns) = (TouchLimit::NONE, 1_000_000_000, u64::MAX, 1.0);
         let (refused, due, ended, silent) = (0, 0, 0, 0);
-        Self { link, clock, length, sequence, shared, timeout_ns, nap, ticks_per_ns, refused, due, ended, silent }
+        Self {
+            link,
+            clock,
+            length,
+            touch,
+            sequence,
+            shared,
+            timeout_ns,
+            nap,
+            ticks_per_ns,
+            refused,
+            due,
+            ended,
+            silent,
+        }
     }
 
     /// Sends bursts until message `extent.last` is out, the deadline has passed, or the user has asked to stop.
@@ -130,8 +146,8 @@ impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
     ///
     /// # Errors
     /// If the transport fails, a follower has gone, or it has taken no message for [`super::MOST_SILENT`] time-outs.
-    pub fn run<T: TouchKind, S: Spacing>(&mut self, spacing: &mut S, extent: Extent) -> Result<LoopEnd, Failure> {
-        self.run_timed::<T, S, NoTimes>(spacing, extent, &mut NoTimes)
+    pub fn run<S: Spacing>(&mut self, spacing: &mut S, extent: Extent) -> Result<LoopEnd, Failure> {
+        self.run_timed::<S, NoTimes>(spacing, extent, &mut NoTimes)
     }
 
     /// Sends as [`StreamSender::run`] does; `times` gets the number of each message before the first try to send it.
@@ -139,7 +155,7 @@ impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
     /// # Errors
     /// As [`StreamSender::run`].
     #[inline(never)]
-    pub fn run_timed<T: TouchKind, S: Spacing, M: SendTimes>(
+    pub fn run_timed<S: Spacing, M: SendTimes>(
         &mut self,
         spacing: &mut S,
         extent: Extent,
@@ -159,7 +175,7 @@ impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
             }
             for _ in 0..extent.burst.min(extent.last - self.sequence) {
                 times.sending(self.sequence + 1, &self.clock);
-                if !self.send::<T>()? {
+                if !self.send()? {
                     return Ok(LoopEnd::Stopped);
                 }
             }
@@ -179,11 +195,11 @@ impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
 
     /// Sends the next message; false if the user has asked to stop.
     #[inline(always)]
-    fn send<T: TouchKind>(&mut self) -> Result<bool, Failure> {
+    fn send(&mut self) -> Result<bool, Failure> {
         let header = Header::new(self.sequence + 1, Kind::Ping, self.length);
         loop {
             let loan = self.link.loan(self.length, None)?;
-            message::write::<T>(&loan, header);
+            message::write(&loan, header, self.touch);
             if self.link.publish(loan, self.timeout_ns)? {
                 break;
             }

@@ -1,5 +1,5 @@
 use super::answers::{Answers, TripStep};
-use crate::message::{self, Header, Kind, TouchKind};
+use crate::message::{self, Header, Kind, TouchLimit};
 use crate::numbers::Gaps;
 use tripmeter_abi::Message;
 use tripmeter_model::manifest::Counts;
@@ -30,16 +30,16 @@ impl Answers for Tracker {
     fn sent(&mut self) {}
 
     #[inline(always)]
-    fn step<T: TouchKind>(&mut self, message: &Message, sequence: u64, length: usize) -> TripStep {
+    fn step(&mut self, message: &Message, sequence: u64, length: usize, touch: TouchLimit) -> TripStep {
         let expected = message.length == length
             && message::header(message) == Some(Header::new(sequence, Kind::Pong, length))
-            && message::body_intact::<T>(message, sequence);
+            && message::body_intact(message, sequence, touch);
         if expected {
             self.answer(sequence);
             return TripStep::Answered;
         }
         // A copy is passed on, so that the message itself stays in registers.
-        if self.stray::<T>(&{ *message }, sequence) { TripStep::Over } else { TripStep::On }
+        if self.stray(&{ *message }, sequence, touch) { TripStep::Over } else { TripStep::On }
     }
 
     fn give_up(&mut self, sequence: u64) -> u32 {
@@ -83,29 +83,29 @@ impl Tracker {
     /// Accounts for a message that is not the intact answer to `awaited`. True if it is the damaged answer to `awaited`, so
     /// that the trip is over.
     #[cold]
-    fn stray<T: TouchKind>(&mut self, message: &Message, awaited: u64) -> bool {
+    fn stray(&mut self, message: &Message, awaited: u64, touch: TouchLimit) -> bool {
         let header = message::header(message);
         let Some((header, kind)) = header.and_then(|header| Some((header, header.intact(message.length)?))) else {
             // Whose answer it was is unknown; with one message in flight it is that one's.
             self.counts.damaged += 1;
             return true;
         };
-        self.readable::<T>(message, header.sequence, kind, awaited)
+        self.readable(message, (header.sequence, kind), awaited, touch)
     }
 
     /// The same of a message with an intact header.
-    pub(super) fn readable<T: TouchKind>(
+    pub(super) fn readable(
         &mut self,
         message: &Message,
-        sequence: u64,
-        kind: Kind,
+        (sequence, kind): (u64, Kind),
         awaited: u64,
+        touch: TouchLimit,
     ) -> bool {
         if sequence < awaited {
             self.old(sequence);
             return false;
         }
-        let damaged = kind != Kind::Pong || !message::body_intact::<T>(message, sequence);
+        let damaged = kind != Kind::Pong || !message::body_intact(message, sequence, touch);
         if damaged {
             self.counts.damaged += 1;
         }
@@ -135,13 +135,12 @@ impl Tracker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::TouchNone;
     use std::ptr::null_mut;
 
     fn stray(tracker: &mut Tracker, header: Header, awaited: u64, answered: u64) -> bool {
         let message = Message { data: (&raw const header).cast(), length: 16, token: null_mut() };
         tracker.answered = answered;
-        tracker.stray::<TouchNone>(&message, awaited)
+        tracker.stray(&message, awaited, TouchLimit::NONE)
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::answers::{Answers, TripStep};
 use super::stamps::TripRow;
 use super::{Failure, LoopEnd, MOST_SILENT, Shared, TAKE_TIMEOUT_NS, Tap};
 use crate::clock::Clock;
-use crate::message::{self, Header, Kind, TouchKind};
+use crate::message::{self, Header, Kind, TouchLimit};
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::Link;
 
@@ -16,6 +16,8 @@ pub struct Trips<'a, L, C, A, const ON: bool> {
     pub clock: C,
     /// Bytes of every message.
     pub length: usize,
+    /// What of each message is written and verified.
+    pub touch: TouchLimit,
     /// Sequence number of the latest message sent.
     pub sequence: u64,
     /// Who is to answer, and every message that is not simply the next answer.
@@ -79,7 +81,7 @@ impl<A: Answers> PausedTrips<A> {
 }
 
 impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
-    /// No message sent yet. Loss time-out as nanoseconds and ticks of `clock`.
+    /// No message sent yet, and nothing behind the headers touched. Loss time-out as nanoseconds and ticks of `clock`.
     pub fn new(
         link: Tap<'a, L, ON>,
         clock: C,
@@ -93,6 +95,7 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
             link,
             clock,
             length: 0,
+            touch: TouchLimit::NONE,
             sequence: 0,
             answers,
             shared,
@@ -133,12 +136,12 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
     /// Returns the number of samples stored, and why it ended: with a failure if the transport fails, the other side has
     /// gone, or it has not answered [`MOST_SILENT`] messages in a row.
     #[inline(never)]
-    pub fn run<T: TouchKind>(&mut self, samples: &mut [u64], deadline: u64) -> StoredSamples {
+    pub fn run(&mut self, samples: &mut [u64], deadline: u64) -> StoredSamples {
         let mut stored = 0;
         self.rows.clear();
         let mut previous = self.begin_row(stored);
         while stored < samples.len() {
-            let trip = match self.trip::<T>(previous) {
+            let trip = match self.trip(previous) {
                 Ok(trip) => trip,
                 Err(failure) => return (stored, Err(failure)),
             };
@@ -164,28 +167,28 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
 
     /// Sends a message and waits for its answer.
     #[inline(always)]
-    pub(super) fn trip<T: TouchKind>(&mut self, begun: u64) -> Result<Trip, Failure> {
-        if self.send::<T>()? { self.receive::<T>(begun) } else { self.unsent() }
+    pub(super) fn trip(&mut self, begun: u64) -> Result<Trip, Failure> {
+        if self.send()? { self.receive(begun) } else { self.unsent() }
     }
 
     #[inline(always)]
-    pub(super) fn send<T: TouchKind>(&mut self) -> Result<bool, Failure> {
+    pub(super) fn send(&mut self) -> Result<bool, Failure> {
         self.sequence += 1;
         self.shared.sequence.store(self.sequence, Relaxed);
         self.answers.sent();
         let loan = self.link.loan(self.length, None)?;
-        message::write::<T>(&loan, Header::new(self.sequence, Kind::Ping, self.length));
+        message::write(&loan, Header::new(self.sequence, Kind::Ping, self.length), self.touch);
         Ok(self.link.publish(loan, self.loss_timeout_ns)?)
     }
 
     #[inline(always)]
-    pub(super) fn receive<T: TouchKind>(&mut self, previous: u64) -> Result<Trip, Failure> {
+    pub(super) fn receive(&mut self, previous: u64) -> Result<Trip, Failure> {
         let mut idle = 0_u32;
         let timeout_ns = self.loss_timeout_ns.min(TAKE_TIMEOUT_NS);
         loop {
             if let Some(message) = self.link.take(timeout_ns)? {
                 let bytes = message.length;
-                let step = self.answers.step::<T>(&message, self.sequence, self.length);
+                let step = self.answers.step(&message, self.sequence, self.length, self.touch);
                 self.link.release(message);
                 match step {
                     TripStep::Answered => return Ok(Trip::Answered),
@@ -262,13 +265,13 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
     ///
     /// # Errors
     /// If the transport fails.
-    pub fn drain<T: TouchKind>(&mut self) -> Result<(), Failure> {
+    pub fn drain(&mut self) -> Result<(), Failure> {
         const QUIET_NS: u64 = 2_000_000;
         let begin = crate::clock::monotonic_ns();
         let mut last = begin;
         while crate::clock::monotonic_ns() - last < QUIET_NS && last - begin < self.loss_timeout_ns {
             if let Some(message) = self.link.take(QUIET_NS)? {
-                self.answers.step::<T>(&message, self.sequence + 1, self.length);
+                self.answers.step(&message, self.sequence + 1, self.length, self.touch);
                 self.link.release(message);
                 last = crate::clock::monotonic_ns();
             }

@@ -1,4 +1,5 @@
 use super::*;
+use tripmeter_abi::LoadError;
 
 /// A program that never answers for a plugin.
 const NO_PROBER: &str = "/bin/false";

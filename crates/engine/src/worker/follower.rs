@@ -237,7 +237,7 @@ impl Follower {
 /// What a loop over a link runs in.
 pub(super) fn setting<'a>(setup: &Setup, inbox: &'a Inbox, shared: &'a Shared) -> LoopSetting<'a> {
     let Setup { timebase, touch, loss_timeout_ns, .. } = *setup;
-    LoopSetting { timebase, touch, wait: setup.options.wait, loss_timeout_ns, inbox, shared }
+    LoopSetting { timebase, touch: touch.into(), wait: setup.options.wait, loss_timeout_ns, inbox, shared }
 }
 
 #[cfg(test)]

@@ -140,7 +140,8 @@ impl Leader {
     /// What a loop over a link runs in.
     pub(super) fn setting<'a>(&self, inbox: &'a Inbox, shared: &'a Shared) -> LoopSetting<'a> {
         let (plan, loss_timeout_ns) = (&self.job.sub_experiment, self.job.loss_timeout_ns);
-        LoopSetting { timebase: self.job.timebase, touch: plan.touch, wait: plan.wait, loss_timeout_ns, inbox, shared }
+        let (timebase, touch) = (self.job.timebase, plan.touch.into());
+        LoopSetting { timebase, touch, wait: plan.wait, loss_timeout_ns, inbox, shared }
     }
 
     /// Schedules this process as the plan says; its threads that measure are there.

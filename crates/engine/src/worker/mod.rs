@@ -41,7 +41,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thiserror::Error;
-use tripmeter_abi::Plugin;
+use tripmeter_abi::LoadError;
 use tripmeter_model::exit;
 use tripmeter_model::printable::line;
 
@@ -90,8 +90,15 @@ impl From<NoMessage> for Error {
     }
 }
 
-/// What is linked into this program.
-pub type BuiltIn<'a> = &'a [Arc<dyn AnySystem>];
+/// What is linked into this program, with the loops that are compiled for it: these are in a crate of their own, which is
+/// optimised for speed where this one is for size.
+#[derive(Clone, Copy)]
+pub struct BuiltIn<'a> {
+    /// The transports.
+    pub systems: &'a [Arc<dyn AnySystem>],
+    /// Loads a plugin.
+    pub plugin: fn(&Path) -> std::result::Result<Arc<dyn AnySystem>, LoadError>,
+}
 
 /// Entry of the hidden command `worker`: reads its part from standard input and does it. Returns the exit code.
 pub fn main(built_in: BuiltIn<'_>) -> u8 {
@@ -154,9 +161,9 @@ fn confine(cpus: &[usize]) -> Result<()> {
 /// The system of that name: the plugin, if a file is given, else what is built in.
 fn find(system: &str, plugin: Option<&Path>, built_in: BuiltIn<'_>) -> Result<Arc<dyn AnySystem>> {
     if let Some(file) = plugin {
-        return Ok(Arc::new(Plugin::load(file).map_err(|error| Error::Failed(error.to_string()))?));
+        return (built_in.plugin)(file).map_err(|error| Error::Failed(error.to_string()));
     }
-    let found = built_in.iter().find(|candidate| candidate.description().system == system);
+    let found = built_in.systems.iter().find(|candidate| candidate.description().system == system);
     found
         .cloned()
         .ok_or_else(|| Error::Failed(format!("system '{system}' is not known here; name its plugin (--plugin)")))
@@ -168,7 +175,8 @@ mod tests {
 
     #[test]
     fn a_system_that_this_side_has_not_is_not_loaded() {
-        let found = find("ecal", None, &[]);
+        let built_in = BuiltIn { systems: &[], plugin: |_| unreachable!("no file is given") };
+        let found = find("ecal", None, built_in);
         assert!(matches!(found, Err(Error::Failed(why)) if why.contains("system 'ecal' is not known here")));
     }
 }

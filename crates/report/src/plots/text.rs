@@ -1,11 +1,10 @@
 //! The font of all pictures: how wide a text is, how it is cut to fit, and its outlines.
 
+use crate::assets::FONT as FONT_FILE;
 use ab_glyph::{Font, FontRef, OutlineCurve, Point};
 use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
 use std::fmt::Write;
 use std::sync::{LazyLock, Once};
-
-const FILE: &[u8] = include_bytes!("../../fonts/OpenSans-Regular.ttf");
 
 /// Line height of Open Sans in units of its em: (ascent - descent) / units per em = (2189 + 600) / 2048.
 pub const HEIGHT_PER_EM: f64 = 2789.0 / 2048.0;
@@ -14,7 +13,7 @@ pub const HEIGHT_PER_EM: f64 = 2789.0 / 2048.0;
 pub fn font(em: f64) -> FontDesc<'static> {
     static REGISTER: Once = Once::new();
     REGISTER.call_once(|| {
-        let known = register_font(FontFamily::SansSerif.as_str(), FontStyle::Normal, FILE);
+        let known = register_font(FontFamily::SansSerif.as_str(), FontStyle::Normal, &FONT_FILE);
         assert!(known.is_ok(), "the font in the program is a whole TrueType font");
     });
     // The bitmap backend scales fonts by their line height.
@@ -31,8 +30,9 @@ pub fn width(text: &str, em: f64) -> f64 {
 
 /// The outlines of a text as the data of an SVG's path, and its width in pixels. It begins at the origin, on its base line.
 pub fn outlines(text: &str, em: f64) -> (String, f64) {
-    static FONT: LazyLock<FontRef<'_>> =
-        LazyLock::new(|| FontRef::try_from_slice(FILE).expect("the font in the program is a whole TrueType font"));
+    static FONT: LazyLock<FontRef<'_>> = LazyLock::new(|| {
+        FontRef::try_from_slice(&FONT_FILE).expect("the font in the program is a whole TrueType font")
+    });
     let scale = em / f64::from(FONT.units_per_em().expect("a TrueType font has an em"));
     let (mut data, mut right, mut before) = (String::new(), 0.0, None);
     for glyph in text.chars().map(|letter| FONT.glyph_id(letter)) {

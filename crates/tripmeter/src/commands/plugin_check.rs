@@ -11,10 +11,11 @@ use tripmeter_model::exit;
 type SuitePart = fn(&Suite, &Known) -> Result<Vec<String>, SuiteError>;
 
 /// What is tried, in this order.
-const PARTS: [(&str, SuitePart); 3] = [
+const PARTS: [(&str, SuitePart); 4] = [
     ("everything that it declares", Suite::contract),
     ("two experiments at once", Suite::two_at_once),
     ("refusals of what it does not declare", Suite::refusals),
+    ("workers that are killed", Suite::killed),
 ];
 
 /// Prints a line for each part, and below it what is wrong.

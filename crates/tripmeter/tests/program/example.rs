@@ -60,7 +60,7 @@ fn a_plugin_is_checked_without_our_build() {
     let finished = Tripmeter::new(["plugin-check", &plugin]).run().with(exit::GOOD);
     let lines: Vec<&str> = finished.stdout.lines().collect();
     assert_eq!(lines[0], "example 1.0.0");
-    assert!(lines.len() == 4 && lines[1..].iter().all(|line| line.ends_with(": ok")), "{}", finished.stdout);
+    assert!(lines.len() == 5 && lines[1..].iter().all(|line| line.ends_with(": ok")), "{}", finished.stdout);
     finished.says(&["conformance: example: 1", " sub-experiments, "]).clean();
 }
 

@@ -18,6 +18,7 @@ mod exports;
 mod fastdds;
 mod faults;
 mod fleet;
+mod golden;
 mod handover;
 mod hostile;
 mod hosts;

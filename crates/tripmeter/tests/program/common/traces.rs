@@ -4,34 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-pub use tripmeter_conformance::traces::{MARK, command_of, left, marked, names, pids};
-
-/// The two workers that process `pid` has started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Workers {
-    pub leader: Option<u32>,
-    pub follower: Option<u32>,
-}
-
-/// The measuring processes of a supervisor, distinguished by the files of results that the leader holds open.
-pub fn workers(supervisor: u32) -> Workers {
-    let mut workers = Workers { leader: None, follower: None };
-    for pid in pids().into_iter().filter(|pid| parent_of(*pid) == Some(supervisor)) {
-        if !command_of(pid).ends_with(" worker") {
-            continue;
-        }
-        let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        let mut targets = files.filter_map(|file| fs::read_link(file.path()).ok());
-        let is_of_results =
-            |name: &str| ["/samples/", "/histograms/", "/measurements_"].iter().any(|part| name.contains(part));
-        if targets.any(|target| is_of_results(&target.to_string_lossy())) {
-            workers.leader = Some(pid);
-        } else {
-            workers.follower = Some(pid);
-        }
-    }
-    workers
-}
+pub use tripmeter_conformance::traces::{MARK, Workers, command_of, left, marked, names, pids, workers};
 
 /// The running process whose program has that file name.
 pub fn running(program: &str) -> Option<u32> {
@@ -63,9 +36,4 @@ pub fn cpu_time(pid: u32) -> Duration {
     // The name before may hold spaces; user and system time are the 12th and 13th field after it, in ticks of 10 ms.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
     Duration::from_millis(fields.filter_map(|field| field.parse::<u64>().ok()).sum::<u64>() * 10)
-}
-
-fn parent_of(pid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
 }

@@ -1,4 +1,11 @@
+//! The transports that are linked into the program, and plugins.
+//!
+//! The engine's loops are compiled for their types here: for speed, where the engine itself and the rest of the program are
+//! compiled for size.
+
+use std::path::Path;
 use std::sync::Arc;
+use tripmeter_abi::{LoadError, Plugin};
 use tripmeter_engine::lanes::AnySystem;
 
 /// The systems that are linked into this program.
@@ -13,4 +20,12 @@ pub fn systems() -> Vec<Arc<dyn AnySystem>> {
         Arc::new(tripmeter_transport_inmem::Inmem),
         Arc::new(tripmeter_transport_write::Write),
     ]
+}
+
+/// Loads a plugin into this process, for good: for workers only.
+///
+/// # Errors
+/// If it is no plugin, or cannot be loaded.
+pub fn plugin(file: &Path) -> Result<Arc<dyn AnySystem>, LoadError> {
+    Plugin::load(file).map(|plugin| Arc::new(plugin) as Arc<dyn AnySystem>)
 }

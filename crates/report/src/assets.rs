@@ -1,0 +1,21 @@
+//! Large files that are compressed in the program (`build.rs`).
+
+use flate2::bufread::GzDecoder;
+use std::io::Read;
+use std::sync::LazyLock;
+
+/// The parts of ECharts that charts are drawn with.
+pub static ECHARTS: LazyLock<String> = LazyLock::new(|| {
+    let bytes = inflated(include_bytes!(concat!(env!("OUT_DIR"), "/echarts.js.gz")));
+    String::from_utf8(bytes).expect("the script is text")
+});
+
+/// The font of pictures.
+pub static FONT: LazyLock<Vec<u8>> =
+    LazyLock::new(|| inflated(include_bytes!(concat!(env!("OUT_DIR"), "/OpenSans-Regular.ttf.gz"))));
+
+fn inflated(file: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    GzDecoder::new(file).read_to_end(&mut bytes).expect("the build script made the file whole");
+    bytes
+}
