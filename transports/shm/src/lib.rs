@@ -156,4 +156,6 @@ impl Node for ShmNode {
 }
 
 #[cfg(test)]
+mod ring_tests;
+#[cfg(test)]
 mod tests;
