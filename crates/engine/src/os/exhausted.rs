@@ -1,9 +1,10 @@
 //! What a process has used up: libraries often fail for lack of something, and do not say what.
 
 use super::space;
+use procfs::process::{Limit, LimitValue, Process};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Fewer file descriptors that are free are a cause of failures: a library may close some before it gives up.
 const FEW_DESCRIPTORS: u64 = 8;
@@ -14,21 +15,31 @@ const LITTLE_SHARED_MEMORY: u64 = 64 << 10;
 /// Less address space than this is none for a thread, with its stack and heap.
 const LITTLE_ADDRESS_SPACE: u64 = 80 << 20;
 
-/// An error, with what this process lacks, if it lacks anything.
+/// An error, with what this process or this machine has hardly any more of; files on the disk are not looked at.
 pub fn with_lack(why: String) -> String {
-    let mut lack = lack();
-    lack.retain(|lack| !why.contains(lack));
-    if lack.is_empty() { why } else { format!("{why} ({})", lack.join("; ")) }
+    let own = Path::new("/proc/self");
+    let limits = [Resource::Nofile, Resource::As].map(|resource| getrlimit(resource).current);
+    with(why, [descriptors(own, limits[0]), address_space(own, limits[1]), threads(), shared_memory()])
 }
 
-/// What this process, or this machine, has hardly any more of, a line each; files on the disk are not looked at.
-fn lack() -> Vec<String> {
-    [descriptors(), address_space(), threads(), shared_memory()].into_iter().flatten().collect()
+/// The same of another process of this user, which must be there still.
+pub fn with_lack_of(pid: u32, why: String) -> String {
+    let limits = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).and_then(|process| process.limits()).ok());
+    let Some(limits) = limits else { return why };
+    let soft = |limit: Limit| if let LimitValue::Value(most) = limit.soft_limit { Some(most) } else { None };
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let (most_open, most_mapped) = (soft(limits.max_open_files), soft(limits.max_address_space));
+    with(why, [descriptors(&process, most_open), address_space(&process, most_mapped), None, shared_memory()])
 }
 
-fn descriptors() -> Option<String> {
-    let most = getrlimit(Resource::Nofile).current?;
-    let open = match fs::read_dir("/proc/self/fd") {
+fn with(why: String, lack: [Option<String>; 4]) -> String {
+    let new: Vec<String> = lack.into_iter().flatten().filter(|lack| !why.contains(lack)).collect();
+    if new.is_empty() { why } else { format!("{why} ({})", new.join("; ")) }
+}
+
+fn descriptors(process: &Path, most: Option<u64>) -> Option<String> {
+    let most = most?;
+    let open = match fs::read_dir(process.join("fd")) {
         Ok(open) => open.count() as u64,
         // The last one is in use.
         Err(error) if error.raw_os_error() == Some(libc::EMFILE) => most,
@@ -38,9 +49,9 @@ fn descriptors() -> Option<String> {
         .then(|| format!("{open} of {most} file descriptors are open; raise the limit with `ulimit -n`"))
 }
 
-fn address_space() -> Option<String> {
-    let most = getrlimit(Resource::As).current?;
-    let pages: u64 = fs::read_to_string("/proc/self/statm").ok()?.split(' ').next()?.parse().ok()?;
+fn address_space(process: &Path, most: Option<u64>) -> Option<String> {
+    let most = most?;
+    let pages: u64 = fs::read_to_string(process.join("statm")).ok()?.split(' ').next()?.parse().ok()?;
     let used = pages.saturating_mul(rustix::param::page_size() as u64);
     (most.saturating_sub(used) < LITTLE_ADDRESS_SPACE)
         .then(|| format!("{used} of {most} bytes of memory are mapped (RLIMIT_AS); raise the limit with `ulimit -v`"))

@@ -342,11 +342,12 @@ impl ProcessGroup {
         };
         if silence > watchdog {
             let (seconds, limit) = (silence.as_secs(), watchdog.as_secs());
-            return Some(LeaderOutcome::Killed(format!(
+            let why = format!(
                 "the leader of '{}' hangs: no sign of life for {seconds} s (limit {limit} s) while it was to {}; it was \
                  killed; fix the transport, or leave it out",
                 self.transport, self.phase
-            )));
+            );
+            return Some(LeaderOutcome::Killed(os::with_lack_of(self.leader.pid(), why)));
         }
         if self.follower_ended.is_none() {
             let index = self.followers.iter_mut().position(Worker::has_ended)?;

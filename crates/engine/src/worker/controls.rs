@@ -195,9 +195,14 @@ impl Controls {
             let why = stillness.as_ref().map_or_else(String::new, Stillness::why);
             if still > patience.still {
                 let seconds = still.as_secs();
-                return Err(self.failed(&format!(
+                let what = format!(
                     "{who} stands still: it has said nothing for {seconds} s, and its process did nothing{why}"
-                )));
+                );
+                let what = match self.followers[follower as usize].peer_pid() {
+                    Some(pid) => os::with_lack_of(pid, what),
+                    None => what,
+                };
+                return Err(self.failed(&what));
             }
             if begin.elapsed() > patience.whole {
                 let (seconds, what) = (patience.whole.as_secs(), patience.what);
