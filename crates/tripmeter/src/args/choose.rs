@@ -81,7 +81,7 @@ pub struct ChooseArgs {
 }
 
 /// What is of measuring only.
-const MEASURING: [&str; 17] = [
+const MEASURING: [&str; 18] = [
     "names",
     "print",
     "output",
@@ -97,6 +97,7 @@ const MEASURING: [&str; 17] = [
     "attempts",
     "seed",
     "raw",
+    "keep_samples",
     "daemons",
     "budget",
 ];

@@ -26,10 +26,11 @@ fn with_codes(examples: &str) -> String {
 }
 
 /// What a run that is resumed takes from its plan; only `no_spin` is of how it is run.
-const OF_A_PLAN: [&str; 28] = [
+const OF_A_PLAN: [&str; 30] = [
     "experiment",
     "only",
     "rounds",
+    "repeat_for",
     "no_floor",
     "profile",
     "print",
@@ -48,6 +49,7 @@ const OF_A_PLAN: [&str; 28] = [
     "load",
     "seed",
     "raw",
+    "keep_samples",
     "streams",
     "daemons",
     "to",
@@ -432,6 +434,9 @@ pub struct MeasuringArgs {
     /// Files of every sample: samples, parquet, eprosima (of round trips), several by comma; or none [default: samples]
     #[arg(long, value_name = "LIST", hide_short_help = true)]
     pub raw: Option<Raw>,
+    /// Keep samples of the newest rounds only; figures and histograms of all are kept
+    #[arg(long, value_name = "ROUNDS", allow_negative_numbers = true, hide_short_help = true)]
+    pub keep_samples: Option<u32>,
     /// Topics and clients with figures of their own: the first 16 and the slowest, or all [default: few]
     #[arg(long, value_parser = words_of(&[("few", Streams::Few), ("all", Streams::All)]), hide_short_help = true)]
     pub streams: Option<Streams>,
@@ -450,6 +455,12 @@ pub struct RunningArgs {
     /// Each round has fresh processes and a random order.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub rounds: Option<u32>,
+    /// Repeat everything for so long: 90s, 10m, 24h
+    ///
+    /// No round begins after it. There are 10080 rounds at most: short ones wait for each other.
+    #[arg(long = "for", id = "repeat_for", value_name = "TIME", value_parser = seconds, conflicts_with = "rounds",
+        hide_short_help = true)]
+    pub repeat_for: Option<f64>,
     /// Do not measure the floor, our own shared memory, beside the others
     #[arg(long, hide_short_help = true)]
     pub no_floor: bool,
@@ -480,6 +491,18 @@ pub struct RunningArgs {
     pub live: bool,
     #[command(flatten)]
     pub shown: ShownArgs,
+}
+
+/// Seconds of `90`, `90s`, `10m` or `24h`.
+fn seconds(text: &str) -> Result<f64, String> {
+    let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
+        Some(number) if text.ends_with('h') => (number, 3600.0),
+        Some(number) if text.ends_with('m') => (number, 60.0),
+        Some(number) => (number, 1.0),
+        None => (text, 1.0),
+    };
+    let number: f64 = number.parse().map_err(|_| "write a time as 90s, 10m or 24h".to_owned())?;
+    Ok(number * unit)
 }
 
 /// What is no failure of a run.
