@@ -166,15 +166,18 @@ def compare(place, trial, histogram, rtt_ns):
     return findings
 
 
-def check_result(folder, state, trials, raw):
-    """Findings of one sub-experiment; `trials` are those that count, and those that were set aside."""
+def check_result(folder, state, trials, raw, is_rotated):
+    """Findings of one sub-experiment; `trials` are those that count, and those that were set aside. The files of samples of a
+    round `is_rotated` away once newer ones are there."""
     log, findings = folder / "histograms" / f"{state['name']}.hlog", []
     counting, every = trials
     closed = [trial for trial in counting if trial["load"]["kind"] == "closed"
               and trial["streams"].get("all", {}).keys() & {"rtt_half_ns", "call_ns"}]
     by_payload = None
-    if "eprosima" in raw and closed and "rtt_half_ns" in closed[0]["streams"]["all"]:
-        by_payload, findings = measurements(folder / f"measurements_{state['name']}.csv")
+    csv_file = folder / f"measurements_{state['name']}.csv"
+    is_gone = is_rotated and not csv_file.exists()
+    if "eprosima" in raw and closed and "rtt_half_ns" in closed[0]["streams"]["all"] and not is_gone:
+        by_payload, findings = measurements(csv_file)
     by_tag = {}
     if closed:
         by_tag, more = histograms(log)
@@ -191,7 +194,7 @@ def check_result(folder, state, trials, raw):
     table = folder / "samples" / f"{state['name']}.csv"
     if "samples" in raw and any(set(of) & TIMES.keys() for trial in every for of in trial["streams"].values()):
         if not table.exists():
-            return findings + [f"{table}: is not there"]
+            return findings + ([] if is_rotated else [f"{table}: is not there"])
         by_trial, more = samples(table)
         findings += more + (parquet(table) if "parquet" in raw else [])
         # A search keeps no rows.
@@ -233,6 +236,8 @@ def check(folder):
     if manifest["results"] > len(states):
         findings.append(f"{folder}: {len(states)} states of sub-experiments, not {manifest['results']}")
     raw, rounds = manifest["plan"]["raw"], manifest["plan"]["rounds"]
+    # Rounds up to this one have no samples any more, or will have none.
+    rotated = max((number for _, number in states), default=0) - (manifest["plan"].get("keep_samples") or rounds)
     known = set()
     for (name, number), state in states.items():
         place = folder if rounds == 1 else folder / f"round-{number:02}"
@@ -244,7 +249,7 @@ def check(folder):
         every = [trial for found in of.values() for trial in found]
         if len(last) < state["payloads"]:
             findings.append(f"{folder}: {len(last)} payloads of {name}, not {state['payloads']}")
-        findings += check_result(place, state, (counting, every), raw)
+        findings += check_result(place, state, (counting, every), raw, number <= rotated)
     return findings + [f"{path}: is of no sub-experiment" for path in sorted(folder.rglob("*.hlog")) if path not in known]
 
 

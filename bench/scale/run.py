@@ -3,6 +3,8 @@
 
     python3 bench/scale/run.py --tripmeter target/release/tripmeter --trips 1e9 --subs 10000 --experiments 1000 \\
         --output docs/results/scale.json
+    python3 bench/scale/run.py --tripmeter target/release/tripmeter --trips 0 --subs 0 --experiments 0 --long 600 \\
+        --output docs/results/scale.json
     python3 bench/scale/run.py --table docs/results/scale.json
     python3 bench/scale/run.py --plot docs/results/scale.json docs/plots/scale.svg
 
@@ -10,28 +12,37 @@ Sizes grow by ten up to the ones given. Three things are measured:
   trips        round trips of one payload over shm with `--raw none`: `ping`
   subs         sub-experiments of one plan, 10 round trips each: `run`, and then `show` of the results
   experiments  results folders, copies of one: `history`
-Points that the output file has already are not measured again. Time is that of the whole command. Memory is the most that
-the command, and the largest of its workers, had at a time: VmHWM, looked at every 20 ms, and for the larger of both what
-the kernel says at the end.
+Points that the output file has already are not measured again, unless --again asks for it: an interrupted command goes on.
+Time is that of the whole command, with about 1 ms of the shell that starts it. Memory is the most that the command, and the
+largest of its workers, had at a time. What the kernel says at the end (wait4) is of the largest of all; of the others it is
+VmHWM, looked at every 20 ms by a thread.
+
+--long SECONDS repeats a million round trips with samples for so long (`ping --for`), keeps samples of three rounds, is killed
+(kill -9) at half the time and resumed, and is looked at all the time: `show`, memory, files.
 
 The plot needs bench/scale/requirements.txt. Exit code: 0 measured, 2 wrong usage, 70 a run failed.
 """
 
 import argparse
+import ctypes
 import json
 import os
 import platform
-import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
 # Between two looks at the memory of all processes.
 LOOK_S = 0.02
 FIRST = {"trips": 100_000, "subs": 10, "experiments": 10}
+# Of prctl(2).
+PR_SET_CHILD_SUBREAPER = 36
+KINDS = ["trips", "subs", "experiments"]
 LABELS = {
     "trips": "round trips in one payload",
     "run": "sub-experiments in one plan: run",
@@ -55,32 +66,61 @@ def peak_kb(pid):
     return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), 0)
 
 
-def measured(command):
+def adopt_orphans():
+    """Makes this process the parent of what its shells leave."""
+    if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        sys.exit("bench/scale: prctl(PR_SET_CHILD_SUBREAPER) failed")
+
+
+def started(command, errors):
+    """The process id of a command. A shell starts it and ends: the kernel counts the memory of whoever forked a command as
+    its own, and a shell has less than any of them."""
+    words = ["sh", "-c", '"$@" >/dev/null & echo $!', "sh", *map(str, command)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors) as shell:
+        return int(shell.stdout.readline())
+
+
+class Looks:
+    """The most kB that a process, and the largest of its workers, had while somebody looked."""
+
+    def __init__(self, pid):
+        self.pid, self.own, self.workers, self.is_over = pid, 0, 0, threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        while not self.is_over.wait(LOOK_S):
+            self.own = max(self.own, peak_kb(self.pid))
+            self.workers = max([self.workers, *map(peak_kb, children(self.pid))])
+
+    def end(self):
+        self.is_over.set()
+        self.thread.join()
+
+
+def measured(command, has_workers=False):
     """Runs a command; returns its seconds, and the most kB of itself and of a child."""
-    begin, own, workers = time.monotonic(), 0, 0
     with tempfile.TemporaryFile() as errors:
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
-        while True:
-            ended, status, usage = os.wait4(child.pid, os.WNOHANG)
-            if ended:
-                break
-            own = max(own, peak_kb(child.pid))
-            workers = max([workers, *map(peak_kb, children(child.pid))])
-            time.sleep(LOOK_S)
+        begin = time.monotonic()
+        pid = started(command, errors)
+        looks = Looks(pid) if has_workers else None
+        _, status, usage = os.wait4(pid, 0)
         seconds = time.monotonic() - begin
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode != 0:
+        code = os.waitstatus_to_exitcode(status)
+        if code != 0:
             errors.seek(0)
             said = errors.read().decode(errors="replace")
-            sys.stderr.write(f"{' '.join(map(str, command))}: exit code {child.returncode}\n{said}")
+            sys.stderr.write(f"{' '.join(map(str, command))}: exit code {code}\n{said}")
             sys.exit(70)
-    # Of the largest of all processes that were waited for; this one counts, too, as it was the command before its start.
-    if usage.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
+    own, workers = usage.ru_maxrss, 0
+    if looks:
+        looks.end()
+        own, workers = looks.own, looks.workers
         if workers > own:
             workers = max(workers, usage.ru_maxrss)
         else:
             own = max(own, usage.ru_maxrss)
-    return {"seconds": round(seconds, 3), "own_kb": own, "worker_kb": workers}
+    return {"seconds": round(seconds, 4), "own_kb": own, "worker_kb": workers}
 
 
 def sizes(kind, most):
@@ -92,7 +132,7 @@ def sizes(kind, most):
 
 def trips(options, folder, count):
     command = [options.tripmeter, "ping", "shm", "--payloads", "64", "-n", str(count), "--raw", "none", "--attempts"]
-    return {"trips": measured([*command, "1", "--no-spin", "--no-report", "-q", "-o", folder / "results"])}
+    return {"trips": measured([*command, "1", "--no-spin", "--no-report", "-q", "-o", folder / "results"], True)}
 
 
 def subs(options, folder, count):
@@ -100,7 +140,7 @@ def subs(options, folder, count):
     plan += [f"[[sub_experiment]]\ntransport = 'shm'\nname = 's{n}'\npayloads = '{64 + n % 1000}'" for n in range(count)]
     (folder / "plan.toml").write_text("\n".join(plan) + "\n")
     flags = ["--no-spin", "--no-report", "-q", "-o", folder / "results"]
-    run = measured([options.tripmeter, "run", folder / "plan.toml", *flags])
+    run = measured([options.tripmeter, "run", folder / "plan.toml", *flags], True)
     return {"run": run, "show": measured([options.tripmeter, "show", folder / "results"])}
 
 
@@ -119,34 +159,131 @@ def experiments(options, folder, count):
     return {"experiments": measured([options.tripmeter, "history", whole])}
 
 
+def bytes_of(folder):
+    """Bytes of all files in a folder, and of the files of samples; and the number of the latter."""
+    whole, samples, files = 0, 0, 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                size = os.stat(os.path.join(place, name)).st_size
+            except FileNotFoundError:
+                continue
+            whole += size
+            if os.path.basename(place) == "samples":
+                samples, files = samples + size, files + 1
+    return {"bytes": whole, "sample_bytes": samples, "sample_files": files}
+
+
+def finished(results):
+    """Lines of finished payloads, as they are."""
+    try:
+        lines = (results / "trials.jsonl").read_text().split("\n")[:-1]
+    except OSError:
+        return []
+    return [line for line in lines if json.loads(line)["kind"] == "payload"]
+
+
+def memory_kb(pid):
+    """What a process has now."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmRSS:")), 0)
+
+
+def long_run(options, folder):
+    """A run that is repeated for some time, killed at half of it and resumed; looked at all the time."""
+    results, begin, looks = folder / "results", time.monotonic(), []
+    asked = ["ping", "shm", "--payloads", "64", "-n", "1000000", "--no-floor", "--attempts", "1", "--no-spin"]
+    asked += ["--for", f"{options.long}s", "--keep-samples", "3"]
+    with (folder / "progress").open("w+b") as said:
+        def watch(pid, until):
+            """Looks at it until it ends, or that time; returns its exit code, if it has ended."""
+            while time.monotonic() - begin < until:
+                ended, status, _ = os.wait4(pid, os.WNOHANG)
+                if ended:
+                    return os.waitstatus_to_exitcode(status)
+                time.sleep(options.long / 30)
+                if not finished(results):
+                    continue
+                own, worker = memory_kb(pid), max([0, *map(peak_kb, children(pid))])
+                if not worker:
+                    # Between two rounds, or at the end.
+                    continue
+                show = measured([options.tripmeter, "show", results])
+                at = round(time.monotonic() - begin, 1)
+                looks.append({"at_s": at, "rounds": len(finished(results)), "own_kb": own, "worker_kb": worker,
+                              "show_seconds": show["seconds"], "show_kb": show["own_kb"], **bytes_of(results)})
+                print(looks[-1], file=sys.stderr)
+            return None
+
+        pid = started([options.tripmeter, *asked, "-o", results], said)
+        if watch(pid, options.long / 2) is not None:
+            sys.exit("bench/scale: the long run ended before it was to be killed")
+        os.kill(pid, signal.SIGKILL)
+        killed_at = round(time.monotonic() - begin, 1)
+        os.waitpid(pid, 0)
+        before = finished(results)
+        # Its workers end by themselves.
+        while True:
+            try:
+                os.waitpid(-1, 0)
+            except ChildProcessError:
+                break
+        pid = started([options.tripmeter, "run", "--resume", results, "--no-spin"], said)
+        code = watch(pid, 10 * options.long)
+        said.seek(0)
+        estimates = [line for line in said.read().decode(errors="replace").splitlines() if line.endswith(" left")]
+    whole = finished(results)
+    if code != 0 or whole[: len(before)] != before:
+        sys.exit(f"bench/scale: exit code {code} of the resumed run, or finished rounds have changed")
+    samples = sum(json.loads(line)["samples"] for line in whole)
+    return {"date": time.strftime("%Y-%m-%d"), "asked": " ".join(asked), "killed_at_s": killed_at,
+            "rounds_before": len(before), "rounds": len(whole), "samples": samples,
+            "seconds": round(time.monotonic() - begin, 1), "an_estimate": estimates[len(estimates) // 4] if estimates else None,
+            "looks": looks, "load": round(os.getloadavg()[0], 1)}
+
+
 def measure(options):
     """Measures what is not in the output yet, and writes it after each point."""
+    adopt_orphans()
     version = subprocess.run([options.tripmeter, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     # What the machine is.
     made = {"version": version, "machine": {"kernel": platform.release(), "cpus": os.cpu_count()}, "points": []}
     if options.output.exists():
         before = json.loads(options.output.read_text())
-        if {**before, "points": []} == made:
+        if {key: before.get(key) for key in ("version", "machine")} == {key: made[key] for key in ("version", "machine")}:
             made = before
-    for kind, most, work in (
-        ("trips", options.trips, trips),
-        ("subs", options.subs, subs),
-        ("experiments", options.experiments, experiments),
-    ):
+
+    def write():
+        made["points"].sort(key=lambda point: (KINDS.index(point["kind"]), point["size"]))
+        whole = options.output.with_suffix(".being-written")
+        whole.write_text(json.dumps(made, indent=1) + "\n")
+        whole.replace(options.output)
+
+    for kind, most, work in zip(KINDS, (options.trips, options.subs, options.experiments), (trips, subs, experiments)):
         for size in sizes(kind, most):
-            if any(point["kind"] == kind and point["size"] == size for point in made["points"]):
+            known = [point for point in made["points"] if (point["kind"], point["size"]) == (kind, size)]
+            if known and not options.again:
                 continue
             with tempfile.TemporaryDirectory() as folder:
+                points = []
                 for of, found in work(options, Path(folder), size).items():
                     point = {"kind": kind, "of": of, "size": size, "date": time.strftime("%Y-%m-%d"), **found}
                     # How busy the machine was.
-                    made["points"].append({**point, "load": round(os.getloadavg()[0], 1)})
-                    print(made["points"][-1], file=sys.stderr)
-            options.output.write_text(json.dumps(made, indent=1) + "\n")
+                    points.append({**point, "load": round(os.getloadavg()[0], 1)})
+                    print(points[-1], file=sys.stderr)
+            made["points"] = [point for point in made["points"] if point not in known] + points
+            write()
+    if options.long and (options.again or made.get("long", {}).get("for_s") != options.long):
+        with tempfile.TemporaryDirectory() as folder:
+            made["long"] = {"for_s": options.long, **long_run(options, Path(folder))}
+        write()
 
 
 def is_seen(kb):
-    """False for what ended before it was looked at: no program of ours is that small."""
+    """False for what ended before it was looked at, in points of an earlier version of this file."""
     return kb > 1000
 
 
@@ -161,7 +298,30 @@ def table(made):
         workers = f"{point['worker_kb'] / 1000:.1f} MB" if point["worker_kb"] else "-"
         own = f"{point['own_kb'] / 1000:.1f} MB" if is_seen(point["own_kb"]) else "-"
         size, of = f"{point['size']:,}", LABELS[point["of"]]
-        print(f"| {of} | {size} | {point['seconds']:.2f} | {each:.3g} µs | {own} | {workers} |")
+        print(f"| {of} | {size} | {point['seconds']:.3f} | {each:,.3g} µs | {own} | {workers} |")
+
+
+def long_table(made):
+    """The long run, at six times of it."""
+    found = made["long"]
+    looks = found["looks"]
+    first, last = looks[0], looks[-1]
+    print(f"\nA long run, measured on {found['date']}: `tripmeter {found['asked']}`, killed (`kill -9`) after "
+          f"{found['killed_at_s']:.0f} s and resumed: {found['rounds']:,} rounds, {found['samples']:,} round trips, in "
+          f"{found['seconds']:.0f} s. The {found['rounds_before']:,} rounds from before the kill are as they were.\n")
+    print("| after | rounds | memory of the command | of its workers | `show` meanwhile | its memory | files of samples | all else |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for at in range(6):
+        look = looks[at * (len(looks) - 1) // 5]
+        kept = f"{look['sample_files']}, {look['sample_bytes'] / 1e6:.0f} MB"
+        print(f"| {look['at_s']:.0f} s | {look['rounds']:,} | {look['own_kb'] / 1000:.1f} MB | {look['worker_kb'] / 1000:.1f} MB "
+              f"| {look['show_seconds']:.3f} s | {look['show_kb'] / 1000:.1f} MB | {kept} "
+              f"| {(look['bytes'] - look['sample_bytes']) / 1e6:.1f} MB |")
+    rounds = max(last["rounds"] - first["rounds"], 1)
+    growth = [(last[key] - first[key]) * scale / rounds for key, scale in (("own_kb", 1), ("show_kb", 1))]
+    disk = [look["bytes"] - look["sample_bytes"] for look in (first, last)]
+    print(f"\nOf each round, {growth[0]:.0f} kB stay in the command, {growth[1]:.0f} kB in `show`, and "
+          f"{(disk[1] - disk[0]) / 1000 / rounds:.0f} kB on the disk beside its samples.")
 
 
 def plot(made, file):
@@ -194,12 +354,17 @@ def main():
     parser.add_argument("--trips", type=float, default=1e7)
     parser.add_argument("--subs", type=float, default=100)
     parser.add_argument("--experiments", type=float, default=1000)
+    parser.add_argument("--long", type=int, default=0, metavar="SECONDS")
+    parser.add_argument("--again", action="store_true", help="measure points that the output has already, too")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--table", type=Path, metavar="FILE")
     parser.add_argument("--plot", type=Path, nargs=2, metavar=("FILE", "SVG"))
     options = parser.parse_args()
     if options.table:
-        table(json.loads(options.table.read_text()))
+        made = json.loads(options.table.read_text())
+        table(made)
+        if "long" in made:
+            long_table(made)
     elif options.plot:
         plot(json.loads(options.plot[0].read_text()), options.plot[1])
     elif options.output:

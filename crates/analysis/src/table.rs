@@ -221,6 +221,12 @@ impl MetricTable {
         self.trials.keys().copied()
     }
 
+    /// Every row of a sub-experiment that has a trial.
+    pub fn rows_of(&self, sub: u32) -> impl Iterator<Item = Row> {
+        let row = |end| Row { sub, payload_bytes: end, load: end as u32 };
+        self.trials.range(row(0)..=row(u64::MAX)).map(|(row, _)| *row)
+    }
+
     /// The row of a payload that was measured at one offered load.
     pub fn only_row(&self, sub: u32, payload_bytes: u64) -> Option<Row> {
         let row = |load| Row { sub, payload_bytes, load };

@@ -4,6 +4,7 @@ pub mod discarded;
 mod head;
 mod histograms;
 pub mod rest;
+pub(crate) mod rotate;
 mod samples;
 
 pub use histograms::HISTOGRAMS;

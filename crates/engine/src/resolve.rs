@@ -141,10 +141,7 @@ fn resolve_on(
 
 /// The plan without its sub-experiments: what holds for all of them.
 fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Plan, Problem> {
-    let rounds = experiment.rounds.unwrap_or(1);
-    if !(1..=MOST_ROUNDS).contains(&rounds) {
-        return Err(Problem::Rounds(rounds));
-    }
+    let rounds = rounds(experiment)?;
     let loss_timeout_s = experiment.loss_timeout_s.unwrap_or(DEFAULT_LOSS_TIMEOUT_S);
     if !(0.001..=600.0).contains(&loss_timeout_s) {
         return Err(Problem::LossTimeout(loss_timeout_s));
@@ -165,8 +162,10 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         source: source.to_owned(),
         sub_experiments: Vec::new(),
         rounds,
+        for_ns: experiment.for_s.map(|seconds| (seconds * 1e9).round() as u64),
         seed: experiment.seed.unwrap_or_else(from_clock),
         raw: experiment.raw.unwrap_or_default(),
+        keep_samples: experiment.keep_samples,
         streams: experiment.streams.unwrap_or_default(),
         daemons: experiment.daemons.unwrap_or_default(),
         attempts,
@@ -185,6 +184,22 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         not_installed: Vec::new(),
         missing: Vec::new(),
     })
+}
+
+/// How many rounds there are; of those that end by time two, until the first says how long one takes.
+fn rounds(experiment: &Experiment) -> Result<u32, Problem> {
+    let rounds = match (experiment.rounds, experiment.for_s) {
+        (Some(_), Some(_)) => return Err(Problem::RoundsAndFor),
+        (_, Some(seconds)) if !(seconds > 0.0 && seconds <= 1e7) => return Err(Problem::For(seconds)),
+        (_, Some(_)) => 2,
+        (rounds, None) => rounds.unwrap_or(1),
+    };
+    match experiment.keep_samples {
+        _ if !(1..=MOST_ROUNDS).contains(&rounds) => Err(Problem::Rounds(rounds)),
+        Some(0) => Err(Problem::KeepNoSamples),
+        Some(_) if rounds == 1 => Err(Problem::KeepSamplesOfOne),
+        _ => Ok(rounds),
+    }
 }
 
 /// How far the clocks of two hosts may be apart; 0 if there is one host.

@@ -19,6 +19,7 @@ use crate::by_hand::{self, MeetError, Meeting};
 use crate::clock::Calibration;
 use crate::daemon::{self, DaemonLeases};
 use crate::environment;
+use crate::files::rotate;
 use crate::hosts::{self, HostError, Met, Pushed};
 use crate::memory_copy::memory_copy;
 use crate::os;
@@ -403,12 +404,29 @@ impl<'a> Run<'a> {
             (self.watch)(&Event::RoundsWanted(self.manifest.plan.rounds));
         }
         self.ask_for_rounds(round, wanted)?;
+        let mut rotated = 0;
         while round < self.manifest.plan.rounds && !self.stopped() {
             round += 1;
             self.round(round, &mut random)?;
+            self.rotate(&mut rotated, round);
             self.ask_for_rounds(round, wanted)?;
         }
         Ok(())
+    }
+
+    /// Removes files of samples of rounds that are older than those to be kept, now that `round` has ended; `rotated` counts
+    /// the rounds whose files are removed.
+    fn rotate(&mut self, rotated: &mut u32, round: u32) {
+        let Some(keep) = self.plan.keep_samples.filter(|_| !self.stopped()) else { return };
+        while *rotated < round.saturating_sub(keep) {
+            *rotated += 1;
+            let folder = self.results.round(*rotated);
+            let names = self.plan.sub_experiments.iter().map(|one| one.name.as_str());
+            if let Err(error) = rotate::remove_samples(&folder, names) {
+                let folder = folder.display();
+                (self.watch)(&Event::Warning(format!("samples in '{folder}' stay (--keep-samples): {error}")));
+            }
+        }
     }
 
     /// Asks how many rounds there are to be, now that so many are there.

@@ -107,10 +107,14 @@ macro_rules! with_common_fields {
             $($(#[$doc])* pub $field: Option<$type>,)+
             /// How often everything is repeated, with fresh processes; default 1.
             pub rounds: Option<u32>,
+            /// Repeat everything for so many seconds, in place of a number of rounds.
+            pub for_s: Option<f64>,
             /// Seed of the random order; default from the clock.
             pub seed: Option<u64>,
             /// What is kept of every sample, e.g. `["samples", "eprosima"]` or `["none"]`; default `["samples"]`.
             pub raw: Option<Raw>,
+            /// Newest rounds whose files of samples are kept; default all.
+            pub keep_samples: Option<u32>,
             /// Which streams have figures of their own where topics or clients are many; default `few`.
             pub streams: Option<Streams>,
             /// Whether the floor is measured beside each; default true.

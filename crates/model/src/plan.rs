@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Most rounds of an experiment.
-pub const MOST_ROUNDS: u32 = 1000;
+/// Most rounds of an experiment: one a minute for a week.
+pub const MOST_ROUNDS: u32 = 10_080;
 
 /// Whether daemons may be started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -159,12 +159,18 @@ pub struct Plan {
     pub source: String,
     /// The sub-experiments in the order written.
     pub sub_experiments: Vec<SubExperiment>,
-    /// How often everything is repeated.
+    /// How often everything is repeated; with `for_ns`, as it is estimated so far.
     pub rounds: u32,
+    /// How long rounds are repeated, in nanoseconds, if time and no number ends them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_ns: Option<u64>,
     /// Seed of the random order of sub-experiments, used where there is more than one round.
     pub seed: u64,
     /// What is kept of every sample, in addition to histograms.
     pub raw: Raw,
+    /// Newest rounds whose files of samples are kept; all if absent. Older ones are removed when a round ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_samples: Option<u32>,
     /// Which streams have figures of their own.
     #[serde(default)]
     pub streams: Streams,

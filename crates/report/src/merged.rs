@@ -60,9 +60,12 @@ impl<'a> Merged<'a> {
 
     /// Rounds that did not complete, with state and error; a round without a result was not begun.
     pub fn unfinished(&self) -> Vec<(u32, RunStatus, Option<&'a str>)> {
-        let of_round = |round| self.results.iter().find(|result| result.round == round);
+        let mut of_round = HashMap::new();
+        for result in &self.results {
+            of_round.entry(result.round).or_insert(result);
+        }
         (1..=self.rounds)
-            .map(|round| match of_round(round) {
+            .map(|round| match of_round.get(&round) {
                 Some(result) => (round, result.status, result.error.as_deref()),
                 None => (round, RunStatus::Planned, None),
             })

@@ -35,7 +35,7 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
 
 /// The same of one sub-experiment, by its index in the plan.
 pub fn notes_of(index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Note> {
-    let own: Vec<Row> = metrics.all_rows().filter(|row| row.sub == index).collect();
+    let own: Vec<Row> = metrics.rows_of(index).collect();
     let mut notes = Vec::new();
     for payload_bytes in &sub.planned.payloads {
         let rows: Vec<Row> = own.iter().copied().filter(|row| row.payload_bytes == *payload_bytes).collect();

@@ -370,9 +370,17 @@ fn apply(experiment: &mut Experiment, args: &ExperimentArgs) {
     }
     put(&mut experiment.written_recording, &args.recording);
     put(&mut experiment.rounds, &args.rounds);
+    put(&mut experiment.for_s, &args.repeat_for);
+    // A flag takes the place of what a file says in the other way.
+    match (args.rounds, args.repeat_for) {
+        (Some(_), _) => experiment.for_s = None,
+        (_, Some(_)) => experiment.rounds = None,
+        _ => {}
+    }
     put(&mut experiment.cpus, &args.cpus);
     put(&mut experiment.seed, &measuring.seed);
     put(&mut experiment.raw, &measuring.raw);
+    put(&mut experiment.keep_samples, &measuring.keep_samples);
     put(&mut experiment.streams, &measuring.streams);
     put(&mut experiment.daemons, &measuring.daemons);
     put(&mut experiment.attempts, &measuring.attempts);

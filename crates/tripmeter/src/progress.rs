@@ -17,6 +17,9 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::{display_size, finished_text};
 use tripmeter_model::plan::{Plan, SubExperiment};
 
+/// A shorter time left is in no line.
+const LEAST_LEFT: Duration = Duration::from_secs(60);
+
 /// What is drawn or written, from the engine's events.
 pub struct Progress<'a> {
     plan: &'a Plan,
@@ -28,6 +31,8 @@ pub struct Progress<'a> {
     done: u64,
     /// What will be behind us when the running sub-experiment is, whether or not all its payloads are measured.
     done_after: u64,
+    /// When measuring began, and what was behind us then.
+    begun: (Instant, u64),
     running: Option<Running<'a>>,
 }
 
@@ -78,7 +83,18 @@ impl<'a> Progress<'a> {
         let live = (shown == ProgressView::Live).then(|| Live::start(plan, &bar, stop)).and_then(|started| {
             started.inspect_err(|why| output::say(&format!("note: no live view: {why}; a line for each payload"))).ok()
         });
-        Self { plan, shown, bar, live, done: 0, done_after: 0, running: None }
+        let begin = Instant::now();
+        Self { plan, shown, bar, live, done: 0, done_after: 0, begun: (begin, 0), running: None }
+    }
+
+    /// Says what is still to be measured of a plan, by name and round; all else was measured before.
+    pub fn resume(&mut self, rest: &[(String, u32)]) {
+        let of = |name: &str| self.plan.sub_experiments.iter().find(|one| one.name == name).map_or(0, weight_of_all);
+        let rest: u64 = rest.iter().map(|(name, _)| of(name)).sum();
+        self.done = total(self.plan, self.plan.rounds).saturating_sub(rest);
+        self.begun = (Instant::now(), self.done);
+        self.bar.set_position(self.done);
+        self.bar.reset_eta();
     }
 
     /// Takes note of an event.
@@ -182,10 +198,19 @@ impl<'a> Progress<'a> {
         let payloads = finished_text(&sub_experiment.payloads, &finished, cut_off);
         match (status, error) {
             (RunStatus::Complete, _) if !self.bar.is_hidden() || self.shown == ProgressView::Live => {}
-            (RunStatus::Complete, _) => self.say(&format!("{place}: {payloads}")),
+            (RunStatus::Complete, _) => self.say(&format!("{place}: {payloads}{}", self.left())),
             (_, Some(error)) => self.complain(&format!("{place}: {payloads}; then failed: {error}")),
             (_, None) => self.say(&format!("{place}: {payloads}; then interrupted")),
         }
+    }
+
+    /// The time left, where it is worth a word: there is no bar to show it.
+    fn left(&self) -> String {
+        let (begin, before) = self.begun;
+        let rest = self.bar.length().unwrap_or(0).saturating_sub(self.done) as f64;
+        let left_s = begin.elapsed().as_secs_f64() * rest / self.done.saturating_sub(before).max(1) as f64;
+        let left = Duration::try_from_secs_f64(left_s).ok().filter(|left| *left >= LEAST_LEFT);
+        left.map_or_else(String::new, |left| format!(", {:#} left", HumanDuration(left)))
     }
 
     fn say(&self, line: &str) {

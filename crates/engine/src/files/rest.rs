@@ -62,7 +62,7 @@ fn tagged(line: &str) -> Option<&str> {
 }
 
 /// Files of attempts that were set aside, beside the files of this name.
-fn attempts_at(folder: &Path, name: &str) -> io::Result<Vec<PathBuf>> {
+pub(super) fn attempts_at(folder: &Path, name: &str) -> io::Result<Vec<PathBuf>> {
     let folder = folder.join(ATTEMPTS);
     let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
     let entries = match fs::read_dir(&folder) {
@@ -83,7 +83,7 @@ fn attempts_at(folder: &Path, name: &str) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn remove(file: &Path) -> io::Result<()> {
+pub(super) fn remove(file: &Path) -> io::Result<()> {
     match fs::remove_file(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         removed => removed,

@@ -6,6 +6,7 @@ use thiserror::Error;
 use tripmeter_abi::Path;
 use tripmeter_model::interference::{MOST_PRIORITY, Sched};
 use tripmeter_model::payload::{PayloadError, display_size};
+use tripmeter_model::plan::MOST_ROUNDS;
 use tripmeter_model::{Pattern, Wait, exit};
 
 /// What is wrong with an experiment, and where, in one line.
@@ -56,8 +57,16 @@ pub enum Problem {
     NoSubExperiment,
     #[error("none of the transports asked for can run here: {}", .0.join(" | "))]
     NothingLeft(Vec<String>),
-    #[error("{0} rounds were asked for; ask for 1 to 1000 (--rounds)")]
+    #[error("{0} rounds were asked for; ask for 1 to {most} (--rounds)", most = MOST_ROUNDS)]
     Rounds(u32),
+    #[error("{0} s of rounds were asked for; ask for more than 0 and up to 10000000 s (--for)")]
+    For(f64),
+    #[error("rounds end by their number or by time; leave --rounds or --for out")]
+    RoundsAndFor,
+    #[error("samples of no round would be kept; keep 1 or more (--keep-samples), or none at all (--raw none)")]
+    KeepNoSamples,
+    #[error("samples of earlier rounds are to be removed, and there is one round; ask for more (--rounds, --for)")]
+    KeepSamplesOfOne,
     #[error("{0} attempts were asked for; ask for 1 to {most} (--attempts)", most = super::MOST_ATTEMPTS)]
     Attempts(u32),
     #[error("a loss time-out of {0} s is outside 0.001 to 600 s (--loss-timeout)")]

@@ -3,6 +3,7 @@
 use super::{RunError, now};
 use crate::files::rest;
 use crate::results::{LockedFolder, Results, ResultsError};
+use std::collections::{BTreeMap, HashSet};
 use tripmeter_model::manifest::{Environment, Manifest, Resumption, RunStatus, SubExperimentResult, Verdict};
 
 /// What of a run is there already.
@@ -11,6 +12,8 @@ pub struct Begun {
     folder: LockedFolder,
     manifest: Manifest,
     rounds: u32,
+    /// Names and rounds of which nothing is to be measured any more.
+    whole: HashSet<(String, u32)>,
     /// Whether what is missing is measured, payload by payload; else whole rounds are.
     is_rest: bool,
 }
@@ -34,6 +37,12 @@ fn is_whole(result: &SubExperimentResult) -> bool {
     result.status == RunStatus::Complete
 }
 
+/// Names and rounds of what is as it was planned.
+fn whole(manifest: &Manifest) -> HashSet<(String, u32)> {
+    let results = manifest.sub_experiments.iter().filter(|result| is_whole(result));
+    results.map(|result| (result.name.clone(), result.round)).collect()
+}
+
 impl Begun {
     /// What counts of the manifest in a results folder, which was read after that was locked: all rounds that were measured to their end. The one that was under
     /// way is measured anew, as its parts are to be measured one after the other; but if a part of it failed, it stays as
@@ -50,7 +59,7 @@ impl Begun {
         for result in manifest.sub_experiments.iter_mut().filter(|result| !is_ended(result)) {
             result.status = RunStatus::Interrupted;
         }
-        Self { folder, manifest, rounds, is_rest: false }
+        Self { folder, whole: whole(&manifest), manifest, rounds, is_rest: false }
     }
 
     /// What counts of the manifest in a results folder, which was read after that was locked: every payload that was measured to its end. The rest is measured in
@@ -62,12 +71,14 @@ impl Begun {
             result.status = if is_whole(result) { result.status } else { RunStatus::Interrupted };
         }
         manifest.sub_experiments.retain(|result| is_whole(result) || !result.cells.is_empty());
-        let whole = |round: u32| {
-            let of = manifest.sub_experiments.iter().filter(|result| result.round == round && is_whole(result));
-            of.count() >= plan.sub_experiments.len()
-        };
-        let rounds = (1..=plan.rounds).take_while(|round| whole(*round)).count() as u32;
-        Self { folder, manifest, rounds, is_rest: true }
+        let mut of_round = BTreeMap::new();
+        for result in manifest.sub_experiments.iter().filter(|result| is_whole(result)) {
+            *of_round.entry(result.round).or_insert(0_usize) += 1;
+        }
+        let whole_rounds = (1..=plan.rounds)
+            .take_while(|round| of_round.get(round).is_some_and(|count| *count >= plan.sub_experiments.len()));
+        let rounds = whole_rounds.count() as u32;
+        Self { folder, whole: whole(&manifest), manifest, rounds, is_rest: true }
     }
 
     /// Sub-experiments of which something is to be measured: name and round, in the order of the plan.
@@ -80,8 +91,7 @@ impl Begun {
 
     /// Whether nothing of a sub-experiment is to be measured any more.
     pub(super) fn is_done(&self, name: &str, round: u32) -> bool {
-        let is_this = |result: &&SubExperimentResult| result.name == name && result.round == round;
-        self.manifest.sub_experiments.iter().find(is_this).is_some_and(is_whole)
+        self.whole.contains(&(name.to_owned(), round))
     }
 
     /// Rounds in which nothing is measured any more.

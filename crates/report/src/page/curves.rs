@@ -8,7 +8,7 @@ use crate::document::Digits;
 use crate::labels::{Distinctions, LabelledLine};
 use crate::merged::Merged;
 use crate::plots::chart::{BLACK, Line, Look, Stroke};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Better, Figure, Statistic};
 use tripmeter_model::manifest::Verdict;
@@ -27,6 +27,8 @@ pub struct Panel<'a> {
     pub curves: Vec<Curve<'a>>,
     /// All payloads, ascending.
     pub payloads: Vec<u64>,
+    /// The curves that were measured at each, by their places.
+    at: HashMap<u64, Vec<usize>>,
 }
 
 /// A sub-experiment at one offered load, over payloads.
@@ -53,31 +55,54 @@ pub struct Curve<'a> {
 /// A line before it has a name: the index of its results, sub-experiment, load, and the stream of its figures.
 type LineAddress = (usize, u32, u32, Stream);
 
+/// The lines of a panel, as they are found row by row: there may be thousands.
+#[derive(Default)]
+struct FoundLines {
+    lines: Vec<LineAddress>,
+    places: HashMap<(usize, u32, u32), usize>,
+    payloads: BTreeSet<u64>,
+}
+
+impl FoundLines {
+    fn add(&mut self, folder: usize, row: Row, stream: Stream) {
+        self.payloads.insert(row.payload_bytes);
+        self.places.entry((folder, row.sub, row.load)).or_insert_with(|| {
+            self.lines.push((folder, row.sub, row.load, stream));
+            self.lines.len() - 1
+        });
+    }
+
+    fn panel<'a>(self, sides: &'a [MeasuredSide<'a>], figure: Figure) -> Panel<'a> {
+        let mut at: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (folder, row) in
+            (0..).zip(sides).flat_map(|(folder, side)| side.metrics.all_rows().map(move |row| (folder, row)))
+        {
+            if let Some(place) = self.places.get(&(folder, row.sub, row.load)) {
+                at.entry(row.payload_bytes).or_default().push(*place);
+            }
+        }
+        at.values_mut().for_each(|places| places.sort_unstable());
+        let curves = curves(sides, figure, &self.lines);
+        Panel { figure, curves, payloads: self.payloads.into_iter().collect(), at }
+    }
+}
+
 /// All panels, in the order of the headlines.
 pub fn panels<'a>(sides: &'a [MeasuredSide<'a>]) -> Vec<Panel<'a>> {
-    let mut found: Vec<(Figure, Vec<LineAddress>, BTreeSet<u64>)> = Vec::new();
+    let mut found: Vec<(Figure, FoundLines)> = Vec::new();
     for (folder, side) in sides.iter().enumerate() {
         for row in side.metrics.all_rows() {
             for (figure, stream) in headlines(&side.metrics, row) {
                 let index = found.iter().position(|one| one.0 == figure).unwrap_or_else(|| {
-                    found.push((figure, Vec::new(), BTreeSet::new()));
+                    found.push((figure, FoundLines::default()));
                     found.len() - 1
                 });
-                let (_, lines, payloads) = &mut found[index];
-                payloads.insert(row.payload_bytes);
-                if !lines.iter().any(|line| (line.0, line.1, line.2) == (folder, row.sub, row.load)) {
-                    lines.push((folder, row.sub, row.load, stream));
-                }
+                found[index].1.add(folder, row, stream);
             }
         }
     }
     found.sort_by_key(|one| Figure::HEADLINES.iter().position(|figure| *figure == one.0));
-    let panel = |(figure, lines, payloads): (Figure, Vec<_>, BTreeSet<u64>)| Panel {
-        figure,
-        curves: curves(sides, figure, &lines),
-        payloads: payloads.into_iter().collect(),
-    };
-    found.into_iter().map(panel).collect()
+    found.into_iter().map(|(figure, lines)| lines.panel(sides, figure)).collect()
 }
 
 /// The headline of a row with the stream that it is taken of: all messages, or the last of several followers. A rate has the
@@ -148,15 +173,13 @@ pub fn look(place: usize) -> Look {
 impl<'a> Panel<'a> {
     /// A figure of some rows of one side.
     pub fn of_rows(side: &'a MeasuredSide<'a>, figure: Figure, rows: &[Row]) -> Self {
-        let mut lines: Vec<LineAddress> = Vec::new();
+        let mut lines = FoundLines::default();
         for row in rows {
-            if !lines.iter().any(|line| (line.1, line.2) == (row.sub, row.load)) {
-                lines.extend(stream_of(&side.metrics, *row, figure).map(|stream| (0, row.sub, row.load, stream)));
+            if let Some(stream) = stream_of(&side.metrics, *row, figure) {
+                lines.add(0, *row, stream);
             }
         }
-        let payloads: BTreeSet<u64> = rows.iter().map(|row| row.payload_bytes).collect();
-        let curves = curves(std::slice::from_ref(side), figure, &lines);
-        Self { figure, curves, payloads: payloads.into_iter().collect() }
+        lines.panel(std::slice::from_ref(side), figure)
     }
 
     /// Whether names of lines contain the names of their folders.
@@ -182,6 +205,13 @@ impl<'a> Panel<'a> {
     pub fn compared(&self) -> impl Iterator<Item = &Curve<'a>> {
         let leaves_out_floor = self.leaves_out_floor();
         self.curves.iter().filter(move |curve| !(leaves_out_floor && curve.is_floor()))
+    }
+
+    /// The same of those that may have a value at a payload.
+    fn compared_at(&self, payload_bytes: u64) -> impl Iterator<Item = &Curve<'a>> {
+        let leaves_out_floor = self.leaves_out_floor();
+        let places = self.at.get(&payload_bytes).map_or(&[][..], Vec::as_slice);
+        places.iter().map(|place| &self.curves[*place]).filter(move |curve| !(leaves_out_floor && curve.is_floor()))
     }
 
     /// What begins a sentence of comparison below a chart that draws the floor too.
@@ -257,7 +287,7 @@ impl<'a> Panel<'a> {
         };
         let value = |curve: &'_ Curve<'a>| curve.value(payload_bytes, self.statistic());
         let mut all: Vec<(&Curve<'a>, Value)> =
-            self.compared().filter(counts).filter_map(|curve| Some((curve, value(curve)?))).collect();
+            self.compared_at(payload_bytes).filter(counts).filter_map(|curve| Some((curve, value(curve)?))).collect();
         all.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
         if self.figure.better() == Better::Higher {
             all.reverse();
@@ -275,8 +305,12 @@ impl<'a> Panel<'a> {
                 && curve.value(payload_bytes, self.statistic()).is_some()
         };
         let named = |is: fn(&Curve<'_>, u64) -> bool| {
-            let mut names: Vec<&str> =
-                self.compared().filter(is_meant).filter(|one| is(one, payload_bytes)).map(|one| &*one.label).collect();
+            let mut names: Vec<&str> = self
+                .compared_at(payload_bytes)
+                .filter(is_meant)
+                .filter(|one| is(one, payload_bytes))
+                .map(|one| &*one.label)
+                .collect();
             names.dedup();
             names
         };

@@ -32,6 +32,8 @@ pub struct ExperimentArgs {
     pub cpus: Option<String>,
     pub profile: Option<PathBuf>,
     pub rounds: Option<u32>,
+    /// Seconds that everything is repeated for.
+    pub repeat_for: Option<f64>,
     pub no_floor: bool,
     /// Whether named transports that cannot do it are named in the plan, and the others measured.
     pub leaves_out_unable: bool,
@@ -58,6 +60,7 @@ impl ExperimentArgs {
         Self {
             profile: running.profile.clone(),
             rounds: running.rounds,
+            repeat_for: running.repeat_for,
             no_floor: running.no_floor,
             allowed: running.allowed,
             ..self

@@ -57,7 +57,7 @@ fn meant(argument: Arg) -> Arg {
         "wait" => argument.help("How the counted and traced passes wait: poll, block, callback"),
         "time_cap" => argument.help("Longest time of one pass [default: 10]"),
         "json" => argument.help("Print explain.json instead of tables"),
-        _ => hidden(argument, &["payloads", "touch", "attempts", "raw", "streams", "seed"]),
+        _ => hidden(argument, &["payloads", "touch", "attempts", "raw", "keep_samples", "streams", "seed"]),
     }
 }
 

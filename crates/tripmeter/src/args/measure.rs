@@ -26,7 +26,7 @@ fn with_codes(examples: &str) -> String {
 }
 
 /// Flags that say how a message is measured: all of [`MeasuringArgs`] but `no_spin`, which is of the machine's audit.
-const MEASURING: [&str; 21] = [
+const MEASURING: [&str; 22] = [
     "payloads",
     "samples",
     "wait",
@@ -41,6 +41,7 @@ const MEASURING: [&str; 21] = [
     "attempts",
     "seed",
     "raw",
+    "keep_samples",
     "streams",
     "daemons",
     "to",
@@ -57,7 +58,7 @@ pub fn measuring_and(more: &[&'static str]) -> Vec<&'static str> {
 
 /// What a run that is resumed takes from its plan.
 fn of_a_plan() -> Vec<&'static str> {
-    measuring_and(&["experiment", "only", "rounds", "no_floor", "profile", "print", "output"])
+    measuring_and(&["experiment", "only", "rounds", "repeat_for", "no_floor", "profile", "print", "output"])
 }
 
 /// Run an experiment: a preset or a file [default: quick]
@@ -435,6 +436,9 @@ pub struct MeasuringArgs {
     /// Files of every sample: samples, parquet, eprosima (of round trips), several by comma; or none [default: samples]
     #[arg(long, value_name = "LIST", hide_short_help = true)]
     pub raw: Option<Raw>,
+    /// Keep samples of the newest rounds only; figures and histograms of all are kept
+    #[arg(long, value_name = "ROUNDS", allow_negative_numbers = true, hide_short_help = true)]
+    pub keep_samples: Option<u32>,
     /// Topics and clients with figures of their own: the first 16 and the slowest, or all [default: few]
     #[arg(long, value_parser = words_of(&[("few", Streams::Few), ("all", Streams::All)]), hide_short_help = true)]
     pub streams: Option<Streams>,
@@ -453,6 +457,12 @@ pub struct RunningArgs {
     /// Each round has fresh processes and a random order.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub rounds: Option<u32>,
+    /// Repeat everything for so long: 90s, 10m, 24h
+    ///
+    /// No round begins after it. There are 10080 rounds at most: short ones wait for each other.
+    #[arg(long = "for", id = "repeat_for", value_name = "TIME", value_parser = seconds, conflicts_with = "rounds",
+        hide_short_help = true)]
+    pub repeat_for: Option<f64>,
     /// Do not measure the floor, our own shared memory, beside the others
     #[arg(long, hide_short_help = true)]
     pub no_floor: bool,
@@ -483,6 +493,18 @@ pub struct RunningArgs {
     pub live: bool,
     #[command(flatten)]
     pub shown: ShownArgs,
+}
+
+/// Seconds of `90`, `90s`, `10m` or `24h`.
+fn seconds(text: &str) -> Result<f64, String> {
+    let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
+        Some(number) if text.ends_with('h') => (number, 3600.0),
+        Some(number) if text.ends_with('m') => (number, 60.0),
+        Some(number) => (number, 1.0),
+        None => (text, 1.0),
+    };
+    let number: f64 = number.parse().map_err(|_| "write a time as 90s, 10m or 24h".to_owned())?;
+    Ok(number * unit)
 }
 
 /// What is no failure of a run.

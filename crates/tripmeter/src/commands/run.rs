@@ -1,3 +1,4 @@
+use super::repeat::rounds_wanted;
 use super::{export, report, resume, show};
 use crate::args::{AllowedArgs, ExperimentArgs, FollowArgs, OutputArgs, PluginArgs, RunArgs, RunningArgs, ShownArgs};
 use crate::error::CliError;
@@ -284,7 +285,7 @@ impl Prepared {
         shown: ProgressView,
     ) -> Result<(Manifest, PathBuf), CliError> {
         let options = RunOptions { begun: Some(begun), ..self.options(None, followers) };
-        self.run_with(&options, shown, &mut |manifest| manifest.plan.rounds)
+        self.run_with(&options, shown, &mut rounds_wanted(&self.plan, self.stop.clone()))
     }
 
     fn options(&self, output: Option<&Path>, followers: Followers) -> RunOptions {
@@ -313,7 +314,7 @@ impl Prepared {
         followers: Followers,
         shown: ProgressView,
     ) -> Result<(Manifest, PathBuf), CliError> {
-        self.run_while(output, followers, shown, &mut |manifest| manifest.plan.rounds)
+        self.run_while(output, followers, shown, &mut rounds_wanted(&self.plan, self.stop.clone()))
     }
 
     /// The same, with as many rounds as `rounds_wanted` says before the first and after each.
@@ -334,6 +335,7 @@ impl Prepared {
         rounds_wanted: &mut dyn FnMut(&Manifest) -> u32,
     ) -> Result<(Manifest, PathBuf), CliError> {
         let mut progress = Progress::new(&self.plan, shown, &self.stop);
+        options.begun.iter().for_each(|begun| progress.resume(&begun.rest()));
         let mut folder = PathBuf::new();
         let mut watch = |event: &Event<'_>| {
             if let Event::Results(place) = event {

@@ -165,7 +165,7 @@ fn values_out_of_bounds_are_refused_before_anything_starts() {
         (["--payloads", "4k..1k"], "runs backwards"),
         (["-n", "0"], "0 samples were asked for"),
         (["-n", "200000000"], "--raw none"),
-        (["--rounds", "0"], "1 to 1000"),
+        (["--rounds", "0"], "1 to 10080"),
         (["--time-cap", "-1"], "time cap of -1 s"),
         (["--time-cap", "0"], "time cap of 0 s"),
         (["--loss-timeout", "0"], "0.001 to 600 s"),

@@ -328,11 +328,11 @@ fn numbers_and_texts_of_a_manifest_have_limits() {
         fs::write(results.join("manifest.json"), &before).unwrap();
     };
     change(&results, |manifest| manifest["plan"]["rounds"] = json!(u32::MAX));
-    told(&["4294967295 rounds", "1000"]);
+    told(&["4294967295 rounds", "10080"]);
     let trials = results.join("trials.jsonl");
     let measured = fs::read_to_string(&trials).unwrap();
     fs::write(&trials, measured.replacen("\"round\":1", "\"round\":4294967295", 1)).unwrap();
-    told(&["trials.jsonl", "round 4294967295", "1000"]);
+    told(&["trials.jsonl", "round 4294967295", "10080"]);
     fs::write(&trials, measured).unwrap();
     change(&results, |manifest| manifest["plan"]["sub_experiments"][0]["title"] = json!("x".repeat(20 << 20)));
     told(&["a text of 20971520 bytes", "65536"]);

@@ -1,7 +1,11 @@
-//! Memory does not grow with what is measured, where histograms only are kept.
+//! Long and large: memory where histograms only are kept; rounds whose samples are removed in turn; what commands need for
+//! many sub-experiments.
 
-use crate::common::{Tripmeter, alone, folder, manifest};
+use crate::common::{LONGEST, Tripmeter, alone, folder, manifest};
+use std::collections::BTreeMap;
+use std::path::Path;
 use tripmeter_model::figure::Figure;
+use tripmeter_model::manifest::RunStatus;
 use tripmeter_model::metric::{Process, Stream};
 
 /// Samples go into a histogram long before a sign of life is due, for longer than the supervisor waits for one.
@@ -36,5 +40,189 @@ fn calls_without_raw_samples_need_the_same_memory_however_many_they_are() {
     let (few, many) = (peak_bytes("50000"), peak_bytes("250000"));
     for (few, many) in few.into_iter().zip(many) {
         assert!(many <= 1.05 * few, "{few} bytes of 50,000 calls, {many} of 250,000");
+    }
+}
+
+/// How large everything is below a folder, by the name of the file.
+fn files_below(folder: &Path) -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let (path, about) = (entry.path(), entry.metadata().unwrap());
+        if about.is_dir() {
+            found.extend(files_below(&path));
+        } else {
+            found.insert(path.display().to_string(), about.len());
+        }
+    }
+    found
+}
+
+fn sample_files(results: &Path) -> Vec<String> {
+    let all =
+        files_below(results).into_keys().filter(|name| name.contains("/samples/") || name.contains("/measurements_"));
+    all.map(|name| name[results.to_str().unwrap().len() + 1..].to_owned()).collect()
+}
+
+/// `uds` for eight rounds, killed after the third, and resumed: each round has files of its own, and those of the newest two
+/// stay.
+#[test]
+fn samples_of_the_newest_rounds_stay_and_figures_of_all() {
+    let _alone = alone();
+    const NAMES: [&str; 2] = ["uds_datagram_block", "tcp_loopback_block"];
+    let folder = folder();
+    let results = folder.path().join("results");
+    let output = results.display().to_string();
+    let words =
+        ["ping", "uds", "tcp", "--wait", "block", "--payloads", "64", "-n", "300", "--no-floor", "-q", "-o", &output];
+    let more = ["--rounds", "8", "--keep-samples", "2", "--raw", "samples,eprosima", "--attempts", "1"];
+    let mut run = Tripmeter::new(words.iter().chain(&more)).start();
+    run.until("the fifth round", |_| results.join("round-05").exists());
+    run.signal("KILL");
+    run.wait(LONGEST);
+    let before = manifest(&results);
+    assert!(!results.join("round-01/samples").exists(), "{:?}", sample_files(&results));
+    Tripmeter::new(["run", "-q", "--resume", &output]).run().with(0).clean();
+    let whole = manifest(&results);
+    assert_eq!((whole.plan.keep_samples, whole.sub_experiments.len()), (Some(2), 16));
+    let mut kept: Vec<String> = ["round-07", "round-08"]
+        .iter()
+        .flat_map(|round| {
+            NAMES.map(|name| [format!("{round}/samples/{name}.csv"), format!("{round}/measurements_{name}.csv")])
+        })
+        .flatten()
+        .collect();
+    kept.sort();
+    assert_eq!(sample_files(&results), kept);
+    for result in &whole.sub_experiments {
+        assert_eq!(result.cells[0].samples, 300, "{} of round {}", result.name, result.round);
+        let round = format!("round-{:02}", result.round);
+        assert!(results.join(&round).join("histograms").join(format!("{}.hlog", result.name)).exists());
+        let known = before.sub_experiments.iter().find(|old| (old.round, &old.name) == (result.round, &result.name));
+        // What had ended is as it was.
+        if let Some(old) = known.filter(|old| old.status == RunStatus::Complete) {
+            assert_eq!(format!("{:?}", old.cells), format!("{:?}", result.cells));
+        }
+    }
+    // Figures are of all rounds, and do not need the samples.
+    let shown = Tripmeter::new(["show", &output]).run().with(0).stdout;
+    assert!(shown.contains("median of 8 rounds"), "{shown}");
+    for name in kept {
+        std::fs::remove_file(results.join(name)).unwrap();
+    }
+    assert_eq!(Tripmeter::new(["show", &output]).run().with(0).stdout, shown);
+}
+
+/// As many rounds as fit; the plan says how many in the end, and the samples of the last stay.
+#[test]
+fn rounds_are_repeated_for_a_time() {
+    let _alone = alone();
+    let folder = folder();
+    let results = folder.path().join("results");
+    let output = results.display().to_string();
+    let words = ["ping", "uds", "--wait", "block", "--payloads", "64", "-n", "100", "--no-floor", "-q"];
+    let begin = std::time::Instant::now();
+    let more = ["--for", "3s", "--keep-samples", "1", "-o", &output];
+    Tripmeter::new(words.iter().chain(&more)).run().with(0).clean();
+    assert!(begin.elapsed().as_secs() >= 3);
+    let whole = manifest(&results);
+    assert_eq!(whole.plan.rounds as usize, whole.sub_experiments.len());
+    assert_eq!((whole.status, whole.plan.for_ns), (RunStatus::Complete, Some(3_000_000_000)));
+    assert!(sample_files(&results).iter().all(|name| name.starts_with(&format!("round-{:02}/", whole.plan.rounds))));
+    // All that was asked for is there.
+    Tripmeter::new(["run", "-q", "--resume", &output]).run().with(0).clean();
+    assert_eq!(manifest(&results).sub_experiments.len(), whole.sub_experiments.len());
+    for (flags, part) in [
+        (["--for", "3d"], "10m or 24h"),
+        (["--for", "0"], "more than 0"),
+        (["--keep-samples", "1"], "there is one round"),
+    ] {
+        Tripmeter::new(["ping", "uds"].iter().chain(&flags)).run().with(64).says(&[part]).clean();
+    }
+}
+
+/// Starts a command, and prints its CPU seconds and its most kB as the kernel counted them.
+const USED: &str = "import os, sys
+null = [(os.POSIX_SPAWN_OPEN, 1, '/dev/null', os.O_WRONLY, 0)]
+pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=null)
+_, status, usage = os.wait4(pid, 0)
+print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+sys.exit(os.waitstatus_to_exitcode(status))";
+
+/// CPU seconds and kB of a command.
+fn used(place: &Path, words: &[&str]) -> [f64; 2] {
+    let done = Tripmeter::under(&["python3", "-c", USED], words).at(place).run().with(0);
+    let numbers: Vec<f64> = done.stdout.split_whitespace().map(|number| number.parse().unwrap()).collect();
+    numbers.try_into().unwrap()
+}
+
+/// Results of so many sub-experiments, each a copy of the only one of `of`; an experiment file of as many; a folder with as
+/// many runs; and results that lack the last of them.
+fn repeated(of: &Path, place: &Path, count: usize) {
+    let read = |name: &str| std::fs::read_to_string(of.join(name)).unwrap();
+    let name = |number: usize| format!("sub-{number:04}");
+    let was = format!("\"{}\"", manifest(of).sub_experiments[0].name);
+    let copy = |text: &str, number: usize| text.replace(&was, &format!("\"{}\"", name(number)));
+    let mut made: serde_json::Value = serde_json::from_str(&read("manifest.json")).unwrap();
+    let sub = made["plan"]["sub_experiments"][0].to_string();
+    let subs = (0..count).map(|number| serde_json::from_str(&copy(&sub, number)).unwrap()).collect();
+    (made["plan"]["sub_experiments"], made["results"]) = (serde_json::Value::Array(subs), count.into());
+    let trials = read("trials.jsonl");
+    for (folder, kept, status) in [("whole", count, "complete"), ("rest", count - 1, "interrupted")] {
+        let folder = place.join(folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        (made["results"], made["status"]) = (kept.into(), status.into());
+        std::fs::write(folder.join("manifest.json"), made.to_string()).unwrap();
+        let all: String = (0..kept).map(|number| copy(&trials, number)).collect();
+        std::fs::write(folder.join("trials.jsonl"), all).unwrap();
+    }
+    let mut plan = "floor = false\nsamples = 100\n".to_owned();
+    for number in 0..count {
+        plan += &format!(
+            "[[sub_experiment]]\ntransport = 'uds'\nname = '{}'\npayloads = '{}'\n",
+            name(number),
+            64 + number
+        );
+        let run = place.join("runs").join(name(number));
+        std::fs::create_dir_all(&run).unwrap();
+        for file in ["manifest.json", "trials.jsonl"] {
+            std::fs::copy(of.join(file), run.join(file)).unwrap();
+        }
+    }
+    std::fs::write(place.join("plan.toml"), plan).unwrap();
+}
+
+/// What a command needs for each of four times as many is not twice as much: by CPU time and memory, where what it needs for
+/// few is taken off. Quadratic time would be four times as much.
+#[test]
+fn what_a_command_needs_for_a_sub_experiment_does_not_grow_with_their_number() {
+    let _alone = alone();
+    let folder = folder();
+    let one = folder.path().join("one");
+    let words =
+        ["ping", "uds", "--wait", "block", "--payloads", "64", "-n", "100", "--no-floor", "-q", "--raw", "none"];
+    Tripmeter::new(words.iter().chain(&["-o", one.to_str().unwrap()])).run().with(0).clean();
+    let commands: [&[&str]; 5] = [
+        &["show", "whole"],
+        &["report", "whole", "-o", "page.html"],
+        &["history", "runs"],
+        &["run", "plan.toml", "--print"],
+        &["run", "--resume", "rest", "-q"],
+    ];
+    const COUNTS: [usize; 3] = [10, 200, 800];
+    let mut found = Vec::new();
+    for count in COUNTS {
+        let place = folder.path().join(count.to_string());
+        repeated(&one, &place, count);
+        found.push(commands.map(|words| used(&place, words)));
+    }
+    for (index, words) in commands.iter().enumerate() {
+        for (at, what) in ["CPU seconds", "kB"].iter().enumerate() {
+            let [none, few, many] = [0, 1, 2].map(|count: usize| found[count][index][at]);
+            crate::common::say(&format!("{}: {what} {none} {few} {many}", words.join(" ")));
+            // Four times as much is expected; half of what few need is noise.
+            let times = (COUNTS[2] - COUNTS[0]) as f64 / (COUNTS[1] - COUNTS[0]) as f64;
+            let most = none + 2.0 * times * (few - none).max(0.0) + none / 2.0;
+            assert!(many < most, "{words:?}: {what} of {COUNTS:?}: {none} {few} {many}, at most {most}");
+        }
     }
 }

@@ -1,0 +1,54 @@
+//! Rounds that end by time (`--for`): how many there will be, estimated after each.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use tripmeter_model::manifest::Manifest;
+use tripmeter_model::plan::{MOST_ROUNDS, Plan};
+
+/// Between two looks whether a short round has waited for the next.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Returns how many rounds there are to be, of what is measured so far: as many as the plan has, or as fit into its time.
+/// Rounds that were measured before count as long as those measured since. Waits where rounds would be too many.
+pub fn rounds_wanted(plan: &Plan, stop: Arc<AtomicBool>) -> impl FnMut(&Manifest) -> u32 + use<> {
+    let (for_ns, parts) = (plan.for_ns, plan.sub_experiments.len().max(1));
+    let mut begun = None;
+    move |manifest| {
+        let Some(whole) = for_ns.map(Duration::from_nanos) else { return manifest.plan.rounds };
+        let measured = manifest.sub_experiments.len();
+        let (begin, before) = *begun.get_or_insert((Instant::now(), measured));
+        let rounds = measured.saturating_sub(before) as f64 / parts as f64;
+        if rounds == 0.0 {
+            return manifest.plan.rounds;
+        }
+        let least = whole.mul_f64(rounds / f64::from(MOST_ROUNDS));
+        while begin.elapsed() < least && !stop.load(Relaxed) {
+            std::thread::sleep(LOOK);
+        }
+        let last = manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
+        within(whole, begin.elapsed(), rounds).max(last)
+    }
+}
+
+/// Rounds that fit into a time, of which so many took `spent`: the last begins before its end.
+fn within(whole: Duration, spent: Duration, rounds: f64) -> u32 {
+    let fit = whole.as_secs_f64() * rounds / spent.as_secs_f64().max(1e-9);
+    fit.ceil().clamp(1.0, f64::from(MOST_ROUNDS)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_round_begins_after_the_time() {
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        assert_eq!(within(minutes(60), minutes(10), 10.0), 60);
+        assert_eq!(within(minutes(60), minutes(59), 10.0), 11, "the next one begins in time");
+        assert_eq!(within(minutes(60), minutes(60), 10.0), 10);
+        assert_eq!(within(minutes(60), minutes(90), 10.0), 7, "the engine has ten by now, and ends");
+        assert_eq!(within(minutes(60), Duration::ZERO, 1.0), MOST_ROUNDS);
+    }
+}
