@@ -18,6 +18,7 @@ mod loader;
 mod options;
 pub mod os;
 pub mod packets;
+#[cfg(feature = "host")]
 pub mod payload;
 pub mod raw;
 mod sdk;
