@@ -55,7 +55,7 @@ case ${1:-} in
                 prlimit --memlock=8388608 env LD_PRELOAD="$(cc -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
                 "$tripmeter" "$@" -q --no-floor --no-report --rounds 1 --samples 200 -o /tmp/results
         }
-        for pattern in ping publish call; do
+        for pattern in ping publish; do
             measured "$pattern" zeromq iceoryx-c cyclonedds --payloads 64
         done
         measured logger spdlog
