@@ -4,8 +4,8 @@
 #   address   Rust: the unit tests of abi, stats, model and eprosima. C: plugins that the tests of the loader build
 #   systems   plugins in C and C++, built by gcc with AddressSanitizer and UBSan, measured by the program; as root
 #   thread    Rust: the unit tests of shm; needs `rustup component add --toolchain nightly rust-src`
-#   clang     the same plugins, built by clang with AddressSanitizer and UBSan; installs Debian's clang, as root
-#   miri      the unit tests of stats, and the ring of shm between threads; needs `rustup component add --toolchain nightly miri rust-src`
+#   clang     the plugins of the loader, built by clang with AddressSanitizer and UBSan; installs Debian's clang, as root
+#   miri      the ring of shm between threads; needs `rustup component add --toolchain nightly miri rust-src`
 #
 # Exit code 69: what it needs is not here.
 set -euo pipefail
@@ -78,7 +78,6 @@ case ${1:-} in
         cargo +nightly miri --version >/dev/null 2>&1 ||
             missing "Miri is not installed: \`rustup component add --toolchain nightly miri rust-src\`"
         export CARGO_TARGET_DIR=$folder/miri MIRIFLAGS=-Zmiri-disable-isolation
-        cargo +nightly miri test --locked --lib -p tripmeter-stats
         cargo +nightly miri test --locked --lib -p tripmeter-transport-shm ring_tests
         ;;
     *)
