@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Tests under sanitizers: scripts/sanitize.sh address|thread|clang|miri. Nothing of it is in CI; see docs/fuzzing.md.
+# Tests under sanitizers: scripts/sanitize.sh address|systems|thread|clang|miri. Not in CI; see docs/fuzzing.md.
 #
 #   address   Rust: the unit tests of abi, stats, model and eprosima. C: plugins that the tests of the loader build
-#   thread    Rust: the unit tests of shm, needs the sources of the standard library (rust-src)
-#   clang     the same plugins, built by clang with AddressSanitizer and UBSan; installs Debian's clang, as root
-#   miri      the unit tests of stats; needs `rustup component add --toolchain nightly miri rust-src`
+#   systems   plugins in C and C++, built by gcc with AddressSanitizer and UBSan, measured by the program; as root
+#   thread    Rust: the unit tests of shm; needs `rustup component add --toolchain nightly rust-src`
+#   clang     the plugins of the loader, built by clang with AddressSanitizer and UBSan; installs Debian's clang, as root
+#   miri      the ring of shm between threads; needs `rustup component add --toolchain nightly miri rust-src`
 #
 # Exit code 69: what it needs is not here.
 set -euo pipefail
@@ -40,6 +41,25 @@ case ${1:-} in
             -p tripmeter-eprosima --features tripmeter-abi/host
         plugins /usr/bin/cc address "$(cc -print-file-name=libasan.so)"
         ;;
+    systems)
+        tripmeter=$(realpath -- "${TRIPMETER:-${CARGO_TARGET_DIR:-target}/debug/tripmeter}")
+        [[ -x $tripmeter ]] || missing "build the program (cargo build), or name it in TRIPMETER"
+        flags="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+        mkdir -p "$folder/systems"
+        for system in zeromq iceoryx-c cyclonedds spdlog; do
+            make --silent -C "transports/$system" OUT="$(realpath "$folder/systems")" CFLAGS="$flags" CXXFLAGS="$flags" LDFLAGS="$flags"
+        done
+        measured() {
+            # Locked memory would be all of AddressSanitizer's, terabytes that nobody uses: workers must not have the right.
+            TRIPMETER_TRANSPORTS=$(realpath "$folder/systems") scripts/isolated.sh setpriv --bounding-set -ipc_lock \
+                prlimit --memlock=8388608 env LD_PRELOAD="$(cc -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
+                "$tripmeter" "$@" -q --no-floor --no-report --rounds 1 --samples 200 -o /tmp/results
+        }
+        for pattern in ping publish; do
+            measured "$pattern" zeromq iceoryx-c cyclonedds --payloads 64
+        done
+        measured logger spdlog
+        ;;
     thread)
         [[ -d $(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library ]] ||
             missing "Rust under ThreadSanitizer needs rust-src: \`rustup component add --toolchain nightly rust-src\`"
@@ -57,7 +77,8 @@ case ${1:-} in
     miri)
         cargo +nightly miri --version >/dev/null 2>&1 ||
             missing "Miri is not installed: \`rustup component add --toolchain nightly miri rust-src\`"
-        CARGO_TARGET_DIR=$folder/miri cargo +nightly miri test --locked --lib -p tripmeter-stats
+        export CARGO_TARGET_DIR=$folder/miri MIRIFLAGS=-Zmiri-disable-isolation
+        cargo +nightly miri test --locked --lib -p tripmeter-transport-shm ring_tests
         ;;
     *)
         sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" | head -n -1 >&2

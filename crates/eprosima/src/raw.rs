@@ -48,6 +48,8 @@ pub struct Reader {
     threads: usize,
     /// Whether the user has named the file, which may then be a pipe or a device.
     is_named: bool,
+    /// Instead of [`WINDOW_BYTES`], and for files of any size.
+    window_bytes: Option<u64>,
     /// Held by whoever has many samples of one payload in memory.
     gate: Mutex<()>,
 }
@@ -63,7 +65,12 @@ struct Pass<'a, F> {
 impl Reader {
     /// For so many threads altogether.
     pub fn new(threads: usize) -> Self {
-        Self { threads: threads.max(1), is_named: false, gate: Mutex::new(()) }
+        Self { threads: threads.max(1), is_named: false, window_bytes: None, gate: Mutex::new(()) }
+    }
+
+    /// Reads every plain file in windows of so many bytes, by one thread too: for tests of how they are put together.
+    pub fn in_windows(self, bytes: u64) -> Self {
+        Self { window_bytes: Some(bytes), ..self }
     }
 
     /// For a file that the user has named: it may be a pipe or a device, which are waited for.
@@ -105,7 +112,9 @@ impl<T: Send, F: Fn(&Bytes, &mut [f64]) -> T + Sync> Pass<'_, F> {
             return self.all_held(chunks).map(Some);
         }
         let outcome = match chunks.plain_size() {
-            Some(size) if threads > 1 && size >= SMALL_BYTES => self.windows(chunks, size, threads),
+            Some(size) if self.reader.window_bytes.is_some() || threads > 1 && size >= SMALL_BYTES => {
+                self.windows(chunks, size, threads)
+            }
             _ => self.one(chunks),
         };
         match outcome {
@@ -141,11 +150,12 @@ impl<T: Send, F: Fn(&Bytes, &mut [f64]) -> T + Sync> Pass<'_, F> {
     fn windows(&self, mut chunks: Chunks, size: u64, threads: usize) -> Result<Vec<(Bytes, T)>, Stopped> {
         let layout = RowLayout::of(self.file, &mut chunks)?;
         let rows = chunks.into_rest().expect("only plain files are split");
+        let window_bytes = self.reader.window_bytes.unwrap_or(WINDOW_BYTES);
         let mut start = rows.start;
         let mut merged = RangeMerger::new(self.finish, &self.reader.gate, UNGATED_SAMPLES / self.reader.threads);
         let mut lines = layout.header_lines;
         while start < size {
-            let end = size.min(start + WINDOW_BYTES);
+            let end = size.min(start + window_bytes);
             for collected in self.window(&rows, &layout, start..end, threads) {
                 if let Some(stop) = collected.stop {
                     return Err(stop.at(self.file, lines));

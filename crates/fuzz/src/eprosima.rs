@@ -12,15 +12,17 @@ thread_local! {
     static FILE: RefCell<Option<NamedTempFile>> = const { RefCell::new(None) };
 }
 
-/// Samples come out the same by one thread and by several.
+/// Longer than many lines, and shorter than many files.
+const WINDOW_BYTES: u64 = 192;
+
+/// Samples come out the same from a file as a whole and in the pieces that threads take of it.
 pub(crate) fn samples(bytes: &[u8]) {
     FILE.with_borrow_mut(|file| {
         let file = file.get_or_insert_with(created);
         write(file.as_file(), bytes);
-        let one = read(file.path(), 1);
-        if bytes.len() > 512 {
-            assert_eq!(one, read(file.path(), 2), "samples depend on the threads that read them");
-        }
+        let whole = read(&Reader::new(1), file.path());
+        let in_windows = read(&Reader::new(1).in_windows(WINDOW_BYTES), file.path());
+        assert_eq!(whole, in_windows, "samples depend on the pieces in which a file is read");
     });
 }
 
@@ -35,9 +37,9 @@ fn write(file: &File, bytes: &[u8]) {
 }
 
 /// Of each payload, the bits of its samples; or the error.
-fn read(file: &Path, threads: usize) -> Result<Vec<(String, Vec<u64>)>, String> {
+fn read(reader: &Reader, file: &Path) -> Result<Vec<(String, Vec<u64>)>, String> {
     let bits = |samples: &mut [f64]| samples.iter().map(|sample| sample.to_bits()).collect::<Vec<_>>();
-    let read = Reader::new(threads).read(file, threads, |_| true, |_, samples| bits(samples));
+    let read = reader.read(file, 1, |_| true, |_, samples| bits(samples));
     let payloads = read.map_err(|error| error.to_string())?;
     Ok(payloads.into_iter().map(|(bytes, samples)| (bytes.to_string(), samples)).collect())
 }

@@ -9,8 +9,8 @@ use std::thread;
 const DEPTH: usize = 2;
 const STRIDE: usize = 64;
 const FOR_EVER: u64 = u64::MAX;
-/// Miri takes a thousand times as long.
-const MESSAGES: usize = if cfg!(miri) { 50 } else { 20_000 };
+/// Miri takes a hundred times as long.
+const MESSAGES: usize = if cfg!(miri) { 50 } else { 2000 };
 
 #[repr(C, align(64))]
 struct Memory {

@@ -88,7 +88,7 @@ pub fn scan<W: Write>(source: &mut impl Read, sizes: ScanSizes, writer: &mut Wri
             }
             LinearReadEvent::Record { opcode: CHANNEL, data } if texts_of_channel(data).is_none() => {
                 return Err(RecordingError::Wrong(
-                    "is damaged: a text of a channel is longer than its record".to_owned(),
+                    "is damaged: a text of a channel is missing, or longer than its record".to_owned(),
                 ));
             }
             LinearReadEvent::Record { opcode: opcode @ (CHANNEL | MESSAGE), data } => {
@@ -124,7 +124,7 @@ fn check_begin(source: &mut impl Read) -> Result<(), RecordingError> {
     }
 }
 
-/// The number of texts of a channel; `None` if one is longer than the record. The library would take memory for as many
+/// The number of texts of a channel; `None` if one is missing or longer than the record. The library would take memory for as many
 /// bytes as it says.
 ///
 /// # Source
@@ -140,9 +140,10 @@ fn texts_of_channel(record: &[u8]) -> Option<usize> {
     let mut rest = record.get(IDS_BYTES..)?;
     let [_topic, _encoding, mut metadata] = [text(&mut rest)?, text(&mut rest)?, text(&mut rest)?];
     let mut texts = 2;
+    // A name without a value would have its length taken from what stands behind.
     while !metadata.is_empty() {
-        text(&mut metadata)?;
-        texts += 1;
+        let _pair = [text(&mut metadata)?, text(&mut metadata)?];
+        texts += 2;
     }
     Some(texts)
 }
