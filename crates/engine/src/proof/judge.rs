@@ -3,7 +3,7 @@
 use super::between_hosts::between_hosts;
 use super::evidence::{AddressPlace, Evidence};
 use super::finding::{Judgement, between, failed, not_visible, proven};
-use super::observations::{CommonObject, Observations, PassedBytes, amount, is_little, is_most};
+use super::observations::{CommonObject, Observations, amount, is_little, is_most};
 use super::{Claim, LEAST_BYTES};
 use tripmeter_abi::Path;
 use tripmeter_model::manifest::{PathProof, Verdict};
@@ -89,7 +89,7 @@ fn carried_by_kernel(observed: &Observations) -> Option<String> {
     if let Some(flow) = tcp {
         return Some(format!("{} went over TCP", amount(flow.most)));
     }
-    let written = observed.by_read_write().filter(|flow| !is_little(flow.most, expected));
+    let written = observed.by_read_write().filter(|flow| !observed.is_little_by_read_write(flow));
     written.map(|flow| format!("{} went by read and write", amount(flow.most)))
 }
 
@@ -273,7 +273,7 @@ fn uncounted(observed: &Observations, path: Path) -> Judgement {
         }
         return not_visible(format!("{bytes} by read and write, but through {path} or {}", listed(&rivals)));
     }
-    if !is_little(flow.most, observed.expected_bytes) {
+    if !observed.is_little_by_read_write(&flow) {
         return failed(format!("only {bytes} went by read and write"));
     }
     unread(observed, path)
@@ -297,10 +297,9 @@ fn unread(observed: &Observations, path: Path) -> Judgement {
 /// Whether nothing but sockets or queues of this kind can have carried the payload: a library's own threads may take the first
 /// message too soon for it to be seen waiting.
 fn is_all_there_is(observed: &Observations, path: Path) -> bool {
-    let counted = [observed.by_own_counter(Path::Tcp), observed.by_read_write()];
-    let is_small = |flow: &Option<PassedBytes>| flow.is_some_and(|flow| is_little(flow.most, observed.expected_bytes));
     UNCOUNTED.contains(&path)
-        && counted.iter().all(is_small)
+        && observed.by_own_counter(Path::Tcp).is_some_and(|flow| is_little(flow.most, observed.expected_bytes))
+        && observed.by_read_write().is_some_and(|flow| observed.is_little_by_read_write(&flow))
         && observed.shares_memory() == Some(false)
         && carriers(observed, UNCOUNTED) == [path]
 }
@@ -309,7 +308,7 @@ fn message_queue(observed: &Observations) -> Judgement {
     let Some(flow) = observed.by_read_write() else {
         return not_visible("the counters of a process could not be read");
     };
-    if !is_little(flow.most, observed.expected_bytes) {
+    if !observed.is_little_by_read_write(&flow) {
         return failed(format!("{} went by read and write", amount(flow.most)));
     }
     unread(observed, Path::MessageQueue)

@@ -26,6 +26,9 @@ pub(super) fn is_little(part: u64, whole: u64) -> bool {
     part.saturating_mul(LITTLE_PART) < whole
 }
 
+/// What threads of a process read or write to wake each other, of a message each way: two eventfds, as ZeroMQ does.
+const WAKING_BYTES: u64 = 16;
+
 /// Most that one datagram carries over IPv4.
 const MOST_DATAGRAM_BYTES: u64 = 65_507;
 
@@ -147,6 +150,14 @@ impl<'a> Observations<'a> {
     /// By `read` and `write`, over anything.
     pub fn by_read_write(&self) -> Option<PassedBytes> {
         self.flow(|side| side.written_bytes, |side| side.read_bytes)
+    }
+
+    /// Whether next to nothing of the payload was in these bytes: threads of a library that wake each other by eventfds read
+    /// and write, too, which is much beside a small payload.
+    pub fn is_little_by_read_write(&self, flow: &PassedBytes) -> bool {
+        let payload = self.claim.payload_bytes;
+        let wakings = if payload > 2 * WAKING_BYTES { self.expected_bytes / payload * WAKING_BYTES } else { 0 };
+        is_little(flow.most.saturating_sub(wakings), self.expected_bytes)
     }
 
     /// Over sockets that count for themselves, or through files.

@@ -194,6 +194,23 @@ fn messages_that_were_lost_do_not_refute_shared_memory() {
 }
 
 #[test]
+fn threads_that_wake_each_other_are_little_beside_a_small_payload() {
+    let small = 64;
+    let messages = messages_for(small);
+    let with = |bytes| {
+        both(move |side| {
+            side.channels = Some(vec![hold(Path::UnixStream, 4096)]);
+            side.sent_messages = messages;
+            side.received_messages = messages;
+            read_and_write(side, bytes);
+        })
+    };
+    let claimed = claim(Path::UnixStream, false, false, small);
+    assert_verdict(&claimed, &with(messages * 16), Verdict::Proven, "waited in unix-stream");
+    assert_verdict(&claimed, &with(messages * 32), Verdict::Failed, "by read and write");
+}
+
+#[test]
 fn others_on_the_loopback_do_not_hide_data_sharing_under_udp() {
     let with = |touched| {
         both(move |side| {
