@@ -284,7 +284,9 @@ class Trial:
         words = ["run", "--resume", str(RESULTS)] if is_begun else ["run", str(FILE), "-o", str(RESULTS), "--attempts", "1"]
         if not is_begun and RESULTS.exists():
             shutil.rmtree(RESULTS)
-        unreliable = {name for name, state in checks.states(RESULTS).items() if state.get("unreliable")}
+        # What was measured over another path than it says, or while its daemon was gone, is measured again.
+        unreliable = {name for name, state in checks.states(RESULTS).items() if state.get("unreliable")
+                      or (state["status"] != "complete" and (state["path_proof"] or {}).get("verdict") == "failed")}
         done = subprocess.run([self.tripmeter, *words, "-q", "--no-report"], env=environment, capture_output=True, text=True,
                               timeout=LONGEST_S, stdin=subprocess.DEVNULL)
         if done.returncode not in (0, 75) or not (RESULTS / "manifest.json").exists():

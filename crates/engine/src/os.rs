@@ -14,14 +14,14 @@ mod sockets;
 mod threads;
 
 pub use counters::CpuCounters;
-pub(crate) use exhausted::{shared_memory, with_lack, with_lack_of};
+pub(crate) use exhausted::{memory_limit, shared_memory, with_lack, with_lack_of};
 pub(crate) use files::{FOLDER, NO_LINK, NO_WAIT, ONLY_A_PATH, lock_file_to_start};
 pub use files::{file_size_limit, lock_file, make_fifo, names_in, raise_file_limit, space, stranger_at};
 pub use for_this_user::ForThisUser;
 pub(crate) use process::signal;
 pub use process::{
-    ProcessIdentity, Whose, become_worker, boot, is_beyond_signals, is_kept_waiting, is_stopped, lock_memory,
-    peak_memory_bytes, process_cpu_ns, usage, user_id,
+    ProcessIdentity, Whose, become_worker, boot, is_beyond_signals, is_kept_waiting, is_stopped, is_zombie,
+    lock_memory, peak_memory_bytes, process_cpu_ns, usage, user_id,
 };
 pub(crate) use queues::{remove_queue, unlink_queue};
 pub(crate) use rustix::process::Signal;

@@ -1,7 +1,7 @@
 //! A worker process: its start, its channel, its end.
 
 use crate::channel::{Heard, Incoming, send};
-use crate::os::Signal;
+use crate::os::{self, Signal};
 use crate::system_calls::traced;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,6 +26,8 @@ pub struct Worker {
     /// Its standard input, which is a socket that carries messages both ways.
     pub stream: UnixStream,
     status: Option<ExitStatus>,
+    /// Bytes that it might map at most when it ended, if there was a limit.
+    memory_limit: Option<u64>,
     /// It was killed, and did not end in its time: it is not waited for again.
     is_stuck: bool,
 }
@@ -55,7 +57,7 @@ impl Worker {
             .stderr(output()?)
             .process_group(0)
             .spawn()?;
-        Ok(Self { child, stream, status: None, is_stuck: false })
+        Ok(Self { child, stream, status: None, memory_limit: None, is_stuck: false })
     }
 
     /// Its number.
@@ -73,6 +75,10 @@ impl Worker {
 
     /// True once it has ended.
     pub fn has_ended(&mut self) -> bool {
+        // Known until it is waited for.
+        if self.status.is_none() && os::is_zombie(self.pid()) {
+            self.memory_limit = os::memory_limit(self.pid());
+        }
         if self.status.is_none() {
             self.status = self.child.try_wait().ok().flatten();
         }
@@ -101,9 +107,12 @@ impl Worker {
     /// How it ended, if not by itself: by a signal, or in the middle of a system that ends its process.
     pub fn crash(&self) -> Option<String> {
         let status = self.status?;
+        let limit = self
+            .memory_limit
+            .map_or_else(String::new, |most| format!(" with {most} bytes of memory at most (RLIMIT_AS)"));
         if let Some(code) = status.code() {
             let is_its_own = [exit::GOOD, exit::SOFTWARE].map(i32::from).contains(&code);
-            return (!is_its_own).then(|| format!("ended with exit code {code}"));
+            return (!is_its_own).then(|| format!("ended with exit code {code}{limit}"));
         }
         let signal = status.signal()?;
         let name = match Signal::from_named_raw(signal) {
@@ -115,7 +124,7 @@ impl Worker {
             Some(Signal::KILL) => " (kill)",
             _ => "",
         };
-        Some(format!("was ended by signal {signal}{name}"))
+        Some(format!("was ended by signal {signal}{name}{limit}"))
     }
 
     /// What it told us last, unasked, before it ended.

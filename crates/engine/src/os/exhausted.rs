@@ -1,7 +1,7 @@
 //! What a process has used up: libraries often fail for lack of something, and do not say what.
 
 use super::space;
-use procfs::process::{Limit, LimitValue, Process};
+use procfs::process::{Limit, LimitValue, Limits, Process};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,12 +24,23 @@ pub fn with_lack(why: String) -> String {
 
 /// The same of another process of this user, which must be there still.
 pub fn with_lack_of(pid: u32, why: String) -> String {
-    let limits = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).and_then(|process| process.limits()).ok());
-    let Some(limits) = limits else { return why };
-    let soft = |limit: Limit| if let LimitValue::Value(most) = limit.soft_limit { Some(most) } else { None };
+    let Some(limits) = limits(pid) else { return why };
     let process = PathBuf::from(format!("/proc/{pid}"));
     let (most_open, most_mapped) = (soft(limits.max_open_files), soft(limits.max_address_space));
     with(why, [descriptors(&process, most_open), address_space(&process, most_mapped), None, shared_memory()])
+}
+
+/// Bytes that a process of this user may map at most, if there is a limit; it may have ended, if nobody has waited for it.
+pub fn memory_limit(pid: u32) -> Option<u64> {
+    soft(limits(pid)?.max_address_space)
+}
+
+fn limits(pid: u32) -> Option<Limits> {
+    Process::new(pid.try_into().ok()?).and_then(|process| process.limits()).ok()
+}
+
+fn soft(limit: Limit) -> Option<u64> {
+    if let LimitValue::Value(most) = limit.soft_limit { Some(most) } else { None }
 }
 
 fn with(why: String, lack: [Option<String>; 4]) -> String {

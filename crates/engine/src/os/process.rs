@@ -6,7 +6,7 @@ use procfs::ProcError;
 use procfs::process::{Process, Stat, Task};
 use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid};
 use rustix::process::{set_parent_process_death_signal, test_kill_process};
 use std::fs;
 use std::io;
@@ -118,6 +118,13 @@ pub fn is_beyond_signals(process: &ProcessIdentity) -> bool {
 /// This user's number, by which files are made.
 pub fn user_id() -> u32 {
     rustix::process::geteuid().as_raw()
+}
+
+/// Whether a child has ended, and nobody has waited for it.
+pub fn is_zombie(pid: u32) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| waitid(WaitId::Pid(pid), options).is_ok_and(|status| status.is_some()))
 }
 
 /// Whether a process is stopped, by a signal or a debugger.
