@@ -96,6 +96,7 @@ for target in "${targets[@]}"; do
     unpack "$target"
     work=$folder/work/$target
     code=0
+    rm -f -- "$folder/log-$target"
     case $what in
         --ci) run "$target" -max_total_time=1 -seed=1 "$work" || code=$? ;;
         --minimise)
@@ -107,8 +108,10 @@ for target in "${targets[@]}"; do
         --seconds) counted -max_total_time="$number" ;;
         --executions)
             # In parts, so that little is lost if it is ended.
-            while left=$(python3 scripts/fuzz.py left "$target" "$number") && [[ $left -gt 0 && $code -eq 0 ]]; do
+            left=$(python3 scripts/fuzz.py left "$target" "$number")
+            while [[ $left -gt 0 && $code -eq 0 ]]; do
                 counted -runs=$((left < PART ? left : PART))
+                left=$(python3 scripts/fuzz.py left "$target" "$number")
             done
             ;;
     esac

@@ -19,9 +19,12 @@ FOREIGN = re.compile(r"^/dev/shm/(lttng-ust-wait.*|fill)$")
 # What an error says after each fault; a part that is not whole without one of these fails. Where a fault takes something
 # away, what fails for lack of it is named.
 NO_DESCRIPTORS = r"[Tt]oo many open files|descriptors|RLIMIT_NOFILE|EMFILE"
-NO_THREADS = r"this user may have \d+ threads|Resource temporarily unavailable|WouldBlock|EAGAIN|threads? .*(create|start|spawn)|(create|start|spawn).* thread|fork"
-# A thread needs memory for its stack.
-NO_MEMORY = NO_THREADS + r"|[Cc]annot allocate memory|[Oo]ut of memory|bad_alloc|memory allocation|not enough memory|failed to map segment|RLIMIT_AS"
+NO_THREADS = (r"Resource temporarily unavailable|WouldBlock|EAGAIN|threads? .*(create|start|spawn)|(create|start|spawn).* thread"
+              r"|\bfork\b")
+NO_MEMORY = (r"[Cc]annot allocate memory|[Oo]ut of memory|bad_alloc|memory allocation|not enough memory|failed to map segment"
+             r"|RLIMIT_AS|ddsrt_thread_create failed")
+# What is said of every program of this run that ends so; of another failure it says nothing.
+ABORTED = r"(signal \d+|ended at its start|has gone).*"
 SILENT = (r"hangs: no sign of life|stands still: it has said nothing .*stopped by a signal|has sent nothing for \d+ s"
           r"|the follower.* is stopped by a signal|did not answer after \d+ s \(stopped by a signal\)|does not come to the end of its payload|the follower.* (did not come|does not answer|hangs)|no answer to \d+ messages in a row")
 CAUSES = {
@@ -33,7 +36,7 @@ CAUSES = {
     "stop-daemon": SILENT + r"|daemon|broker|RouDi|roudi",
     "shm-full": r"/dev/shm|No space left on device",
     "disk-full": r"No space left on device",
-    "few-descriptors": NO_DESCRIPTORS, "few-processes": NO_THREADS, "little-memory": NO_MEMORY,
+    "few-descriptors": NO_DESCRIPTORS, "few-processes": NO_THREADS + "|" + ABORTED + r"this user may have \d+ threads", "little-memory": NO_MEMORY,
     "clock-step": r"date of this machine was set",
     "plugin-crash": r"signal 11 \(segmentation", "plugin-hang": SILENT,
     "plugin-length": r"longer|length|bytes|damaged", "plugin-short": r"shorter|length|bytes|damaged",

@@ -243,9 +243,9 @@ class Trial:
     def judge(self, code, said):
         """What is wrong after the fault. Returns state and error of the victim."""
         found = self.findings
-        # A library that panics in a call of its plugin is caught, and its error must name the cause.
+        # A library that panics in a call of its plugin is caught, and its error must name the cause; we do not panic.
         logs = "".join(file.read_text(errors="replace") for file in RESULTS.glob("logs/*.log"))
-        for panic in re.findall(r"panicked at .*", said) + re.findall(r"panicked at (?:crates|transports)/.*", logs):
+        for panic in re.findall(r"panicked at (?!.*/(?:registry|git|rustc)/).*", said + logs):
             found.append(f"a panic: {panic[:300]}")
         there = (RESULTS / "manifest.json").exists()
         if not there:

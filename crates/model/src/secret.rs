@@ -16,21 +16,23 @@ pub fn secret(name: &str, value: &str) -> Option<String> {
     has_password(value).then(|| format!("results keep it, and {name} has a user with a password"))
 }
 
-/// Whether a text is an address or has an URL with a password: `USER:PASSWORD@HOST`.
+/// Whether a text has an address with a password: `USER:PASSWORD@HOST`, `tcp/USER:PASSWORD@HOST` or in an URL.
 ///
 /// # Source
 /// RFC 3986, 3.2: the authority ends before the next `/`, `?` or `#`.
 pub fn has_password(text: &str) -> bool {
-    let of_url = text.split("://").skip(1);
-    let mut authorities = of_url.chain((!text.contains("://")).then_some(text)).map(|rest| {
-        let end = rest.find(['/', '?', '#', ' ', ',', '"', '\'']).unwrap_or(rest.len());
-        &rest[..end]
-    });
-    authorities.any(|authority| {
+    let words = text.split([' ', '\t', '\n', ',', ';', '"', '\'']);
+    words.flat_map(authorities).any(|authority| {
         authority
             .rsplit_once('@')
             .is_some_and(|(user, host)| user.contains(':') && !user.ends_with(':') && !host.is_empty())
     })
+}
+
+/// What can be the authority in a word: of an URL what it says, else the address, or what is behind its protocol.
+fn authorities(word: &str) -> impl Iterator<Item = &str> {
+    let (rest, most) = word.split_once("://").map_or((word, 2), |(_, rest)| (rest, 1));
+    rest.split(['/', '?', '#']).take(most)
 }
 
 #[cfg(test)]
@@ -46,7 +48,15 @@ mod tests {
         for name in ["packet", "keepalive", "password_file", "TOKEN_PATH", "ROS_DOMAIN_ID"] {
             assert_eq!(secret(name, "1"), None, "{name}");
         }
-        for value in ["http://me:hunter2@proxy:80", "a=1 mqtt://me:hunter2@host/x", "me:hunter2@host", "x://:p@h"] {
+        for value in [
+            "http://me:hunter2@proxy:80",
+            "a=1 mqtt://me:hunter2@host/x",
+            "me:hunter2@host",
+            "x://:p@h",
+            "localhost:1883,me:hunter2@host:1883",
+            "tcp/me:hunter2@host:7447",
+            "x=me:hunter2@host http://proxy",
+        ] {
             assert!(secret("proxy", value).is_some(), "{value}");
             assert!(!secret("proxy", value).is_some_and(|why| why.contains("hunter2")), "{value}");
         }
