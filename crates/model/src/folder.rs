@@ -9,6 +9,7 @@ use crate::manifest::{
     PayloadResult, RunStatus, SCHEMA_VERSION, SubExperimentResult,
 };
 use crate::plain_words::shortened;
+use crate::samples::SAMPLES;
 use crate::trial::Trial;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -208,6 +209,7 @@ pub enum FolderError {
 /// # Errors
 /// If a file is missing, too large, or wrong.
 pub fn read(folder: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<Manifest, FolderError> {
+    refuse_links(folder, is_of_results)?;
     let bytes = |name: &str| file::read(&folder.join(name), MOST_BYTES);
     let contents = bytes(MANIFEST).map_err(|error| match error {
         error @ FileError::Unreadable { .. } => FolderError::NotThere { folder: folder.to_path_buf(), error },
@@ -224,6 +226,28 @@ pub fn read(folder: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<Mani
         reading.add_audits(bytes(AUDIT)?)?;
     }
     Ok(reading.manifest)
+}
+
+/// Whether something in a results folder is read, or written, when it is shown or resumed.
+fn is_of_results(name: &str) -> bool {
+    [MANIFEST, TRIALS, AUDIT, SAMPLES, "histograms", "logs"].contains(&name) || name.starts_with("round-")
+}
+
+/// Refuses links among what counts, at any depth: what is read, cut or removed must be in the folder. A folder that cannot be
+/// listed has nothing that could be used.
+fn refuse_links(folder: &Path, counts: fn(&str) -> bool) -> Result<(), FolderError> {
+    let Ok(entries) = folder.read_dir() else { return Ok(()) };
+    for entry in entries.flatten().filter(|entry| counts(&entry.file_name().to_string_lossy())) {
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_symlink() {
+            let what = "is a link, which is not followed; put what it leads to in its place".to_owned();
+            return Err(FolderError::Wrong { file: entry.path(), what });
+        }
+        if kind.is_dir() {
+            refuse_links(&entry.path(), |_| true)?;
+        }
+    }
+    Ok(())
 }
 
 /// The same of the contents of the files; without lists of trials or audits if there are none.

@@ -1,19 +1,48 @@
 //! What must not come into results, which keep settings, variables and hosts as they were given.
 
-/// What names have whose values nobody else may know.
-const NAMES: [&str; 9] =
-    ["PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN", "CREDENTIAL", "API_KEY", "APIKEY", "PRIVATE_KEY"];
+/// Words in names whose values nobody else may know.
+const NAMES: [&str; 16] = [
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "PASS",
+    "PWD",
+    "PAT",
+    "SECRET",
+    "SECRETS",
+    "TOKEN",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "APIKEY",
+    "COOKIE",
+    "AUTHORIZATION",
+    "AUTH",
+    "BEARER",
+];
+/// Pairs of words.
+const PAIRS: [&str; 3] = ["API_KEY", "ACCESS_KEY", "PRIVATE_KEY"];
 /// How names end whose values only say where something is.
 const PLACES: [&str; 3] = ["_FILE", "_PATH", "_DIR"];
 
 /// Why a value that results keep sounds like a secret, and what to do; `None` if it does not.
 pub fn secret(name: &str, value: &str) -> Option<String> {
-    let upper = name.to_ascii_uppercase().replace('-', "_");
-    let is_place = PLACES.iter().any(|end| upper.ends_with(end));
-    if !is_place && !value.is_empty() && NAMES.iter().any(|secret| upper.contains(secret)) {
+    if !value.is_empty() && is_secret(name) {
         return Some(format!("results keep it, and {name} sounds like a secret"));
     }
+    // Also of a query: `http://host/?token=x`.
+    let named = value.split(['?', '&', ';', ',', ' ']).filter_map(|part| part.split_once('='));
+    if let Some((within, _)) = named.into_iter().find(|(name, value)| !value.is_empty() && is_secret(name)) {
+        return Some(format!("results keep it, and '{within}' in {name} sounds like a secret"));
+    }
     has_password(value).then(|| format!("results keep it, and {name} has a user with a password"))
+}
+
+fn is_secret(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase().replace(['-', '.'], "_");
+    // PWD alone is the working folder.
+    let is_place = PLACES.iter().any(|end| upper.ends_with(end)) || upper == "PWD" || upper == "OLDPWD";
+    let has_word = upper.split('_').any(|word| NAMES.contains(&word));
+    !is_place && (has_word || PAIRS.iter().any(|pair| upper.contains(pair)))
 }
 
 /// Whether a text has an address with a password: `USER:PASSWORD@HOST`, `tcp/USER:PASSWORD@HOST` or in an URL.
@@ -41,11 +70,28 @@ mod tests {
 
     #[test]
     fn names_and_addresses_of_secrets_are_known() {
-        for name in ["DB_PASSWORD", "github_token", "aws-secret-access-key", "tls_private_key", "x-api-key"] {
+        for name in [
+            "DB_PASSWORD",
+            "github_token",
+            "aws-secret-access-key",
+            "tls_private_key",
+            "x-api-key",
+            "DB_PASS",
+            "GITHUB_PAT",
+        ] {
             assert!(secret(name, "hunter2").is_some_and(|why| why.contains(name)), "{name}");
             assert_eq!(secret(name, ""), None, "{name}");
         }
-        for name in ["packet", "keepalive", "password_file", "TOKEN_PATH", "ROS_DOMAIN_ID"] {
+        for name in [
+            "packet",
+            "keepalive",
+            "password_file",
+            "TOKEN_PATH",
+            "ROS_DOMAIN_ID",
+            "TOKENIZERS_PARALLELISM",
+            "SECRETARY",
+            "PWD",
+        ] {
             assert_eq!(secret(name, "1"), None, "{name}");
         }
         for value in [
@@ -56,6 +102,7 @@ mod tests {
             "localhost:1883,me:hunter2@host:1883",
             "tcp/me:hunter2@host:7447",
             "x=me:hunter2@host http://proxy",
+            "http://host/?user=me&password=hunter2",
         ] {
             assert!(secret("proxy", value).is_some(), "{value}");
             assert!(!secret("proxy", value).is_some_and(|why| why.contains("hunter2")), "{value}");

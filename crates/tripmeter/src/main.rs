@@ -27,6 +27,7 @@ use tripmeter_engine::worker::BuiltIn;
 use tripmeter_model::exit;
 
 fn main() -> ExitCode {
+    tripmeter_engine::os::full_files_are_errors();
     let parsed = args::command().try_get_matches().and_then(|found| Cli::from_arg_matches(&found));
     let cli = match parsed {
         Ok(cli) => cli,

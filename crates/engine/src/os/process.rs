@@ -23,9 +23,16 @@ pub fn lock_memory() -> io::Result<()> {
     Ok(mlockall(MlockAllFlags::CURRENT)?)
 }
 
+/// Makes a file at its limit (`ulimit -f`) an error of the call that writes, in this process and its children.
+pub fn full_files_are_errors() {
+    // SAFETY: a plain system call, which the standard library has not.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Prepares this process as a worker: it dies with its parent, ignores what is meant for its parent, and its blocking
 /// calls can be interrupted.
 pub fn become_worker() {
+    full_files_are_errors();
     extern "C" fn nothing(_: libc::c_int) {}
     // It always can: the signal is one.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
@@ -34,8 +41,6 @@ pub fn become_worker() {
     unsafe {
         libc::signal(libc::SIGINT, libc::SIG_IGN);
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
-        // A file at its limit is then an error of the call that writes.
-        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
         libc::sigaction(INTERRUPT, &action, std::ptr::null_mut());

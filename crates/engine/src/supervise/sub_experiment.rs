@@ -190,7 +190,7 @@ impl ProcessGroup {
         round: u32,
         log_file: &Path,
     ) -> Result<Self, String> {
-        let failed = |what: &str, error: std::io::Error| format!("{what} cannot be started: {error}");
+        let failed = |what: &str, error: std::io::Error| os::with_lack(format!("{what} cannot be started: {error}"));
         let log = append(log_file).map_err(|error| format!("log file '{}': {error}", log_file.display()))?;
         let log_start = log.metadata().map_or(0, |metadata| metadata.len());
         let job = job(run, plan, entry, part, round);
@@ -570,6 +570,7 @@ impl ProcessGroup {
             (run.watch)(&Event::Warning(error.to_string()));
         }
         let patience = if matches!(outcome, LeaderOutcome::Killed(_)) { Duration::ZERO } else { ENDING_TIME };
+        let is_stopped = os::is_stopped(self.leader.pid());
         let leader_hung = self.leader.end(patience);
         // They end beside each other: one that has its time has had that of the others, too.
         let hung: Vec<bool> = self.followers.iter_mut().map(|follower| follower.end(patience)).collect();
@@ -620,6 +621,7 @@ impl ProcessGroup {
         };
         let is_crash = self.leader.crash().is_some() || self.crash_of_follower(&hung).is_some();
         let why = if is_crash { os::with_lack(why) } else { why };
+        let why = if is_stopped { format!("{why}; the leader was stopped by a signal") } else { why };
         // It had said why it measures nothing more, and only did not come to its end as it should.
         let why = match broken {
             Some(broken) if !why.contains(&broken) => format!("{broken}; then {why}"),

@@ -178,3 +178,21 @@ fn elements_of_all_lists_are_counted_and_members_apart() {
     let two = format!("{{\"a\": {}, \"b\": {{\"c\": {}}}}}", list(most / 2), list(most / 2 + 1));
     assert!(too_long(&two).is_some_and(|what| what.contains("250000 elements")));
 }
+
+#[test]
+fn links_are_not_followed_wherever_they_are() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(elsewhere.path().join("a.csv"), "theirs").unwrap();
+    let link = |place: &str| {
+        let folder = folder(SCHEMA_VERSION, &line(1, 16, 1));
+        std::fs::create_dir_all(folder.path().join("round-01/histograms")).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), folder.path().join(place)).unwrap();
+        read(folder.path(), |text| text.into()).map(drop)
+    };
+    for place in ["samples", "round-02", "round-01/samples", "round-01/histograms/a.hlog", "audit.json"] {
+        let error = link(place).unwrap_err().to_string();
+        assert!(error.contains(place) && error.contains("is a link"), "{error}");
+    }
+    // What is not ours is of no concern.
+    assert!(link("notes").is_ok());
+}

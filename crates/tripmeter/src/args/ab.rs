@@ -1,11 +1,12 @@
 //! Arguments of `tripmeter ab`.
 
 use super::{FiguresArgs, MeasuringArgs, OutputArgs, Share, words_or_aliases};
+use crate::error::CliError;
 use clap::Args;
 use std::path::PathBuf;
-use tripmeter_model::Pattern;
 use tripmeter_model::experiment::{Common, Mode, WrittenRecording};
 use tripmeter_model::secret::secret;
+use tripmeter_model::{Pattern, exit};
 
 /// Measure two sides in pairs, and judge whether B is slower than A
 #[derive(Args)]
@@ -193,14 +194,31 @@ impl AbWorkloadArgs {
     }
 }
 
-/// `KEY=VALUE`; a secret is refused, as results keep both.
+/// `KEY=VALUE`. That it is no secret is looked at later: the parser's error would show it.
 fn variable(text: &str) -> Result<(String, String), String> {
     let (key, value) = text
         .split_once('=')
         .filter(|(key, _)| !key.is_empty())
         .ok_or("write a variable of the environment, as KEY=VALUE")?;
-    match secret(key, value) {
-        Some(why) => Err(format!("{why}; set it before tripmeter starts: its processes have it, and no file keeps it")),
-        None => Ok((key.to_owned(), value.to_owned())),
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+impl AbArgs {
+    /// Refuses secrets in the environments of both sides, as results keep these.
+    ///
+    /// # Errors
+    /// If there are any.
+    pub fn refuse_secrets(&self) -> Result<(), CliError> {
+        let sides = [("--env-a", &self.env_a), ("--env-b", &self.env_b)];
+        let mut all = sides.into_iter().flat_map(|(flag, side)| side.iter().map(move |one| (flag, one)));
+        all.try_for_each(|(flag, (key, value))| match secret(key, value) {
+            Some(why) => {
+                let text = format!(
+                    "{flag} {key}: {why}; set it before tripmeter starts: its processes have it, and no file keeps it"
+                );
+                Err(CliError::new(exit::USAGE, text))
+            }
+            None => Ok(()),
+        })
     }
 }

@@ -57,6 +57,7 @@ pub struct AbReport {
 /// `tripmeter ab`
 pub fn ab(args: &AbArgs) -> Result<u8, CliError> {
     args.output.sorting.refuse_with_json(args.output.json)?;
+    args.refuse_secrets()?;
     let judged = judge(args, stop_on_signals()?, |_| {})?;
     output::print(&match args.output.json {
         true => serde_json::to_string_pretty(&judged.json).expect("it is plain data") + "\n",

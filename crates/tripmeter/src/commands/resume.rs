@@ -9,7 +9,7 @@ use crate::progress::ProgressView;
 use std::path::Path;
 use tripmeter_engine::{Begun, Followers, LockedFolder, RunError};
 use tripmeter_model::exit;
-use tripmeter_model::manifest::Manifest;
+use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::SubExperiment;
 
 /// Measures the rest of the run in `folder`, prints its tables, and returns the exit code.
@@ -22,16 +22,22 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
         let text = format!("results folder '{}' cannot be used: {error}", folder.display());
         CliError::new(exit::NO_INPUT, text)
     })?;
+    let place = folder.clone();
     let folder = LockedFolder::take(folder).map_err(RunError::from)?;
     // The run may have ended since, with more than was there then.
     let manifest = show::read_exact(folder.folder())?;
     let tables = show::usual(&manifest);
+    let finished = manifest.clone();
     let begun = Begun::finished_payloads(folder, manifest);
     let plan = tripmeter_model::plan::Plan { tables, ..begun.plan().clone() };
     let prepared = Prepared::again(plan, args)?;
     if !running.output.quiet {
         let (rest, all) = (begun.rest().len(), begun.plan().sub_experiments.len() * begun.plan().rounds as usize);
         output::say(&format!("going on: {rest} of {all} sub-experiments are not whole"));
+    }
+    // Nothing is to be measured, so nothing changes.
+    if finished.status == RunStatus::Complete && begun.rest().is_empty() {
+        return finish(&prepared, &finished, &place, &running.output, running.shown);
     }
     let shown = ProgressView::of(running.output.quiet, running.live);
     let (manifest, folder) = prepared.go_on(begun, followers, shown)?;
