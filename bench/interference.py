@@ -42,11 +42,17 @@ def main():
         if transport not in names:
             names.append(transport)
         panels.setdefault(sub.get("load", "none"), {})[transport] = sub["name"]
-    figure, axes = pyplot.subplots(1, len(panels), figsize=(10, 3.2), layout="constrained", sharey=True)
+    numbers = range(1, plan["rounds"] + 1)
+    missing = [f"{sub['name']}, round {number}" for sub in plan["sub_experiments"] for number in numbers
+               if (sub["name"], number, payload) not in found]
+    if missing:
+        sys.exit(f"interference.py: '{folder}' has no figures of {payload} bytes for {'; '.join(missing)}")
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(10, 3.2), layout="constrained", sharey=True, squeeze=False)
+    axes = axes[0]
     for axis, (load, subs) in zip(axes, panels.items()):
         for at, (statistic, colour) in enumerate(STATISTICS.items()):
             rounds = [[found[subs[name], number, payload]["streams"]["all"]["rtt_half_ns"][statistic] / 1000
-                       for number in range(1, plan["rounds"] + 1)] for name in names]
+                       for number in numbers] for name in names]
             medians = list(map(statistics.median, rounds))
             ends = [[middle - min(of) for middle, of in zip(medians, rounds)],
                     [max(of) - middle for middle, of in zip(medians, rounds)]]

@@ -232,6 +232,9 @@ presets() {
         "${isolated[@]}" "$tripmeter" run "$name" -n 100 --raw samples,eprosima,parquet -o "$scratch/results/$name"
         "$python" tests/check_results.py "$scratch/results/$name"
     done
+    step one round of a time
+    "${isolated[@]}" "$tripmeter" ping uds -n 100 --payloads 64 --for 0.001s -q -o "$scratch/results/time"
+    "$python" tests/check_results.py "$scratch/results/time"
     step packages
     PROGRAM=$tripmeter scripts/package.sh test crates/tripmeter/tests/golden/results-2.0
     step reports in a browser

@@ -240,7 +240,7 @@ def check(folder):
     rotated = max((number for _, number in states), default=0) - (manifest["plan"].get("keep_samples") or rounds)
     known = set()
     for (name, number), state in states.items():
-        place = folder if rounds == 1 else folder / f"round-{number:02}"
+        place = folder if rounds == 1 and not manifest["plan"].get("round_folders") else folder / f"round-{number:02}"
         known.add(place / "histograms" / f"{name}.hlog")
         of = {address[2:]: found for address, found in attempts.items() if address[:2] == (name, number)}
         known |= {place / "histograms" / "attempts" / f"{name}_attempt-{attempt}.hlog" for _, attempt in of}

@@ -163,7 +163,8 @@ struct Source<'a> {
 impl<'a> Source<'a> {
     /// If they were kept.
     fn of(folder: &Path, manifest: &Manifest, result: &'a SubExperimentResult) -> Option<Self> {
-        let round = if manifest.plan.rounds > 1 { format!("round-{:02}", result.round) } else { String::new() };
+        let round =
+            if manifest.plan.has_round_folders() { format!("round-{:02}", result.round) } else { String::new() };
         Some(Self { result, file: samples::file_of(&folder.join(round), &result.name)? })
     }
 }

@@ -236,6 +236,8 @@ def long_run(options, folder):
         said.seek(0)
         estimates = [line for line in said.read().decode(errors="replace").splitlines() if line.endswith(" left")]
     whole = finished(results)
+    if not looks:
+        sys.exit("bench/scale: no look at the long run found a worker; measure for longer (--long)")
     if code != 0 or whole[: len(before)] != before:
         sys.exit(f"bench/scale: exit code {code} of the resumed run, or finished rounds have changed")
     samples = sum(json.loads(line)["samples"] for line in whole)
@@ -305,6 +307,8 @@ def long_table(made):
     """The long run, at six times of it."""
     found = made["long"]
     looks = found["looks"]
+    if not looks:
+        sys.exit("bench/scale: the long run has no looks; measure it again (--long)")
     first, last = looks[0], looks[-1]
     print(f"\nA long run, measured on {found['date']}: `tripmeter {found['asked']}`, killed (`kill -9`) after "
           f"{found['killed_at_s']:.0f} s and resumed: {found['rounds']:,} rounds, {found['samples']:,} round trips, in "

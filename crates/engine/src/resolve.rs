@@ -136,6 +136,7 @@ fn resolve_on(
         return Err(PlanError::anywhere(Problem::NoRoundTrips));
     }
     check_names(&plan.sub_experiments)?;
+    check_rounds(&plan)?;
     Ok(plan)
 }
 
@@ -162,6 +163,7 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         source: source.to_owned(),
         sub_experiments: Vec::new(),
         rounds,
+        round_folders: false,
         for_ns: experiment.for_s.map(|seconds| (seconds * 1e9).round() as u64),
         seed: experiment.seed.unwrap_or_else(from_clock),
         raw: experiment.raw.unwrap_or_default(),
@@ -188,18 +190,29 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
 
 /// How many rounds there are; of those that end by time two, until the first says how long one takes.
 fn rounds(experiment: &Experiment) -> Result<u32, Problem> {
-    let rounds = match (experiment.rounds, experiment.for_s) {
-        (Some(_), Some(_)) => return Err(Problem::RoundsAndFor),
-        (_, Some(seconds)) if !(seconds > 0.0 && seconds <= 1e7) => return Err(Problem::For(seconds)),
-        (_, Some(_)) => 2,
-        (rounds, None) => rounds.unwrap_or(1),
-    };
-    match experiment.keep_samples {
-        _ if !(1..=MOST_ROUNDS).contains(&rounds) => Err(Problem::Rounds(rounds)),
-        Some(0) => Err(Problem::KeepNoSamples),
-        Some(_) if rounds == 1 => Err(Problem::KeepSamplesOfOne),
-        _ => Ok(rounds),
+    match (experiment.rounds, experiment.for_s) {
+        (Some(_), Some(_)) => Err(Problem::RoundsAndFor),
+        (_, Some(seconds)) if !(seconds > 0.0 && seconds <= 1e7) => Err(Problem::For(seconds)),
+        (_, Some(_)) => Ok(2),
+        (rounds, None) => Ok(rounds.unwrap_or(1)),
     }
+}
+
+/// Checks how many rounds a plan has, and how many of them keep samples. A command that changes the rounds of a plan checks it
+/// again.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn check_rounds(plan: &Plan) -> Result<(), PlanError> {
+    let (rounds, trials) = (plan.rounds, plan.trials_of_round());
+    let problem = match plan.keep_samples {
+        _ if !(1..=MOST_ROUNDS).contains(&rounds) => Problem::Rounds(rounds),
+        _ if rounds > plan.most_rounds() => Problem::TooManyTrials { rounds, trials },
+        Some(0) => Problem::KeepNoSamples,
+        Some(_) if rounds == 1 => Problem::KeepSamplesOfOne,
+        _ => return Ok(()),
+    };
+    Err(PlanError::anywhere(problem))
 }
 
 /// How far the clocks of two hosts may be apart; 0 if there is one host.

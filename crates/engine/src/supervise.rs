@@ -260,7 +260,7 @@ pub fn run_while<'a>(
     manifest.environment.hosts = met.iter().map(|host| host.environment.clone()).collect();
     let (manifest, results) = match &options.begun {
         Some(begun) => begun.go_on(&manifest.environment)?,
-        None => (manifest, Results::create(options.output.as_deref(), plan.rounds > 1)?),
+        None => (manifest, Results::create(options.output.as_deref(), plan.has_round_folders())?),
     };
     watch(&Event::Results(results.folder().to_path_buf()));
     let daemons = DaemonLeases::default();
@@ -433,7 +433,7 @@ impl<'a> Run<'a> {
     fn ask_for_rounds(&mut self, round: u32, wanted: &mut dyn FnMut(&Manifest) -> u32) -> Result<(), RunError> {
         let wanted = wanted(&self.manifest).max(round);
         if wanted != self.manifest.plan.rounds && !self.stopped() {
-            self.manifest.plan.rounds = wanted;
+            self.manifest.plan.change_rounds(wanted);
             self.save()?;
             (self.watch)(&Event::RoundsWanted(wanted));
         }
@@ -443,7 +443,7 @@ impl<'a> Run<'a> {
     /// The order of the next round.
     fn order(&self, random: &mut fastrand::Rng) -> Vec<&'a SubExperiment> {
         let mut order: Vec<&SubExperiment> = self.plan.sub_experiments.iter().collect();
-        if self.plan.rounds > 1 {
+        if self.plan.has_round_folders() {
             random.shuffle(&mut order);
         }
         order

@@ -47,9 +47,9 @@ pub struct Manifest {
     pub resumptions: Vec<Resumption>,
 }
 
-/// Most bytes of the file: more than 1,000 rounds of two sides with all payloads make (2 kB for each payload).
+/// Most bytes of the file, or of a line of `trials.jsonl`. It has what was planned, and nothing of each round.
 pub const MOST_BYTES: u64 = 64 << 20;
-/// Most elements of all lists in it. A real manifest has 280 bytes or more for each (`docs/results`).
+/// Most elements of all lists in it.
 pub const MOST_ELEMENTS: usize = 250_000;
 /// Most members of all its objects, but for the first of each.
 pub const MOST_MEMBERS: usize = 4_000_000;
@@ -109,8 +109,9 @@ pub struct Resumption {
     pub at: String,
     /// Rounds that were there already; later ones were measured after it.
     pub after_round: u32,
-    /// Sub-experiments of which anything was measured after it, as `NAME`, or `NAME, round N`; empty of `tripmeter ab`, where
-    /// that is all of every later round.
+    /// Of rounds that had begun: the sub-experiments of which anything was measured after it, as `NAME`, `NAME, round N` or
+    /// `NAME, rounds N to M`; then `all from round N on` if later ones were to come. Empty of `tripmeter ab`, where that is all
+    /// of every later round.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rest: Vec<String>,
 }

@@ -11,8 +11,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Most rounds of an experiment: one a minute for a week.
+/// Most rounds of an experiment: one a minute for a week. [`Plan::most_rounds`] is less where a round has many trials.
 pub const MOST_ROUNDS: u32 = 10_080;
+/// Most trials of all rounds: as many as `trials.jsonl` may have, and be read again.
+pub const MOST_TRIALS: u64 = 100_000;
 
 /// Whether daemons may be started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -161,6 +163,9 @@ pub struct Plan {
     pub sub_experiments: Vec<SubExperiment>,
     /// How often everything is repeated; with `for_ns`, as it is estimated so far.
     pub rounds: u32,
+    /// Whether rounds have folders of their own although there is one, as more were planned.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub round_folders: bool,
     /// How long rounds are repeated, in nanoseconds, if time and no number ends them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_ns: Option<u64>,
@@ -219,6 +224,28 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether each round has a folder of its own in the results folder.
+    pub fn has_round_folders(&self) -> bool {
+        self.rounds > 1 || self.round_folders
+    }
+
+    /// Changes how many rounds there are to be, after the results folder was made.
+    pub fn change_rounds(&mut self, rounds: u32) {
+        self.round_folders = self.has_round_folders() && rounds == 1;
+        self.rounds = rounds;
+    }
+
+    /// Trials of a round: of each payload one, or one for each load.
+    pub fn trials_of_round(&self) -> u64 {
+        let of = |sub: &SubExperiment| (sub.payloads.len() * sub.workload.loads.len().max(1)) as u64;
+        self.sub_experiments.iter().map(of).sum()
+    }
+
+    /// Most rounds whose trials can all be read again; 0 if not even one's.
+    pub fn most_rounds(&self) -> u32 {
+        (MOST_TRIALS / self.trials_of_round().max(1)).min(MOST_ROUNDS.into()) as u32
+    }
+
     /// Names the systems that are not installed, and the command that installs them; `None` if all are.
     pub fn not_installed(&self) -> Option<String> {
         let names = self.not_installed.join(", ");

@@ -22,6 +22,7 @@ pub fn manifest() -> Manifest {
         source: "flags".to_owned(),
         sub_experiments: Vec::new(),
         rounds: 1,
+        round_folders: false,
         seed: 1,
         for_ns: None,
         raw: Raw::SAMPLES,

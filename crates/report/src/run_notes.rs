@@ -30,7 +30,10 @@ pub fn outcomes(subs: &[Merged<'_>]) -> Vec<Note> {
 /// That the run went on later, and with what.
 fn resumed(manifest: &Manifest) -> Option<Note> {
     let last = manifest.resumptions.iter().rfind(|resumption| !resumption.rest.is_empty())?;
-    let (times, of) = (counted(manifest.resumptions.len(), "time"), last.rest.join(", "));
+    const NAMED: usize = 10;
+    let (times, more) = (counted(manifest.resumptions.len(), "time"), last.rest.len().saturating_sub(NAMED));
+    let of = last.rest[..last.rest.len().min(NAMED)].join(", ");
+    let of = if more == 0 { of } else { format!("{of}, and {more} more (manifest.json)") };
     let text = format!("RESUMED {times}, the last time at {} with {of}: these are of another hour", last.at);
     Some(Note::new(Severity::Warning, "resumed", None, text))
 }

@@ -35,7 +35,8 @@ pub fn draw(folder: &Path, manifest: &Manifest, place: &Path, options: Options) 
         manifest.plan.sub_experiments.iter().any(|sub| sub.name == result.name && sub.is_disturbed())
     };
     for result in manifest.sub_experiments.iter().filter(|result| !is_disturbed(result)) {
-        let round = if manifest.plan.rounds > 1 { format!("round-{:02}", result.round) } else { String::new() };
+        let round =
+            if manifest.plan.has_round_folders() { format!("round-{:02}", result.round) } else { String::new() };
         let file = folder.join(&round).join(SAMPLES).join(format!("{}.csv", result.name));
         let shapes = if file.is_file() { shapes(&file, result, options)? } else { Vec::new() };
         if shapes.is_empty() {
@@ -96,7 +97,8 @@ pub fn first_trials(place: usize, folder: &Path, manifest: &Manifest) -> Result<
         if found.iter().any(|known| known.sub_experiment == result.name) {
             continue;
         }
-        let round = if manifest.plan.rounds > 1 { format!("round-{:02}", result.round) } else { String::new() };
+        let round =
+            if manifest.plan.has_round_folders() { format!("round-{:02}", result.round) } else { String::new() };
         let file = folder.join(round).join(SAMPLES).join(format!("{}.csv", result.name));
         if file.is_file() {
             found.extend(first_trial(place, &file, result)?);

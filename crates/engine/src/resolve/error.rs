@@ -6,7 +6,7 @@ use thiserror::Error;
 use tripmeter_abi::Path;
 use tripmeter_model::interference::{MOST_PRIORITY, Sched};
 use tripmeter_model::payload::{PayloadError, display_size};
-use tripmeter_model::plan::MOST_ROUNDS;
+use tripmeter_model::plan::{MOST_ROUNDS, MOST_TRIALS};
 use tripmeter_model::{Pattern, Wait, exit};
 
 /// What is wrong with an experiment, and where, in one line.
@@ -59,6 +59,11 @@ pub enum Problem {
     NothingLeft(Vec<String>),
     #[error("{0} rounds were asked for; ask for 1 to {most} (--rounds)", most = MOST_ROUNDS)]
     Rounds(u32),
+    #[error(
+        "{rounds} rounds of {trials} trials each are {}, and at most {most} can be read again; ask for fewer rounds (--rounds), \
+         or for fewer transports, payloads or loads", u64::from(*rounds) * trials, most = MOST_TRIALS
+    )]
+    TooManyTrials { rounds: u32, trials: u64 },
     #[error("{0} s of rounds were asked for; ask for more than 0 and up to 10000000 s (--for)")]
     For(f64),
     #[error("rounds end by their number or by time; leave --rounds or --for out")]

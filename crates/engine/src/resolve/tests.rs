@@ -257,6 +257,7 @@ fn counts_and_times_out_of_bounds_are_refused() {
         ("raw = ['none']\nsamples = 1000000000001", "the limit is 1000000000000"),
         ("rounds = 0", "1 to 10080"),
         ("rounds = 10081", "10081 rounds"),
+        ("rounds = 10080", "at most 100000 can be read again"),
         ("for_s = 0", "more than 0"),
         ("for_s = nan", "more than 0"),
         ("for_s = 60\nrounds = 2", "by their number or by time"),

@@ -12,6 +12,8 @@ pub struct Begun {
     folder: LockedFolder,
     manifest: Manifest,
     rounds: u32,
+    /// The last round of which anything had begun.
+    last: u32,
     /// Names and rounds of which nothing is to be measured any more.
     whole: HashSet<(String, u32)>,
     /// Whether what is missing is measured, payload by payload; else whole rounds are.
@@ -43,12 +45,16 @@ fn whole(manifest: &Manifest) -> HashSet<(String, u32)> {
     results.map(|result| (result.name.clone(), result.round)).collect()
 }
 
+fn last_round(manifest: &Manifest) -> u32 {
+    manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0)
+}
+
 impl Begun {
     /// What counts of the manifest in a results folder, which was read after that was locked: all rounds that were measured to their end. The one that was under
     /// way is measured anew, as its parts are to be measured one after the other; but if a part of it failed, it stays as
     /// it is, so that the failure is still reported.
     pub fn new(folder: LockedFolder, mut manifest: Manifest) -> Self {
-        let last = manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
+        let last = last_round(&manifest);
         let (is_last, parts) =
             (|result: &SubExperimentResult| result.round == last, manifest.plan.sub_experiments.len());
         let of_last: Vec<&SubExperimentResult> = manifest.sub_experiments.iter().filter(|one| is_last(one)).collect();
@@ -59,13 +65,14 @@ impl Begun {
         for result in manifest.sub_experiments.iter_mut().filter(|result| !is_ended(result)) {
             result.status = RunStatus::Interrupted;
         }
-        Self { folder, whole: whole(&manifest), manifest, rounds, is_rest: false }
+        Self { folder, whole: whole(&manifest), manifest, rounds, last, is_rest: false }
     }
 
     /// What counts of the manifest in a results folder, which was read after that was locked: every payload that was measured to its end. The rest is measured in
     /// the same rounds, in fresh processes.
     pub fn finished_payloads(folder: LockedFolder, mut manifest: Manifest) -> Self {
         let plan = &manifest.plan;
+        let last = last_round(&manifest);
         for result in &mut manifest.sub_experiments {
             keep_finished(result);
             result.status = if is_whole(result) { result.status } else { RunStatus::Interrupted };
@@ -78,7 +85,7 @@ impl Begun {
         let whole_rounds = (1..=plan.rounds)
             .take_while(|round| of_round.get(round).is_some_and(|count| *count >= plan.sub_experiments.len()));
         let rounds = whole_rounds.count() as u32;
-        Self { folder, whole: whole(&manifest), manifest, rounds, is_rest: true }
+        Self { folder, whole: whole(&manifest), manifest, rounds, last, is_rest: true }
     }
 
     /// Sub-experiments of which something is to be measured: name and round, in the order of the plan.
@@ -87,6 +94,25 @@ impl Begun {
         let all =
             (1..=plan.rounds).flat_map(|round| plan.sub_experiments.iter().map(move |one| (one.name.clone(), round)));
         all.filter(|(name, round)| !self.is_done(name, *round)).collect()
+    }
+
+    /// The same for people: in rounds that had begun by name and rounds, and whether later ones are to come, as their number may
+    /// be an estimate.
+    fn named_rest(&self) -> Vec<String> {
+        let plan = &self.manifest.plan;
+        if !plan.has_round_folders() {
+            return self.rest().into_iter().map(|(name, _)| name).collect();
+        }
+        let mut named = Vec::new();
+        for name in plan.sub_experiments.iter().map(|one| &one.name) {
+            let missing: Vec<u32> = (1..=self.last).filter(|round| !self.is_done(name, *round)).collect();
+            named.extend(missing.chunk_by(|a, b| a + 1 == *b).map(|rounds| match rounds {
+                [first, .., last] => format!("{name}, rounds {first} to {last}"),
+                one => format!("{name}, round {}", one[0]),
+            }));
+        }
+        named.extend((self.last < plan.rounds).then(|| format!("all from round {} on", self.last + 1)));
+        named
     }
 
     /// Whether nothing of a sub-experiment is to be measured any more.
@@ -123,16 +149,12 @@ impl Begun {
         let mut manifest = self.manifest.clone();
         (manifest.status, manifest.ended, manifest.results) = (RunStatus::Running, None, 0);
         (manifest.environment.after, manifest.environment.audit_after) = (None, None);
-        let of_round = |(name, round): (String, u32)| match manifest.plan.rounds {
-            1 => name,
-            _ => format!("{name}, round {round}"),
-        };
-        let rest = if self.is_rest { self.rest().into_iter().map(of_round).collect() } else { Vec::new() };
+        let rest = if self.is_rest { self.named_rest() } else { Vec::new() };
         manifest.resumptions.push(Resumption { at: now(), after_round: self.rounds, rest });
         if !self.is_rest {
             return Ok((manifest, Results::reopen(&self.folder, self.rounds)?));
         }
-        let results = Results::resume(&self.folder, manifest.plan.rounds > 1);
+        let results = Results::resume(&self.folder, manifest.plan.has_round_folders());
         for (name, round) in self.rest() {
             let kept = manifest.sub_experiments.iter().find(|result| result.name == name && result.round == round);
             let (folder, kept) = (results.round(round), kept.map_or(&[][..], |result| &result.cells));
@@ -229,6 +251,22 @@ mod tests {
         // Its workers are started once more, and end as they should.
         assert_eq!(rest("interrupted", &[(16, false), (64, false)]), (of_b.clone(), vec![16, 64]));
         assert_eq!(rest("failed", &[]), (of_b, vec![]));
+    }
+
+    #[test]
+    fn what_is_missing_is_named_of_rounds_that_had_begun() {
+        let of =
+            [(1, "a", "complete"), (1, "b", "failed"), (2, "b", "failed"), (2, "a", "complete"), (3, "a", "running")];
+        let mut manifest = begun(&of).manifest;
+        manifest.sub_experiments.push(SubExperimentResult { round: 3, ..manifest.sub_experiments[0].clone() });
+        manifest.sub_experiments[4].status = RunStatus::Running;
+        manifest.plan.rounds = 5000;
+        let named = |manifest: &Manifest| Begun::finished_payloads(locked(), manifest.clone()).named_rest();
+        assert_eq!(named(&manifest), ["a, round 3", "b, rounds 1 to 3", "all from round 4 on"]);
+        manifest.plan.rounds = 3;
+        assert_eq!(named(&manifest), ["a, round 3", "b, rounds 1 to 3"]);
+        manifest.sub_experiments.clear();
+        assert_eq!(named(&manifest), ["all from round 1 on"]);
     }
 
     #[test]

@@ -459,7 +459,7 @@ pub struct RunningArgs {
     pub rounds: Option<u32>,
     /// Repeat everything for so long: 90s, 10m, 24h
     ///
-    /// No round begins after it. There are 10080 rounds at most: short ones wait for each other.
+    /// No round begins after it. There are 10080 rounds at most, and 100000 trials: short ones wait for each other.
     #[arg(long = "for", id = "repeat_for", value_name = "TIME", value_parser = seconds, conflicts_with = "rounds",
         hide_short_help = true)]
     pub repeat_for: Option<f64>,

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tripmeter_engine::registry::{Prober, Registry};
+use tripmeter_engine::resolve::check_rounds;
 use tripmeter_engine::{Event, Followers, RunOptions};
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Manifest, RunStatus};
@@ -42,7 +43,8 @@ const SIDES: [&str; 2] = ["a", "b"];
 const DEFAULT_PAYLOADS: &str = "1k,64k";
 /// Rounds that show how much figures differ from run to run, if the level does not need more.
 const FIRST_ROUNDS: u64 = 10;
-const MOST_ROUNDS: u64 = 1000;
+/// Most rounds of a comparison, however small the effect that is looked for.
+const MOST_PAIRS: u64 = 1000;
 
 /// The results of both sides.
 pub struct AbReport {
@@ -85,10 +87,11 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     plan.rounds = first_rounds(args, comparisons)?;
     plan.push = args.measuring.hosts.push;
     adjust(&mut plan);
+    check_rounds(&plan)?;
     let plugin = |side: usize| plugin(&registries[side], &plan.sub_experiments[side]).transpose();
     let asked = Asked::new(args, question, [plugin(0)?, plugin(1)?])?;
     let begun = unfinished.as_ref().map(|unfinished| unfinished.begun(&plan, &asked)).transpose()?;
-    let mut pace = Pace::new(args, plan.rounds, unfinished.as_ref().map_or(Duration::ZERO, Unfinished::spent));
+    let mut pace = Pace::new(args, &plan, unfinished.as_ref().map_or(Duration::ZERO, Unfinished::spent));
     let parquet = experiment::parquet(&plan, &program)?;
     let options = RunOptions {
         output: args.output.folder.clone(),
@@ -186,6 +189,8 @@ fn plan(
             recording: args.workload.recording(),
             measuring: args.measuring.clone(),
             no_floor: true,
+            // It has several, and how many is not known yet.
+            rounds: Some(FIRST_ROUNDS as u32),
             ..ExperimentArgs::default()
         };
         experiment.measuring.seed = experiment.measuring.seed.or(seed);
@@ -258,9 +263,9 @@ fn first_rounds(args: &AbArgs, comparisons: u64) -> Result<u32, CliError> {
     // What a single change among all comparisons needs.
     let fewest_of_all = fewest_pairs(verdicts::RATE / comparisons as f64);
     let Some(rounds) = args.rounds else { return Ok(fewest_of_all.max(FIRST_ROUNDS) as u32) };
-    if !(fewest..=MOST_ROUNDS).contains(&rounds.into()) {
+    if !(fewest..=MOST_PAIRS).contains(&rounds.into()) {
         let text = format!(
-            "--rounds {rounds} is not {fewest} to {MOST_ROUNDS}: fewer than {fewest} pairs have no interval at 95 %"
+            "--rounds {rounds} is not {fewest} to {MOST_PAIRS}: fewer than {fewest} pairs have no interval at 95 %"
         );
         return Err(CliError::new(exit::USAGE, text));
     }

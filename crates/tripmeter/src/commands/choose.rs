@@ -9,6 +9,7 @@ use crate::{experiment, output};
 use std::path::Path;
 use std::time::Instant;
 use tripmeter_engine::Followers;
+use tripmeter_engine::resolve::check_rounds;
 use tripmeter_model::exit;
 use tripmeter_model::figure::Statistic;
 use tripmeter_model::manifest::{Manifest, RunStatus};
@@ -40,10 +41,13 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     }
     let samples = args.measuring.samples.unwrap_or(wanted(args.by));
     let mut asked = args.experiment(samples);
+    // How many there will be depends on the transports.
+    asked.rounds = args.rounds.or(Some(fewest_rounds(2)));
     // What is left out is a part of the ranking.
     let mut prepared = Prepared::new(&asked, &args.output.plugins, true)?;
     let rounds = args.rounds.unwrap_or(fewest_rounds(prepared.plan.sub_experiments.len()));
     (asked.rounds, prepared.plan.rounds) = (Some(rounds), rounds);
+    check_rounds(&prepared.plan)?;
     let affordable = affordable(args, &prepared.plan, samples)?;
     if args.print {
         asked.measuring.samples = Some(affordable);

@@ -5,37 +5,37 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tripmeter_model::manifest::Manifest;
-use tripmeter_model::plan::{MOST_ROUNDS, Plan};
+use tripmeter_model::plan::Plan;
 
 /// Between two looks whether a short round has waited for the next.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Returns how many rounds there are to be, of what is measured so far: as many as the plan has, or as fit into its time.
-/// Rounds that were measured before count as long as those measured since. Waits where rounds would be too many.
+/// Returns how many rounds there are to be, of what is measured so far: as many as the plan has, or as fit into its time. Of a
+/// run that goes on, only rounds that had not begun say how long one takes; until the first of them has ended, the plan stays
+/// as it is. Waits where rounds would be too many.
 pub fn rounds_wanted(plan: &Plan, stop: Arc<AtomicBool>) -> impl FnMut(&Manifest) -> u32 + use<> {
-    let (for_ns, parts) = (plan.for_ns, plan.sub_experiments.len().max(1));
-    let mut begun = None;
+    let (for_ns, most) = (plan.for_ns, plan.most_rounds());
+    let (mut begin, mut before) = (Instant::now(), None);
     move |manifest| {
         let Some(whole) = for_ns.map(Duration::from_nanos) else { return manifest.plan.rounds };
-        let measured = manifest.sub_experiments.len();
-        let (begin, before) = *begun.get_or_insert((Instant::now(), measured));
-        let rounds = measured.saturating_sub(before) as f64 / parts as f64;
-        if rounds == 0.0 {
+        let last = manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
+        let rounds = last - *before.get_or_insert(last);
+        if rounds == 0 {
+            begin = Instant::now();
             return manifest.plan.rounds;
         }
-        let least = whole.mul_f64(rounds / f64::from(MOST_ROUNDS));
+        let least = whole.mul_f64(f64::from(rounds) / f64::from(most));
         while begin.elapsed() < least && !stop.load(Relaxed) {
             std::thread::sleep(LOOK);
         }
-        let last = manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
-        within(whole, begin.elapsed(), rounds).max(last)
+        within(whole, begin.elapsed(), rounds, most).max(last)
     }
 }
 
-/// Rounds that fit into a time, of which so many took `spent`: the last begins before its end.
-fn within(whole: Duration, spent: Duration, rounds: f64) -> u32 {
-    let fit = whole.as_secs_f64() * rounds / spent.as_secs_f64().max(1e-9);
-    fit.ceil().clamp(1.0, f64::from(MOST_ROUNDS)) as u32
+/// Rounds that fit into a time, of which so many took `spent`, and at most `most`: the last begins before its end.
+fn within(whole: Duration, spent: Duration, rounds: u32, most: u32) -> u32 {
+    let fit = whole.as_secs_f64() * f64::from(rounds) / spent.as_secs_f64().max(1e-9);
+    fit.ceil().clamp(1.0, f64::from(most)) as u32
 }
 
 #[cfg(test)]
@@ -45,10 +45,10 @@ mod tests {
     #[test]
     fn no_round_begins_after_the_time() {
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
-        assert_eq!(within(minutes(60), minutes(10), 10.0), 60);
-        assert_eq!(within(minutes(60), minutes(59), 10.0), 11, "the next one begins in time");
-        assert_eq!(within(minutes(60), minutes(60), 10.0), 10);
-        assert_eq!(within(minutes(60), minutes(90), 10.0), 7, "the engine has ten by now, and ends");
-        assert_eq!(within(minutes(60), Duration::ZERO, 1.0), MOST_ROUNDS);
+        assert_eq!(within(minutes(60), minutes(10), 10, 100), 60);
+        assert_eq!(within(minutes(60), minutes(59), 10, 100), 11, "the next one begins in time");
+        assert_eq!(within(minutes(60), minutes(60), 10, 100), 10);
+        assert_eq!(within(minutes(60), minutes(90), 10, 100), 7, "the engine has ten by now, and ends");
+        assert_eq!(within(minutes(60), Duration::ZERO, 1, 100), 100);
     }
 }

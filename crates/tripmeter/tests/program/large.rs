@@ -112,6 +112,19 @@ fn samples_of_the_newest_rounds_stay_and_figures_of_all() {
     assert_eq!(Tripmeter::new(["show", &output]).run().with(0).stdout, shown);
 }
 
+/// Leaves what a run that was killed would: the lines of trials that `is_kept` is true for.
+fn as_if_killed(results: &Path, is_kept: impl Fn(&str) -> bool, change: impl FnOnce(&mut serde_json::Value)) {
+    let [trials, made] = ["trials.jsonl", "manifest.json"].map(|name| results.join(name));
+    let lines = std::fs::read_to_string(&trials).unwrap();
+    let kept: String = lines.split_inclusive('\n').filter(|line| is_kept(line)).collect();
+    assert!(kept.len() < lines.len());
+    std::fs::write(&trials, kept).unwrap();
+    let mut manifest: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&made).unwrap()).unwrap();
+    (manifest["results"], manifest["status"]) = (0.into(), "running".into());
+    change(&mut manifest);
+    std::fs::write(&made, manifest.to_string()).unwrap();
+}
+
 /// As many rounds as fit; the plan says how many in the end, and the samples of the last stay.
 #[test]
 fn rounds_are_repeated_for_a_time() {
@@ -131,6 +144,16 @@ fn rounds_are_repeated_for_a_time() {
     // All that was asked for is there.
     Tripmeter::new(["run", "-q", "--resume", &output]).run().with(0).clean();
     assert_eq!(manifest(&results).sub_experiments.len(), whole.sub_experiments.len());
+    // What is missing of a round that had begun is measured, and does not say how many more fit into an hour.
+    as_if_killed(
+        &results,
+        |line| !line.contains("\"round\":1,"),
+        |made| made["plan"]["for_ns"] = 3_600_000_000_000_u64.into(),
+    );
+    Tripmeter::new(["run", "-q", "--resume", &output]).run().with(0).clean();
+    let again = manifest(&results);
+    assert_eq!((again.plan.rounds, again.sub_experiments.len()), (whole.plan.rounds, whole.sub_experiments.len()));
+    assert_eq!(again.resumptions.last().unwrap().rest, [format!("{}, round 1", whole.sub_experiments[0].name)]);
     for (flags, part) in [
         (["--for", "3d"], "10m or 24h"),
         (["--for", "0"], "more than 0"),
@@ -138,6 +161,46 @@ fn rounds_are_repeated_for_a_time() {
     ] {
         Tripmeter::new(["ping", "uds"].iter().chain(&flags)).run().with(64).says(&[part]).clean();
     }
+}
+
+/// The time is over in the first round: there is one, in a folder of its own, and it is found there.
+#[test]
+fn one_round_of_a_time_has_its_folder_and_everything_finds_it() {
+    let _alone = alone();
+    let folder = folder();
+    let results = folder.path().join("results");
+    let output = results.display().to_string();
+    let words = ["ping", "uds", "--wait", "block", "--payloads", "64,128", "-n", "100", "--no-floor", "-q"];
+    let more = ["--for", "0.001s", "--attempts", "1", "-o", &output];
+    Tripmeter::new(words.iter().chain(&more)).run().with(0).clean();
+    let whole = manifest(&results);
+    assert_eq!((whole.plan.rounds, whole.plan.round_folders), (1, true));
+    let names: Vec<&str> = whole.plan.sub_experiments.iter().map(|sub| sub.name.as_str()).collect();
+    let expected: Vec<String> = names.iter().map(|name| format!("round-01/samples/{name}.csv")).collect();
+    assert_eq!(sample_files(&results), expected);
+    let plots = folder.path().join("plots");
+    Tripmeter::new(["export", &output, "--format", "svg", "-o", plots.to_str().unwrap()]).run().with(0);
+    assert!(plots.join("round-01").join(names[0]).is_dir(), "{:?}", files_below(&plots));
+    let (first, last) = (format!("\"{}\"", names[0]), "\"payload_bytes\":128");
+    let is_end = |line: &str| line.contains(last) || line.contains("\"status\":\"complete\"");
+    as_if_killed(&results, |line| !(line.contains(&first) && is_end(line)), |_| ());
+    Tripmeter::new(["run", "-q", "--resume", &output]).run().with(0).clean();
+    let resumed = manifest(&results);
+    assert_eq!((resumed.plan.rounds, resumed.plan.round_folders), (1, true));
+    assert_eq!(resumed.sub_experiments.iter().map(|one| one.cells.len()).collect::<Vec<_>>(), vec![2; names.len()]);
+    assert_eq!(resumed.resumptions[0].rest, [format!("{}, round 1", names[0])]);
+    assert_eq!(sample_files(&results), expected);
+}
+
+/// More rounds than can be read again are refused before anything is measured, also where the command sets their number.
+#[test]
+fn more_rounds_than_can_be_read_are_refused() {
+    let folder = folder();
+    let at = |words: &[&str]| Tripmeter::new(words).at(folder.path()).run().with(64);
+    at(&["run", "interference", "--rounds", "10080"]).says(&["at most 100000 can be read again", "--rounds"]);
+    let choose = ["choose", "inmem", "--payload", "1k", "--rate", "100", "--keep-samples", "1", "--rounds", "1"];
+    at(&choose).one_line(&["there is one round"]);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 /// Starts a command, and prints its CPU seconds and its most kB as the kernel counted them.

@@ -1,9 +1,10 @@
 //! How many rounds there are to be.
 
-use super::MOST_ROUNDS;
+use super::MOST_PAIRS;
 use super::found::Found;
 use crate::args::AbArgs;
 use std::time::{Duration, Instant};
+use tripmeter_model::plan::Plan;
 use tripmeter_stats::runs::Question;
 
 /// How long to go on.
@@ -12,6 +13,7 @@ pub struct Pace {
     effect: f64,
     /// Rounds that are made even beyond the budget.
     first: u32,
+    most: u64,
     budget: Duration,
     begin: Instant,
     /// Spent before a kill.
@@ -24,11 +26,12 @@ pub struct Pace {
 
 impl Pace {
     /// With the time that was spent before a kill.
-    pub fn new(args: &AbArgs, first: u32, before: Duration) -> Self {
+    pub fn new(args: &AbArgs, plan: &Plan, before: Duration) -> Self {
         Self {
             fixed: args.rounds.is_some(),
             effect: args.effect.0,
-            first,
+            first: plan.rounds,
+            most: MOST_PAIRS.min(plan.most_rounds().into()),
             budget: Duration::from_secs_f64(args.budget),
             begin: Instant::now(),
             before,
@@ -61,8 +64,8 @@ impl Pace {
             return round;
         }
         self.needed = found.needed(question, self.effect);
-        let missing = self.needed.map_or(MOST_ROUNDS, |needed| needed.saturating_sub(found.fewest_pairs()));
-        let more = missing.min(round.into()).min(MOST_ROUNDS.saturating_sub(round.into()));
+        let missing = self.needed.map_or(self.most, |needed| needed.saturating_sub(found.fewest_pairs()));
+        let more = missing.min(round.into()).min(self.most.saturating_sub(round.into()));
         if more == 0 {
             self.stopped = if missing == 0 { "enough for the effect" } else { "no more are made" };
         }
