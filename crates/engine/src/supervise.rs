@@ -101,6 +101,8 @@ pub enum Event<'a> {
         index: usize,
         /// Sub-experiments in a round.
         of: usize,
+        /// Payloads that were finished before the run was resumed.
+        finished: Vec<u64>,
     },
     /// A payload begins.
     PayloadStarted {
@@ -460,7 +462,12 @@ impl<'a> Run<'a> {
             if self.stopped() {
                 break;
             }
-            (self.watch)(&Event::SubExperimentStarted { round, name: plan.name.clone(), index: index + 1, of });
+            let mut results = self.manifest.sub_experiments.iter();
+            let before = results.find(|result| result.name == plan.name && result.round == round);
+            let finished =
+                before.map_or_else(Vec::new, |one| one.cells.iter().map(|cell| cell.payload_bytes).collect());
+            let (name, index) = (plan.name.clone(), index + 1);
+            (self.watch)(&Event::SubExperimentStarted { round, name, index, of, finished });
             if let Some(note) = self.plan.shared_cpus(plan) {
                 (self.watch)(&Event::Note(format!("{}: {note}", plan.name)));
             }

@@ -34,7 +34,7 @@ fn resumed(manifest: &Manifest) -> Option<Note> {
     let (times, more) = (counted(manifest.resumptions.len(), "time"), last.rest.len().saturating_sub(NAMED));
     let of = last.rest[..last.rest.len().min(NAMED)].join(", ");
     let of = if more == 0 { of } else { format!("{of}, and {more} more (manifest.json)") };
-    let text = format!("RESUMED {times}, the last time at {} with {of}: these are of another hour", last.at);
+    let text = format!("RESUMED {times}, the last time at {} with {of}: these were measured later", last.at);
     Some(Note::new(Severity::Warning, "resumed", None, text))
 }
 

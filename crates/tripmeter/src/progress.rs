@@ -100,7 +100,9 @@ impl<'a> Progress<'a> {
     /// Takes note of an event.
     pub fn watch(&mut self, event: &Event<'_>) {
         match event {
-            Event::SubExperimentStarted { round, name, index, of } => self.start(*round, name, *index, *of),
+            Event::SubExperimentStarted { round, name, index, of, finished } => {
+                self.start(*round, name, (*index, *of), finished);
+            }
             Event::PayloadStarted { payload_bytes } => self.start_payload(*payload_bytes),
             Event::Progress { done, planned } => self.advance(*done, *planned),
             Event::PayloadFinished(cell) => self.finish_payload(cell),
@@ -120,7 +122,7 @@ impl<'a> Progress<'a> {
         self.bar.finish_and_clear();
     }
 
-    fn start(&mut self, round: u32, name: &str, index: usize, of: usize) {
+    fn start(&mut self, round: u32, name: &str, (index, of): (usize, usize), finished: &[u64]) {
         let Some(sub_experiment) = self.plan.sub_experiments.iter().find(|one| one.name == name) else { return };
         let round = if self.plan.rounds > 1 { format!("round {round}, ") } else { String::new() };
         let place = format!("{round}{index}/{of} {name}");
@@ -132,7 +134,7 @@ impl<'a> Progress<'a> {
             place,
             payload_bytes: 0,
             payload_started,
-            finished: Vec::new(),
+            finished: finished.to_vec(),
             cut_off: None,
         });
     }

@@ -50,7 +50,8 @@ fn last_round(manifest: &Manifest) -> u32 {
 }
 
 impl Begun {
-    /// What counts of the manifest in a results folder, which was read after that was locked: all rounds that were measured to their end. The one that was under
+    /// What counts of the manifest in a results folder, which was read after that was locked: all rounds that were measured
+    /// to their end. The one that was under
     /// way is measured anew, as its parts are to be measured one after the other; but if a part of it failed, it stays as
     /// it is, so that the failure is still reported.
     pub fn new(folder: LockedFolder, mut manifest: Manifest) -> Self {
@@ -68,11 +69,17 @@ impl Begun {
         Self { folder, whole: whole(&manifest), manifest, rounds, last, is_rest: false }
     }
 
-    /// What counts of the manifest in a results folder, which was read after that was locked: every payload that was measured to its end. The rest is measured in
-    /// the same rounds, in fresh processes.
+    /// What counts of the manifest in a results folder, which was read after that was locked: every payload that was measured
+    /// to its end. The rest is measured in the same rounds, in fresh processes.
     pub fn finished_payloads(folder: LockedFolder, mut manifest: Manifest) -> Self {
-        let plan = &manifest.plan;
         let last = last_round(&manifest);
+        let is_cut = matches!(manifest.status, RunStatus::Running | RunStatus::Interrupted);
+        if is_cut && manifest.plan.for_ns.is_some() {
+            // Its time is not over, whatever was estimated: the next round says how many more there are.
+            let next = (last + 1).min(manifest.plan.most_rounds());
+            manifest.plan.rounds = manifest.plan.rounds.max(next);
+        }
+        let plan = &manifest.plan;
         for result in &mut manifest.sub_experiments {
             keep_finished(result);
             result.status = if is_whole(result) { result.status } else { RunStatus::Interrupted };
@@ -251,6 +258,19 @@ mod tests {
         // Its workers are started once more, and end as they should.
         assert_eq!(rest("interrupted", &[(16, false), (64, false)]), (of_b.clone(), vec![16, 64]));
         assert_eq!(rest("failed", &[]), (of_b, vec![]));
+    }
+
+    #[test]
+    fn a_run_of_a_time_that_was_cut_has_one_more_round_than_it_had_begun() {
+        let rounds = |status, for_ns| {
+            let mut manifest = begun(&[(1, "a", "complete"), (1, "b", "complete")]).manifest;
+            (manifest.plan.rounds, manifest.plan.for_ns, manifest.status) = (1, for_ns, status);
+            Begun::finished_payloads(locked(), manifest).manifest.plan.rounds
+        };
+        assert_eq!(rounds(RunStatus::Running, Some(1)), 2);
+        assert_eq!(rounds(RunStatus::Interrupted, Some(1)), 2);
+        assert_eq!(rounds(RunStatus::Complete, Some(1)), 1);
+        assert_eq!(rounds(RunStatus::Running, None), 1);
     }
 
     #[test]
