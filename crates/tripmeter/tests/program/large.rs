@@ -144,11 +144,14 @@ fn rounds_are_repeated_for_a_time() {
     // All that was asked for is there.
     Tripmeter::new(["run", "-q", "--resume", &output]).run().with(0).clean();
     assert_eq!(manifest(&results).sub_experiments.len(), whole.sub_experiments.len());
-    // What is missing of a round that had begun is measured, and does not say how many more fit into an hour.
+    // What is missing of a run that came to its end is measured, and does not say how many more rounds fit into an hour.
     as_if_killed(
         &results,
         |line| !line.contains("\"round\":1,"),
-        |made| made["plan"]["for_ns"] = 3_600_000_000_000_u64.into(),
+        |made| {
+            made["plan"]["for_ns"] = 3_600_000_000_000_u64.into();
+            made["status"] = "failed".into();
+        },
     );
     Tripmeter::new(["run", "-q", "--resume", &output]).run().with(0).clean();
     let again = manifest(&results);
@@ -183,7 +186,7 @@ fn one_round_of_a_time_has_its_folder_and_everything_finds_it() {
     assert!(plots.join("round-01").join(names[0]).is_dir(), "{:?}", files_below(&plots));
     let (first, last) = (format!("\"{}\"", names[0]), "\"payload_bytes\":128");
     let is_end = |line: &str| line.contains(last) || line.contains("\"status\":\"complete\"");
-    as_if_killed(&results, |line| !(line.contains(&first) && is_end(line)), |_| ());
+    as_if_killed(&results, |line| !(line.contains(&first) && is_end(line)), |made| made["status"] = "failed".into());
     Tripmeter::new(["run", "-q", "--resume", &output]).run().with(0).clean();
     let resumed = manifest(&results);
     assert_eq!((resumed.plan.rounds, resumed.plan.round_folders), (1, true));
