@@ -64,7 +64,7 @@ targets=("$@")
 
 # unpack TARGET: its inputs, and words of them that a fuzzer does not find by itself.
 unpack() {
-    local work=$folder/work/$1
+    local work=$folder/inputs/$1
     mkdir -p "$work" "$folder/faults/$1"
     [[ ! -f fuzz/corpus/$1.tar.gz ]] || tar -xzf "fuzz/corpus/$1.tar.gz" -C "$work" --skip-old-files
     cp -n -- "fuzz/regressions/$1"/* "$work" 2>/dev/null || true
@@ -94,7 +94,7 @@ PART=1000000
 failed=0
 for target in "${targets[@]}"; do
     unpack "$target"
-    work=$folder/work/$target
+    work=$folder/inputs/$target
     code=0
     rm -f -- "$folder/log-$target"
     case $what in

@@ -1,5 +1,5 @@
 //! Files as released versions of the program wrote them are read by this one, and so are files of a later minor version, with fields
-//! that nobody knows yet; those of another major version are refused. Results have their test in `metrics.rs`.
+//! that nobody knows yet; files of another major version are refused. Results have their test in `metrics.rs`.
 //!
 //! A new major version adds a folder to `golden/` and keeps the others as long as they are read. These were written by
 //! `explain inmem uds/stream -n 100 --no-spin`, by `check RESULTS --limits limits.csv --json`, and by `fleet hosts.toml --mode

@@ -63,7 +63,7 @@ fn sample_files(results: &Path) -> Vec<String> {
     all.map(|name| name[results.to_str().unwrap().len() + 1..].to_owned()).collect()
 }
 
-/// `uds` for eight rounds, killed after the third, and resumed: each round has files of its own, and those of the newest two
+/// `uds` for eight rounds, killed after the third, and resumed: each round has files of its own, and samples of the newest two
 /// stay.
 #[test]
 fn samples_of_the_newest_rounds_stay_and_figures_of_all() {
