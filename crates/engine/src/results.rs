@@ -27,6 +27,9 @@ pub enum ResultsError {
     /// Another process writes into it.
     #[error("results in '{}' are still being measured; wait for that run, or stop it", .0.display())]
     InUse(PathBuf),
+    /// It is to be resumed, and cannot be written.
+    #[error("results folder '{}' cannot be changed: {}; make it writable, or copy it and resume the copy", .0.display(), .1)]
+    NotChangeable(PathBuf, io::Error),
     /// It cannot be created or written.
     #[error("output folder '{}' cannot be written: {}; name another with -o", .0.display(), .1)]
     NotWritable(PathBuf, io::Error),
@@ -54,8 +57,11 @@ impl LockedFolder {
     /// # Errors
     /// If another process has locked them, or they cannot be opened.
     pub fn take(folder: PathBuf) -> Result<Self, ResultsError> {
-        let lock = Arc::new(lock(&folder)?);
-        Ok(Self { folder, lock })
+        let lock = lock(&folder).map_err(|error| match error {
+            ResultsError::NotWritable(file, error) => ResultsError::NotChangeable(file, error),
+            error => error,
+        })?;
+        Ok(Self { folder, lock: Arc::new(lock) })
     }
 
     /// The folder.

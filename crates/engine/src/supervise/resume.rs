@@ -165,7 +165,7 @@ impl Begun {
         for (name, round) in self.rest() {
             let kept = manifest.sub_experiments.iter().find(|result| result.name == name && result.round == round);
             let (folder, kept) = (results.round(round), kept.map_or(&[][..], |result| &result.cells));
-            rest::keep(&folder, &name, kept).map_err(|error| ResultsError::NotWritable(folder, error))?;
+            rest::keep(&folder, &name, kept).map_err(|error| ResultsError::NotChangeable(folder, error))?;
         }
         Ok((manifest, results))
     }

@@ -35,7 +35,7 @@ use crate::lanes::AnySystem;
 use crate::memory::OutOfMemory;
 use crate::os::{self, Whose};
 use crate::wire::{Follow, FromFollower, ToWorker};
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -119,7 +119,8 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
         Ok(()) => exit::GOOD,
         Err(error) => {
             // It may quote the other side, and this may be a terminal.
-            eprintln!("{}", line(&error.to_string()));
+            // A log that is full has no room for it.
+            let _ = writeln!(io::stderr(), "{}", line(&error.to_string()));
             exit::SOFTWARE
         }
     }

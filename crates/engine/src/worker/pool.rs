@@ -4,7 +4,7 @@ use crate::clock::monotonic_ns;
 use crate::lanes::Ended;
 use crate::measure::{Shared, TAKE_TIMEOUT_NS};
 use crate::os::{self, CpuCounters, Target, Whose};
-use std::io;
+use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -137,7 +137,8 @@ impl Window {
 
 /// In the log of the sub-experiment.
 fn not_counted(error: &io::Error) {
-    eprintln!("cycles and instructions are not counted: {error}");
+    // A log that is full has no room for it.
+    let _ = writeln!(io::stderr(), "cycles and instructions are not counted: {error}");
 }
 
 /// A pause of the main thread while others measure.
