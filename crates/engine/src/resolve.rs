@@ -210,6 +210,7 @@ pub fn check_rounds(plan: &Plan) -> Result<(), PlanError> {
         _ if rounds > plan.most_rounds() => Problem::TooManyTrials { rounds, trials },
         Some(0) => Problem::KeepNoSamples,
         Some(_) if rounds == 1 => Problem::KeepSamplesOfOne,
+        Some(_) if plan.raw.is_none() => Problem::KeepSamplesOfNone,
         _ => return Ok(()),
     };
     Err(PlanError::anywhere(problem))

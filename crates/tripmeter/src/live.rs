@@ -7,6 +7,7 @@ mod machine;
 mod page;
 
 use crate::output;
+use crate::progress::end_by_time;
 use indicatif::ProgressBar;
 use machine::MachineLoad;
 use page::LivePage;
@@ -68,11 +69,16 @@ impl Live {
     /// # Errors
     /// Why there is no view.
     pub fn start(plan: &Plan, bar: &ProgressBar, stop: &Arc<AtomicBool>) -> Result<Self, String> {
-        Self::start_beside(measured_cpus(plan), bar, stop)
+        Self::start_beside(measured_cpus(plan), bar, end_by_time(plan), stop)
     }
 
-    /// The same with the CPUs that measure.
-    fn start_beside(measured: Vec<usize>, bar: &ProgressBar, stop: &Arc<AtomicBool>) -> Result<Self, String> {
+    /// The same with the CPUs that measure, and when the run ends, if it ends by time.
+    fn start_beside(
+        measured: Vec<usize>,
+        bar: &ProgressBar,
+        end: Option<Instant>,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, String> {
         if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
             return Err("standard input and standard error are no terminal".to_owned());
         }
@@ -87,7 +93,7 @@ impl Live {
         let wake = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let terminal = Terminal::new(CrosstermBackend::new(io::stderr())).map_err(failed)?;
         let free: Vec<usize> = os::allowed_cpus().into_iter().filter(|cpu| !measured.contains(cpu)).collect();
-        let page = LivePage::new(bar.clone(), MachineLoad::new(measured));
+        let page = LivePage::new(bar.clone(), end, MachineLoad::new(measured));
         let canvas = Mutex::new(Canvas { terminal, page, laid_out: None });
         let screen = Arc::new(Screen { canvas, is_over: AtomicBool::new(false), stop: stop.clone(), wake });
         enter().map_err(|error| {
@@ -306,7 +312,7 @@ mod tests {
     fn a_panic_restores_the_terminal_before_it_is_reported() {
         if std::env::var_os(PANICS).is_some() {
             let stop = Arc::default();
-            let _live = Live::start_beside(os::allowed_cpus(), &ProgressBar::hidden(), &stop).unwrap();
+            let _live = Live::start_beside(os::allowed_cpus(), &ProgressBar::hidden(), None, &stop).unwrap();
             panic!("on purpose");
         }
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();

@@ -33,6 +33,8 @@ pub struct Progress<'a> {
     done_after: u64,
     /// When measuring began, and what was behind us then.
     begun: (Instant, u64),
+    /// When it ends, if it ends by time.
+    end: Option<Instant>,
     running: Option<Running<'a>>,
 }
 
@@ -75,7 +77,9 @@ impl<'a> Progress<'a> {
         let drawn = shown == ProgressView::Usual && std::io::stderr().is_terminal();
         let target = if drawn { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let style = ProgressStyle::with_template("[{bar:30}] {percent:>3}% {left:>9}  {msg}");
-        let style = style.expect("the template is a constant").with_key("left", time_left).progress_chars("=> ");
+        let end = end_by_time(plan);
+        let left = move |state: &ProgressState, out: &mut dyn std::fmt::Write| time_left(end, state, out);
+        let style = style.expect("the template is a constant").with_key("left", left).progress_chars("=> ");
         let bar = ProgressBar::with_draw_target(Some(total(plan, plan.rounds)), target).with_style(style);
         if drawn {
             bar.enable_steady_tick(Duration::from_secs(1));
@@ -84,7 +88,7 @@ impl<'a> Progress<'a> {
             started.inspect_err(|why| output::say(&format!("note: no live view: {why}; a line for each payload"))).ok()
         });
         let begin = Instant::now();
-        Self { plan, shown, bar, live, done: 0, done_after: 0, begun: (begin, 0), running: None }
+        Self { plan, shown, bar, live, done: 0, done_after: 0, begun: (begin, 0), end, running: None }
     }
 
     /// Says what is still to be measured of a plan, by name and round; all else was measured before.
@@ -211,7 +215,8 @@ impl<'a> Progress<'a> {
         let (begin, before) = self.begun;
         let rest = self.bar.length().unwrap_or(0).saturating_sub(self.done) as f64;
         let left_s = begin.elapsed().as_secs_f64() * rest / self.done.saturating_sub(before).max(1) as f64;
-        let left = Duration::try_from_secs_f64(left_s).ok().filter(|left| *left >= LEAST_LEFT);
+        let left = self.end.map_or_else(|| Duration::try_from_secs_f64(left_s).ok(), |end| Some(until(end)));
+        let left = left.filter(|left| *left >= LEAST_LEFT);
         left.map_or_else(String::new, |left| format!(", {:#} left", HumanDuration(left)))
     }
 
@@ -232,16 +237,28 @@ pub fn of_bytes(bytes: u64, quiet: bool) -> ProgressBar {
     let drawn = !quiet && std::io::stderr().is_terminal();
     let target = if drawn { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let style = ProgressStyle::with_template("[{bar:30}] {percent:>3}% {left:>9}  {bytes} of {total_bytes}");
-    let style = style.expect("the template is a constant").with_key("left", time_left).progress_chars("=> ");
+    let left = |state: &ProgressState, out: &mut dyn std::fmt::Write| time_left(None, state, out);
+    let style = style.expect("the template is a constant").with_key("left", left).progress_chars("=> ");
     ProgressBar::with_draw_target(Some(bytes), target).with_style(style)
 }
 
-/// The estimate, once there is something to make it from.
-fn time_left(state: &ProgressState, out: &mut dyn std::fmt::Write) {
+/// When a plan ends that is begun now and ends by time.
+pub fn end_by_time(plan: &Plan) -> Option<Instant> {
+    plan.for_ns.and_then(|whole| Instant::now().checked_add(Duration::from_nanos(whole)))
+}
+
+/// The time until then.
+pub fn until(end: Instant) -> Duration {
+    end.saturating_duration_since(Instant::now())
+}
+
+/// The time until the end, or the estimate, once there is something to make it from.
+fn time_left(end: Option<Instant>, state: &ProgressState, out: &mut dyn std::fmt::Write) {
     // A text that cannot be written is not drawn.
-    let _ = match state.pos() {
-        0 => write!(out, "? left"),
-        _ => write!(out, "{:#} left", HumanDuration(state.eta())),
+    let _ = match (end, state.pos()) {
+        (Some(end), _) => write!(out, "{:#} left", HumanDuration(until(end))),
+        (None, 0) => write!(out, "? left"),
+        (None, _) => write!(out, "{:#} left", HumanDuration(state.eta())),
     };
 }
 

@@ -72,6 +72,8 @@ pub enum Problem {
     KeepNoSamples,
     #[error("samples of earlier rounds are to be removed, and there is one round; ask for more (--rounds, --for)")]
     KeepSamplesOfOne,
+    #[error("samples of the last rounds are to be kept, and none are written; leave --keep-samples or --raw none out")]
+    KeepSamplesOfNone,
     #[error("{0} attempts were asked for; ask for 1 to {most} (--attempts)", most = super::MOST_ATTEMPTS)]
     Attempts(u32),
     #[error("a loss time-out of {0} s is outside 0.001 to 600 s (--loss-timeout)")]

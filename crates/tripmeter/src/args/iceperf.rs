@@ -5,6 +5,11 @@ use clap::{Args, Subcommand};
 
 /// iceperf's benchmark, with iceperf's flags
 #[derive(Args)]
+#[command(after_help = "Examples:
+  tripmeter iceperf follower                                in one terminal,
+  tripmeter iceperf leader -n 100000 -t iceoryx-cpp-api     in another
+
+`tripmeter run iceperf` measures the same and starts both sides itself.")]
 pub struct IceperfArgs {
     #[command(subcommand)]
     pub command: IceperfCommand,

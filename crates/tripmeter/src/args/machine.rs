@@ -109,6 +109,9 @@ pub struct PluginCheckArgs {
     /// Measure every wait in every part too, with more payloads
     #[arg(long)]
     pub thorough: bool,
+    /// Print JSON instead of lines
+    #[arg(long)]
+    pub json: bool,
     /// No progress on standard error
     #[arg(short, long)]
     pub quiet: bool,

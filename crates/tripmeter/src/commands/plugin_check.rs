@@ -3,6 +3,7 @@
 use crate::args::{PluginArgs, PluginCheckArgs};
 use crate::error::CliError;
 use crate::{experiment, output};
+use serde::Serialize;
 use tripmeter_conformance::{Known, Suite, SuiteError};
 use tripmeter_engine::scratch::fresh_run_id;
 use tripmeter_model::exit;
@@ -18,7 +19,25 @@ const PARTS: [(&str, SuitePart); 4] = [
     ("workers that are killed", Suite::killed),
 ];
 
-/// Prints a line for each part, and below it what is wrong.
+/// What was found, as `--json` prints it.
+#[derive(Serialize)]
+struct Findings<'a> {
+    system: &'a str,
+    version: &'a str,
+    /// Why a variant was left out.
+    skipped: &'a [String],
+    parts: Vec<Part>,
+}
+
+/// A part of the suite, and what is wrong.
+#[derive(Serialize)]
+struct Part {
+    name: &'static str,
+    is_good: bool,
+    faults: Vec<String>,
+}
+
+/// Prints a line for each part, and below it what is wrong; or all at the end as JSON.
 ///
 /// # Errors
 /// If the file is no plugin, or nothing of it can run here.
@@ -45,14 +64,21 @@ pub fn plugin_check(args: &PluginCheckArgs) -> Result<u8, CliError> {
     if !known.available {
         return Err(CliError::new(exit::UNAVAILABLE, format!("nothing can be checked: {}", missing.join("; "))));
     }
-    output::print(&format!("{} {version}\n", entry.system()))?;
-    missing.iter().try_for_each(|reason| output::print(&format!("SKIPPED: {reason}\n")))?;
-    let mut is_good = true;
+    let print = |text: &str| if args.json { Ok(()) } else { output::print(text) };
+    print(&format!("{} {version}\n", entry.system()))?;
+    missing.iter().try_for_each(|reason| print(&format!("SKIPPED: {reason}\n")))?;
+    let mut parts = Vec::new();
     for (name, part) in PARTS {
         let faults = part(&suite, &known)?;
-        is_good &= faults.is_empty();
-        output::print(&format!("{name}: {}\n", if faults.is_empty() { "ok" } else { "FAILED" }))?;
-        faults.iter().try_for_each(|fault| output::print(&format!("  {}\n", fault.trim().replace('\n', "\n    "))))?;
+        let is_good = faults.is_empty();
+        print(&format!("{name}: {}\n", if is_good { "ok" } else { "FAILED" }))?;
+        faults.iter().try_for_each(|fault| print(&format!("  {}\n", fault.trim().replace('\n', "\n    "))))?;
+        parts.push(Part { name, is_good, faults });
+    }
+    let is_good = parts.iter().all(|part| part.is_good);
+    if args.json {
+        let findings = Findings { system: entry.system(), version: &version, skipped: &missing, parts };
+        output::print(&(serde_json::to_string_pretty(&findings).expect("it is plain data") + "\n"))?;
     }
     Ok(if is_good { exit::GOOD } else { exit::FINDING })
 }

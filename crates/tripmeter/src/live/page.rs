@@ -2,6 +2,7 @@
 
 use super::machine::{MachineLoad, bars};
 use crate::output;
+use crate::progress::until;
 use indicatif::{HumanDuration, ProgressBar};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
@@ -28,6 +29,8 @@ const STILL_TO_COME: [&str; 2] = ["NOT RUN: ", "NOT ENDED: "];
 /// The view's content.
 pub struct LivePage {
     bar: ProgressBar,
+    /// When the run ends, if it ends by time.
+    end: Option<Instant>,
     machine: MachineLoad,
     place: String,
     running: PayloadProgress,
@@ -50,11 +53,11 @@ struct PayloadProgress {
 }
 
 impl LivePage {
-    /// A page without results.
-    pub fn new(bar: ProgressBar, machine: MachineLoad) -> Self {
+    /// A page without results, of a run that ends by time if there is an `end`.
+    pub fn new(bar: ProgressBar, end: Option<Instant>, machine: MachineLoad) -> Self {
         let has_colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let (place, running, document) = ("starting".to_owned(), PayloadProgress::default(), Document::default());
-        Self { bar, machine, place, running, document, text: None, scroll: (0, 0), has_colours }
+        Self { bar, end, machine, place, running, document, text: None, scroll: (0, 0), has_colours }
     }
 
     /// Takes the results so far.
@@ -131,7 +134,11 @@ impl LivePage {
         let share = (done as f64 / all as f64).clamp(0.0, 1.0);
         let filled = (share * BAR_COLUMNS as f64) as usize;
         let bar = format!("{}{}", "=".repeat(filled), if filled < BAR_COLUMNS { ">" } else { "" });
-        let left = if done == 0 { "?".to_owned() } else { format!("{:#}", HumanDuration(self.bar.eta())) };
+        let left = match (self.end, done) {
+            (Some(end), _) => format!("{:#}", HumanDuration(until(end))),
+            (None, 0) => "?".to_owned(),
+            (None, _) => format!("{:#}", HumanDuration(self.bar.eta())),
+        };
         format!("[{bar:BAR_COLUMNS$}] {:>3.0}%  {left} left", (share * 100.0).floor())
     }
 
@@ -233,7 +240,7 @@ mod tests {
 
     /// A page with a table and two notes.
     fn page() -> LivePage {
-        let mut page = LivePage::new(ProgressBar::hidden(), MachineLoad::new(vec![0, 1]));
+        let mut page = LivePage::new(ProgressBar::hidden(), None, MachineLoad::new(vec![0, 1]));
         let columns =
             vec![Column::words("transport", "", ""), Column::numbers("p50", "p50", "µs", Digits::Integer, "")];
         let rows = vec![(None, vec![Cell::text("uds/stream"), Cell::number(5000.0)])];

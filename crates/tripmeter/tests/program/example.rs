@@ -76,6 +76,13 @@ fn a_plugin_that_lies_is_found_out_when_it_is_checked() {
     assert!(finished.stdout.lines().any(|line| parts.iter().all(|part| line.contains(part))), "{}", finished.stdout);
     assert!(finished.stderr.is_empty(), "{}", finished.stderr);
     finished.clean();
+    let finished = Tripmeter::new(["plugin-check", "-q", "--json", &plugin]).run().with(exit::FINDING);
+    let found: serde_json::Value = serde_json::from_str(&finished.stdout).unwrap();
+    let parts = found["parts"].as_array().unwrap();
+    assert!(found["system"] == "example" && parts.len() == 4, "{found}");
+    let is_wrong = |part: &serde_json::Value| part["faults"].as_array().unwrap().iter().any(|fault| fault.is_string());
+    assert!(parts.iter().all(|part| part["is_good"] == !is_wrong(part)) && is_wrong(&parts[0]), "{found}");
+    finished.clean();
     let text = crate::common::plugin("text").display().to_string();
     Tripmeter::new(["plugin-check", &text]).run().with(exit::DATA).one_line(&[&text]).clean();
     Tripmeter::new(["plugin-check", "nowhere.so"]).run().with(exit::NO_INPUT).one_line(&["nowhere.so"]).clean();

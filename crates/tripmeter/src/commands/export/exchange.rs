@@ -174,11 +174,10 @@ fn samples(folder: &Path, place: &Path) -> Result<Vec<ParquetJob>, CliError> {
     for round in [folder.to_owned()].into_iter().chain(entries(folder).into_iter().filter(is_round)) {
         for csv in entries(&round.join("samples")) {
             let is_csv = csv.extension().is_some_and(|end| end == "csv");
-            let is_file = fs::symlink_metadata(&csv).is_ok_and(|one| one.is_file());
-            if is_csv
-                && is_file
-                && let Ok(within) = csv.strip_prefix(folder)
-            {
+            if is_csv && let Ok(within) = csv.strip_prefix(folder) {
+                if !fs::symlink_metadata(&csv).is_ok_and(|one| one.is_file()) {
+                    return Err(CliError::new(exit::DATA, format!("'{}' is no file of samples", csv.display())));
+                }
                 jobs.push((csv.clone(), place.join(within).with_extension("parquet"), None));
             }
         }
