@@ -263,7 +263,7 @@ fn counts_and_times_out_of_bounds_are_refused() {
         ("for_s = 60\nrounds = 2", "by their number or by time"),
         ("rounds = 2\nkeep_samples = 0", "keep 1 or more"),
         ("keep_samples = 1", "there is one round"),
-        ("rounds = 2\nkeep_samples = 1\nraw = \"none\"", "none are written"),
+        ("rounds = 2\nkeep_samples = 1\nraw = [\"none\"]", "none are written"),
         ("time_cap_s = 0.0", "time cap of 0 s"),
         ("time_cap_s = -1.0", "time cap of -1 s"),
         ("time_cap_s = nan", "time cap of NaN s"),
