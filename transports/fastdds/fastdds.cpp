@@ -73,9 +73,9 @@ int32_t loan(tm_link* link, size_t length, const tm_message*, tm_loan* loan, tm_
     return guarded(error, [&] { return link->loan(length, *loan); });
 }
 
-int32_t publish(tm_link* link, tm_loan* loan, uint64_t, tm_error* error) noexcept
+int32_t publish(tm_link* link, tm_loan* loan, uint64_t timeout_ns, tm_error* error) noexcept
 {
-    return guarded(error, [&] { return link->publish(*loan); });
+    return guarded(error, [&] { return link->publish(*loan, timeout_ns); });
 }
 
 void discard(tm_link* link, tm_loan* loan) noexcept

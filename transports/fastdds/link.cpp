@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 using tripmeter::Failure;
 
@@ -87,6 +88,8 @@ void tm_link::open()
     if (reader_ == nullptr) {
         throw Failure(TM_FAILED, "reader of link " + std::to_string(index_) + " cannot be created" + logged_errors());
     }
+    const bool is_controlled = node_.end.settings.waits_for_readers() && node_.end.settings.profile.empty();
+    may_be_overrun_ = node_.end.settings.has_loans && !is_controlled;
 }
 
 void tm_link::retire()
@@ -107,6 +110,7 @@ void tm_link::close() noexcept
         node_.joined->subscriber->delete_datareader(reader_);
     }
     if (writer_ != nullptr) {
+        return_spare();
         node_.joined->publisher->delete_datawriter(writer_);
     }
     for (Topic*& topic : topics_) {
@@ -233,7 +237,10 @@ int32_t tm_link::loan(size_t length, tm_loan& loan)
                                     + std::to_string(node_.end.max_payload_bytes) + " that the link is open for");
     }
     void* sample = out_.get();
-    if (node_.end.settings.has_loans) {
+    if (spare_ != nullptr && spare_length_ == length) {
+        sample = std::exchange(spare_, nullptr);
+    } else if (node_.end.settings.has_loans) {
+        return_spare();
         out_type_->next_loan(length);
         if (writer_->loan_sample(sample) != ReturnCode_t::RETCODE_OK) {
             throw Failure(TM_LIMIT, "all samples of the writer are in use; raise setting depth");
@@ -247,9 +254,17 @@ int32_t tm_link::loan(size_t length, tm_loan& loan)
     return TM_OK;
 }
 
-int32_t tm_link::publish(tm_loan& loan)
+int32_t tm_link::publish(tm_loan& loan, uint64_t timeout_ns)
 {
-    const auto written = writer_->write(loan.token, HANDLE_NIL);
+    auto written = writer_->write(loan.token, HANDLE_NIL);
+    if (written == ReturnCode_t::RETCODE_TIMEOUT && node_.end.settings.waits_for_readers()) {
+        // Each attempt waits for a while.
+        const std::chrono::nanoseconds patience(std::min<uint64_t>(timeout_ns, kLongestWait.count()));
+        const auto deadline = std::chrono::steady_clock::now() + patience;
+        while (written == ReturnCode_t::RETCODE_TIMEOUT && std::chrono::steady_clock::now() < deadline) {
+            written = writer_->write(loan.token, HANDLE_NIL);
+        }
+    }
     if (written == ReturnCode_t::RETCODE_OK) {
         return TM_OK;
     }
@@ -263,7 +278,16 @@ int32_t tm_link::publish(tm_loan& loan)
 void tm_link::discard(tm_loan& loan) noexcept
 {
     if (node_.end.settings.has_loans) {
-        writer_->discard_loan(loan.token);
+        spare_ = static_cast<Sample*>(loan.token);
+        spare_length_ = loan.length;
+    }
+}
+
+void tm_link::return_spare() noexcept
+{
+    if (spare_ != nullptr) {
+        void* sample = std::exchange(spare_, nullptr);
+        writer_->discard_loan(sample);
     }
 }
 
@@ -275,7 +299,14 @@ const Sample* tm_link::take_sample()
         }
         return in_.get();
     }
-    return reader_->take(samples_, infos_, 1) == ReturnCode_t::RETCODE_OK ? &samples_[0] : nullptr;
+    while (reader_->take(samples_, infos_, 1) == ReturnCode_t::RETCODE_OK) {
+        // Otherwise it is lost: it has been overwritten.
+        if (!may_be_overrun_ || !infos_[0].valid_data || reader_->is_sample_valid(&samples_[0], &infos_[0])) {
+            return &samples_[0];
+        }
+        release();
+    }
+    return nullptr;
 }
 
 int32_t tm_link::receive(tm_message& message)

@@ -34,7 +34,7 @@ struct tm_link : private eprosima::fastdds::dds::DataReaderListener {
     void connect(size_t peer_count, std::chrono::nanoseconds time);
 
     int32_t loan(size_t length, tm_loan& loan);
-    int32_t publish(tm_loan& loan);
+    int32_t publish(tm_loan& loan, uint64_t timeout_ns);
     void discard(tm_loan& loan) noexcept;
     int32_t take(uint64_t timeout_ns, tm_message& message);
     void release() noexcept;
@@ -45,6 +45,7 @@ struct tm_link : private eprosima::fastdds::dds::DataReaderListener {
     int32_t receive(tm_message& message);
     int32_t poll(tm_message& message);
     const Sample* take_sample();
+    void return_spare() noexcept;
     void greet();
     void write_greeting(uint32_t bits);
     bool greets() const;
@@ -64,6 +65,11 @@ struct tm_link : private eprosima::fastdds::dds::DataReaderListener {
     eprosima::fastdds::dds::SampleInfoSeq infos_;
     eprosima::fastdds::dds::SampleInfo info_;
     SampleType* out_type_{}; // owned by the participant
+    // A loan that was not sent. It is the next one: given back, it would be used last, and the one in its turn is that of a
+    // message that a reader may still read.
+    Sample* spare_{};
+    size_t spare_length_{};
+    bool may_be_overrun_{}; // a writer may overwrite samples that were not taken
     eprosima::fastdds::dds::DataWriter* writer_{};
     eprosima::fastdds::dds::DataReader* reader_{}; // none where another link greets for this one
     eprosima::fastdds::dds::Topic* topics_[2]{};

@@ -60,11 +60,28 @@ ReliabilityQosPolicy reliability(const Settings& settings)
 template <typename Qos>
 void set_history(Qos& qos, const Settings& settings)
 {
+    const auto depth = static_cast<int32_t>(settings.depth);
     qos.history().kind = KEEP_LAST_HISTORY_QOS;
-    qos.history().depth = static_cast<int32_t>(settings.depth);
-    qos.resource_limits().allocated_samples = qos.history().depth;
+    qos.history().depth = depth;
+    qos.resource_limits().allocated_samples = depth;
     qos.resource_limits().extra_samples = settings.has_loans ? kExtraSamples : 1;
     qos.endpoint().history_memory_policy = eprosima::fastrtps::rtps::PREALLOCATED_WITH_REALLOC_MEMORY_MODE;
+}
+
+// A reader of shared data acknowledges a sample when it takes it, and reads it in place. A writer that keeps the last
+// samples writes over those that a slow reader has not taken, or is reading. One that keeps all waits until all readers
+// have taken the oldest: while one of them reads message n, message n + depth + 1 is the last that can be loaned, and the
+// place of n, which all others are used before, is free for n + depth + kExtraSamples.
+void keep_all(DataWriterQos& qos, const Settings& settings)
+{
+    static_assert(kExtraSamples > 1);
+    const auto depth = static_cast<int32_t>(settings.depth);
+    qos.history().kind = KEEP_ALL_HISTORY_QOS;
+    qos.resource_limits().max_samples = depth;
+    qos.resource_limits().max_instances = 1;
+    qos.resource_limits().max_samples_per_instance = depth;
+    // So long is one attempt; publishing has a time-out of its own.
+    qos.reliability().max_blocking_time = Duration_t(0, 10'000'000);
 }
 
 // Of an address; the port, 0, stands for that of RTPS.
@@ -249,6 +266,9 @@ DataWriterQos End::writer(const Publisher& publisher) const
     qos.reliable_writer_qos().times.heartbeatPeriod = Duration_t(heartbeat_s, settings.heartbeat_ms % 1000 * 1'000'000);
     qos.durability().kind = VOLATILE_DURABILITY_QOS;
     set_history(qos, settings);
+    if (settings.waits_for_readers()) {
+        keep_all(qos, settings);
+    }
     if (!settings.profile.empty()) {
         publisher.get_datawriter_qos_from_profile(profile("publisher"), qos);
     }
@@ -269,6 +289,10 @@ DataReaderQos End::reader(const Subscriber& subscriber) const
     qos.reliability(reliability(settings));
     qos.durability().kind = VOLATILE_DURABILITY_QOS;
     set_history(qos, settings);
+    if (settings.waits_for_readers() && is_leader) {
+        // All that the followers' writers may have under way, so that none is dropped.
+        qos.history().depth *= static_cast<int32_t>(follower_count);
+    }
     if (!settings.profile.empty()) {
         subscriber.get_datareader_qos_from_profile(profile("subscriber"), qos);
     }

@@ -26,12 +26,15 @@ constexpr uint32_t kMostGreeting = 64;
 // What surrounds a payload in a message: RTPS and DDS-Security headers.
 constexpr uint64_t kMessageOverhead = 4096;
 
-// With one sample, a message that comes before the one before it was taken replaces it, also of a reliable writer.
-uint32_t depth_of(const tm_node_options& options)
+// With one sample, a message that comes before the one before it was taken replaces it, also of a reliable writer. One of
+// data sharing waits for the acknowledgement instead, which comes after the answer: some samples spare it that.
+uint32_t depth_of(const tm_node_options& options, Way way)
 {
     constexpr uint32_t kOfStreams = 16;
+    constexpr uint32_t kOfAcknowledged = 4;
     const bool is_stream = options.pattern == TM_CHANNEL || options.pattern == TM_THROUGHPUT;
-    const uint32_t depth = setting(options, "depth") == "auto" ? (is_stream ? kOfStreams : 1)
+    const uint32_t of_turns = way == Way::data_sharing ? kOfAcknowledged : 1;
+    const uint32_t depth = setting(options, "depth") == "auto" ? (is_stream ? kOfStreams : of_turns)
                                                                 : number(options, "depth", 1, 1000);
     // The leader's reader holds an answer of each follower, the follower's a message of each publisher.
     return std::max({depth, options.follower_count, options.publisher_count});
@@ -71,7 +74,8 @@ const tm_setting fastdds_settings[] = {
                "XML profiles as LatencyTest takes them: {pub,sub}_{participant,publisher,subscriber}_profile"),
     TM_SETTING("domain", "auto", "auto | 0 to 232", "DDS domain; auto: one that is free"),
     TM_SETTING("depth", "auto", "auto | 1 to 1000 samples",
-               "history (KEEP_LAST) of writer and reader; auto: 1, and 16 where messages do not wait for an answer"),
+               "history of writer and reader: KEEP_LAST, or KEEP_ALL of a reliable data-sharing writer; auto: 1, data-sharing 4, "
+               "and 16 where messages do not wait for an answer"),
     TM_SETTING("heartbeat_ms", "100", "1 to 10000", "heartbeat period of a reliable writer"),
     TM_SETTING("socket_buffer", "4194304", "bytes, 65536 to 1073741824",
                "send and receive buffers of udp and tcp; the kernel caps them at net.core.{r,w}mem_max"),
@@ -84,7 +88,7 @@ Settings::Settings(const tm_node_options& options)
     , is_reliable(choice(options, "reliability", "best_effort", "reliable"))
     , is_secured(choice(options, "security", "off", "on"))
     , profile(setting(options, "profile"))
-    , depth(depth_of(options))
+    , depth(depth_of(options, way))
     , heartbeat_ms(number(options, "heartbeat_ms", 1, 10'000))
     , socket_buffer_bytes(number(options, "socket_buffer", 1u << 16, 1u << 30))
     , segment_bytes(number(options, "segment_size", 1u << 20, 1u << 30))

@@ -21,6 +21,12 @@ struct Settings {
     // The largest message in bytes.
     uint64_t max_payload_bytes() const;
 
+    // Whether a writer waits until its samples are taken, and overwrites none before.
+    bool waits_for_readers() const
+    {
+        return way == Way::data_sharing && is_reliable;
+    }
+
     Way way{};
     bool is_reliable{};
     bool is_secured{};

@@ -35,9 +35,6 @@ const WARMUP: u64 = 20;
 /// Kinds of entries whose messages go one way.
 const ONE_WAY: [&str; 3] = ["throughput", "channel", "publishers"];
 
-/// The only variant that has handed messages over again, and late, when it was overrun and lost others.
-const REPEATS_WHEN_OVERRUN: &str = "fastdds/data-sharing";
-
 /// The only variant that loses messages at any pace, round trips, too, while the machine is too busy for its own threads.
 const LOSES_WHEN_STARVED: &str = "zenoh/shm";
 
@@ -128,11 +125,6 @@ impl PartOutcome<'_> {
     /// Whether round trips may be lost, too.
     fn loses_when_starved(&self) -> bool {
         loses_when_starved(&self.plan.transport.to_string())
-    }
-
-    /// Whether messages may have come again, where so many were lost.
-    fn repeats(&self, lost: u64) -> bool {
-        lost > 0 && self.plan.transport.to_string().starts_with(REPEATS_WHEN_OVERRUN)
     }
 
     /// Whether a trial has the cost of the leader, and of the follower if that is another process.
@@ -288,10 +280,6 @@ impl Suite {
         if entries.iter().any(waits_for_lost) {
             // A burst may be lost as a whole; each entry checks what must arrive.
             arguments.push("--allow-loss".as_ref());
-        }
-        if entries.iter().any(waits_for_lost) && REPEATS_WHEN_OVERRUN.starts_with(system) {
-            // What may be damaged of which variant is checked below.
-            arguments.push("--allow-damage".as_ref());
         }
         let finished = self.start(&arguments)?.wait(self.longest());
         let good = finished.code() == Some(exit::GOOD.into()) && finished.stderr.is_empty();

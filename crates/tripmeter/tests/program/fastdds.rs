@@ -10,7 +10,7 @@ use tripmeter_abi::{
     Link, LinkOptions, Node, NodeOptions, Pattern, Plugin, Role, Status, System, UnauthorizedPeer, Wait,
 };
 use tripmeter_model::exit;
-use tripmeter_model::manifest::Verdict;
+use tripmeter_model::manifest::{Counts, Verdict};
 
 /// Who is let in is connected by then, on a busy machine, too.
 const LONG: Duration = Duration::from_secs(60);
@@ -233,6 +233,24 @@ fn nothing_is_left_of_killed_processes() {
         let left: Vec<_> = shared_memory().difference(&before).cloned().collect();
         assert!(left.is_empty(), "supervisor killed too: {supervisor_too}: {left:?}");
     }
+}
+
+/// A reader of shared data acknowledges a sample and then reads it in place: a writer that does not wait overwrites it.
+#[test]
+fn a_reliable_stream_of_data_sharing_waits_for_its_readers_and_overwrites_nothing() {
+    let _alone = alone();
+    if plugin().is_none() {
+        return;
+    }
+    let folder = folder();
+    let output = folder.path().display().to_string();
+    let words =
+        ["throughput", "-q", "--no-floor", "fastdds/data-sharing", "--wait", "block", "-n", "5000", "-o", &output];
+    let rest = ["--touch", "full", "--payloads", "64k", "--followers", "3", "--loss-timeout", "15"];
+    Tripmeter::new(words.iter().chain(&rest)).run().with(exit::GOOD).clean();
+    let counts = manifest(folder.path()).sub_experiments[0].cells[0].counts();
+    let received = Counts { sent: counts.sent, received: counts.sent, ..Counts::default() };
+    assert_eq!(counts, received);
 }
 
 #[test]
