@@ -1,7 +1,11 @@
 //! Errors of a transport: a class and one line of text.
 
 use crate::raw;
+use std::any::Any;
 use std::fmt;
+
+/// What is quoted of the message of a panic, in characters.
+const MOST_CHARACTERS: usize = 200;
 
 /// Why a call failed; the classes of the C header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -108,6 +112,14 @@ impl Error {
     }
 }
 
+/// That `what` panicked, with the message of the panic in one line, cut to 200 characters.
+pub fn panicked(what: &str, panic: &(dyn Any + Send)) -> String {
+    let message = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let line = message.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    let line: String = line.chars().filter(|letter| !letter.is_control()).take(MOST_CHARACTERS).collect();
+    if line.is_empty() { format!("{what} panicked") } else { format!("{what} panicked: \"{line}\"") }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -115,3 +127,21 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::catch_unwind;
+
+    fn of(panics: fn()) -> String {
+        panicked("it", &*catch_unwind(panics).unwrap_err())
+    }
+
+    #[test]
+    fn a_panic_is_quoted_in_one_short_line() {
+        assert_eq!(of(|| panic!("no thread")), "it panicked: \"no thread\"");
+        assert_eq!(panicked("it", &"no thread\n  \x1b[1mhere".to_owned()), "it panicked: \"no thread [1mhere\"");
+        assert_eq!(panicked("it", &"é".repeat(1000)), format!("it panicked: \"{}\"", "é".repeat(MOST_CHARACTERS)));
+        assert_eq!(of(|| std::panic::panic_any(7)), "it panicked");
+    }
+}

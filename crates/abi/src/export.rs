@@ -6,7 +6,7 @@
 use crate::raw::*;
 use crate::{
     Callback, Description, Error, Link, LinkOptions, Node, NodeOptions, Pattern, Result, Role, Status, System,
-    UnauthorizedPeer, Wait,
+    UnauthorizedPeer, Wait, panicked,
 };
 use std::ffi::{OsStr, c_char};
 use std::net::IpAddr;
@@ -123,7 +123,7 @@ fn guard(error: *mut tm_error, call: impl FnOnce() -> Result<i32>) -> i32 {
     let failure = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(status)) => return status,
         Ok(Err(failure)) => failure,
-        Err(_) => Error::failed("the transport panicked; its message is in the log of the process"),
+        Err(panic) => Error::failed(panicked("the transport", &*panic)),
     };
     // SAFETY: the header guarantees that `error` is valid for writing and never NULL.
     write_text(unsafe { &mut (*error).text }, &failure.message);

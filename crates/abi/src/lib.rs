@@ -28,7 +28,7 @@ pub mod testing;
 pub use describe::{
     Description, Path, Pattern, Setting, UnauthorizedPeer, Variant, Wait, kernel_version, locked_version,
 };
-pub use error::{Cause, Error, Result, Status};
+pub use error::{Cause, Error, Result, Status, panicked};
 pub use export::{Export, table};
 #[cfg(feature = "host")]
 pub use loader::{LoadError, Plugin, PluginLink, PluginNode};

@@ -12,14 +12,18 @@ const MOST_CHARACTERS: usize = 200;
 const REFUSALS: [&str; 4] =
     ["Cannot allocate memory", "No space left on device", "Too many open files", "Resource temporarily unavailable"];
 
-/// What a process wrote last into `file` behind byte `from`, to be put behind how it ended: `: "LINE"`, with what the system
-/// had refused before, if a line says that. Empty if there is nothing, or if it cannot be read.
+/// What a process wrote last into `file` behind byte `from`, to be put behind how it ended: `: "LINE"`, with the message of
+/// the first panic and what the system had refused before, if lines say that. Empty if there is nothing, or if it cannot be
+/// read.
 pub fn last_words(file: &mut File, from: u64, skipped: &[String]) -> String {
     let Ok(text) = tail(file, from) else { return String::new() };
     let Some(line) = last_line(&text, skipped) else { return String::new() };
-    let refused = REFUSALS.into_iter().find(|refusal| text.contains(refusal) && !line.contains(refusal));
-    let before = refused.map_or_else(String::new, |refusal| format!(", after '{refusal}'"));
-    format!(": \"{line}\"{before}")
+    let panic = first_panic(&text).filter(|panic| *panic != line);
+    let is_said = |refusal: &str| line.contains(refusal) || panic.as_ref().is_some_and(|panic| panic.contains(refusal));
+    let refused = REFUSALS.into_iter().find(|refusal| text.contains(refusal) && !is_said(refusal));
+    let refused = refused.map_or_else(String::new, |refusal| format!(", after '{refusal}'"));
+    let panic = panic.as_ref().map_or_else(String::new, |panic| format!(", after the panic \"{panic}\""));
+    format!(": \"{line}\"{panic}{refused}")
 }
 
 fn tail(file: &mut File, from: u64) -> io::Result<String> {
@@ -34,7 +38,18 @@ fn tail(file: &mut File, from: u64) -> io::Result<String> {
 fn last_line(text: &str, skipped: &[String]) -> Option<String> {
     let mut lines = text.lines().rev().map(str::trim);
     let last = lines.find(|line| !line.is_empty() && !skipped.iter().any(|skipped| skipped.trim() == *line));
-    last.map(|line| line.chars().filter(|letter| !letter.is_control()).take(MOST_CHARACTERS).collect())
+    last.map(short)
+}
+
+/// The message of the first panic, as Rust prints it: the line behind the one that says where.
+fn first_panic(text: &str) -> Option<String> {
+    let mut lines = text.lines().map(str::trim);
+    lines.find(|line| line.starts_with("thread '") && line.contains(" panicked at "))?;
+    lines.next().map(short)
+}
+
+fn short(line: &str) -> String {
+    line.chars().filter(|letter| !letter.is_control()).take(MOST_CHARACTERS).collect()
 }
 
 #[cfg(test)]
@@ -61,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_refused_before_is_named() {
+    fn what_the_system_refused_and_panics_before_are_named() {
         let words = |text: &[u8]| {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(text).unwrap();
@@ -73,5 +88,10 @@ mod tests {
         );
         assert_eq!(words(b"mmap: Cannot allocate memory\n"), ": \"mmap: Cannot allocate memory\"");
         assert_eq!(words(b"\n"), "");
+        let panic = b"thread 'main' (7) panicked at a.rs:1:2:\nno thread: Resource temporarily unavailable\n\
+            \nthread 'main' (7) panicked at b.rs:1:2:\nof a destructor\nthread caused non-unwinding panic. aborting.\n";
+        let quoted = "after the panic \"no thread: Resource temporarily unavailable\"";
+        assert_eq!(words(panic), format!(": \"thread caused non-unwinding panic. aborting.\", {quoted}"));
+        assert_eq!(words(b"thread 'a' panicked at b.rs:1:2:\nhere\n"), ": \"here\"");
     }
 }

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tripmeter_abi::{Error, Result};
+use tripmeter_abi::{Error, Result, panicked};
 
 const PLACE: &str = "/dev/shm";
 
@@ -61,7 +61,7 @@ pub(crate) fn free_bytes() -> Result<u64> {
 pub(crate) fn make<T>(scratch: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let turn = Turn::wait();
     let made = catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err(Error::failed("zenoh panicked while it made shared memory")))
+        .unwrap_or_else(|panic| Err(Error::failed(panicked("while it made shared memory, zenoh", &*panic))))
         .map_err(|error| {
             let free = free_bytes().map_or_else(|_| "?".to_owned(), |bytes| bytes.to_string());
             Error::new(error.status, format!("{}: {free} bytes are free in {PLACE}", error.message))

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
-use tripmeter_abi::{Path as Claim, Role};
+use tripmeter_abi::{Path as Claim, Role, panicked};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::log::Lines;
 use tripmeter_model::manifest::{Counts, Handovers, PathProof};
@@ -242,7 +242,7 @@ impl Leader {
         std::thread::scope(|scope| {
             let thread = Builder::new().name("logger".to_owned()).spawn_scoped(scope, sit);
             let thread = thread.map_err(|error| Error::of("a thread for the logger cannot be started", error))?;
-            thread.join().map_err(|_| Error::Failed("the logging thread panicked".to_owned()))?
+            thread.join().map_err(|panic| Error::Failed(panicked("the logging thread", &*panic)))?
         })
     }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
-use tripmeter_abi::Wait;
+use tripmeter_abi::{Wait, panicked};
 use tripmeter_model::used::Used;
 
 /// From the start of the threads until the first message is due, in addition to what each thread needs.
@@ -93,7 +93,7 @@ impl Leader {
             let used = window.close();
             let (mut ended, mut failure) = (Vec::new(), None);
             for thread in threads {
-                let made = thread.join().map_err(|_| Error::Failed("a measuring thread panicked".to_owned()))?;
+                let made = thread.join().map_err(|panic| Error::Failed(panicked("a measuring thread", &*panic)))?;
                 let (made, result) = made.map_or((None, Ok(())), |(made, result)| (Some(made), result));
                 ended.push(made);
                 failure = failure.or(result.err());

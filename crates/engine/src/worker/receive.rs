@@ -12,7 +12,7 @@ use crate::wire::{Arrived, Begin, FromFollower, Report, ToFollower};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
-use tripmeter_abi::Wait;
+use tripmeter_abi::{Wait, panicked};
 use tripmeter_model::used::Used;
 
 /// How the threads of the links ended.
@@ -129,7 +129,7 @@ impl Follower {
             self.remind(pool, wait);
             let (mut done, mut failure) = (Vec::new(), None);
             for thread in threads {
-                let ended = thread.join().map_err(|_| Error::Failed("the thread of a link panicked".to_owned()))?;
+                let ended = thread.join().map_err(|panic| Error::Failed(panicked("the thread of a link", &*panic)))?;
                 done.push(ended.0);
                 failure = failure.or(ended.1.err());
             }
