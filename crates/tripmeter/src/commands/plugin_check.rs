@@ -21,17 +21,17 @@ const PARTS: [(&str, SuitePart); 4] = [
 
 /// What was found, as `--json` prints it.
 #[derive(Serialize)]
-struct Findings<'a> {
+struct CheckedPlugin<'a> {
     system: &'a str,
     version: &'a str,
     /// Why a variant was left out.
     skipped: &'a [String],
-    parts: Vec<Part>,
+    parts: Vec<CheckedPart>,
 }
 
 /// A part of the suite, and what is wrong.
 #[derive(Serialize)]
-struct Part {
+struct CheckedPart {
     name: &'static str,
     is_good: bool,
     faults: Vec<String>,
@@ -73,12 +73,12 @@ pub fn plugin_check(args: &PluginCheckArgs) -> Result<u8, CliError> {
         let is_good = faults.is_empty();
         print(&format!("{name}: {}\n", if is_good { "ok" } else { "FAILED" }))?;
         faults.iter().try_for_each(|fault| print(&format!("  {}\n", fault.trim().replace('\n', "\n    "))))?;
-        parts.push(Part { name, is_good, faults });
+        parts.push(CheckedPart { name, is_good, faults });
     }
     let is_good = parts.iter().all(|part| part.is_good);
     if args.json {
-        let findings = Findings { system: entry.system(), version: &version, skipped: &missing, parts };
-        output::print(&(serde_json::to_string_pretty(&findings).expect("it is plain data") + "\n"))?;
+        let checked = CheckedPlugin { system: entry.system(), version: &version, skipped: &missing, parts };
+        output::print(&(serde_json::to_string_pretty(&checked).expect("it is plain data") + "\n"))?;
     }
     Ok(if is_good { exit::GOOD } else { exit::FINDING })
 }
