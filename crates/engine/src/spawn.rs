@@ -118,7 +118,7 @@ impl Worker {
         let name = match Signal::from_named_raw(signal) {
             Some(Signal::SEGV) => " (segmentation fault)",
             Some(Signal::ABORT) => " (abort)",
-            Some(Signal::BUS) => " (bus error)",
+            Some(Signal::BUS) => " (bus error: a mapped file was cut, or has no room, as in a full /dev/shm)",
             Some(Signal::ILL) => " (illegal instruction)",
             Some(Signal::FPE) => " (arithmetic error)",
             Some(Signal::KILL) => " (kill)",

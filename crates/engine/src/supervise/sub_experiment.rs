@@ -569,6 +569,8 @@ impl ProcessGroup {
         if let Some(Err(error)) = is_unwritten.then(|| self.append(run, false)) {
             (run.watch)(&Event::Warning(error.to_string()));
         }
+        // Before the others end, and give back what they have of it.
+        let was_full = matches!(outcome, LeaderOutcome::Vanished).then(os::shared_memory).flatten();
         let patience = if matches!(outcome, LeaderOutcome::Killed(_)) { Duration::ZERO } else { ENDING_TIME };
         let is_stopped = os::is_stopped(self.leader.pid());
         let leader_hung = self.leader.end(patience);
@@ -621,6 +623,10 @@ impl ProcessGroup {
         };
         let is_crash = self.leader.crash().is_some() || self.crash_of_follower(&hung).is_some();
         let why = if is_crash { os::with_lack(why) } else { why };
+        let why = match was_full.filter(|_| is_crash && !why.contains("free in /dev/shm")) {
+            Some(was_full) => format!("{why} (at its end, {was_full})"),
+            None => why,
+        };
         let why = if is_stopped { format!("{why}; the leader was stopped by a signal") } else { why };
         // It had said why it measures nothing more, and only did not come to its end as it should.
         let why = match broken {
