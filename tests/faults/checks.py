@@ -26,7 +26,7 @@ NO_MEMORY = (r"[Cc]annot allocate memory|[Oo]ut of memory|bad_alloc|memory alloc
 # What is said of every program of this run that ends so; of another failure it says nothing.
 ABORTED = r"(panicked|signal \d+|ended at its start|has gone).*"
 SILENT = (r"hangs: no sign of life|stands still: it has said nothing .*stopped by a signal|has sent nothing for \d+ s"
-          r"|the follower.* is stopped by a signal|the leader was stopped by a signal|did not answer after \d+ s \(stopped by a signal\)|does not come to the end of its payload|the follower.* (did not come|does not answer|hangs)|no answer to \d+ messages in a row")
+          r"|the follower.* is stopped by a signal|the (leader|follower) was stopped by a signal|did not answer after \d+ s \(stopped by a signal\)|does not come to the end of its payload|the follower.* (did not come|does not answer|hangs)|no answer to \d+ messages in a row")
 CAUSES = {
     "kill-follower": r"follower.*signal 9 \(kill\)",
     "kill-leader": r"leader process was ended by signal 9 \(kill\)",

@@ -161,23 +161,21 @@ bool tm_link::is_let_in() const
     return readers.current_count > 0 || writers.current_count > 0;
 }
 
-void tm_link::greet()
+// Whether all are sent; a writer that waits for its readers may have no room.
+bool tm_link::greet()
 {
     const uint32_t bits = kGreeting | (heard_ == peers_ ? kHeard : 0);
     if (!node_.end.is_publisher) {
-        write_greeting(bits | node_.end.follower_index);
-        return;
+        return write_greeting(bits | node_.end.follower_index);
     }
-    for (tm_link* const link : node_.links) {
-        link->write_greeting(bits | link->index_);
-    }
+    const auto is_sent = [bits](tm_link* link) { return link->write_greeting(bits | link->index_); };
+    return std::count_if(node_.links.begin(), node_.links.end(), is_sent) == std::ptrdiff_t(node_.links.size());
 }
 
-void tm_link::write_greeting(uint32_t bits)
+bool tm_link::write_greeting(uint32_t bits)
 {
     greeting_.get()->length = bits;
-    // One that is not sent is repeated.
-    writer_->write(greeting_.get(), HANDLE_NIL);
+    return writer_->write(greeting_.get(), HANDLE_NIL) != ReturnCode_t::RETCODE_TIMEOUT;
 }
 
 void tm_link::connect(size_t peer_count, std::chrono::nanoseconds time)
@@ -216,7 +214,9 @@ void tm_link::connect(size_t peer_count, std::chrono::nanoseconds time)
     }
     if (!node_.is_unauthorized && peer_count > 0 && greets()) {
         // The peer may still wait to be told that it was heard.
-        greet();
+        while (!greet() && Clock::now() < deadline) {
+            std::this_thread::sleep_for(kPause);
+        }
     }
     node_.connected();
 }
@@ -258,7 +258,7 @@ int32_t tm_link::publish(tm_loan& loan, uint64_t timeout_ns)
 {
     auto written = writer_->write(loan.token, HANDLE_NIL);
     if (written == ReturnCode_t::RETCODE_TIMEOUT && node_.end.settings.waits_for_readers()) {
-        // Each attempt waits for a while.
+        // Each attempt waits for a millisecond.
         const std::chrono::nanoseconds patience(std::min<uint64_t>(timeout_ns, kLongestWait.count()));
         const auto deadline = std::chrono::steady_clock::now() + patience;
         while (written == ReturnCode_t::RETCODE_TIMEOUT && std::chrono::steady_clock::now() < deadline) {

@@ -46,8 +46,8 @@ struct tm_link : private eprosima::fastdds::dds::DataReaderListener {
     int32_t poll(tm_message& message);
     const Sample* take_sample();
     void return_spare() noexcept;
-    void greet();
-    void write_greeting(uint32_t bits);
+    bool greet();
+    bool write_greeting(uint32_t bits);
     bool greets() const;
     bool is_heard_by(size_t peer_count) const;
     bool is_matched(size_t peer_count) const;
@@ -65,8 +65,8 @@ struct tm_link : private eprosima::fastdds::dds::DataReaderListener {
     eprosima::fastdds::dds::SampleInfoSeq infos_;
     eprosima::fastdds::dds::SampleInfo info_;
     SampleType* out_type_{}; // owned by the participant
-    // A loan that was not sent. It is the next one: given back, it would be used last, and the one in its turn is that of a
-    // message that a reader may still read.
+    // A loan that was not sent, and is the next one. Given back, it would go to the end of the writer's queue, and the next
+    // place in turn may be of a message that is being read.
     Sample* spare_{};
     size_t spare_length_{};
     bool may_be_overrun_{}; // a writer may overwrite samples that were not taken

@@ -88,6 +88,7 @@ bool tm_node::leave() noexcept
         retired.clear();
         joined.reset();
     });
+    notes_.note_again();
     std::this_thread::sleep_for(kNoticed);
     return has_left;
 }

@@ -81,7 +81,7 @@ void keep_all(DataWriterQos& qos, const Settings& settings)
     qos.resource_limits().max_instances = 1;
     qos.resource_limits().max_samples_per_instance = depth;
     // So long is one attempt; publishing has a time-out of its own.
-    qos.reliability().max_blocking_time = Duration_t(0, 10'000'000);
+    qos.reliability().max_blocking_time = Duration_t(0, 1'000'000);
 }
 
 // Of an address; the port, 0, stands for that of RTPS.

@@ -5,6 +5,7 @@
 #include "../common/fastdds/shared_memory.h"
 
 #include <algorithm>
+#include <fstream>
 
 using tripmeter::choice;
 using tripmeter::Failure;
@@ -21,21 +22,56 @@ constexpr uint32_t kFlags = TM_LOSSY | TM_OWN_THREADS | TM_FAN_OUT;
 constexpr uint32_t kCopyingFlags = kFlags | TM_PUBLISHERS;
 
 constexpr uint64_t kLargestPayload = UINT64_C(64) << 20;
+constexpr uint32_t kMostDepth = 1000;
+constexpr uint32_t kLeastBuffer = 1u << 16;
+constexpr uint32_t kMostBuffer = 1u << 30;
 // Peers that tell each other apart when they greet.
 constexpr uint32_t kMostGreeting = 64;
 // What surrounds a payload in a message: RTPS and DDS-Security headers.
 constexpr uint64_t kMessageOverhead = 4096;
 
-// With one sample, a message that comes before the one before it was taken replaces it, also of a reliable writer. One of
-// data sharing waits for the acknowledgement instead, which comes after the answer: some samples spare it that.
+// Acknowledgements that find room in the buffer of a socket. The kernel counts some 800 bytes for a short datagram, and grants
+// twice what is asked for, up to net.core.rmem_max. Discovery uses the same buffer, so a quarter of it is theirs.
+uint64_t room_for_acknowledgements(const tm_node_options& options)
+{
+    constexpr uint64_t kOfOne = 4 * 800;
+    uint64_t most = 212'992;
+    std::ifstream("/proc/sys/net/core/rmem_max") >> most;
+    return 2 * std::min<uint64_t>(most, number(options, "socket_buffer", kLeastBuffer, kMostBuffer)) / kOfOne;
+}
+
+// A reader of shared data acknowledges each sample once, by a datagram. If those of all readers that a writer waits for are
+// lost, it waits for ever: so no more may be under way than there is room for.
+uint32_t depth_of_data_sharing(const tm_node_options& options, bool is_stream)
+{
+    constexpr uint32_t kOfStreams = 16;
+    // A writer waits for acknowledgements, which come after the answer: some samples spare it that.
+    constexpr uint32_t kOfTurns = 4;
+    const uint64_t readers = uint64_t{std::max(options.follower_count, 1u)} * std::max(options.link_count, 1u);
+    const uint64_t most = room_for_acknowledgements(options) / readers;
+    const bool is_auto = setting(options, "depth") == "auto";
+    const uint32_t depth = is_auto ? (is_stream ? kOfStreams : kOfTurns) : number(options, "depth", 1, kMostDepth);
+    if (most == 0 || (!is_auto && depth > most)) {
+        throw Failure(TM_LIMIT, std::to_string(readers) + " readers may send " + std::to_string(readers * depth)
+                                    + " acknowledgements at once, and a socket has room for "
+                                    + std::to_string(room_for_acknowledgements(options))
+                                    + "; take fewer followers or streams, a smaller depth or best_effort, or raise "
+                                      "net.core.rmem_max");
+    }
+    return static_cast<uint32_t>(std::min<uint64_t>(depth, most));
+}
+
+// With one sample, a message that comes before the one before it was taken replaces it, also of a reliable writer but
+// one of data sharing.
 uint32_t depth_of(const tm_node_options& options, Way way)
 {
     constexpr uint32_t kOfStreams = 16;
-    constexpr uint32_t kOfAcknowledged = 4;
     const bool is_stream = options.pattern == TM_CHANNEL || options.pattern == TM_THROUGHPUT;
-    const uint32_t of_turns = way == Way::data_sharing ? kOfAcknowledged : 1;
-    const uint32_t depth = setting(options, "depth") == "auto" ? (is_stream ? kOfStreams : of_turns)
-                                                                : number(options, "depth", 1, 1000);
+    if (way == Way::data_sharing && choice(options, "reliability", "best_effort", "reliable")) {
+        return depth_of_data_sharing(options, is_stream);
+    }
+    const uint32_t depth = setting(options, "depth") == "auto" ? (is_stream ? kOfStreams : 1)
+                                                                : number(options, "depth", 1, kMostDepth);
     // The leader's reader holds an answer of each follower, the follower's a message of each publisher.
     return std::max({depth, options.follower_count, options.publisher_count});
 }
@@ -90,7 +126,7 @@ Settings::Settings(const tm_node_options& options)
     , profile(setting(options, "profile"))
     , depth(depth_of(options, way))
     , heartbeat_ms(number(options, "heartbeat_ms", 1, 10'000))
-    , socket_buffer_bytes(number(options, "socket_buffer", 1u << 16, 1u << 30))
+    , socket_buffer_bytes(number(options, "socket_buffer", kLeastBuffer, kMostBuffer))
     , segment_bytes(number(options, "segment_size", 1u << 20, 1u << 30))
 {
     const auto loans = setting(options, "loans");

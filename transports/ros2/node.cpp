@@ -114,15 +114,16 @@ bool tm_node::leave() noexcept
     const Descriptor turn = lock_in_turn(folder_ + (is_leader ? kPresent : kLeaving));
     // What the one before has sent at last is dealt with.
     std::this_thread::sleep_for(kNoticed);
+    notes_.note_again();
     if (is_leader && !have_followers_left()) {
         leave_unclosed("leader");
         return false;
     }
-    notes_.note_again();
     const bool has_left = closes_in_time(is_leader ? "leader" : "follower", [this] {
         closed.clear();
         joined.reset();
     });
+    notes_.note_again();
     if (has_left && !is_leader) {
         unlink(presence(follower_index).c_str());
     }

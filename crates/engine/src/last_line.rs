@@ -34,10 +34,12 @@ fn tail(file: &mut File, from: u64) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The last line that is neither empty nor in `skipped`, without control characters and cut to 200 characters.
+/// The last line that is neither empty nor in `skipped` nor a hint of Rust's, without control characters and cut to 200
+/// characters.
 fn last_line(text: &str, skipped: &[String]) -> Option<String> {
     let mut lines = text.lines().rev().map(str::trim);
-    let last = lines.find(|line| !line.is_empty() && !skipped.iter().any(|skipped| skipped.trim() == *line));
+    let is_hint = |line: &str| line.is_empty() || line.starts_with("note: run with `RUST_BACKTRACE=");
+    let last = lines.find(|line| !is_hint(line) && !skipped.iter().any(|skipped| skipped.trim() == *line));
     last.map(short)
 }
 
@@ -93,5 +95,8 @@ mod tests {
         let quoted = "after the panic \"no thread: Resource temporarily unavailable\"";
         assert_eq!(words(panic), format!(": \"thread caused non-unwinding panic. aborting.\", {quoted}"));
         assert_eq!(words(b"thread 'a' panicked at b.rs:1:2:\nhere\n"), ": \"here\"");
+        let hint =
+            b"thread 'a' panicked at b.rs:1:2:\nhere\nnote: run with `RUST_BACKTRACE=1` to display a backtrace\n";
+        assert_eq!(words(hint), ": \"here\"");
     }
 }

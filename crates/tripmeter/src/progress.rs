@@ -215,7 +215,7 @@ impl<'a> Progress<'a> {
         let (begin, before) = self.begun;
         let rest = self.bar.length().unwrap_or(0).saturating_sub(self.done) as f64;
         let left_s = begin.elapsed().as_secs_f64() * rest / self.done.saturating_sub(before).max(1) as f64;
-        let left = self.end.map_or_else(|| Duration::try_from_secs_f64(left_s).ok(), |end| Some(until(end)));
+        let left = until(self.end).or_else(|| Duration::try_from_secs_f64(left_s).ok());
         let left = left.filter(|left| *left >= LEAST_LEFT);
         left.map_or_else(String::new, |left| format!(", {:#} left", HumanDuration(left)))
     }
@@ -247,16 +247,16 @@ pub fn end_by_time(plan: &Plan) -> Option<Instant> {
     plan.for_ns.and_then(|whole| Instant::now().checked_add(Duration::from_nanos(whole)))
 }
 
-/// The time until then.
-pub fn until(end: Instant) -> Duration {
-    end.saturating_duration_since(Instant::now())
+/// The time until the end, if there is one and it has not come: the last round may end after it.
+pub fn until(end: Option<Instant>) -> Option<Duration> {
+    end?.checked_duration_since(Instant::now())
 }
 
 /// The time until the end, or the estimate, once there is something to make it from.
 fn time_left(end: Option<Instant>, state: &ProgressState, out: &mut dyn std::fmt::Write) {
     // A text that cannot be written is not drawn.
-    let _ = match (end, state.pos()) {
-        (Some(end), _) => write!(out, "{:#} left", HumanDuration(until(end))),
+    let _ = match (until(end), state.pos()) {
+        (Some(left), _) => write!(out, "{:#} left", HumanDuration(left)),
         (None, 0) => write!(out, "? left"),
         (None, _) => write!(out, "{:#} left", HumanDuration(state.eta())),
     };

@@ -36,7 +36,8 @@ class SharedMemoryNotes
     // Notes what is new. Throws Failure.
     void note();
 
-    // The same before leaving: a port whose other side seemed to be dead, as after a step of the date, was made again.
+    // The same before leaving and after: a port whose other side seems to be dead, as after a step of the date, or is
+    // stopped, is made again.
     void note_again() noexcept;
 
     // Takes all pages of what this process maps of Fast DDS: a page that finds no room later ends the process by SIGBUS.

@@ -19,7 +19,8 @@ const LITTLE_ADDRESS_SPACE: u64 = 80 << 20;
 pub fn with_lack(why: String) -> String {
     let own = Path::new("/proc/self");
     let limits = [Resource::Nofile, Resource::As].map(|resource| getrlimit(resource).current);
-    with(why, [descriptors(own, limits[0]), address_space(own, limits[1]), threads(), shared_memory()])
+    let memory = address_space(own, limits[1], &why);
+    with(why, [descriptors(own, limits[0]), memory, threads(), shared_memory()])
 }
 
 /// The same of another process of this user, which must be there still.
@@ -27,7 +28,8 @@ pub fn with_lack_of(pid: u32, why: String) -> String {
     let Some(limits) = limits(pid) else { return why };
     let process = PathBuf::from(format!("/proc/{pid}"));
     let (most_open, most_mapped) = (soft(limits.max_open_files), soft(limits.max_address_space));
-    with(why, [descriptors(&process, most_open), address_space(&process, most_mapped), None, shared_memory()])
+    let memory = address_space(&process, most_mapped, &why);
+    with(why, [descriptors(&process, most_open), memory, None, shared_memory()])
 }
 
 /// Bytes that a process of this user may map at most, if there is a limit; it may have ended, if nobody has waited for it.
@@ -60,11 +62,14 @@ fn descriptors(process: &Path, most: Option<u64>) -> Option<String> {
         .then(|| format!("{open} of {most} file descriptors are open; raise the limit with `ulimit -n`"))
 }
 
-fn address_space(process: &Path, most: Option<u64>) -> Option<String> {
+/// That little address space is left, or that there is a limit of it where the system refused something for that reason: what
+/// failed may have given its memory back.
+fn address_space(process: &Path, most: Option<u64>, why: &str) -> Option<String> {
+    const REFUSALS: [&str; 2] = ["Cannot allocate memory", "Resource temporarily unavailable"];
     let most = most?;
     let pages: u64 = fs::read_to_string(process.join("statm")).ok()?.split(' ').next()?.parse().ok()?;
     let used = pages.saturating_mul(rustix::param::page_size() as u64);
-    (most.saturating_sub(used) < LITTLE_ADDRESS_SPACE)
+    (most.saturating_sub(used) < LITTLE_ADDRESS_SPACE || REFUSALS.iter().any(|refusal| why.contains(refusal)))
         .then(|| format!("{used} of {most} bytes of memory are mapped (RLIMIT_AS); raise the limit with `ulimit -v`"))
 }
 

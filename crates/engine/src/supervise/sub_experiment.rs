@@ -572,7 +572,12 @@ impl ProcessGroup {
         // Before the others end, and give back what they have of it.
         let was_full = matches!(outcome, LeaderOutcome::Vanished).then(os::shared_memory).flatten();
         let patience = if matches!(outcome, LeaderOutcome::Killed(_)) { Duration::ZERO } else { ENDING_TIME };
-        let is_stopped = os::is_stopped(self.leader.pid());
+        let mut stopped: Vec<String> = Vec::new();
+        stopped.extend(os::is_stopped(self.leader.pid()).then(|| "the leader".to_owned()));
+        if matches!(outcome, LeaderOutcome::Vanished) {
+            let followers = self.followers.iter().map(Worker::pid).enumerate().filter(|(_, pid)| os::is_stopped(*pid));
+            stopped.extend(followers.map(|(index, _)| self.who(index)));
+        }
         let leader_hung = self.leader.end(patience);
         // They end beside each other: one that has its time has had that of the others, too.
         let hung: Vec<bool> = self.followers.iter_mut().map(|follower| follower.end(patience)).collect();
@@ -627,7 +632,8 @@ impl ProcessGroup {
             Some(was_full) => format!("{why} (at its end, {was_full})"),
             None => why,
         };
-        let why = if is_stopped { format!("{why}; the leader was stopped by a signal") } else { why };
+        let stopped: String = stopped.iter().map(|who| format!("; {who} was stopped by a signal")).collect();
+        let why = format!("{why}{stopped}");
         // It had said why it measures nothing more, and only did not come to its end as it should.
         let why = match broken {
             Some(broken) if !why.contains(&broken) => format!("{broken}; then {why}"),

@@ -134,8 +134,8 @@ impl LivePage {
         let share = (done as f64 / all as f64).clamp(0.0, 1.0);
         let filled = (share * BAR_COLUMNS as f64) as usize;
         let bar = format!("{}{}", "=".repeat(filled), if filled < BAR_COLUMNS { ">" } else { "" });
-        let left = match (self.end, done) {
-            (Some(end), _) => format!("{:#}", HumanDuration(until(end))),
+        let left = match (until(self.end), done) {
+            (Some(left), _) => format!("{left:#}", left = HumanDuration(left)),
             (None, 0) => "?".to_owned(),
             (None, _) => format!("{:#}", HumanDuration(self.bar.eta())),
         };
