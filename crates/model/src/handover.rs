@@ -1,5 +1,6 @@
 //! The hand-over probe: one cache line passed to the other CPU and back, before and after a cell.
 
+use crate::count;
 use crate::manifest::PayloadResult;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,7 @@ pub struct Handovers {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Handover {
     /// Round trips.
+    #[serde(deserialize_with = "count::read")]
     pub samples: u64,
     /// Smallest round trip, in nanoseconds.
     pub min_ns: f64,

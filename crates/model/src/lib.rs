@@ -33,6 +33,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub mod address;
 pub mod audit;
+mod count;
 pub mod delivery;
 pub mod exit;
 pub mod experiment;

@@ -1,6 +1,7 @@
 //! A run: `manifest.json` has the plan, the environment and the state of the whole; other files have the rest.
 
 use crate::audit::{Audit, ProcessActivity};
+use crate::count;
 use crate::figure::{Figure, Statistic};
 pub use crate::handover::{Handover, Handovers, ModeChange};
 use crate::metric::{Probe, Stream};
@@ -332,7 +333,7 @@ pub struct PathProof {
     /// What the operating system showed, in one line.
     pub evidence: String,
     /// Messages of the proof itself that came damaged.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "count::read")]
     pub damaged: u64,
     /// Who tried to get into a secured transport, after the true pair had; empty if it is not secured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -375,15 +376,19 @@ pub enum Verdict {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PayloadResult {
     /// Bytes of every message, our header included.
+    #[serde(deserialize_with = "count::read")]
     pub payload_bytes: u64,
     /// Round trips, messages received, calls that succeeded, or calls of a logger, of all trials.
+    #[serde(deserialize_with = "count::read")]
     pub samples: u64,
     /// Samples asked for.
+    #[serde(deserialize_with = "count::read")]
     pub samples_planned: u64,
     /// Messages before the first sample, not recorded.
+    #[serde(deserialize_with = "count::read")]
     pub warmup: u64,
     /// Of them, messages that came damaged and calls that failed, where the counts of the trials are without the warm-up.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "count::read")]
     pub warmup_damaged: u64,
     /// Why there are fewer samples than planned, if so.
     pub cut_short: Option<String>,
@@ -391,6 +396,7 @@ pub struct PayloadResult {
     #[serde(default, skip_serializing_if = "is_false")]
     pub unfinished: bool,
     /// Most bytes per system send; 0 if messages are not split.
+    #[serde(deserialize_with = "count::read")]
     pub packet_bytes: u64,
     /// The figures come from a histogram of three digits, because raw samples were not kept.
     pub from_histogram: bool,

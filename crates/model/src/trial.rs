@@ -1,5 +1,6 @@
 //! The result of any workload at one payload and one offered load, in one round.
 
+use crate::count::{self, MOST_COUNT};
 use crate::figure::{Figure, Statistic, Unit};
 use crate::known::known_keys;
 use crate::manifest::Counts;
@@ -172,7 +173,7 @@ impl<'de> Visitor<'de> for ValuesOf {
     }
 
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<Values, E> {
-        self.visit_f64(value as f64)
+        NumberOf(self.0, Statistic::Value).refuse_large(value).and_then(|()| self.visit_f64(value as f64))
     }
 
     fn visit_i64<E: de::Error>(self, value: i64) -> Result<Values, E> {
@@ -232,6 +233,13 @@ impl NumberOf {
         self.1 == Statistic::N || self.0.unit() == Unit::Count
     }
 
+    /// Refuses a count above [`MOST_COUNT`]. Cycles and instructions of a month of many threads are more, and are not counted
+    /// as whole numbers.
+    fn refuse_large<E: de::Error>(&self, value: u64) -> Result<(), E> {
+        let is_bounded = self.is_count() && !matches!(self.0, Figure::Cycles | Figure::Instructions);
+        if is_bounded && value > MOST_COUNT { Err(E::custom(count::too_large(value))) } else { Ok(()) }
+    }
+
     fn expected(&self) -> &'static str {
         match self.0.unit() {
             _ if self.is_count() => "a whole number that is not negative",
@@ -257,7 +265,7 @@ impl Visitor<'_> for NumberOf {
     }
 
     fn visit_u64<E: de::Error>(self, value: u64) -> Result<f64, E> {
-        self.visit_f64(value as f64)
+        self.refuse_large(value).and_then(|()| self.visit_f64(value as f64))
     }
 
     fn visit_i64<E: de::Error>(self, value: i64) -> Result<f64, E> {
@@ -272,7 +280,10 @@ impl Visitor<'_> for NumberOf {
         }
         let is_wrong =
             self.0.unit() != Unit::Ns && value < 0.0 || self.is_count() && (value < 0.0 || value.fract() != 0.0);
-        if is_wrong { Err(E::invalid_value(Unexpected::Float(value), &self)) } else { Ok(value) }
+        if is_wrong {
+            return Err(E::invalid_value(Unexpected::Float(value), &self));
+        }
+        self.refuse_large(value as u64).map(|()| value)
     }
 }
 

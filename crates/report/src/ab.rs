@@ -171,7 +171,7 @@ fn messages(ab: &Ab<'_>) -> Vec<Note> {
             let place = format!("{} at {}", LETTERS[side], display_size(bytes));
             let mut note =
                 |severity, kind, what| notes.push(Note::new(severity, kind, None, format!("{place}: {what}")));
-            let warmup_damaged = cells.clone().map(|cell| cell.warmup_damaged).sum();
+            let warmup_damaged = cells.clone().map(|cell| cell.warmup_damaged).fold(0, u64::saturating_add);
             let what = mishaps_and_warm_up(&counts, warmup_damaged, planned.workload.is_call());
             if !what.is_empty() {
                 note(Severity::Warning, "lost or out of order", what);

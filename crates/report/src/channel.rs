@@ -88,7 +88,7 @@ fn lines(row: &TableRow<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
 fn naming(row: &TableRow<'_>) -> Vec<Cell> {
     let planned = row.sub.planned;
     let is_bad = row.trials().any(|(_, trial)| trial.cut_short.is_some())
-        || row.totals().damaged + row.damaged_beside() > 0
+        || row.totals().damaged.max(row.damaged_beside()) > 0
         || is_all_lost(row.metrics, row.row);
     let achieved = row.of(row.value(Figure::AchievedRate));
     let numbers =

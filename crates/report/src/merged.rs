@@ -83,11 +83,11 @@ pub struct MergedCell<'a> {
 
 impl MergedCell<'_> {
     pub fn samples(&self) -> u64 {
-        self.cells.iter().map(|cell| cell.samples).sum()
+        self.cells.iter().map(|cell| cell.samples).fold(0, u64::saturating_add)
     }
 
     pub fn samples_planned(&self) -> u64 {
-        self.cells.iter().map(|cell| cell.samples_planned).sum()
+        self.cells.iter().map(|cell| cell.samples_planned).fold(0, u64::saturating_add)
     }
 
     /// Why rounds have fewer samples than planned.

@@ -172,7 +172,7 @@ pub fn mishaps(counts: &Counts, are_calls: bool) -> String {
 
 /// Whether any message was late, duplicated, reordered or damaged.
 pub fn odd(counts: &Counts) -> bool {
-    counts.late + counts.duplicated + counts.reordered + counts.damaged > 0
+    [counts.late, counts.duplicated, counts.reordered, counts.damaged].iter().any(|count| *count > 0)
 }
 
 /// A line if the core-to-core probe changed while a payload was measured, or if the payload was measured again for that.

@@ -166,7 +166,7 @@ fn warm_up(series: &Series) -> Option<String> {
 
 fn correlation(series: &Series) -> Option<String> {
     let found = is_correlated(series)?;
-    let (worth, samples) = (found.effective_samples, series.samples * series.every);
+    let (worth, samples) = (found.effective_samples, series.samples.saturating_mul(series.every));
     let bound = if found.is_complete { "" } else { "at most " };
     let wider = (samples as f64 / worth).sqrt();
     Some(format!(

@@ -153,7 +153,7 @@ impl<'a> TableRow<'a> {
     /// Damaged messages outside the trials of its payload; 0 unless this is the payload's first row.
     pub fn damaged_beside(&self) -> u64 {
         let cells = || self.sub.payload(self.row.payload_bytes).cells;
-        if self.is_first { cells().iter().map(|cell| cell.damaged_beside()).sum() } else { 0 }
+        if self.is_first { cells().iter().map(|cell| cell.damaged_beside()).fold(0, u64::saturating_add) } else { 0 }
     }
 
     /// Streams for which `index` returns an index, in its order.

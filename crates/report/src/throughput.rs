@@ -56,7 +56,7 @@ impl FollowerLine<'_> {
     }
 
     fn damaged(&self) -> u64 {
-        self.counts().iter().map(|(_, counts)| counts.damaged).sum()
+        self.counts().iter().map(|(_, counts)| counts.damaged).fold(0, u64::saturating_add)
     }
 
     fn is_all_lost(&self) -> bool {
@@ -67,7 +67,7 @@ impl FollowerLine<'_> {
     fn star(&self) -> &'static str {
         let is_cut_short = self.row.trials().any(|(_, trial)| trial.cut_short.is_some());
         let beside = if self.is_first_stream { self.row.damaged_beside() } else { 0 };
-        if is_cut_short || self.damaged() + beside > 0 || self.is_all_lost() { "*" } else { "" }
+        if is_cut_short || self.damaged().max(beside) > 0 || self.is_all_lost() { "*" } else { "" }
     }
 
     fn offered(&self) -> String {

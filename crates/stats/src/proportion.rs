@@ -52,7 +52,10 @@ pub fn interval(rounds: &[Proportion]) -> Option<Interval> {
 
 /// All rounds together.
 pub fn sum(rounds: &[Proportion]) -> Proportion {
-    let add = |sum: Proportion, one: &Proportion| Proportion { events: sum.events + one.events, of: sum.of + one.of };
+    let add = |sum: Proportion, one: &Proportion| Proportion {
+        events: sum.events.saturating_add(one.events),
+        of: sum.of.saturating_add(one.of),
+    };
     rounds.iter().fold(Proportion::default(), add)
 }
 

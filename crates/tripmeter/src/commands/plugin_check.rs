@@ -19,14 +19,22 @@ const PARTS: [(&str, SuitePart); 4] = [
     ("workers that are killed", Suite::killed),
 ];
 
+/// The version of what `--json` prints.
+const PLUGIN_CHECK_VERSION: &str = "1.0";
+
 /// What was found, as `--json` prints it.
 #[derive(Serialize)]
 struct CheckedPlugin<'a> {
+    plugin_check_version: &'static str,
     system: &'a str,
     version: &'a str,
     /// Why a variant was left out.
     skipped: &'a [String],
+    /// Those that came to their end.
     parts: Vec<CheckedPart>,
+    /// Why the next part could not be run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
 }
 
 /// A part of the suite, and what is wrong.
@@ -37,7 +45,7 @@ struct CheckedPart {
     faults: Vec<String>,
 }
 
-/// Prints a line for each part, and below it what is wrong; or all at the end as JSON.
+/// Prints a line for each part, and below it what is wrong; or all at the end as JSON, also if a part cannot be run.
 ///
 /// # Errors
 /// If the file is no plugin, or nothing of it can run here.
@@ -67,20 +75,38 @@ pub fn plugin_check(args: &PluginCheckArgs) -> Result<u8, CliError> {
     let print = |text: &str| if args.json { Ok(()) } else { output::print(text) };
     print(&format!("{} {version}\n", entry.system()))?;
     missing.iter().try_for_each(|reason| print(&format!("SKIPPED: {reason}\n")))?;
+    let (suite, known) = (&suite, &known);
+    let (parts, ended) = run_parts(PARTS.map(|(name, part)| (name, move || part(suite, known))), print);
+    let is_good = parts.iter().all(|part| part.is_good);
+    if args.json {
+        let checked = CheckedPlugin {
+            plugin_check_version: PLUGIN_CHECK_VERSION,
+            system: entry.system(),
+            version: &version,
+            skipped: &missing,
+            parts,
+            error: ended.as_ref().err().map(CliError::to_string),
+        };
+        output::print(&(serde_json::to_string_pretty(&checked).expect("it is plain data") + "\n"))?;
+    }
+    ended.map(|()| if is_good { exit::GOOD } else { exit::FINDING })
+}
+
+/// Runs parts up to the first that cannot be run, and prints each; returns those before it, and its error.
+fn run_parts(
+    all: impl IntoIterator<Item = (&'static str, impl FnOnce() -> Result<Vec<String>, SuiteError>)>,
+    print: impl Fn(&str) -> Result<(), CliError>,
+) -> (Vec<CheckedPart>, Result<(), CliError>) {
     let mut parts = Vec::new();
-    for (name, part) in PARTS {
-        let faults = part(&suite, &known)?;
+    let ended = all.into_iter().try_for_each(|(name, part)| {
+        let faults = part()?;
         let is_good = faults.is_empty();
         print(&format!("{name}: {}\n", if is_good { "ok" } else { "FAILED" }))?;
         faults.iter().try_for_each(|fault| print(&format!("  {}\n", fault.trim().replace('\n', "\n    "))))?;
         parts.push(CheckedPart { name, is_good, faults });
-    }
-    let is_good = parts.iter().all(|part| part.is_good);
-    if args.json {
-        let checked = CheckedPlugin { system: entry.system(), version: &version, skipped: &missing, parts };
-        output::print(&(serde_json::to_string_pretty(&checked).expect("it is plain data") + "\n"))?;
-    }
-    Ok(if is_good { exit::GOOD } else { exit::FINDING })
+        Ok(())
+    });
+    (parts, ended)
 }
 
 impl From<SuiteError> for CliError {
@@ -91,5 +117,22 @@ impl From<SuiteError> for CliError {
             SuiteError::List(_) => exit::UNAVAILABLE,
         };
         Self::new(code, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_before_a_part_that_cannot_be_run_is_kept() {
+        let found = [Ok(vec![]), Ok(vec!["x".to_owned()]), Err(SuiteError::List("gone".to_owned())), Ok(vec![])];
+        let all = ["a", "b", "c", "d"].into_iter().zip(found.map(|found| || found));
+        let (parts, ended) = run_parts(all, |_| Ok(()));
+        let parts: Vec<_> = parts.iter().map(|part| (part.name, part.is_good, part.faults.len())).collect();
+        assert_eq!(parts, [("a", true, 0), ("b", false, 1)]);
+        let error = ended.unwrap_err();
+        assert_eq!(error.code, exit::UNAVAILABLE);
+        assert!(error.to_string().contains("gone"), "{error}");
     }
 }

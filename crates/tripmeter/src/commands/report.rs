@@ -166,7 +166,7 @@ fn first_samples(manifest: &Manifest) -> u64 {
         |name: &str| plan.sub_experiments.iter().any(|sub| sub.name == name && !sub.workload.is_saturating());
     let mut seen = BTreeSet::new();
     let first = manifest.sub_experiments.iter().filter(|one| is_whole(&one.name) && seen.insert(&one.name));
-    first.filter_map(|result| result.cells.first()).map(|cell| cell.samples).sum()
+    first.filter_map(|result| result.cells.first()).map(|cell| cell.samples).fold(0, u64::saturating_add)
 }
 
 fn html(results: &[NamedResults<'_>], samples: &[SampledTrial], checks: &PageChecks) -> String {

@@ -400,7 +400,8 @@ fn bad_messages(manifest: &Manifest, allowed: AllowedArgs) -> Vec<String> {
         let place = format!("{} at {} bytes", result.name, cell.payload_bytes);
         if cell.is_damaged() && !allowed.allow_damage {
             let attempts = cell.earlier_attempts.iter().chain([cell]);
-            let sent: u64 = attempts.map(|one| one.counts().sent + one.warmup_damaged).sum();
+            let sent = attempts.map(|one| one.counts().sent.saturating_add(one.warmup_damaged));
+            let sent = sent.fold(0, u64::saturating_add);
             let [noun, what] = if cell.is_of_calls() { ["call", "failed"] } else { ["message", "came damaged"] };
             let of = format!("{} of {} {what}", cell.damaged(), counted(sent as usize, noun));
             lines.push(format!("{place}: {of}; --allow-damage makes that no failure"));

@@ -59,7 +59,7 @@ fn a_plugin_is_checked_without_our_build() {
     let plugin = built_by_itself(folder.path(), str::to_owned);
     let finished = Tripmeter::new(["plugin-check", "--json", &plugin]).run().with(exit::GOOD);
     let found: serde_json::Value = serde_json::from_str(&finished.stdout).unwrap();
-    assert_eq!([&found["system"], &found["version"]], ["example", "1.0.0"]);
+    assert_eq!([&found["plugin_check_version"], &found["system"], &found["version"]], ["1.0", "example", "1.0.0"]);
     let parts = found["parts"].as_array().unwrap();
     let is_good = |part: &serde_json::Value| part["is_good"] == true && part["faults"].as_array().unwrap().is_empty();
     assert!(parts.len() == 4 && parts.iter().all(is_good), "{found}");

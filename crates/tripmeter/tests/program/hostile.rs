@@ -91,6 +91,56 @@ fn a_figure_of_the_wrong_type_is_an_error_and_an_unknown_key_is_not() {
     tripmeter(&place, "show results").with(exit::GOOD);
 }
 
+/// No reader adds up more than fits: each count is refused by itself, wherever it stands.
+#[test]
+fn a_count_that_no_measurement_has_is_refused() {
+    const MOST: u64 = 1 << 53;
+    let place = measured();
+    let trials = place.path().join("results/trials.jsonl");
+    let right = fs::read_to_string(&trials).unwrap();
+    let with = |kind: &str, key: &str, value: u64| {
+        let changed = |line: &str| {
+            let mut line: Value = serde_json::from_str(line).unwrap();
+            if line["kind"] == kind && (kind != "sub-experiment" || line["path_proof"].is_object()) {
+                *key.split('.').fold(&mut line, |line, key| &mut line[key]) = json!(value);
+            }
+            format!("{line}\n")
+        };
+        let text: String = right.lines().map(changed).collect();
+        assert_ne!(text, right, "{key}");
+        fs::write(&trials, text).unwrap();
+    };
+    let refused = |key: &str, value: u64, command: &str| {
+        let parts = ["results/trials.jsonl", "line ", &format!("'{key}'"), &value.to_string(), &MOST.to_string()];
+        tripmeter(&place, command).with(exit::DATA).one_line(&parts);
+    };
+    let counts = tripmeter_model::figure::Figure::ALL.iter().filter(|figure| {
+        let id = figure.id();
+        figure.unit() == tripmeter_model::figure::Unit::Count && !["cycles", "instructions"].contains(&id)
+    });
+    let of_trials =
+        counts.map(|figure| format!("streams.all.{figure}")).chain(["streams.all.rtt_half_ns.n".to_owned()]);
+    let of_payload = ["payload_bytes", "samples", "samples_planned", "warmup", "warmup_damaged", "packet_bytes"];
+    let of_payload = of_payload.into_iter().chain(["handover_ns.before.samples", "handover_ns.after.samples"]);
+    let fields: Vec<(&str, String)> = of_trials
+        .map(|key| ("trial", key))
+        .chain(of_payload.map(|key| ("payload", key.to_owned())))
+        .chain([("sub-experiment", "path_proof.damaged".to_owned())])
+        .collect();
+    for (kind, key) in &fields {
+        with(kind, key, MOST + 1);
+        refused(key, MOST + 1, "show results");
+    }
+    let commands =
+        ["show results", "compare results results", "export results --format csv", "export results --format svg"];
+    for (kind, key) in [("trial", "streams.all.sent"), ("payload", "samples")] {
+        with(kind, key, u64::MAX);
+        commands.iter().for_each(|command| refused(key, u64::MAX, command));
+    }
+    with("trial", "streams.all.sent", MOST);
+    commands[..3].iter().for_each(|command| drop(tripmeter(&place, command).with(exit::GOOD)));
+}
+
 #[test]
 fn a_quiet_run_ends_with_its_folder_unless_that_was_named() {
     let place = folder();
