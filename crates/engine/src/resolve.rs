@@ -1,6 +1,7 @@
 //! From an experiment as written to a plan: everything is checked before anything starts.
 
 mod channel;
+mod check;
 mod error;
 mod floor;
 mod load;
@@ -11,6 +12,7 @@ mod transport;
 mod workload;
 
 pub use channel::fits_recording;
+pub use check::{MOST_ATTEMPTS, OutOfBounds, check_plan, check_rounds};
 pub use error::{PlanError, Problem};
 
 pub use crate::measure::answers::MOST_FOLLOWERS;
@@ -26,8 +28,7 @@ use tripmeter_abi::{Description, Pattern, Variant};
 use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, TableKind};
 use tripmeter_model::interference::{BackgroundLoad, Sched};
 use tripmeter_model::name::{self, is_name, is_name_byte};
-use tripmeter_model::plan::{Host, MOST_ROUNDS, Plan, Raw, SamplesAbove, SubExperiment};
-use tripmeter_model::secret::has_password;
+use tripmeter_model::plan::{Host, Plan, Raw, SamplesAbove, SubExperiment};
 use tripmeter_model::transport::Selector;
 use tripmeter_model::workload::Workload;
 use tripmeter_model::{Touch, Wait, experiment, payload};
@@ -41,9 +42,6 @@ const DEFAULT_LOSS_TIMEOUT_S: f64 = 1.0;
 
 /// Microseconds that the clocks of two hosts may be apart, if nothing is asked for.
 const DEFAULT_CLOCK_ERROR_US: f64 = 100.0;
-
-/// Most times that a payload is measured.
-pub const MOST_ATTEMPTS: u32 = 3;
 
 /// What to do about a transport that was asked for by name and cannot run here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,11 +130,8 @@ fn resolve_on(
         floor::add(&mut planner, &made);
     }
     plan.sub_experiments.splice(0..0, made.into_iter().map(|made| made.sub_experiment));
-    if plan.raw.eprosima && !plan.sub_experiments.iter().any(|sub| sub.workload.is_round_trips()) {
-        return Err(PlanError::anywhere(Problem::NoRoundTrips));
-    }
     check_names(&plan.sub_experiments)?;
-    check_rounds(&plan)?;
+    check::check_on(machine, &plan).map_err(|error| error.of(&plan))?;
     Ok(plan)
 }
 
@@ -144,13 +139,9 @@ fn resolve_on(
 fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Plan, Problem> {
     let rounds = rounds(experiment)?;
     let loss_timeout_s = experiment.loss_timeout_s.unwrap_or(DEFAULT_LOSS_TIMEOUT_S);
-    if !(0.001..=600.0).contains(&loss_timeout_s) {
-        return Err(Problem::LossTimeout(loss_timeout_s));
-    }
+    check::loss_timeout(loss_timeout_s)?;
     let attempts = experiment.attempts.unwrap_or(MOST_ATTEMPTS);
-    if !(1..=MOST_ATTEMPTS).contains(&attempts) {
-        return Err(Problem::Attempts(attempts));
-    }
+    check::attempts(attempts)?;
     let (leader_cpu, follower_cpu) = machine.place(experiment.leader_cpu, experiment.follower_cpu)?;
     let cpus = experiment.cpus.as_deref().map_or(Ok(Vec::new()), |text| machine.list(text))?;
     if !cpus.is_empty() && (experiment.leader_cpu.is_some() || experiment.follower_cpu.is_some()) {
@@ -192,36 +183,16 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
 fn rounds(experiment: &Experiment) -> Result<u32, Problem> {
     match (experiment.rounds, experiment.for_s) {
         (Some(_), Some(_)) => Err(Problem::RoundsAndFor),
-        (_, Some(seconds)) if !(seconds > 0.0 && seconds <= 1e7) => Err(Problem::For(seconds)),
-        (_, Some(_)) => Ok(2),
+        (_, Some(seconds)) => check::for_time(seconds).map(|()| 2),
         (rounds, None) => Ok(rounds.unwrap_or(1)),
     }
-}
-
-/// Checks how many rounds a plan has, and how many of them keep samples. A command that changes the rounds of a plan checks it
-/// again.
-///
-/// # Errors
-/// As [`resolve`].
-pub fn check_rounds(plan: &Plan) -> Result<(), PlanError> {
-    let (rounds, trials) = (plan.rounds, plan.trials_of_round());
-    let problem = match plan.keep_samples {
-        _ if !(1..=MOST_ROUNDS).contains(&rounds) => Problem::Rounds(rounds),
-        _ if rounds > plan.most_rounds() => Problem::TooManyTrials { rounds, trials },
-        Some(0) => Problem::KeepNoSamples,
-        Some(_) if rounds == 1 => Problem::KeepSamplesOfOne,
-        Some(_) if plan.raw.is_none() => Problem::KeepSamplesOfNone,
-        _ => return Ok(()),
-    };
-    Err(PlanError::anywhere(problem))
 }
 
 /// How far the clocks of two hosts may be apart; 0 if there is one host.
 fn max_clock_error_ns(experiment: &Experiment) -> Result<u64, Problem> {
     match experiment.max_clock_error_us.unwrap_or(DEFAULT_CLOCK_ERROR_US) {
         _ if experiment.to.is_none() => Ok(0),
-        us if us > 0.0 && us <= 1e6 => Ok((us * 1e3).round() as u64),
-        us => Err(Problem::ClockError(us)),
+        us => check::clock_error(us).map(|()| (us * 1e3).round() as u64),
     }
 }
 
@@ -249,14 +220,7 @@ fn hosts(experiment: &Experiment) -> Result<Vec<Host>, Problem> {
     if hosts.is_empty() && experiment.between_hosts == Some(true) {
         return Err(Problem::NeedsHost);
     }
-    let is_good =
-        |to: &str| !to.is_empty() && !to.starts_with('-') && to.chars().all(|letter| letter.is_ascii_graphic());
-    if hosts.iter().any(|to| has_password(to)) {
-        return Err(Problem::HostPassword);
-    }
-    if let Some(bad) = hosts.iter().find(|to| !is_good(to)) {
-        return Err(Problem::NoHost(bad.clone()));
-    }
+    hosts.iter().try_for_each(|to| check::host(to))?;
     let of = |at: usize| interfaces.get(at).or(interfaces.first().filter(|_| interfaces.len() == 1)).cloned();
     Ok(hosts.iter().enumerate().map(|(at, to)| Host { to: to.clone(), interface: of(at) }).collect())
 }
@@ -302,33 +266,17 @@ impl PlannedTask {
         if let Some(recording) = &plan.recording {
             let task = Self::of(&channel::with_recording(common, recording)?, plan.raw, timeout_ns)?;
             let task = Self { workload: channel::playing(task.workload, recording), ..task };
-            task.check_hosts(&plan.hosts, plan.raw)?;
+            check::hosts(&plan.hosts, plan.raw, task.pattern, &task.workload, task.one_way)?;
             return Ok(vec![task]);
         }
         let each: Vec<Self> =
             rpc::each(common)?.iter().map(|common| Self::of(common, plan.raw, timeout_ns)).collect::<Result<_, _>>()?;
-        each.iter().try_for_each(|task| task.check_hosts(&plan.hosts, plan.raw))?;
+        each.iter()
+            .try_for_each(|task| check::hosts(&plan.hosts, plan.raw, task.pattern, &task.workload, task.one_way))?;
         Ok(each)
     }
 
-    /// Whether it can be done with followers on other hosts.
-    fn check_hosts(&self, hosts: &[Host], raw: Raw) -> Result<(), Problem> {
-        if hosts.is_empty() {
-            return Ok(());
-        }
-        if self.pattern == Pattern::Log {
-            return Err(Problem::HostsOfLog);
-        }
-        let has_stamps = self.one_way || self.workload.is_publication();
-        if has_stamps && raw.is_none() {
-            return Err(Problem::OneWayWithoutRaw);
-        }
-        Ok(())
-    }
-
     fn of(common: &Common, raw: Raw, timeout_ns: Option<u64>) -> Result<Self, Problem> {
-        const MOST_SAMPLES: u64 = 1_000_000_000_000;
-        const MOST_RAW_SAMPLES: u64 = 100_000_000;
         let pattern = common.pattern.unwrap_or(Pattern::PingPong);
         log::check(common, pattern)?;
         let (default_payloads, default_samples) = match pattern {
@@ -341,41 +289,19 @@ impl PlannedTask {
         let usual = || workload::default_warmup(&workload, pattern, samples);
         let warmup = common.warmup.unwrap_or_else(usual);
         let samples_above = samples_above(common.samples_above.as_deref().unwrap_or_default())?;
-        workload.topology.followers = followers(common, pattern, raw)?;
-        // Each link and follower keeps samples of its own.
-        let each = workload.links().saturating_mul(workload.followers());
-        for samples in samples_above.iter().map(|above| above.samples).chain([samples]) {
-            match samples {
-                0 => return Err(Problem::NoSamples),
-                _ if samples.max(warmup) > MOST_SAMPLES => {
-                    return Err(Problem::TooManySamples { samples: samples.max(warmup), most: MOST_SAMPLES });
-                }
-                _ if samples.saturating_mul(each.into()) > MOST_RAW_SAMPLES
-                    && !raw.is_none()
-                    && !workload.is_saturating() =>
-                {
-                    return Err(Problem::TooManyRawSamples { samples, most: MOST_RAW_SAMPLES / u64::from(each) });
-                }
-                _ => {}
-            }
-        }
+        workload.topology.followers = common.followers.unwrap_or(1);
+        check::followers(pattern, &workload, raw)?;
         let one_way = common.one_way.unwrap_or(false);
         if workload.is_saturating() && !samples_above.is_empty() {
             return Err(Problem::NoSamplesAbove);
         }
-        if one_way && workload.is_saturating() && workload.followers() > MOST_TIMED {
-            return Err(Problem::FollowersOneWay { followers: workload.followers(), most: MOST_TIMED });
-        }
+        let counts = samples_above.iter().map(|above| above.samples).chain([samples]);
+        check::samples(counts, warmup, &workload, raw)?;
+        check::one_way(one_way, &workload, raw)?;
         if workload.is_publication() && one_way {
             return Err(Problem::OneWayAlready);
         }
-        // Calls are joined batch by batch, and of a stream some messages are sampled.
-        if one_way && workload.is_round_trips() && raw.is_none() {
-            return Err(Problem::OneWayWithoutRaw);
-        }
-        if let Some(cap) = common.time_cap_s.filter(|cap| !(*cap > 0.0 && *cap <= 1e6)) {
-            return Err(Problem::TimeCap(cap));
-        }
+        common.time_cap_s.map_or(Ok(()), check::time_cap)?;
         Ok(Self {
             pattern,
             payloads,
@@ -390,29 +316,6 @@ impl PlannedTask {
             sched: common.sched.unwrap_or_default(),
             load: BackgroundLoad::default(),
         })
-    }
-}
-
-/// Most followers under pattern `channel`, where none answers; each is a process.
-const MOST_SUBSCRIBERS: u32 = 512;
-
-/// Most followers of a saturating stream that note arrivals: about 25 MB of memory each.
-const MOST_TIMED: u32 = 16;
-
-/// How many followers; latencies to each of several that answer need arrivals, which need samples.
-fn followers(common: &Common, pattern: Pattern, raw: Raw) -> Result<u32, Problem> {
-    let most = if pattern == Pattern::Channel { MOST_SUBSCRIBERS } else { MOST_FOLLOWERS };
-    match common.followers.unwrap_or(1) {
-        1 => Ok(1),
-        followers if followers == 0 || followers > most => Err(Problem::Followers { followers, most }),
-        followers if pattern == Pattern::Rpc => Err(Problem::FollowersOfCalls(followers)),
-        followers if pattern == Pattern::Throughput => Ok(followers),
-        followers if pattern == Pattern::Channel => match common.publishers.unwrap_or(1) {
-            1 => Ok(followers),
-            publishers => Err(Problem::FollowersAndPublishers { followers, publishers }),
-        },
-        followers if raw.is_none() => Err(Problem::FollowersWithoutRaw(followers)),
-        followers => Ok(followers),
     }
 }
 

@@ -91,8 +91,9 @@ impl Results {
         Ok(Self { folder, has_rounds, locked: Vec::new() })
     }
 
-    /// Opens one in which anything is whole.
+    /// Opens one in which anything is whole, without the beginnings of files that a killed process left.
     pub fn resume(locked: &LockedFolder, has_rounds: bool) -> Self {
+        remove_beginnings(&locked.folder);
         Self { folder: locked.folder.clone(), has_rounds, locked: vec![locked.lock.clone()] }
     }
 
@@ -318,6 +319,20 @@ pub fn holds_nothing(folder: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
+/// Removes files in a locked folder that nobody writes any more. One that stays disturbs nothing.
+fn remove_beginnings(folder: &Path) {
+    let is_beginning = |entry: &fs::DirEntry| {
+        let name = entry.file_name();
+        let random = name.to_str().and_then(|name| name.strip_prefix(BEING_WRITTEN));
+        let is_named =
+            random.is_some_and(|random| random.len() == 6 && random.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+        is_named && entry.file_type().is_ok_and(|kind| kind.is_file())
+    };
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten().filter(is_beginning) {
+        let _ = fs::remove_file(entry.path());
+    }
+}
+
 /// Creates a folder below `parent` named after the time, with a suffix if that is taken.
 ///
 /// # Errors
@@ -373,6 +388,23 @@ mod tests {
         assert!(matches!(Results::create(Some(&folder), false), Err(ResultsError::NotEmpty(_))));
         let file = folder.join("x/y");
         assert!(matches!(Results::create(Some(&file), false), Err(ResultsError::NotWritable(..))));
+    }
+
+    #[test]
+    fn beginnings_of_files_are_removed_and_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let (beginning, elsewhere) = (BEING_WRITTEN.to_owned() + "a1B2c3", place.path().join("elsewhere"));
+        let folder = place.path().join("results");
+        let of = |name: &str| folder.join(BEING_WRITTEN.to_owned() + name);
+        fs::create_dir_all(of("folder")).unwrap();
+        for file in [&folder.join(&beginning), &of("longer7"), &of("a.2c3d"), &folder.join("x"), &elsewhere] {
+            fs::write(file, "{").unwrap();
+        }
+        std::os::unix::fs::symlink(&elsewhere, of("linked")).unwrap();
+        Results::resume(&LockedFolder::take(folder.clone()).unwrap(), false);
+        assert!(!folder.join(beginning).exists());
+        let others = [of("folder"), of("longer7"), of("a.2c3d"), of("linked"), folder.join("x"), elsewhere];
+        assert!(others.iter().all(|file| file.exists()), "{others:?}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Payload sizes as people write them: `1k,64k,4M`, `1k..4M`.
 
+use std::collections::BTreeSet;
 use thiserror::Error;
 
 /// Bytes of our header, which every message carries: the smallest payload.
@@ -60,11 +61,31 @@ pub fn parse_size(text: &str) -> Result<u64, PayloadError> {
     }
     let count: u64 = digits.parse().map_err(|_| not_a_size())?;
     let bytes = count.checked_mul(unit).ok_or_else(not_a_size)?;
+    check_size(bytes).map(|()| bytes)
+}
+
+/// Whether a payload may have so many bytes.
+fn check_size(bytes: u64) -> Result<(), PayloadError> {
     match bytes {
         0..HEADER_BYTES => Err(PayloadError::TooSmall(bytes)),
-        HEADER_BYTES..=LARGEST_BYTES => Ok(bytes),
+        HEADER_BYTES..=LARGEST_BYTES => Ok(()),
         _ => Err(PayloadError::TooLarge(bytes)),
     }
+}
+
+/// Checks a list of sizes in bytes as [`parse_list`] does.
+///
+/// # Errors
+/// If it is empty, or with the first size that is too small, too large or listed twice.
+pub fn check_list(sizes: &[u64]) -> Result<(), PayloadError> {
+    if sizes.is_empty() {
+        return Err(PayloadError::NotASize(String::new()));
+    }
+    let mut seen = BTreeSet::new();
+    sizes.iter().try_for_each(|size| {
+        check_size(*size)?;
+        if seen.insert(*size) { Ok(()) } else { Err(PayloadError::Twice(*size)) }
+    })
 }
 
 /// Reads a list of sizes and doubling ranges, in the order written: `16,1k..4M`.
@@ -83,11 +104,7 @@ pub fn parse_list(text: &str) -> Result<Vec<u64>, PayloadError> {
         }
         sizes.extend(std::iter::successors(Some(first), |size| Some(size * 2)).take_while(|size| *size <= last));
     }
-    for (index, size) in sizes.iter().enumerate() {
-        if sizes[..index].contains(size) {
-            return Err(PayloadError::Twice(*size));
-        }
-    }
+    check_list(&sizes)?;
     Ok(sizes)
 }
 

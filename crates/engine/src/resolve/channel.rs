@@ -13,6 +13,12 @@ const MOST_TOPICS: u32 = 4096;
 /// Messages on topics, or of several publishers on one.
 pub(super) fn of(common: &Common) -> Result<Workload, Problem> {
     let (topics, publishers) = (common.topics.unwrap_or(1), common.publishers.unwrap_or(1));
+    check(topics, publishers)?;
+    Ok(Workload::publications(load::timed(common)?, topics, publishers))
+}
+
+/// Refuses numbers that are none, and several of both.
+pub(super) fn check(topics: u32, publishers: u32) -> Result<(), Problem> {
     if !(1..=MOST_TOPICS).contains(&topics) {
         return Err(Problem::Topics { topics, most: MOST_TOPICS });
     }
@@ -22,7 +28,7 @@ pub(super) fn of(common: &Common) -> Result<Workload, Problem> {
     if topics > 1 && publishers > 1 {
         return Err(Problem::PublishersAndTopics { publishers, topics });
     }
-    Ok(Workload::publications(load::timed(common)?, topics, publishers))
+    Ok(())
 }
 
 /// Messages of each topic before a recording, if no number is asked for.

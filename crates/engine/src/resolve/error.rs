@@ -300,6 +300,14 @@ pub enum Problem {
     NameForSeveral(usize),
     #[error("this sub-experiment is the same as number {0}; leave one out")]
     Repeated(usize),
+    #[error("it is no workload of pattern '{0}'")]
+    WorkloadOf(Pattern),
+    #[error("it is not what the plan's recording has")]
+    NotTheRecording,
+    #[error("{cpus} CPUs for {followers} followers; each has one, or none has")]
+    CpusOfFollowers { cpus: usize, followers: u32 },
+    #[error("no experiment can ask for it")]
+    NotAskedFor,
 }
 
 impl Problem {

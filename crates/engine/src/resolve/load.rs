@@ -15,7 +15,9 @@ const DEFAULT_DURATION_S: f64 = 1.0;
 /// The default of eProsima's throughput test.
 const DEFAULT_RECOVERY_MS: &str = "5";
 const LONGEST_DURATION_S: f64 = 86_400.0;
+const LOWEST_RATE_HZ: f64 = 0.001;
 const HIGHEST_RATE_HZ: f64 = 1e9;
+const MOST_LOSS: f64 = 0.99999;
 const LARGEST_DEMAND: f64 = 1e9;
 const LONGEST_RECOVERY_MS: f64 = 60_000.0;
 /// Messages per second on each topic, or calls of each client, if nothing else is asked for.
@@ -39,9 +41,7 @@ pub(super) fn of(common: &Common) -> Result<Workload, Problem> {
         return Err(Problem::OffersExclude(exclusive.join(", ")));
     }
     recovery_fits(common)?;
-    if let Some(seconds) = duration_s.filter(|seconds| !(*seconds > 0.0 && *seconds <= LONGEST_DURATION_S)) {
-        return Err(Problem::Duration(seconds));
-    }
+    duration_s.map_or(Ok(()), duration)?;
     let duration_s = duration_s.or_else(|| common.samples.is_none().then_some(DEFAULT_DURATION_S));
     let loads = match (rate, loss_bound, demand) {
         (_, Some(bound), _) => vec![OfferedLoad::Search { loss_bound: share(bound)? }],
@@ -58,7 +58,7 @@ pub(super) fn timed(common: &Common) -> Result<Vec<OfferedLoad>, Problem> {
     recovery_fits(common)?;
     let rate = |text: &str| {
         let what = "messages per second (calls under rpc), 0.001 to 1e6 (--rate)";
-        Ok(OfferedLoad::Rate { hz: number(text, 0.001, HIGHEST_TIMED_RATE_HZ, what)? })
+        Ok(OfferedLoad::Rate { hz: number(text, LOWEST_RATE_HZ, HIGHEST_TIMED_RATE_HZ, what)? })
     };
     let usual = common.demand.is_none().then_some(DEFAULT_RATE_HZ);
     let mut loads = common.rate.as_deref().or(usual).map_or(Ok(Vec::new()), |rates| list(rates, rate))?;
@@ -73,14 +73,46 @@ fn recovery_fits(common: &Common) -> Result<(), Problem> {
     if common.recovery_ms.is_some() && common.demand.is_none() { Err(Problem::RecoveryAlone) } else { Ok(()) }
 }
 
-/// Refuses loads that are there twice, and too many of them.
+/// Refuses a length of trials that is none.
+pub(super) fn duration(seconds: f64) -> Result<(), Problem> {
+    if seconds > 0.0 && seconds <= LONGEST_DURATION_S { Ok(()) } else { Err(Problem::Duration(seconds)) }
+}
+
+/// Refuses loads that are not the workload's, or out of their bounds.
+pub(super) fn check_of(workload: &Workload) -> Result<(), Problem> {
+    check(&workload.loads)?;
+    let is_saturating = workload.is_saturating();
+    let is_paced = (is_saturating || workload.is_timed()) && !workload.is_recorded();
+    let (highest_hz, shortest_ms) =
+        if is_saturating { (HIGHEST_RATE_HZ, 0.0) } else { (HIGHEST_TIMED_RATE_HZ, SHORTEST_RECOVERY_MS) };
+    let fits = |load: &OfferedLoad| match *load {
+        OfferedLoad::Closed => workload.is_closed() && !is_saturating && !workload.is_publication(),
+        OfferedLoad::Recorded => workload.is_recorded() && workload.loads.len() == 1,
+        OfferedLoad::Max => is_paced && is_saturating,
+        OfferedLoad::Search { loss_bound } => is_paced && is_saturating && (0.0..=MOST_LOSS).contains(&loss_bound),
+        OfferedLoad::Rate { hz } => is_paced && (LOWEST_RATE_HZ..=highest_hz).contains(&hz),
+        OfferedLoad::Burst(Burst { size, gap_ns }) => {
+            let gap_ms = gap_ns as f64 / 1e6;
+            let is_gap = (shortest_ms..=LONGEST_RECOVERY_MS).contains(&gap_ms);
+            is_paced && (1..=LARGEST_DEMAND as u64).contains(&size) && is_gap
+        }
+    };
+    let what = "a load of its pattern, within the bounds of --rate, --loss-bound, --demand and --recovery";
+    match workload.loads.iter().find(|load| !fits(load)) {
+        Some(load) => Err(Problem::NotALoad { text: load.to_string(), what }),
+        None if workload.loads.is_empty() => Err(Problem::NotALoad { text: String::new(), what }),
+        None => Ok(()),
+    }
+}
+
+/// Refuses too many loads, and the same twice.
 fn check(loads: &[OfferedLoad]) -> Result<(), Problem> {
+    if loads.len() > MOST_OFFERS {
+        return Err(Problem::TooManyOffers { count: loads.len(), most: MOST_OFFERS });
+    }
     if let Some(index) = (1..loads.len()).find(|index| loads[..*index].contains(&loads[*index])) {
         let flags = if loads[index].burst().is_some() { "--demand and --recovery" } else { "--rate" };
         return Err(Problem::OfferTwice { flags, trial: index + 1 });
-    }
-    if loads.len() > MOST_OFFERS {
-        return Err(Problem::TooManyOffers { count: loads.len(), most: MOST_OFFERS });
     }
     Ok(())
 }
@@ -100,15 +132,15 @@ fn rate(text: &str) -> Result<OfferedLoad, Problem> {
         return Ok(OfferedLoad::Max);
     }
     let what = "'max' or messages per second, 0.001 to 1e9 (--rate)";
-    Ok(OfferedLoad::Rate { hz: number(text, 0.001, HIGHEST_RATE_HZ, what)? })
+    Ok(OfferedLoad::Rate { hz: number(text, LOWEST_RATE_HZ, HIGHEST_RATE_HZ, what)? })
 }
 
 /// `0.5%` or `0.005`.
 fn share(text: &str) -> Result<f64, Problem> {
     let what = "a loss as 0, 0.5% or 0.005, below 100% (--loss-bound)";
     let share = match text.strip_suffix('%') {
-        Some(percent) => number(percent.trim_end(), 0.0, 99.999, what).map(|percent| percent / 100.0),
-        None => number(text, 0.0, 0.99999, what),
+        Some(percent) => number(percent.trim_end(), 0.0, MOST_LOSS * 100.0, what).map(|percent| percent / 100.0),
+        None => number(text, 0.0, MOST_LOSS, what),
     };
     share.map_err(|_| Problem::NotALoad { text: text.to_owned(), what })
 }

@@ -53,8 +53,13 @@ impl Machine {
         let mut cpus = cpus.ok_or_else(|| Problem::NotCpus(text.to_owned()))?;
         cpus.sort_unstable();
         cpus.dedup();
+        self.has(&cpus).map(|()| cpus)
+    }
+
+    /// Refuses the first CPU of a list that this process may not use.
+    pub fn has(&self, cpus: &[usize]) -> Result<(), Problem> {
         match cpus.iter().find(|cpu| !self.cpus.iter().any(|one| one.number == **cpu)) {
-            None => Ok(cpus),
+            None => Ok(()),
             Some(cpu) => {
                 let allowed = listed(self.cpus.iter().map(|one| one.number));
                 Err(Problem::CpuOfList { cpu: *cpu, allowed })

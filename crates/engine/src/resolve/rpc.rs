@@ -27,8 +27,16 @@ pub(super) fn each(common: &Common) -> Result<Vec<Common>, Problem> {
 }
 
 fn number(text: &str) -> Result<u32, Problem> {
-    let found = text.parse().ok().filter(|clients| (1..=MOST_CLIENTS).contains(clients));
+    let found = text.parse().ok().filter(|clients| self::clients(*clients).is_ok());
     found.ok_or_else(|| Problem::Clients { text: text.to_owned(), most: MOST_CLIENTS })
+}
+
+/// Refuses a number of clients that is none.
+pub(super) fn clients(clients: u32) -> Result<(), Problem> {
+    match clients {
+        1..=MOST_CLIENTS => Ok(()),
+        _ => Err(Problem::Clients { text: clients.to_string(), most: MOST_CLIENTS }),
+    }
 }
 
 /// Calls of one number of clients.

@@ -461,7 +461,7 @@ pub struct RunningArgs {
     ///
     /// No round begins after it. There are 10080 rounds at most, and 100000 trials: short ones wait for each other.
     #[arg(long = "for", id = "repeat_for", value_name = "TIME", value_parser = seconds, conflicts_with = "rounds",
-        hide_short_help = true)]
+        allow_hyphen_values = true, hide_short_help = true)]
     pub repeat_for: Option<f64>,
     /// Do not measure the floor, our own shared memory, beside the others
     #[arg(long, hide_short_help = true)]

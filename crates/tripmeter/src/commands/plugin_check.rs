@@ -50,6 +50,11 @@ struct CheckedPart {
 /// # Errors
 /// If the file is no plugin, or nothing of it can run here.
 pub fn plugin_check(args: &PluginCheckArgs) -> Result<u8, CliError> {
+    // A FIFO would be waited for.
+    if args.file.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        let text = format!("plugin '{}' is no regular file", args.file.display());
+        return Err(CliError::new(exit::DATA, text));
+    }
     let program = experiment::program()?;
     let registry = experiment::registry(&PluginArgs { plugin: vec![args.file.clone()] }, &program)?;
     let file = args.file.canonicalize().ok();

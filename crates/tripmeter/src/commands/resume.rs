@@ -7,8 +7,10 @@ use crate::error::CliError;
 use crate::output;
 use crate::progress::ProgressView;
 use std::path::Path;
+use tripmeter_engine::resolve::check_plan;
 use tripmeter_engine::{Begun, Followers, LockedFolder, RunError};
 use tripmeter_model::exit;
+use tripmeter_model::folder::MANIFEST;
 use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::SubExperiment;
 
@@ -17,7 +19,12 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
     let running = &args.running;
     running.output.sorting.refuse_with_json(running.output.json)?;
     // What is no results folder is not written to.
-    check(folder, &show::read_exact(folder)?)?;
+    let manifest = show::read_exact(folder).map_err(|error| {
+        let is_missing = folder.is_dir() && folder.join(MANIFEST).symlink_metadata().is_err();
+        let begin = "nothing was measured yet; give the command again";
+        if is_missing { CliError::new(error.code, format!("{error}; {begin}")) } else { error }
+    })?;
+    check(folder, &manifest)?;
     let folder = folder.canonicalize().map_err(|error| {
         let text = format!("results folder '{}' cannot be used: {error}", folder.display());
         CliError::new(exit::NO_INPUT, text)
@@ -26,6 +33,7 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
     let folder = LockedFolder::take(folder).map_err(RunError::from)?;
     // The run may have ended since, with more than was there then.
     let manifest = show::read_exact(folder.folder())?;
+    check(&place, &manifest)?;
     let tables = show::usual(&manifest);
     let finished = manifest.clone();
     let begun = Begun::finished_payloads(folder, manifest);
@@ -58,5 +66,6 @@ fn check(folder: &Path, manifest: &Manifest) -> Result<(), CliError> {
         let before = &manifest.tripmeter_version;
         return refused(format!("it was measured by tripmeter {before}, and this is {version}; use that one"));
     }
-    Ok(())
+    let is_bounded = check_plan(&manifest.plan);
+    is_bounded.or_else(|error| refused(format!("in its {MANIFEST}, {error}")))
 }

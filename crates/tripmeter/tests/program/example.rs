@@ -81,5 +81,10 @@ fn a_plugin_that_lies_is_found_out_when_it_is_checked() {
     finished.clean();
     let text = crate::common::plugin("text").display().to_string();
     Tripmeter::new(["plugin-check", &text]).run().with(exit::DATA).one_line(&[&text]).clean();
+    let place = crate::common::folder();
+    let fifo = place.path().join("fifo").display().to_string();
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let parts = [fifo.as_str(), "is no regular file"];
+    Tripmeter::new(["plugin-check", &fifo]).run().with(exit::DATA).one_line(&parts).clean();
     Tripmeter::new(["plugin-check", "nowhere.so"]).run().with(exit::NO_INPUT).one_line(&["nowhere.so"]).clean();
 }

@@ -47,6 +47,7 @@ fn values_out_of_range_are_refused_with_the_range() {
     wrong("ping uds -n -1", &["-1", "--help"]);
     wrong("ping uds -n 1000000000", &["1000000000 samples", "100000000", "--raw none"]);
     wrong("ping uds --rounds 0", &["0 rounds", "1 to 10080"]);
+    wrong("ping uds --for -5s", &["-5 s", "--for"]);
     wrong("ping uds --time-cap 0", &["time cap of 0 s", "--time-cap"]);
     wrong("ping uds --loss-timeout 0", &["loss time-out of 0 s", "0.001 to 600 s"]);
     wrong("ping uds --leader-cpu 4095", &["CPU 4095 for the leader", "does not exist", "choose one of"]);

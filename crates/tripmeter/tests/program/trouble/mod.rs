@@ -7,6 +7,7 @@ mod input;
 mod interrupted;
 mod killed;
 mod loggers;
+mod planned;
 mod plugins;
 mod resources;
 mod resumed;

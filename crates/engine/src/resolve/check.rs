@@ -1,0 +1,314 @@
+//! The bounds of a plan, one place for what is asked for and for what a results folder says was planned.
+
+use super::machine::Machine;
+use super::{MOST_FOLLOWERS, PlanError, Problem, channel, load, rpc};
+use thiserror::Error;
+use tripmeter_abi::Pattern;
+use tripmeter_model::payload;
+use tripmeter_model::plan::{Host, MOST_ROUNDS, Plan, Raw, SubExperiment};
+use tripmeter_model::recording::{LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, Recording};
+use tripmeter_model::secret::has_password;
+use tripmeter_model::workload::{Recorded, Reply, Workload};
+
+/// Most times that a payload is measured.
+pub const MOST_ATTEMPTS: u32 = 3;
+/// Most samples of a payload, and most messages of a trial.
+const MOST_SAMPLES: u64 = 1_000_000_000_000;
+/// Most of them of all links and followers if each is kept.
+const MOST_RAW_SAMPLES: u64 = 100_000_000;
+/// Most followers under pattern `channel`, where none answers; each is a process.
+const MOST_SUBSCRIBERS: u32 = 512;
+/// Most followers of a saturating stream that note arrivals: about 25 MB of memory each.
+const MOST_TIMED: u32 = 16;
+
+/// A field of a plan that is out of its bounds.
+#[derive(Debug, Error)]
+#[error("the key '{field}': {problem}")]
+pub struct OutOfBounds {
+    /// Where it is in a manifest: `plan.sub_experiments[0].workload.followers`.
+    pub field: String,
+    /// What is wrong, with its value and the limit.
+    pub problem: Box<Problem>,
+    /// Index of the sub-experiment, if it is of one.
+    sub: Option<usize>,
+}
+
+impl OutOfBounds {
+    fn at(field: &str, problem: Problem) -> Self {
+        Self { field: format!("plan.{field}"), problem: Box::new(problem), sub: None }
+    }
+
+    /// The same as an error of the experiment that the plan was made of.
+    pub(super) fn of(self, plan: &Plan) -> PlanError {
+        match self.sub.and_then(|sub| plan.sub_experiments.get(sub)) {
+            Some(sub) => PlanError::at(&sub.transport.to_string(), *self.problem),
+            None => PlanError::anywhere(*self.problem),
+        }
+    }
+}
+
+/// Names the field that a problem is of.
+trait Of {
+    fn of(self, field: impl Into<String>) -> Result<(), (String, Problem)>;
+}
+
+impl<E: Into<Problem>> Of for Result<(), E> {
+    fn of(self, field: impl Into<String>) -> Result<(), (String, Problem)> {
+        self.map_err(|problem| (field.into(), problem.into()))
+    }
+}
+
+/// Checks the numbers of a plan against what an experiment may ask for, and its CPUs against this machine's, before anything
+/// is started, or allocated by them.
+///
+/// # Errors
+/// The first field that is out of its bounds.
+pub fn check_plan(plan: &Plan) -> Result<(), OutOfBounds> {
+    let machine = Machine::this().map_err(|problem| OutOfBounds::at("leader_cpu", problem))?;
+    check_on(&machine, plan)
+}
+
+pub(super) fn check_on(machine: &Machine, plan: &Plan) -> Result<(), OutOfBounds> {
+    whole(machine, plan).map_err(|(field, problem)| OutOfBounds::at(&field, problem))?;
+    for (sub, planned) in plan.sub_experiments.iter().enumerate() {
+        one(machine, plan, planned).map_err(|(field, problem)| OutOfBounds {
+            sub: Some(sub),
+            ..OutOfBounds::at(&format!("sub_experiments[{sub}].{field}"), problem)
+        })?;
+    }
+    Ok(())
+}
+
+/// What is of no sub-experiment.
+fn whole(machine: &Machine, plan: &Plan) -> Result<(), (String, Problem)> {
+    if plan.sub_experiments.is_empty() {
+        return Err(Problem::NoSubExperiment).of("sub_experiments");
+    }
+    rounds(plan)?;
+    plan.for_ns.map_or(Ok(()), |ns| for_time(ns as f64 / 1e9)).of("for_ns")?;
+    attempts(plan.attempts).of("attempts")?;
+    loss_timeout(plan.loss_timeout_ns as f64 / 1e9).of("loss_timeout_ns")?;
+    machine.place(plan.leader_cpu, None).map(drop).of("leader_cpu")?;
+    machine.place(None, plan.follower_cpu).map(drop).of("follower_cpu")?;
+    machine.has(&plan.cpus).of("cpus")?;
+    for (at, host) in plan.hosts.iter().enumerate() {
+        self::host(&host.to).of(format!("hosts[{at}].to"))?;
+    }
+    match plan.max_clock_error_ns as f64 / 1e3 {
+        us if plan.hosts.is_empty() && us > 0.0 => Err(Problem::NeedsHost),
+        us if !plan.hosts.is_empty() => clock_error(us),
+        _ => Ok(()),
+    }
+    .of("max_clock_error_ns")?;
+    if plan.raw.eprosima && !plan.sub_experiments.iter().any(|sub| sub.workload.is_round_trips()) {
+        return Err(Problem::NoRoundTrips).of("raw");
+    }
+    plan.recording.as_ref().map_or(Ok(()), recording).of("recording")
+}
+
+/// What is of one sub-experiment.
+fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (String, Problem)> {
+    let (workload, raw) = (&sub.workload, plan.raw);
+    payload::check_list(&sub.payloads).of("payloads")?;
+    workload_of(plan, sub)?;
+    load::check_of(workload).of("workload.loads")?;
+    hosts(&plan.hosts, raw, sub.pattern, workload, sub.one_way).of("pattern")?;
+    if workload.is_saturating() && !sub.samples_above.is_empty() {
+        return Err(Problem::NoSamplesAbove).of("samples_above");
+    }
+    // A saturating one has no number of them.
+    let unused = u64::from(workload.is_saturating());
+    samples([sub.samples.max(unused)], 0, workload, raw).of("samples")?;
+    samples(sub.samples_above.iter().map(|above| above.samples), 0, workload, raw).of("samples_above")?;
+    samples([1], sub.warmup, workload, raw).of("warmup")?;
+    one_way(sub.one_way, workload, raw).of("one_way")?;
+    sub.time_cap_ns.map_or(Ok(()), |ns| time_cap(ns as f64 / 1e9)).of("time_cap_ns")?;
+    let (cpus, followers) = (sub.follower_cpus.len(), workload.followers());
+    if cpus != 0 && cpus != followers as usize {
+        return Err(Problem::CpusOfFollowers { cpus, followers }).of("follower_cpus");
+    }
+    machine.has(&sub.follower_cpus).of("follower_cpus")?;
+    // Other commands set these, and what they measure is not gone on with.
+    let others = [
+        ("environment", sub.environment.is_empty()),
+        ("answer_delay_ns", sub.answer_delay_ns == 0),
+        ("instrument", sub.instrument.is_none()),
+    ];
+    let other = others.into_iter().find(|(_, is_unset)| !is_unset);
+    other.map_or(Ok(()), |(field, _)| Err(Problem::NotAskedFor).of(field))
+}
+
+/// What is sent, but for its loads.
+fn workload_of(plan: &Plan, sub: &SubExperiment) -> Result<(), (String, Problem)> {
+    let (pattern, workload, topology) = (sub.pattern, &sub.workload, &sub.workload.topology);
+    let numbers = channel::check(topology.topics, topology.publishers);
+    let field = if matches!(numbers, Err(Problem::Topics { .. })) { "topics" } else { "publishers" };
+    numbers.of(format!("workload.{field}"))?;
+    rpc::clients(topology.clients).of("workload.clients")?;
+    followers(pattern, workload, plan.raw).of("workload.followers")?;
+    workload.timeout_ns.map_or(Ok(()), |ns| loss_timeout(ns as f64 / 1e9)).of("workload.timeout_ns")?;
+    let most_messages = workload.most_messages;
+    samples(most_messages, 0, workload, plan.raw).of("workload.most_messages")?;
+    workload.duration_ns.map_or(Ok(()), |ns| load::duration(ns as f64 / 1e9)).of("workload.duration_ns")?;
+    let is_kind = match pattern {
+        Pattern::PingPong => workload.is_round_trips() || workload.is_call(),
+        Pattern::Throughput => workload.reply == Reply::Nothing && workload.is_saturating(),
+        Pattern::Channel => workload.is_publication(),
+        Pattern::Rpc => workload.is_call(),
+        Pattern::Log => workload.reply == Reply::Lines,
+    };
+    let has_links = match pattern {
+        Pattern::Channel => topology.clients == 1,
+        Pattern::Rpc => topology.topics == 1 && topology.publishers == 1,
+        _ => workload.links() == 1,
+    };
+    let is_bounded = workload.is_saturating() == (pattern == Pattern::Throughput);
+    if !(is_kind && has_links && is_bounded) {
+        return Err(Problem::WorkloadOf(pattern)).of("workload");
+    }
+    let recorded = plan.recording.as_ref().map(|recording| {
+        let links = recording.topics.len();
+        (Recorded { messages: recording.messages, duration_ns: recording.played_ns() }, links)
+    });
+    match workload.recorded.map(|recorded| (recorded, workload.links() as usize)) == recorded {
+        true => Ok(()),
+        false => Err(Problem::NotTheRecording).of("workload.recorded"),
+    }
+}
+
+/// Checks how many rounds a plan has, and how many of them keep samples. A command that changes the rounds of a plan checks it
+/// again.
+///
+/// # Errors
+/// As [`super::resolve`].
+pub fn check_rounds(plan: &Plan) -> Result<(), PlanError> {
+    rounds(plan).map_err(|(_, problem)| PlanError::anywhere(problem))
+}
+
+fn rounds(plan: &Plan) -> Result<(), (String, Problem)> {
+    let (rounds, trials) = (plan.rounds, plan.trials_of_round());
+    let number = match rounds {
+        _ if !(1..=MOST_ROUNDS).contains(&rounds) => Err(Problem::Rounds(rounds)),
+        _ if rounds > plan.most_rounds() => Err(Problem::TooManyTrials { rounds, trials }),
+        _ => Ok(()),
+    };
+    number.of("rounds")?;
+    let kept = match plan.keep_samples {
+        Some(0) => Err(Problem::KeepNoSamples),
+        Some(_) if !plan.has_round_folders() => Err(Problem::KeepSamplesOfOne),
+        Some(_) if plan.raw.is_none() => Err(Problem::KeepSamplesOfNone),
+        _ => Ok(()),
+    };
+    kept.of("keep_samples")
+}
+
+fn recording(recording: &Recording) -> Result<(), Problem> {
+    let Recording { messages, duration_ns, topics, speed, .. } = recording;
+    let is_bounded = *messages <= MOST_MESSAGES && *duration_ns <= LONGEST_NS && topics.len() <= MOST_TOPICS;
+    if is_bounded && *speed > 0.0 { Ok(()) } else { Err(Problem::NotTheRecording) }
+}
+
+/// Samples of the payloads, and the warm-up before them.
+pub(super) fn samples(
+    counts: impl IntoIterator<Item = u64>,
+    warmup: u64,
+    workload: &Workload,
+    raw: Raw,
+) -> Result<(), Problem> {
+    // Each link and follower keeps samples of its own; those of a recording share its messages.
+    let links = if workload.is_recorded() { 1 } else { workload.links() };
+    let each = links.saturating_mul(workload.followers());
+    let keeps_each = !raw.is_none() && !workload.is_saturating();
+    counts.into_iter().try_for_each(|samples| match samples {
+        0 => Err(Problem::NoSamples),
+        _ if samples.max(warmup) > MOST_SAMPLES => {
+            Err(Problem::TooManySamples { samples: samples.max(warmup), most: MOST_SAMPLES })
+        }
+        _ if samples.saturating_mul(each.into()) > MOST_RAW_SAMPLES && keeps_each => {
+            Err(Problem::TooManyRawSamples { samples, most: MOST_RAW_SAMPLES / u64::from(each) })
+        }
+        _ => Ok(()),
+    })
+}
+
+/// Latencies to each of several that answer need arrivals, which need samples.
+pub(super) fn followers(pattern: Pattern, workload: &Workload, raw: Raw) -> Result<(), Problem> {
+    let most = if pattern == Pattern::Channel { MOST_SUBSCRIBERS } else { MOST_FOLLOWERS };
+    match workload.followers() {
+        1 => Ok(()),
+        followers if followers == 0 || followers > most => Err(Problem::Followers { followers, most }),
+        followers if pattern == Pattern::Rpc => Err(Problem::FollowersOfCalls(followers)),
+        followers if workload.is_call() => Err(Problem::FollowersAtRate(followers)),
+        _ if pattern == Pattern::Throughput => Ok(()),
+        followers if pattern == Pattern::Channel => match workload.publishers() {
+            1 => Ok(()),
+            publishers => Err(Problem::FollowersAndPublishers { followers, publishers }),
+        },
+        _ if pattern == Pattern::Log => Err(Problem::NotInLog("followers")),
+        followers if raw.is_none() => Err(Problem::FollowersWithoutRaw(followers)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether arrivals can be noted, if that is asked for.
+pub(super) fn one_way(is_asked: bool, workload: &Workload, raw: Raw) -> Result<(), Problem> {
+    let followers = workload.followers();
+    if is_asked && workload.is_saturating() && followers > MOST_TIMED {
+        return Err(Problem::FollowersOneWay { followers, most: MOST_TIMED });
+    }
+    if is_asked && workload.is_publication() {
+        return Err(Problem::OneWayAlready);
+    }
+    // Calls are joined batch by batch, and of a stream some messages are sampled.
+    if is_asked && workload.is_round_trips() && raw.is_none() {
+        return Err(Problem::OneWayWithoutRaw);
+    }
+    Ok(())
+}
+
+/// Whether it can be done with followers on other hosts, if there are any.
+pub(super) fn hosts(
+    hosts: &[Host],
+    raw: Raw,
+    pattern: Pattern,
+    workload: &Workload,
+    is_one_way: bool,
+) -> Result<(), Problem> {
+    let followers = workload.followers();
+    match hosts.len() {
+        0 => Ok(()),
+        _ if pattern == Pattern::Log => Err(Problem::HostsOfLog),
+        _ if (is_one_way || workload.is_publication()) && raw.is_none() => Err(Problem::OneWayWithoutRaw),
+        hosts if hosts != followers as usize => Err(Problem::FollowersOfHosts { followers, hosts }),
+        _ => Ok(()),
+    }
+}
+
+/// A host as ssh takes it, which is no option of it.
+pub(super) fn host(to: &str) -> Result<(), Problem> {
+    if has_password(to) {
+        return Err(Problem::HostPassword);
+    }
+    let is_good = !to.is_empty() && !to.starts_with('-') && to.chars().all(|letter| letter.is_ascii_graphic());
+    if is_good { Ok(()) } else { Err(Problem::NoHost(to.to_owned())) }
+}
+
+pub(super) fn attempts(attempts: u32) -> Result<(), Problem> {
+    if (1..=MOST_ATTEMPTS).contains(&attempts) { Ok(()) } else { Err(Problem::Attempts(attempts)) }
+}
+
+pub(super) fn loss_timeout(seconds: f64) -> Result<(), Problem> {
+    if (0.001..=600.0).contains(&seconds) { Ok(()) } else { Err(Problem::LossTimeout(seconds)) }
+}
+
+pub(super) fn for_time(seconds: f64) -> Result<(), Problem> {
+    if seconds > 0.0 && seconds <= 1e7 { Ok(()) } else { Err(Problem::For(seconds)) }
+}
+
+pub(super) fn time_cap(seconds: f64) -> Result<(), Problem> {
+    if seconds > 0.0 && seconds <= 1e6 { Ok(()) } else { Err(Problem::TimeCap(seconds)) }
+}
+
+pub(super) fn clock_error(us: f64) -> Result<(), Problem> {
+    if us > 0.0 && us <= 1e6 { Ok(()) } else { Err(Problem::ClockError(us)) }
+}
