@@ -40,7 +40,7 @@ uint64_t room_for_acknowledgements(const tm_node_options& options)
     return 2 * std::min<uint64_t>(most, number(options, "socket_buffer", kLeastBuffer, kMostBuffer)) / kOfOne;
 }
 
-// A reader of shared data acknowledges each sample once, by a datagram. If those of all readers that a writer waits for are
+// A reader of shared data acknowledges each sample once, by a datagram. If all that a writer waits for are
 // lost, it waits for ever: so no more may be under way than there is room for.
 uint32_t depth_of_data_sharing(const tm_node_options& options, bool is_stream)
 {

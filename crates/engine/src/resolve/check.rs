@@ -128,7 +128,7 @@ fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (Strin
         return Err(Problem::CpusOfFollowers { cpus, followers }).of("follower_cpus");
     }
     machine.has(&sub.follower_cpus).of("follower_cpus")?;
-    // Other commands set these, and what they measure is not gone on with.
+    // Other commands set these, and no run of theirs is resumed so.
     let others = [
         ("environment", sub.environment.is_empty()),
         ("answer_delay_ns", sub.answer_delay_ns == 0),
