@@ -62,7 +62,10 @@ def record(target, log, folder):
         all_counts = counts()
         inputs = sum(1 for _ in pathlib.Path(folder).iterdir())
         all_counts[target] = {"executions": executions, "source": revision(target), "inputs": inputs}
-        COUNTS.write_text(json.dumps(dict(sorted(all_counts.items())), indent=2) + "\n")
+        # Replaced as a whole: another run may read it.
+        written = COUNTS.with_suffix(f".{os.getpid()}")
+        written.write_text(json.dumps(dict(sorted(all_counts.items())), indent=2) + "\n")
+        written.replace(COUNTS)
 
 
 def words(folder):

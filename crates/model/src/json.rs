@@ -38,7 +38,7 @@ fn value_at(text: &str, path: &serde_path_to_error::Path) -> Option<String> {
 /// Reads an object; an error names the key that is wrong.
 pub fn from_json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, JsonError> {
     if !is_object(text) && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok() {
-        let what = format!("found {}, expected an object", shortened(text.trim()));
+        let what = format!("found {}, expected an object", shortened(text.trim()).replace(char::is_control, " "));
         return Err(JsonError { line: 1, column: 1, what });
     }
     // Most texts are right, and following the keys takes time.

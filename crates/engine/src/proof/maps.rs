@@ -19,13 +19,13 @@ impl Maps {
     pub fn shared_objects(&self) -> Vec<SharedObject> {
         let mut objects: Vec<SharedObject> = Vec::new();
         for mapping in self.0.iter().filter(|mapping| is_shared(mapping)) {
-            let bytes = mapping.address.1 - mapping.address.0;
+            let bytes = mapping.address.1.saturating_sub(mapping.address.0);
             let is_writable = mapping.perms.contains(MMPermissions::WRITE);
             let touched_bytes = mapping.extension.map.get("Referenced").copied();
             if let Some(known) = objects.iter_mut().find(|known| known.object == object(mapping)) {
-                known.bytes += bytes;
+                known.bytes = known.bytes.saturating_add(bytes);
                 known.is_writable |= is_writable;
-                known.touched_bytes = known.touched_bytes.zip(touched_bytes).map(|(a, b)| a + b);
+                known.touched_bytes = known.touched_bytes.zip(touched_bytes).map(|(a, b)| a.saturating_add(b));
             } else {
                 let name = name(&mapping.pathname);
                 objects.push(SharedObject { object: object(mapping), name, bytes, is_writable, touched_bytes });
