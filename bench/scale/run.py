@@ -137,7 +137,7 @@ def trips(options, folder, count):
 
 def subs(options, folder, count):
     plan = ["floor = false", "raw = ['none']", "samples = 10", "warmup = 0", "attempts = 1", "wait = 'block'"]
-    plan += [f"[[sub_experiment]]\ntransport = 'shm'\nname = 's{n}'\npayloads = '{64 + n % 1000}'" for n in range(count)]
+    plan += [f"[[sub_experiment]]\ntransport = 'shm'\nname = 's{n}'\npayloads = '{64 + n}'" for n in range(count)]
     (folder / "plan.toml").write_text("\n".join(plan) + "\n")
     flags = ["--no-spin", "--no-report", "-q", "-o", folder / "results"]
     run = measured([options.tripmeter, "run", folder / "plan.toml", *flags], True)
