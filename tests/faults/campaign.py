@@ -143,7 +143,7 @@ def table(file):
           f"{len(bad)} {'exception' if len(bad) == 1 else 'exceptions'}.")
     for trial in bad:
         print(f"- {trial['transport']} {trial['index']}, {trial['fault']} at {trial['moment']}: "
-              f"{trial['exceptions'][0][:160].replace('|', ' ').replace(chr(10), ' ')}")
+              f"{trial['exceptions'][0].split('; its log is')[0][:240].replace('|', ' ').replace(chr(10), ' ')}")
 
 
 def main():

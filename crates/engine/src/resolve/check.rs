@@ -215,7 +215,7 @@ pub(super) fn samples(
     workload: &Workload,
     raw: Raw,
 ) -> Result<(), Problem> {
-    // Each link and follower keeps samples of its own; those of a recording share its messages.
+    // Each link and follower keeps samples of its own; links of a recording share its messages.
     let links = if workload.is_recorded() { 1 } else { workload.links() };
     let each = links.saturating_mul(workload.followers());
     let keeps_each = !raw.is_none() && !workload.is_saturating();
