@@ -9,11 +9,13 @@ mod room;
 mod tests;
 
 use room::Room;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port, SocketAddress};
 use tripmeter_abi::packets::{self, PacketLink};
 use tripmeter_abi::{
-    Description, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Setting, System, Variant, Wait,
+    Description, Error, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Setting, System, Variant, Wait,
     kernel_version,
 };
 
@@ -92,6 +94,27 @@ pub struct Datagrams {
     nonblocking: bool,
 }
 
+impl Datagrams {
+    /// Removes what others sent before the socket had its peer, up to the first of the peer: one that is empty, or that looks
+    /// like a farewell, would end the link.
+    fn remove_of_others(&self, peer: SocketAddr) -> Result<()> {
+        let failed = |error: io::Error| Error::failed(format!("what others sent cannot be removed: {error}"));
+        let socket = UdpSocket::from(self.socket.try_clone().map_err(failed)?);
+        // Both have one state.
+        socket.set_nonblocking(true).map_err(failed)?;
+        loop {
+            match socket.peek_from(&mut [0]) {
+                Ok((_, from)) if from == peer => return Ok(()),
+                // The next look finds what is wrong, if anything is.
+                Ok(_) => drop(socket.recv(&mut [0])),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if [ErrorKind::Interrupted, ErrorKind::ConnectionRefused].contains(&error.kind()) => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+}
+
 impl Port for Datagrams {
     #[inline]
     fn send(&self, bytes: &[u8]) -> Io {
@@ -110,7 +133,9 @@ impl Endpoint for Datagrams {
     }
 
     fn connect(&mut self, peer: &[u8], deadline: Deadline) -> Result<()> {
-        os::connect(&self.socket, &SocketAddress::internet(SocketAddress::of_peer(peer)?), deadline)?;
+        let peer = SocketAddress::of_peer(peer)?;
+        os::connect(&self.socket, &SocketAddress::internet(peer), deadline)?;
+        self.remove_of_others(peer)?;
         os::set_nonblocking(self.socket.as_raw_fd(), self.nonblocking)
     }
 

@@ -63,6 +63,25 @@ fn a_small_buffer_limits_the_payload_and_probe_says_so() {
     assert_eq!(error.status, Status::Limit);
 }
 
+/// Between its name and its peer, a socket takes what anybody sends.
+#[test]
+fn what_others_sent_before_the_link_had_its_peer_is_removed() {
+    let scratch = testing::Scratch::new();
+    let mut node = Udp.open(&testing::options(&Udp, Role::Leader, &CASE, &scratch)).unwrap();
+    let mut link = node.link(&LinkOptions { index: 0, callback: None }).unwrap();
+    let own = String::from_utf8(link.address().unwrap()).unwrap();
+    let [other, peer] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    for datagram in [&[][..], &[0; 7], &[255; 100], &[]] {
+        other.send_to(datagram, &own).unwrap();
+    }
+    let address = peer.local_addr().unwrap().to_string();
+    link.connect(&[address.into_bytes()], testing::PATIENCE_NS).unwrap();
+    assert!(link.take(0).unwrap().is_none());
+    // As before, it is the peer's last word.
+    peer.send_to(&[], &own).unwrap();
+    assert_eq!(link.take(0).unwrap_err().status, Status::Closed);
+}
+
 #[test]
 fn a_peer_that_is_not_there_is_told_apart() {
     let scratch = testing::Scratch::new();
