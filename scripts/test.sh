@@ -186,7 +186,15 @@ core() {
     run_tests -E "not ($of_middleware)" --test-threads 6
 }
 
+# A disk that is full breaks whatever writes next, and a compiler does not always say so.
+space() {
+    local free least=15
+    free=$(df --output=avail -B1G "$target" | tail -n 1)
+    [[ $free -ge $least ]] || echo "test.sh: $((free)) GB are free in $target; from scratch, this needs up to $least" >&2
+}
+
 everything() {
+    space
     step packages
     scripts/install-middleware.sh --packages --slurm
     runner
