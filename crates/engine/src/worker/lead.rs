@@ -88,7 +88,8 @@ fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Pr
     let attempts = Attempts::new(&job.results_dir, &job.sub_experiment.name);
     let attempts = attempts.map_err(|error| Error::of("results folder", error))?;
     let interrupter = Interrupter::new(shared.clone(), Target::current());
-    let interrupter = interrupter.map_err(|error| Error::of("the thread that ends long waits cannot be started", error))?;
+    let interrupter =
+        interrupter.map_err(|error| Error::of("the thread that ends long waits cannot be started", error))?;
     let leader = Leader { job, shared, files, attempts, controls, interrupter, variant, description };
     Ok((system, leader, threads))
 }
