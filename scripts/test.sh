@@ -234,6 +234,7 @@ presets() {
     environment checks tests/requirements.txt
     "${isolated[@]}" "$python" tests/foreign_recording.py "$tripmeter"
     step faults
+    "$python" tests/faults/test_checks.py
     TRIPMETER=$tripmeter PYTHON=$python scripts/faults.sh --short --file "$scratch/faults.jsonl"
     for name in iceperf quick; do
         step "preset $name"

@@ -15,6 +15,7 @@ import threading
 import time
 
 import draw
+import kinds
 
 HERE = pathlib.Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
@@ -23,14 +24,17 @@ TRIALS, SEED = 50, 1
 LONGEST_S = 1800
 
 
-def build():
-    """A name for the sources of program, plugins and campaign, the same on every machine."""
+def build(tripmeter, transports):
+    """A name for the program and the plugins that are used, and for their sources and the campaign's."""
     files = subprocess.run(["git", "ls-files", "-z", "crates", "transports", "Cargo.lock", "tests/faults", "tests/plugins"],
                            cwd=REPOSITORY, capture_output=True, check=True).stdout.decode().split("\0")
     of_program = [name for name in files if name and "/tests/" not in name.removeprefix("tests/") and not name.endswith(".md")]
     digest = hashlib.sha256()
     for name in sorted(of_program):
         digest.update(name.encode() + b"\0" + hashlib.sha256((REPOSITORY / name).read_bytes()).digest())
+    for file in [tripmeter, *sorted(file for file in transports.rglob("*") if file.is_file())]:
+        with file.open("rb") as opened:
+            digest.update(file.name.encode() + b"\0" + hashlib.file_digest(opened, "sha256").digest())
     return digest.hexdigest()[:12]
 
 
@@ -79,7 +83,7 @@ def one(specification):
     except (ValueError, subprocess.TimeoutExpired) as error:
         said = getattr(error, "stderr", None) or (made.stderr if isinstance(error, ValueError) else "")
         what = f"the trial itself failed: {error}: {str(said).strip()[-300:]}"
-        return {**specification["drawn"], "fired": False, "exceptions": [what], "seconds": 0}
+        return {**specification["drawn"], "fired": False, "code": None, "status": "none", "exceptions": [what], "seconds": 0}
 
 
 def can_have(systems):
@@ -95,7 +99,7 @@ def wanted(arguments, found, seed):
         systems = [name for name in systems if name in arguments.systems.split(",")]
     if arguments.short:
         # Each fault once, at one system after the other; of systems that were named, what they can have.
-        chosen, rest = [], list(draw.FAULTS)
+        chosen, rest = [], list(kinds.FAULTS)
         if arguments.systems:
             possible = can_have(found[name] for name in systems)
             rest = [fault for fault in rest if fault in possible]
@@ -114,6 +118,11 @@ def wanted(arguments, found, seed):
     return [draw.trial(seed, system, index, found[system]) for index in range(arguments.trials) for system in systems]
 
 
+def had_no_effect(trial):
+    """Whether everything was measured all the same."""
+    return trial["code"] == 0 and trial["status"] == "complete" and not trial.get("damaged")
+
+
 def table(file):
     """Passes of each system and fault, as Markdown: of the build that the last trial is of."""
     trials = read(file)
@@ -121,22 +130,23 @@ def table(file):
         print("No campaign is kept yet.")
         return
     of = [one for one in trials if one["build"] == trials[-1]["build"]]
-    groups = sorted({one["fault"] for one in of}, key=list(draw.FAULTS).index)
-    counts = collections.defaultdict(lambda: [0, 0])
+    groups = sorted({one["fault"] for one in of}, key=list(kinds.FAULTS).index)
+    counts = collections.defaultdict(lambda: [0, 0, 0])
     for trial in of:
         for cell in ((trial["system"], trial["fault"]), (trial["system"], "all"), ("all", trial["fault"]), ("all", "all")):
             counts[cell][0] += not trial["exceptions"]
             counts[cell][1] += 1
+            counts[cell][2] += had_no_effect(trial)
     systems = sorted({one["system"] for one in of})
-    print("| fault | trials | passed | systems with exceptions |\n| --- | ---: | ---: | --- |")
+    print("| fault | trials | passed | without effect | systems with exceptions |\n| --- | ---: | ---: | ---: | --- |")
     for fault in [*groups, "all"]:
-        passed, made = counts["all", fault]
+        passed, made, without = counts["all", fault]
         bad = [f"{name} {counts[name, fault][1] - counts[name, fault][0]}" for name in systems
                if counts[name, fault][0] < counts[name, fault][1]]
-        print(f"| {fault} | {made} | {passed} | {', '.join(bad) or 'none'} |")
+        print(f"| {fault} | {made} | {passed} | {without} | {', '.join(bad) or 'none'} |")
     print("\n| system | trials | passed |\n| --- | ---: | ---: |")
     for name in [*systems, "all"]:
-        passed, made = counts[name, "all"]
+        passed, made, _ = counts[name, "all"]
         print(f"| {name} | {made} | {passed} |")
     bad = [one for one in of if one["exceptions"]]
     print(f"\n{len(of)} trials of build `{of[0]['build']}`, seed {of[0]['seed']}: {len(of) - len(bad)} passed, "
@@ -175,7 +185,8 @@ def main():
         lines = "".join(json.dumps(trial) + "\n" for trial in trials.values())
         KEPT.write_bytes(gzip.compress(lines.encode(), mtime=0))
         return print(f"faults: {KEPT.relative_to(REPOSITORY)}; next: scripts/update-docs.sh")
-    tripmeter, transports, name = arguments.tripmeter.resolve(), arguments.transports.resolve(), build()
+    tripmeter, transports = arguments.tripmeter.resolve(), arguments.transports.resolve()
+    name = build(tripmeter, transports)
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
     specification = {"tripmeter": str(tripmeter), "transports": str(transports), "faulty": str(faulty(target, transports))}
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -202,7 +213,7 @@ def main():
             made[address(line)] = line
             with file.open("a") as lines:
                 lines.write(json.dumps(line) + "\n")
-            mark = "FAILED" if line["exceptions"] else "ok"
+            mark = "FAILED" if line["exceptions"] else "ok, without effect" if had_no_effect(line) else "ok"
             print(f"{mark} {drawn['transport']} {drawn['pattern']} {drawn['wait']} {drawn['index']}: {drawn['fault']} at "
                   f"{drawn['moment']} ({line['seconds']} s)", *line["exceptions"], sep="\n  ", flush=True)
 

@@ -4,49 +4,20 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import check_results  # noqa: E402
+import draw  # noqa: E402
+import kinds  # noqa: E402
 
-# How long processes that are about to end may take for it.
-ENDING_S = 120
+# How long processes that are about to end may take for it, with other trials on the same CPUs.
+ENDING_S = 10
 # Of a whole user, for all programs that trace: they stay.
 FOREIGN = re.compile(r"^/dev/shm/(lttng-ust-wait.*|fill)$")
-
-# What an error says after each fault; a part that is not whole without one of these fails. Where a fault takes something
-# away, what fails for lack of it is named.
-NO_DESCRIPTORS = r"[Tt]oo many open files|descriptors|RLIMIT_NOFILE|EMFILE"
-NO_THREADS = (r"Resource temporarily unavailable|WouldBlock|EAGAIN|threads? .*(create|start|spawn)|(create|start|spawn).* thread"
-              r"|\bfork\b")
-NO_MEMORY = (r"[Cc]annot allocate memory|[Oo]ut of memory|bad_alloc|memory allocation|not enough memory|failed to map segment"
-             r"|RLIMIT_AS|ddsrt_thread_create failed")
-# What is said of every program of this run that ends so; of another failure it says nothing.
-ABORTED = r"(panicked|signal \d+|ended at its start|has gone).*"
-SILENT = (r"hangs: no sign of life|stands still: it has said nothing .*stopped by a signal|has sent nothing for \d+ s"
-          r"|the follower.* is stopped by a signal|the (leader|follower) was stopped by a signal|did not answer after \d+ s \(stopped by a signal\)|does not come to the end of its payload|the follower.* (did not come|does not answer|hangs)|no answer to \d+ messages in a row")
-CAUSES = {
-    "kill-follower": r"follower.*signal 9 \(kill\)",
-    "kill-leader": r"leader process was ended by signal 9 \(kill\)",
-    "kill-supervisor": None,
-    "kill-daemon": r"(daemon|broker|roudi|RouDi|mosquitto).*(gone|ended|signal 9|not running|closed|lost|does not answer)|signal 9",
-    "stop-follower": SILENT, "stop-leader": SILENT, "stop-supervisor": None,
-    "stop-daemon": SILENT + r"|daemon|broker|RouDi|roudi",
-    "shm-full": r"/dev/shm|No space left on device",
-    "disk-full": r"No space left on device",
-    "few-descriptors": NO_DESCRIPTORS, "few-processes": NO_THREADS + "|" + ABORTED + r"this user may have \d+ threads", "little-memory": NO_MEMORY,
-    "clock-step": r"date of this machine was set",
-    "plugin-crash": r"signal 11 \(segmentation", "plugin-hang": SILENT,
-    "plugin-length": r"longer|length|bytes|damaged", "plugin-short": r"shorter|length|bytes|damaged",
-    "plugin-loan": r"loan",
-    # Memory that is overwritten may do anything; what is seen of it is named.
-    "plugin-outside": r"signal (6|7|11)|damaged|corrupt|bytes|" + SILENT,
-}
-# These may be without any effect: the transport needed no more of it, or the plugin wrote where nothing was.
-HARMLESS = {"shm-full", "few-descriptors", "few-processes", "little-memory", "clock-step", "plugin-outside", "kill-daemon",
-            "stop-daemon", "stop-supervisor", "disk-full"}
 
 
 def lines(folder):
@@ -100,8 +71,53 @@ def readable(tripmeter, folder, when):
 
 def cause(fault, error):
     """Whether an error names its cause."""
-    wanted = CAUSES[fault]
+    wanted = kinds.FAULTS[fault].cause
     return wanted is not None and re.search(wanted, error) is not None
+
+
+def damaged(folder):
+    """Messages of the victim that its figures count as damaged, warm-ups included."""
+    of = [one for one in lines(folder) if one.get("sub_experiment") == "victim"]
+    return sum(one["streams"].get("all", {}).get("damaged", 0) if one["kind"] == "trial" else one.get("warmup_damaged", 0)
+               for one in of if one["kind"] in ("trial", "payload"))
+
+
+def verdict(drawn, fired, code, said, found):
+    """What is wrong with a run after its fault: of its exit code, its standard error, and `states`, `finished` and
+    `damaged` of its results, or None where it has none."""
+    fault, kind = drawn["fault"], kinds.FAULTS[drawn["fault"]]
+    named = cause(fault, said)
+    # What takes effect before the run, and what ends it, may leave other sub-experiments out.
+    may_miss = drawn["moment"] == "start" or kind.ends_run
+    if found is None:
+        if code == 0 or not may_miss or not named:
+            return [f"nothing was measured, exit code {code}, and the cause is not named: {said.strip()[-300:]}"]
+        return []
+    states, payloads, count = found
+    if fault == "kill-supervisor":
+        return [] if code == -signal.SIGKILL else [f"the supervisor was killed, and the exit code is {code}"]
+    findings = []
+    for name, state in states.items():
+        error = state["error"] or ""
+        if state["status"] == "failed" and (name == "victim" or may_miss):
+            if not cause(fault, error):
+                findings.append(f"{name} failed, and the cause is not named: {error}")
+        elif state["status"] != "complete" and not (kind.ends_run and named):
+            findings.append(f"{name} is {state['status']}: {error}")
+    missing = {"before", "victim", "after"} - states.keys()
+    if missing and not (may_miss and named and code != 0):
+        findings.append(f"not measured: {', '.join(sorted(missing))}: {said.strip()[-300:]}")
+    is_whole = not missing and all(state["status"] == "complete" for state in states.values())
+    if not is_whole and code == 0:
+        findings.append("not all is measured, and the exit code is 0")
+    if states.get("victim", {}).get("status") == "complete":
+        there = sum(name == "victim" for name, _ in payloads)
+        if there != len(draw.PAYLOADS):
+            findings.append(f"victim is complete with {there} of {len(draw.PAYLOADS)} payloads")
+        was_noticed = (code != 0 and named) or (kind.counts_damage and count > 0)
+        if fired and not kind.may_do_nothing and not was_noticed:
+            findings.append(f"the fault was not noticed: victim is complete, exit code {code}: {said.strip()[-300:]}")
+    return findings
 
 
 def processes():
@@ -127,14 +143,14 @@ def processes():
 
 
 def no_processes(but=()):
-    """Those that are left after a while, but for those whose command has a word of `but`."""
-    end = time.monotonic() + ENDING_S
+    """Findings on processes that are left, but for those whose command has a word of `but`, and the seconds waited for them."""
+    begin = time.monotonic()
     def found():
         return {pid: line for pid, line in processes().items() if not any(word in line for word in but)}
 
-    while (left := found()) and time.monotonic() < end:
+    while (left := found()) and time.monotonic() < begin + ENDING_S:
         time.sleep(0.02)
-    return [f"process {pid} is left: {line[:120]}" for pid, line in left.items()]
+    return [f"process {pid} is left: {line[:120]}" for pid, line in left.items()], time.monotonic() - begin
 
 
 def names(temporary):

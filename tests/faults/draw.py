@@ -2,17 +2,8 @@
 
 import random
 
-# Faults, and the moments that each can come at. `start` is before the program begins.
-MEASURING = ["open", "proof", "payload-1", "payload-2", "writing"]
-FAULTS = {
-    "kill-follower": MEASURING, "kill-leader": MEASURING, "kill-supervisor": MEASURING, "kill-daemon": MEASURING[1:],
-    "stop-follower": MEASURING, "stop-leader": MEASURING, "stop-supervisor": MEASURING, "stop-daemon": MEASURING[1:],
-    "shm-full": ["start"] + MEASURING, "disk-full": MEASURING,
-    "few-descriptors": ["start", "open"], "few-processes": ["start"], "little-memory": ["start", "open", "proof"],
-    "clock-step": MEASURING,
-    "plugin-crash": ["messages"], "plugin-hang": ["messages"], "plugin-length": ["messages"], "plugin-short": ["messages"],
-    "plugin-loan": ["messages"], "plugin-outside": ["messages"],
-}
+from kinds import FAULTS, sides
+
 # Programs that a run starts, or that were there, besides its workers.
 DAEMONS = {"iceoryx", "iceoryx-c", "cyclonedds/iceoryx", "mqtt/mosquitto", "mqtt/embedded"}
 PROGRAMS = ("iox-roudi", "mosquitto", "tripmeter_mqtt_broker")
@@ -34,7 +25,8 @@ def variants(listed):
                 name = f"{row['system']}/{one['name']}"
                 found.setdefault(row["system"], []).append({
                     "transport": name, "patterns": patterns, "waits": waits, "same_process": one["same_process"],
-                    "is_plugin": bool(row["file"]), "has_daemon": bool(DAEMONS & {name, row["system"]}),
+                    "is_plugin": bool(row["file"]), "has_shm": one["path"] == "shared-memory",
+                    "has_daemon": bool(DAEMONS & {name, row["system"]}),
                 })
     return found
 
@@ -48,6 +40,11 @@ def possible(variant, pattern, wait):
             continue
         if fault.startswith("plugin-") and (not variant["is_plugin"] or wait == "callback"):
             continue
+        # Others have nothing there.
+        if fault == "shm-full" and not variant["has_shm"]:
+            continue
+        if not sides(fault, pattern):
+            continue
         yield fault
 
 
@@ -59,11 +56,11 @@ def trial(seed, system, index, variants_of_system):
     faults = list(possible(variant, pattern, wait))
     # Each in its turn, from a place that differs from system to system: so that few trials have most faults, too.
     fault = faults[(index + random.Random(f"{seed}/{system}").randrange(len(faults))) % len(faults)]
-    moments = [one for one in FAULTS[fault] if pattern != "log" or one in ("start", "messages", "open", "payload-2")]
+    moments = [one for one in FAULTS[fault].moments if pattern != "log" or one in ("start", "messages", "open", "payload-2")]
     return {
         "system": system, "index": index, "transport": variant["transport"], "pattern": pattern, "wait": wait,
         "fault": fault, "moment": chance.choice(moments or ["open"]), "delay_ms": chance.randrange(150),
-        "side": chance.choice(["leader", "follower"]) if pattern != "log" and not variant["same_process"] else "leader",
+        "side": chance.choice(sides(fault, pattern)),
         "message": chance.choice([1, 20, 60, 150, 300]), "amount": chance.random(), "sign": chance.choice([-1, 1]),
     }
 

@@ -28,6 +28,7 @@ RESULTS = WORK / "disk" / "results"
 TEMPORARY = WORK / "temporary"
 FILE = WORK / "experiment.toml"
 CLOCK = WORK / "clock"
+MARK = WORK / "mark"
 # Of file systems that can be full, with what a transport has in them.
 SHM_BYTES, DISK_BYTES = 192 << 20, 64 << 20
 LOOK_S = 0.001
@@ -47,6 +48,15 @@ def fill(folder):
                     pass
             except OSError:
                 pass
+
+
+def leave_nothing(folder):
+    """Makes a file system as small as what is in it: at once, where writing takes longer than a worker takes to open."""
+    while True:
+        size = os.statvfs(folder)
+        used = max((size.f_blocks - size.f_bfree) * size.f_frsize, size.f_frsize)
+        if subprocess.run(["mount", "-n", "-o", f"remount,size={used}", str(folder)], capture_output=True).returncode == 0:
+            return
 
 
 def children(pid):
@@ -92,10 +102,11 @@ class Trial:
         self.transports = specification["transports"]
         self.faulty = specification["faulty"]
         self.fault, self.moment = self.drawn["fault"], self.drawn["moment"]
-        self.fired = self.moment in ("start", "messages")
+        self.fired = self.moment == "start"
         # Trials at the same time have other process namespaces, and the same users.
         self.user = 200_000 + secrets.randbelow(1_000_000)
         self.then, self.findings, self.run, self.stopped = {}, [], None, []
+        self.waited_s = 0.0
 
     def other_user(self):
         """What makes a command one of a user who has no process but this run's: root has no limit of them."""
@@ -110,15 +121,25 @@ class Trial:
         tried = subprocess.run([*self.other_user(), "true"], capture_output=True, text=True)
         return f"no other user can be had here: {tried.stderr.strip()[-200:]}" if tried.returncode != 0 else None
 
+    def least_memory(self):
+        """Bytes of memory with which the program starts, to a MiB."""
+        low, high = 0, 4096
+        while high - low > 1:
+            middle = (low + high) // 2
+            words = ["prlimit", f"--as={middle << 20}", self.tripmeter, "--version"]
+            is_enough = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+            low, high = (low, middle) if is_enough else (middle, high)
+        return high << 20
+
     def command(self):
-        """The program, under limits."""
+        """The program, under limits: most are small, so that light transports feel them, and a few leave room for others."""
         words, amount = [], self.drawn["amount"]
         if self.moment == "start" and self.fault == "few-descriptors":
-            words = ["prlimit", f"--nofile={int(8 + 40 * amount)}"]
+            words = ["prlimit", f"--nofile={4 + int(26 * amount**2)}"]
         if self.moment == "start" and self.fault == "little-memory":
-            words = ["prlimit", f"--as={int((64 << 20) + (600 << 20) * amount)}"]
+            words = ["prlimit", f"--as={self.least_memory() + int((200 << 20) * amount**4)}"]
         if self.fault == "few-processes":
-            words = [*self.other_user(), "prlimit", f"--nproc={int(4 + 30 * amount)}"]
+            words = [*self.other_user(), "prlimit", f"--nproc={3 + int(27 * amount**3)}"]
         return [*words, self.tripmeter, "run", str(FILE), "-q", "--no-report", "--no-spin", "--attempts", "1", "-o", str(RESULTS)]
 
     def environment(self):
@@ -132,6 +153,7 @@ class Trial:
         if self.fault.startswith("plugin-"):
             what = self.fault.removeprefix("plugin-")
             own["TRIPMETER_FAULT"] = f"{what}:{self.drawn['side']}:{self.drawn['message']}"
+            own["TRIPMETER_FAULT_MARK"] = str(MARK)
         return {**os.environ, **own}
 
     def is_due(self):
@@ -190,7 +212,7 @@ class Trial:
                 self.stopped.append(pid)
             return True
         if self.fault == "shm-full":
-            fill("/dev/shm")
+            leave_nothing("/dev/shm")
         elif self.fault == "disk-full":
             fill(WORK / "disk")
         elif self.fault == "clock-step":
@@ -205,11 +227,11 @@ class Trial:
         """Leaves a worker hardly more than what it has."""
         try:
             if self.fault == "few-descriptors":
-                most = len(os.listdir(f"/proc/{pid}/fd")) + int(4 * self.drawn["amount"])
+                most = len(os.listdir(f"/proc/{pid}/fd")) + int(3 * self.drawn["amount"])
                 resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
             else:
                 pages = int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[0])
-                most = pages * 4096 + int((16 << 20) * self.drawn["amount"])
+                most = pages * 4096 + int((2 << 20) * self.drawn["amount"])
                 resource.prlimit(pid, resource.RLIMIT_AS, (most, most))
         except (OSError, ProcessLookupError):
             return False
@@ -220,7 +242,7 @@ class Trial:
         with (WORK / "stderr").open("w+") as errors:
             self.run = subprocess.Popen(self.command(), env=self.environment(), stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=errors)
-            if not self.fired and self.await_moment():
+            if self.moment not in ("start", "messages") and self.await_moment():
                 self.fired = self.strike()
             try:
                 self.run.wait(LONGEST_S)
@@ -230,6 +252,9 @@ class Trial:
                 self.run.wait()
             errors.seek(0)
             said = errors.read()
+        if self.moment == "messages":
+            # The plugin has made it when it struck.
+            self.fired = MARK.exists()
         # A daemon that stands still cannot end; that is not the program's.
         for pid in self.stopped:
             try:
@@ -241,43 +266,26 @@ class Trial:
         return self.run.returncode, said
 
     def judge(self, code, said):
-        """What is wrong after the fault. Returns state and error of the victim."""
+        """What is wrong after the fault. Returns state and error of the victim, and its damaged messages."""
         found = self.findings
         # A library that panics in a call of its plugin is caught, and its error must name the cause; we do not panic.
         logs = "".join(file.read_text(errors="replace") for file in RESULTS.glob("logs/*.log"))
         for panic in re.findall(r"panicked at (?!.*/(?:registry|git|rustc)/).*", said + logs):
             found.append(f"a panic: {panic[:300]}")
         there = (RESULTS / "manifest.json").exists()
+        states, now, damaged = checks.states(RESULTS), checks.finished(RESULTS), checks.damaged(RESULTS)
+        found += checks.verdict(self.drawn, self.fired, code, said, (states, now, damaged) if there else None)
         if not there:
-            if code == 0 or not checks.cause(self.fault, said):
-                found.append(f"nothing was measured, exit code {code}, and the cause is not named: {said.strip()[-300:]}")
-            return "none", said.strip()[-300:]
-        states, now = checks.states(RESULTS), checks.finished(RESULTS)
+            return "none", said.strip()[-300:], 0
         victim = states.get("victim", {"status": "none", "error": None})
         found += checks.intact(self.then, now, "after the fault") + checks.readable(self.tripmeter, RESULTS, "after the fault")
-        if self.fault == "kill-supervisor":
-            return victim["status"], None
-        is_whole = self.moment == "start" or self.fault in ("shm-full", "disk-full")
-        for name, state in states.items():
-            error = state["error"] or ""
-            if state["status"] == "failed" and (name == "victim" or is_whole):
-                if not checks.cause(self.fault, error):
-                    found.append(f"{name} failed, and the cause is not named: {error}")
-            elif state["status"] != "complete" and (self.fault != "disk-full" or not checks.cause(self.fault, said)):
-                found.append(f"{name} is {state['status']}: {error}")
-        missing = {"before", "victim", "after"} - states.keys()
-        if missing and not checks.cause(self.fault, said):
-            found.append(f"not measured, and no cause is named: {', '.join(sorted(missing))}: {said.strip()[-300:]}")
-        if victim["status"] == "complete" and code == 0 and self.fault not in checks.HARMLESS:
-            has_ended = not self.fired or len([name for name, _ in now if name == "victim"]) == len(draw.PAYLOADS)
-            if not has_ended:
-                found.append("the fault was not noticed")
-        return victim["status"], victim["error"]
+        return victim["status"], victim["error"], damaged
 
     def resume(self):
         """The rest, without the fault; findings."""
-        for place in ("/dev/shm/fill", WORK / "disk" / "fill"):
-            pathlib.Path(place).unlink(missing_ok=True)
+        (WORK / "disk" / "fill").unlink(missing_ok=True)
+        if self.fault == "shm-full":
+            subprocess.run(["mount", "-n", "-o", f"remount,size={SHM_BYTES}", "/dev/shm"], check=True)
         environment = {**os.environ, "TMPDIR": str(TEMPORARY), "TRIPMETER_TRANSPORTS": self.transports}
         then = checks.finished(RESULTS)
         is_begun = (RESULTS / "manifest.json").exists()
@@ -300,6 +308,12 @@ class Trial:
             if state["status"] != "complete" or there != payloads:
                 self.findings.append(f"after resuming, {name} is {state['status']} with {there} of {payloads} payloads: {state['error']}")
 
+    def no_processes(self, but=()):
+        """Checks that none is left; notes how long that took."""
+        found, waited_s = checks.no_processes(but)
+        self.findings += found
+        self.waited_s = max(self.waited_s, waited_s)
+
     def line(self):
         if why := self.skipped():
             return {**self.drawn, "skipped": why}
@@ -317,20 +331,21 @@ class Trial:
         FILE.write_text(draw.experiment(self.drawn))
         named = checks.names(TEMPORARY)
         if self.moment == "start" and self.fault == "shm-full":
-            fill("/dev/shm")
+            leave_nothing("/dev/shm")
         begin = time.monotonic()
         code, said = self.measure()
         if not self.fired:
             self.findings.append("the moment did not come")
         # A daemon may be shared: of a supervisor that was killed, the next run stops it.
-        self.findings += checks.no_processes(draw.SHARED if self.fault == "kill-supervisor" else ())
-        status, error = self.judge(code, said)
+        self.no_processes(draw.SHARED if self.fault == "kill-supervisor" else ())
+        status, error, damaged = self.judge(code, said)
         if self.fault != "kill-supervisor":
             self.findings += [f"left after the run: {name}" for name in sorted(checks.names(TEMPORARY) - named)]
         self.resume()
-        self.findings += checks.no_processes()
+        self.no_processes()
         self.findings += [f"left after resuming: {name}" for name in sorted(checks.names(TEMPORARY) - named)]
         return {**self.drawn, "fired": self.fired, "code": code, "status": status, "error": error and error[:400],
+                "damaged": damaged, "waited_s": round(self.waited_s, 2),
                 "exceptions": self.findings[:8], "seconds": round(time.monotonic() - begin, 1)}
 
 
