@@ -295,7 +295,9 @@ class Trial:
         # What was measured over another path than it says, or while its daemon was gone, is measured again.
         unreliable = {name for name, state in checks.states(RESULTS).items() if state.get("unreliable")
                       or (state["status"] != "complete" and (state["path_proof"] or {}).get("verdict") == "failed")}
-        done = subprocess.run([self.tripmeter, *words, "-q", "--no-report"], env=environment, capture_output=True, text=True,
+        # The files of RouDi are of the user who ran it.
+        words = [*(self.other_user() if self.fault == "few-processes" else []), self.tripmeter, *words]
+        done = subprocess.run([*words, "-q", "--no-report"], env=environment, capture_output=True, text=True,
                               timeout=LONGEST_S, stdin=subprocess.DEVNULL)
         if done.returncode not in (0, 75) or not (RESULTS / "manifest.json").exists():
             self.findings.append(f"resume ended with {done.returncode}: {done.stderr.strip()[-300:]}")

@@ -548,7 +548,12 @@ impl Link for PluginLink {
         let status = unsafe { (self.functions.loan)(self.link, length, in_reply_to, &mut loan, &mut *self.error) };
         check("loan", status, &self.error)?;
         if loan.data.is_null() || loan.length != length || !loan.data.cast::<u64>().is_aligned() {
-            return Err(bad_loan(&loan, length));
+            let error = bad_loan(&loan, length);
+            // Kept, loans would run out, and an error of that would hide this one.
+            if !loan.data.is_null() {
+                self.discard(loan);
+            }
+            return Err(error);
         }
         Ok(loan)
     }

@@ -26,8 +26,8 @@ pub struct Worker {
     /// Its standard input, which is a socket that carries messages both ways.
     pub stream: UnixStream,
     status: Option<ExitStatus>,
-    /// Bytes that it might map at most when it ended, if there was a limit.
-    memory_limit: Option<u64>,
+    /// Its limits when it ended, if they were tight.
+    tight_limits: Option<String>,
     /// It was killed, and did not end in its time: it is not waited for again.
     is_stuck: bool,
 }
@@ -57,7 +57,7 @@ impl Worker {
             .stderr(output()?)
             .process_group(0)
             .spawn()?;
-        Ok(Self { child, stream, status: None, memory_limit: None, is_stuck: false })
+        Ok(Self { child, stream, status: None, tight_limits: None, is_stuck: false })
     }
 
     /// Its number.
@@ -77,7 +77,7 @@ impl Worker {
     pub fn has_ended(&mut self) -> bool {
         // Known until it is waited for.
         if self.status.is_none() && os::is_zombie(self.pid()) {
-            self.memory_limit = os::memory_limit(self.pid());
+            self.tight_limits = os::tight_limits(self.pid());
         }
         if self.status.is_none() {
             self.status = self.child.try_wait().ok().flatten();
@@ -107,9 +107,7 @@ impl Worker {
     /// How it ended, if not by itself: by a signal, or in the middle of a system that ends its process.
     pub fn crash(&self) -> Option<String> {
         let status = self.status?;
-        let limit = self
-            .memory_limit
-            .map_or_else(String::new, |most| format!(" with {most} bytes of memory at most (RLIMIT_AS)"));
+        let limit = self.tight_limits.as_ref().map_or_else(String::new, |limits| format!(" with {limits}"));
         if let Some(code) = status.code() {
             let is_its_own = [exit::GOOD, exit::SOFTWARE].map(i32::from).contains(&code);
             return (!is_its_own).then(|| format!("ended with exit code {code}{limit}"));

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// Fewer file descriptors that are free are a cause of failures: a library may close some before it gives up.
 const FEW_DESCRIPTORS: u64 = 8;
+/// A limit below this is a cause of failures: middleware opens dozens of files and sockets.
+const FEW_DESCRIPTORS_IN_ALL: u64 = 128;
 /// A limit below this is a cause of failures: middleware starts dozens of threads.
 const FEW_THREADS: u64 = 128;
 /// Less room than this is none for shared memory of a transport.
@@ -32,9 +34,14 @@ pub fn with_lack_of(pid: u32, why: String) -> String {
     with(why, [descriptors(&process, most_open), memory, None, shared_memory()])
 }
 
-/// Bytes that a process of this user may map at most, if there is a limit; it may have ended, if nobody has waited for it.
-pub fn memory_limit(pid: u32) -> Option<u64> {
-    soft(limits(pid)?.max_address_space)
+/// The limits under which a process of this user fails early, if it has any; it may have ended, if nobody has waited for it.
+pub fn tight_limits(pid: u32) -> Option<String> {
+    let limits = limits(pid)?;
+    let memory = soft(limits.max_address_space).map(|most| format!("{most} bytes of memory at most (RLIMIT_AS)"));
+    let descriptors = soft(limits.max_open_files).filter(|most| *most < FEW_DESCRIPTORS_IN_ALL);
+    let descriptors = descriptors.map(|most| format!("{most} file descriptors at most (RLIMIT_NOFILE)"));
+    let all: Vec<String> = memory.into_iter().chain(descriptors).collect();
+    (!all.is_empty()).then(|| all.join(" and "))
 }
 
 fn limits(pid: u32) -> Option<Limits> {
