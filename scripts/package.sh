@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Packages of a release: scripts/package.sh COMMAND
 #
+#   build              builds the program for a release: target/dist/tripmeter
 #   tree DIR [PREFIX]  puts the program, man pages, completions, headers, pkg-config and CMake files below DIR/PREFIX
 #                      (default PREFIX: /usr)
 #   deb                Debian packages: tripmeter, and one for each group of transports that may be built beforehand
@@ -10,7 +11,7 @@
 #                      reads that results folder by pandas and polars
 #   lint               lintian of the packages of this version, which must find no error and no warning
 #   size               fails if the stripped program is larger than its budget, or lacks functions that libraries are to find
-#   reproducible       builds the program twice, in two folders; both must be the same to the byte
+#   reproducible       builds the same sources in another folder; stripped, the program must be the same to the byte
 #
 # PROGRAM is the program (default target/dist/tripmeter), TRANSPORTS the folder of plugins (default
 # target/transports), OUT that of the packages (default target/packages). The group of a system is `deb` in its
@@ -19,7 +20,7 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-target=${CARGO_TARGET_DIR:-$PWD/target}
+target=$(realpath -m -- "${CARGO_TARGET_DIR:-target}")
 program=${PROGRAM:-$target/dist/tripmeter}
 transports=${TRANSPORTS:-$target/transports}
 out=${OUT:-$target/packages}
@@ -37,6 +38,21 @@ fail() {
     exit "${2:-69}"
 }
 
+# compile SOURCES TARGET: builds the program of a folder with sources. Folders of this machine are no part of it, and flags
+# of the environment and of cargo's configuration do not count.
+compile() (
+    cd "$1"
+    sysroot=$(rustc --print sysroot)
+    # Where a compiler without the sources of its library has them; and of several that hold, the last one counts.
+    library=/rustc/$(rustc -vV | sed -n 's/^commit-hash: //p')
+    maps=("$(pwd -P)=/tripmeter" "$2=/tripmeter/target" "${CARGO_HOME:-$HOME/.cargo}=/cargo"
+        "$sysroot/lib/rustlib/src/rust=$library")
+    printf -v flags '\x1f--remap-path-prefix=%s' "${maps[@]}"
+    env -u CARGO_BUILD_TARGET CARGO_INCREMENTAL=0 CARGO_TARGET_DIR="$2" CARGO_ENCODED_RUSTFLAGS="${flags:1}" \
+        CC_SHELL_ESCAPED_FLAGS=1 CFLAGS="$(printf ' -ffile-prefix-map=%q' "${maps[@]}")" \
+        cargo build --locked --profile dist -p tripmeter
+)
+
 # fill FILE PREFIX: prints a template with its values.
 fill() {
     sed "s|@version@|$version|; s|@series@|${version%.*}|; s|@prefix@|$2|" "$1"
@@ -45,7 +61,7 @@ fill() {
 # tree DIR PREFIX
 tree() {
     local root=$1$2 share=$1$2/share pages
-    [[ -x $program ]] || fail "'$program' is not there; cargo build --profile dist -p tripmeter"
+    [[ -x $program ]] || fail "'$program' is not there; scripts/package.sh build"
     mkdir -p "$root/bin" "$root/lib/tripmeter/transports" "$share/man/man1" "$share/pkgconfig" "$share/cmake/tripmeter"
     strip -o "$root/bin/tripmeter" "$program"
     pages=$("$program" man "$share/man/man1") || fail "no man pages: $pages"
@@ -113,14 +129,22 @@ finish() {
     echo "$out/${package}_${version}_$arch.deb"
 }
 
+# missing LIST: prints the systems of a list of groups whose plugins are not in $transports.
+missing() {
+    local system file
+    while read -r _ system _; do
+        file=$transports/tripmeter_$system
+        [[ $system == parquet ]] || file+=.so
+        [[ -f $file ]] || echo "$system"
+    done <"$1"
+}
+
 deb() {
-    local package system manifest suggested list=$scratch/groups missing=() names systems manifests suggests folder
+    local package system manifest suggested list=$scratch/groups absent names systems manifests suggests folder
     groups >"$list"
-    while read -r package system manifest suggested; do
-        compgen -G "$transports/tripmeter_$system*" >/dev/null || missing+=("$system")
-    done <"$list"
-    [[ ${#missing[@]} -eq 0 ]] ||
-        fail "no plugins in '$transports': ${missing[*]}; scripts/build-transports.sh, and with --parquet, builds them"
+    absent=$(missing "$list")
+    [[ -z $absent ]] ||
+        fail "no plugins in '$transports': ${absent//$'\n'/ }; scripts/build-transports.sh, and with --parquet, builds them"
     tree "$scratch/tripmeter" /usr
     find "$scratch/tripmeter/usr/lib" -depth -type d -empty -delete
     third_party tripmeter crates/tripmeter/Cargo.toml
@@ -192,9 +216,24 @@ headers() {
         fail "the CMake package accepts any version" 1
 }
 
+# A plugin of another system whose name begins with the same word is none.
+missing_is_named() {
+    local transports=$scratch/transports found
+    mkdir "$transports"
+    groups >"$scratch/groups"
+    while read -r _ system _; do
+        touch "$transports/tripmeter_$system.so"
+    done <"$scratch/groups"
+    mv -- "$transports"/tripmeter_parquet{.so,}
+    rm -- "$transports"/tripmeter_{iceoryx,zenoh}.so
+    found=$(missing "$scratch/groups" | sort | paste -sd' ')
+    [[ $found == "iceoryx zenoh" ]] || fail "plugins of iceoryx and zenoh are missing, and it says: '$found'" 1
+}
+
 # installed RESULTS: what the packages install works.
 installed() {
     local prefix=$scratch/tree/opt/tripmeter venv=$target/tools/wheel words
+    missing_is_named
     tree "$scratch/tree" /opt/tripmeter
     [[ $(zcat "$prefix/share/man/man1/tripmeter-ping.1.gz") == *.TH* ]] || fail "no man page of ping" 1
     bash -n "$prefix/share/bash-completion/completions/tripmeter"
@@ -228,28 +267,27 @@ size() {
     [[ $bytes -le $most_bytes ]]
 }
 
-# Paths of the machine that builds are no part of the program.
+# Whoever builds the sources of a release anywhere has the program of that release.
 reproducible() {
-    local folder hashes=() home=${CARGO_HOME:-$HOME/.cargo}
-    for folder in "$scratch/first" "$scratch/second-and-longer"; do
-        mkdir -p "$folder"
-        git ls-files -z | xargs -0 cp --parents -t "$folder"
-        (cd "$folder" && CARGO_TARGET_DIR=$folder/target \
-            RUSTFLAGS="--remap-path-prefix=$folder=/tripmeter --remap-path-prefix=$home=/cargo" \
-            CFLAGS="-ffile-prefix-map=$folder=/tripmeter -ffile-prefix-map=$home=/cargo" \
-            cargo build --quiet --locked --profile "${PROFILE:-dist}" -p tripmeter)
-        strip -o "$folder/tripmeter" "$folder/target/"*/tripmeter
-        hashes+=("$(sha256sum <"$folder/tripmeter" | cut -d' ' -f1)")
-        rm -rf -- "$folder/target"
+    local folder=$scratch/another-folder hashes=() file
+    [[ -x $program ]] || fail "'$program' is not there; scripts/package.sh build"
+    mkdir -p "$folder"
+    git ls-files -z | xargs -0 cp --parents -t "$folder"
+    compile "$folder" "$folder/target"
+    for file in "$program" "$folder/target/dist/tripmeter"; do
+        strip -o "$scratch/stripped" "$file"
+        hashes+=("$(sha256sum <"$scratch/stripped" | cut -d' ' -f1)")
     done
-    printf '%s  %s\n' "${hashes[0]}" first "${hashes[1]}" second
-    [[ ${hashes[0]} == "${hashes[1]}" ]] || fail "two builds of the same sources differ" 1
+    printf '%s  %s\n' "${hashes[0]}" "$program" "${hashes[1]}" "the same sources in another folder"
+    [[ ${hashes[0]} == "${hashes[1]}" ]] ||
+        fail "'$program' is not what scripts/package.sh build makes of these sources in another folder" 1
 }
 
 mkdir -p "$target" "$out"
 scratch=$(mktemp -d "$target/package.XXXXXX")
 trap 'rm -rf -- "$scratch"' EXIT
 case "${1:-} $#" in
+    'build 1') compile "$PWD" "$target" ;;
     'tree 2' | 'tree 3') tree "$2" "${3:-/usr}" ;;
     'deb 1') deb ;;
     'wheel 1') wheel ;;
@@ -264,5 +302,5 @@ case "${1:-} $#" in
     'lint 1') lintian --allow-root --fail-on error,warning --tag-display-limit 0 "$out"/tripmeter*_"$version"_*.deb ;;
     'size 1') size ;;
     'reproducible 1') reproducible ;;
-    *) fail "usage: scripts/package.sh tree DIR [PREFIX] | deb | wheel | all | test RESULTS | lint | size | reproducible" 64 ;;
+    *) fail "usage: scripts/package.sh build | tree DIR [PREFIX] | deb | wheel | all | test RESULTS | lint | size | reproducible" 64 ;;
 esac

@@ -57,7 +57,7 @@ def selftest(folder):
     made = json.loads((folder / "selftest.json").read_text())
     if str(made["schema_version"]).split(".")[0] != "1":
         sys.exit(f"render: selftest.json has schema version {made['schema_version']}, this script reads 1")
-    lines = [json.loads(line) for line in (folder / "comparisons.jsonl").read_text().splitlines()[1:]]
+    lines = [json.loads(line) for line in (folder / "comparisons.jsonl").read_text().split("\n")[1:-1]]
     print("| comparisons | made | called by p50 | by p99 | required | injected | estimated | seen from | rounds | time | |\n"
           "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
     for one in made["comparisons"]:
@@ -81,7 +81,7 @@ def selftest(folder):
 def print_abandoned(file):
     """A line for a campaign that was ended before it was whole: its verdicts are kept, too."""
     phases = {}
-    for line in [json.loads(line) for line in file.read_text().splitlines()[1:]]:
+    for line in [json.loads(line) for line in file.read_text().split("\n")[1:-1]]:
         phases.setdefault(line["phase"], []).append(line["verdicts"])
 
     def called(verdicts, figure):

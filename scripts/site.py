@@ -126,7 +126,7 @@ def results() -> list[dict]:
     found = []
     for file in sorted(RESULTS.glob("*/manifest.json"), key=lambda file: (file.parent.name != "quick", file)):
         folder = file.parent
-        lines = [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
+        lines = [json.loads(line) for line in (folder / "trials.jsonl").read_text().split("\n")[:-1]]
         preset = ROOT / f"presets/{folder.name}.toml"
         found.append({
             "name": folder.name,

@@ -338,7 +338,7 @@ nightly() {
     step release build
     cargo build --release --locked -p tripmeter
     "${isolated[@]}" "$target/release/tripmeter" run quick -o "$scratch/results/release"
-    cargo build --profile dist --locked -p tripmeter
+    scripts/package.sh build
     scripts/package.sh size || broken=1
     step Debian packages and wheel
     # Of plugins that are not optimised: they are no release.
@@ -349,7 +349,7 @@ nightly() {
         skipped "Debian packages held to lintian: it is not installed"
     fi
     step a build that can be repeated
-    PROFILE=dist scripts/package.sh reproducible || broken=1
+    scripts/package.sh reproducible || broken=1
     # All take hours: the sixteenth after the last one.
     local last=-1 part code=0
     [[ ! -f $target/mutants-part ]] || last=$(<"$target/mutants-part")

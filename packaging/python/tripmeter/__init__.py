@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 import importlib
+import io
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,10 @@ __all__ = ["FormatError", "Results", "load"]
 
 #: The major version of results that this module reads.
 SCHEMA = "2"
+#: Types of columns. A library that guessed them would take a name such as "1" for a number.
+TEXT = ("sub_experiment", "offered_load", "load", "stream", "figure", "statistic", "status")
+COUNTS = ("round", "payload_bytes", "trial", "sequence")
+NUMBERS = ("rate_hz", "value", "low", "high")
 #: Times of a sample; an empty one is none.
 TIMES = ("intended_ns", "sent_ns", "received_ns", "answered_ns")
 
@@ -51,8 +57,7 @@ class Results:
     @functools.cached_property
     def _lines(self) -> list[dict[str, Any]]:
         """Whole lines of trials.jsonl; what a kill has cut off does not count."""
-        text = (self.folder / "trials.jsonl").read_text(encoding="utf-8")
-        return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+        return [json.loads(line) for line in (self.folder / "trials.jsonl").read_bytes().split(b"\n")[:-1]]
 
     @functools.cached_property
     def _finished(self) -> dict[tuple[str, int, int], int]:
@@ -73,16 +78,12 @@ class Results:
     @functools.cached_property
     def metrics(self) -> Any:
         """Every figure of every finished payload: the rows of metrics.csv that count."""
-        file = self.folder / "metrics.csv"
+        rows = self._read_csv(self.folder / "metrics.csv")
+        key = ["sub_experiment", "round", "payload_bytes"]
         if self._is_polars:
-            keys = [(*key,) for key in self._finished]
-            counted = self._frame(keys, ["sub_experiment", "round", "payload_bytes"])
-            types = {name: self._library.Float64 for name in ("value", "low", "high")}
-            rows = self._library.read_csv(file, schema_overrides=types)
-            return rows.join(counted, on=["sub_experiment", "round", "payload_bytes"], how="semi")
-        rows = self._library.read_csv(file, keep_default_na=False, na_values={name: [""] for name in ("value", "low", "high")})
-        keys = zip(rows["sub_experiment"], rows["round"], rows["payload_bytes"])
-        return rows[[key in self._finished for key in keys]].reset_index(drop=True)
+            return rows.join(self._frame(list(self._finished), key), on=key, how="semi")
+        keys = zip(*(rows[name] for name in key))
+        return rows.loc[[one in self._finished for one in keys]].reset_index(drop=True)
 
     @functools.cached_property
     def trials(self) -> Any:
@@ -95,8 +96,7 @@ class Results:
                 for figure, found in figures.items():
                     rows += [(*head, stream, figure, *one) for one in _statistics(found)]
         return self._frame(rows, ["sub_experiment", "round", "payload_bytes", "trial", "load", "rate_hz", "stream",
-                                  "figure", "statistic", "value", "low", "high"],
-                           numbers=("rate_hz", "value", "low", "high"))
+                                  "figure", "statistic", "value", "low", "high"])
 
     @functools.cached_property
     def samples(self) -> Any:
@@ -115,27 +115,43 @@ class Results:
         name, is_parquet = file.stem, file.suffix == ".parquet"
         trials = [(number, trial) for sub_experiment, number, trial in counted if sub_experiment == name]
         if self._is_polars:
-            types = {time: self._library.Int64 for time in TIMES}
-            read = self._library.read_parquet
-            rows = read(file) if is_parquet else self._library.read_csv(file, schema_overrides=types)
+            rows = self._library.read_parquet(file, glob=False) if is_parquet else self._read_csv(file)
             rows = rows.join(self._frame(trials, ["round", "trial"]), on=["round", "trial"], how="semi")
             return rows.select(self._library.lit(name).alias("sub_experiment"), self._library.all())
-        types = {time: "Int64" for time in TIMES}
-        rows = self._library.read_parquet(file).astype(types) if is_parquet else self._library.read_csv(file, dtype=types)
+        rows = self._library.read_parquet(file).astype(self._types(TIMES)) if is_parquet else self._read_csv(file)
         known = set(trials)
-        rows = rows[[key in known for key in zip(rows["round"], rows["trial"])]]
+        rows = rows.loc[[key in known for key in zip(rows["round"], rows["trial"])]]
         rows.insert(0, "sub_experiment", name)
         return rows
+
+    def _read_csv(self, file: Path) -> Any:
+        """Whole lines of a table; what a kill has cut off does not count."""
+        data = file.read_bytes()
+        whole = io.BytesIO(data[:data.rfind(b"\n") + 1])
+        types = self._types((*TEXT, *COUNTS, *NUMBERS, *TIMES))
+        if self._is_polars:
+            return self._library.read_csv(whole, schema_overrides=types)
+        # "NA" is a name like any other.
+        empty = dict.fromkeys((*NUMBERS, *TIMES), [""])
+        return self._library.read_csv(whole, dtype=types, keep_default_na=False, na_values=empty)
+
+    def _types(self, columns: Iterable[str]) -> dict[str, Any]:
+        """The type that each of these columns has in the library."""
+        if self._is_polars:
+            types = self._library.String, self._library.Int64, self._library.Float64, self._library.Int64
+        else:
+            types = "str", "int64", "float64", "Int64"
+        known = {name: one for names, one in zip((TEXT, COUNTS, NUMBERS, TIMES), types) for name in names}
+        return {name: known[name] for name in columns}
 
     @property
     def _is_polars(self) -> bool:
         return self._library.__name__ == "polars"
 
-    def _frame(self, rows: list[tuple[Any, ...]], columns: list[str], numbers: tuple[str, ...] = ()) -> Any:
+    def _frame(self, rows: list[tuple[Any, ...]], columns: list[str]) -> Any:
         if self._is_polars:
-            frame = self._library.DataFrame(rows, schema=columns, orient="row", infer_schema_length=None)
-            return frame.with_columns(self._library.col(name).cast(self._library.Float64) for name in numbers)
-        return self._library.DataFrame(rows, columns=columns).astype({name: "float64" for name in numbers})
+            return self._library.DataFrame(rows, schema=self._types(columns), orient="row")
+        return self._library.DataFrame(rows, columns=columns).astype(self._types(columns))
 
 
 def _statistics(found: Any) -> list[tuple[str, float, float | None, float | None]]:
