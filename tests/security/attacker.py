@@ -7,7 +7,7 @@ tests/security/exposure.py starts it as a user without rights.
 
 `attack` goes on until its standard input ends. It tries to open, read, change and remove every file, segment, queue, FIFO and
 socket of USER; takes names that begin with the identity of each new process; connects to every socket, is silent there or
-sends garbage; sends garbage to every UDP port and to the groups of DDS; and tries to signal, read and trace processes. KNOWN is a
+sends garbage; sends garbage and forged messages to every UDP port, and garbage to the groups of DDS; and tries to signal, read and trace processes. KNOWN is a
 file with paths that are not of the run, one a line; MQUEUE is where message queues are mounted. Its load is bounded: a few hundred attempts per round, with a pause after each round.
 
 What it could do is printed as JSON at the end: `[{"did": "read", "what": "/dev/shm/x", "times": 3}, ...]`.
@@ -26,6 +26,15 @@ import sys
 import time
 
 PLACES = [pathlib.Path(name) for name in ("/dev/shm", "/tmp")]
+
+
+def forged(sequence, publisher):
+    """A message of 1 KiB as Tripmeter sends it in one packet: its headers have no secret (`packets.rs`, `message.rs`)."""
+    length, kind = 1024, 1 | publisher << 8
+    mixed = ((sequence ^ length << 32 ^ kind << 20) * 0x9E3779B97F4A7C15) % 2**64
+    return struct.pack("=4I", 0, length, 0, 0) + struct.pack("=QII", sequence, mixed >> 32, kind).ljust(length, b"\0")
+
+
 GARBAGE = [
     b"",
     b"\0",
@@ -35,6 +44,9 @@ GARBAGE = [
     b"GET / HTTP/1.1\r\n\r\n",
     b'{"Bye":null}\n',
     os.urandom(1000),
+    # A farewell, and messages of the proof of the path, of the measurement, and of a number that is never sent.
+    struct.pack("=4I", 0, 0, 0, 1),
+    *(forged(sequence, publisher) for sequence in (1, 2000, 2**64 - 1) for publisher in (0, 1)),
 ]
 # Discovery of DDS: group, and ports of the first domains.
 GROUP = "239.255.0.1"

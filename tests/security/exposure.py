@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What others can reach while a transport is measured: exposure.py TRIPMETER [--attack] [--table FILE] [SYSTEM/VARIANT...].
 
-Measures each variant that is here (or those named; `*` stands for anything) at 1,000 messages a second under `umask 0`, and looks all the
-time for files, segments, queues, FIFOs and sockets that were not there before. Fails if another user could reach something
+Measures each variant that is here (or those named; `*` stands for anything) at 1,000 messages a second under `umask 0`,
+those in SEVERAL also with two publishers ('udp/loopback --publishers 2'), and looks all the time for files, segments, queues, FIFOs and sockets that were not there before. Fails if another user could reach something
 that is not in OPEN below, or if OPEN has something that nobody could reach. With --attack a hostile user (tests/security/attacker.py)
 does all it can from before the start to the end: the run must end well, with every message, and nothing of it may be
 opened but what is in OPEN. --table writes what was found as Markdown, for docs/security.md.
@@ -45,6 +45,7 @@ ROUDI = "RouDi gives it to the main group of its user"
 OPEN = [
     ("tcp/*", "tcp 127.0.0.1:*", LOOPBACK, "once"),
     ("udp/*", "udp 127.0.0.1:*", LOOPBACK, "once"),
+    ("udp/* --publishers 2", "udp 127.0.0.1:*", LOOPBACK + "; a filter of the kernel drops what is of no publisher"),
     ("zeromq/tcp*", "tcp 127.0.0.1:*", LOOPBACK),
     ("http/*", "tcp 127.0.0.1:*", LOOPBACK, "once"),
     ("grpc/*", "tcp 127.0.0.1:*", LOOPBACK, "once"),
@@ -71,12 +72,14 @@ OPEN = [
     ("iceoryx*/shm", "socket /tmp/*", ROUDI),
     ("cyclonedds/iceoryx", "socket /tmp/*", ROUDI),
 ]
+# With several publishers, these have a socket that is connected to none of them: they are measured so as well.
+SEVERAL = ["uds/datagram", "udp/loopback"]
 # What is given away with write permission; everything else is readable at most, and nothing may be removed.
 WRITABLE = ["file /dev/shm/lttng-ust-wait-*"]
 # What a hostile user may end, by an error, and never change in silence: eCAL crashes on garbage at its TCP port.
 ENDED = ["ecal/tcp"]
 # Variants that may lose messages on a busy machine, whoever is there.
-LOSSY = ["udp/*", "uds/datagram", "zenoh/udp", "ecal/*", "fastdds/*", "ros2/*", "iceoryx*", "cyclonedds/iceoryx"]
+LOSSY = ["udp/*", "uds/datagram*", "zenoh/udp", "ecal/*", "fastdds/*", "ros2/*", "iceoryx*", "cyclonedds/iceoryx"]
 
 
 def run_id(text):
@@ -265,13 +268,15 @@ def shorten(kind, name):
 
 
 def variants(tripmeter, wanted):
-    """The variants that can run here: name, pattern."""
+    """The variants that can run here: name, pattern, wait."""
     listed = subprocess.run([tripmeter, "list", "--json"], capture_output=True, text=True, check=True).stdout
     for system in json.loads(listed):
         described = {one["name"]: one for one in (system["description"] or {}).get("variants", [])}
         for here in system["variants"]:
             name = f"{system['system']}/{here['variant']}"
-            if wanted and not any(fnmatch.fnmatch(name, one) for one in wanted):
+            names = [name, f"{name} --publishers 2"] if name in SEVERAL else [name]
+            names = [name for name in names if not wanted or any(fnmatch.fnmatch(name, one) for one in wanted)]
+            if not names:
                 continue
             patterns = [one for one in PATTERNS if one in described[here["variant"]]["patterns"]]
             if not patterns or system["system"] == "inmem":
@@ -280,7 +285,7 @@ def variants(tripmeter, wanted):
                 print(f"SKIPPED: {name}: {here['reason']}", file=sys.stderr)
                 continue
             waits = described[here["variant"]]["waits"]
-            yield name, patterns[0], "block" if "block" in waits else waits[0]
+            yield from ((name, patterns[0], "block" if "block" in waits else waits[0]) for name in names)
 
 
 def has_opened(results):
@@ -330,7 +335,7 @@ def measure(tripmeter, variant, pattern, wait, attacked, mqueue):
     command = [
         tripmeter,
         PATTERNS[pattern],
-        variant,
+        *variant.split(" "),
         "-q",
         "--no-floor",
         "--no-spin",

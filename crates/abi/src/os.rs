@@ -73,11 +73,13 @@ pub trait Endpoint: Port {
     /// If that does not come about before the deadline.
     fn connect(&mut self, peer: &[u8], deadline: Deadline) -> Result<()>;
 
-    /// Hears so many publishers, each of which connects to this end's address; from then on waits as the node was told.
+    /// Hears the publishers with these addresses, each of which connects to this end's, and nobody else; from then on waits
+    /// as the node was told.
     ///
     /// # Errors
     /// `Limit` if it has one peer.
-    fn hear_publishers(&mut self, count: usize) -> Result<()> {
+    fn hear_publishers(&mut self, publishers: &[Vec<u8>]) -> Result<()> {
+        let count = publishers.len();
         Err(Error::new(Status::Limit, format!("this transport has 1 peer per link, {count} given; use 1")))
     }
 

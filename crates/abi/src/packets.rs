@@ -312,7 +312,7 @@ impl<E: Endpoint> Link for PacketLink<E> {
 
     fn connect(&mut self, peers: &[Vec<u8>], timeout_ns: u64) -> Result<()> {
         match peers {
-            [_, _, ..] => self.endpoint.hear_publishers(peers.len()),
+            [_, _, ..] => self.endpoint.hear_publishers(peers),
             _ => self.endpoint.connect(only_peer(peers)?, Deadline::after(timeout_ns)),
         }
     }

@@ -101,8 +101,9 @@ impl Numbers {
     /// [`Numbers::next`] has come. Returns it.
     #[inline(always)]
     pub fn advance(&mut self) -> u64 {
-        self.next += 1;
-        self.next - 1
+        let number = self.next;
+        self.next = number.saturating_add(1);
+        number
     }
 
     /// A number has come. Returns what it is.
@@ -162,6 +163,19 @@ mod tests {
         assert_eq!((numbers.advance(), numbers.advance(), numbers.next()), (5, 6, 7));
         assert_eq!((numbers.add(6), numbers.add(7)), (Place::Again, Place::Ahead));
         assert!(numbers.gaps.0.is_empty() && numbers.gaps.0.capacity() <= USUAL_GAPS);
+    }
+
+    #[test]
+    fn the_last_number_there_is_ends_nothing() {
+        const MOST: u64 = u64::MAX;
+        let mut numbers = Numbers::new(5);
+        assert_eq!((numbers.add(MOST), numbers.next()), (Place::Ahead, MOST));
+        assert_eq!((numbers.advance(), numbers.next()), (MOST, MOST));
+        assert_eq!(
+            [MOST - 1, 5, 7, 7].map(|number| numbers.add(number)),
+            [Place::Overtaken, Place::Overtaken, Place::Overtaken, Place::Again]
+        );
+        assert!(numbers.add(MOST) == Place::Ahead && numbers.contains(7) && !numbers.contains(6));
     }
 
     #[test]

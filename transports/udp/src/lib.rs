@@ -2,9 +2,11 @@
 //!
 //! UDP has no flow control: a message that is split into packets must fit the receive buffer as a whole, or it may be lost
 //! when its receiver is late. The kernel charges a packet more than its bytes; how much is measured, and the receive buffer
-//! made large enough for the largest message. Nothing but `read(2)` and `write(2)` happens once a link is connected.
+//! made large enough for the largest message. Nothing but `read(2)` and `write(2)` happens once a link is connected. A link takes
+//! datagrams of its peers only: its socket is connected, or has a filter of the kernel where there are several publishers.
 
 mod room;
+mod sources;
 #[cfg(test)]
 mod tests;
 
@@ -88,23 +90,23 @@ impl Node for UdpNode {
     }
 }
 
-/// A socket that hears its peer only, once connected, or all who know its port, where there are several publishers.
+/// A socket that hears its peer only, once connected, or its publishers only.
 pub struct Datagrams {
     socket: OwnedFd,
     nonblocking: bool,
 }
 
 impl Datagrams {
-    /// Removes what others sent before the socket had its peer, up to the first of the peer: one that is empty, or that looks
+    /// Removes what others sent before the socket had its peers, up to the first of a peer: one that is empty, or that looks
     /// like a farewell, would end the link.
-    fn remove_of_others(&self, peer: SocketAddr) -> Result<()> {
+    fn remove_of_others(&self, peers: &[SocketAddr]) -> Result<()> {
         let failed = |error: io::Error| Error::failed(format!("what others sent cannot be removed: {error}"));
         let socket = UdpSocket::from(self.socket.try_clone().map_err(failed)?);
         // Both have one state.
         socket.set_nonblocking(true).map_err(failed)?;
         loop {
             match socket.peek_from(&mut [0]) {
-                Ok((_, from)) if from == peer => return Ok(()),
+                Ok((_, from)) if peers.contains(&from) => return Ok(()),
                 // The next look finds what is wrong, if anything is.
                 Ok(_) => drop(socket.recv(&mut [0])),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -135,11 +137,15 @@ impl Endpoint for Datagrams {
     fn connect(&mut self, peer: &[u8], deadline: Deadline) -> Result<()> {
         let peer = SocketAddress::of_peer(peer)?;
         os::connect(&self.socket, &SocketAddress::internet(peer), deadline)?;
-        self.remove_of_others(peer)?;
+        self.remove_of_others(&[peer])?;
         os::set_nonblocking(self.socket.as_raw_fd(), self.nonblocking)
     }
 
-    fn hear_publishers(&mut self, _count: usize) -> Result<()> {
+    fn hear_publishers(&mut self, publishers: &[Vec<u8>]) -> Result<()> {
+        let publishers: Result<Vec<_>> = publishers.iter().map(|peer| SocketAddress::of_peer(peer)).collect();
+        let publishers = publishers?;
+        sources::take_only_from(&self.socket, &publishers)?;
+        self.remove_of_others(&publishers)?;
         os::set_nonblocking(self.socket.as_raw_fd(), self.nonblocking)
     }
 

@@ -82,6 +82,86 @@ fn what_others_sent_before_the_link_had_its_peer_is_removed() {
     assert_eq!(link.take(0).unwrap_err().status, Status::Closed);
 }
 
+/// A packet of a message of one byte.
+fn packet(content: u8) -> Vec<u8> {
+    [0_u32, 1, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).chain([content]).collect()
+}
+
+/// So many publishers and others, in turns; and a link at `address` that hears the publishers, though others were first.
+fn heard(address: &str, count: usize) -> (Vec<[UdpSocket; 2]>, PacketLink<Datagrams>, String) {
+    let scratch = testing::Scratch::new();
+    let options = testing::options(&Udp, Role::Follower, &Case { pattern: Pattern::Channel, ..CASE }, &scratch);
+    let local_address = Some(address.parse().unwrap());
+    let mut node = Udp.open(&NodeOptions { publisher_count: count as u32, local_address, ..options }).unwrap();
+    let mut link = node.link(&LinkOptions { index: 0, callback: None }).unwrap();
+    let own = String::from_utf8(link.address().unwrap()).unwrap();
+    let pair = |_| [(); 2].map(|()| UdpSocket::bind((address, 0)).unwrap());
+    let pairs: Vec<[UdpSocket; 2]> = (0..count).map(pair).collect();
+    attack(&pairs[0][1], &own);
+    let addresses: Vec<_> = pairs.iter().map(|[one, _]| one.local_addr().unwrap().to_string().into_bytes()).collect();
+    link.connect(&addresses, testing::PATIENCE_NS).unwrap();
+    (pairs, link, own)
+}
+
+/// What would end a link, count as damaged, or count as a message.
+fn attack(other: &UdpSocket, victim: &str) {
+    let farewell = [0_u32, 0, 0, 1].map(u32::to_ne_bytes).concat();
+    for datagram in [&[][..], &[0; 7], &[255; 100], &packet(9), &farewell] {
+        other.send_to(datagram, victim).unwrap();
+    }
+}
+
+#[test]
+fn of_many_who_know_its_address_a_link_hears_its_publishers_only() {
+    // Of so many, ports are searched for; of a few, compared.
+    for (address, count) in [("127.0.0.1", 2), ("127.0.0.1", 300), ("::1", 2), ("::1", 70)] {
+        if address == "::1" && UdpSocket::bind((address, 0)).is_err() {
+            // The test harness swallows what is printed.
+            let line = format!("SKIPPED: {count} publishers at ::1: there is no such address here\n");
+            io::Write::write_all(&mut io::stderr(), line.as_bytes()).unwrap();
+            continue;
+        }
+        let (pairs, mut link, own) = heard(address, count);
+        assert!(link.take(0).unwrap().is_none(), "{address}: others were there first");
+        for (index, [publisher, other]) in pairs.iter().enumerate() {
+            attack(other, &own);
+            publisher.send_to(&packet(index as u8), &own).unwrap();
+            attack(other, &own);
+            let message = link.take(0).unwrap().unwrap_or_else(|| panic!("{address}: nothing of publisher {index}"));
+            assert_eq!(message.length, 1);
+            link.release(message);
+            assert!(link.take(0).unwrap().is_none(), "{address}: a message of others beside publisher {index}");
+        }
+        // As before, it is a publisher's last word.
+        pairs[count - 1][0].send_to(&[], &own).unwrap();
+        assert_eq!(link.take(0).unwrap_err().status, Status::Closed);
+    }
+}
+
+/// Another address of this host has the same ports.
+#[test]
+fn a_port_of_another_address_is_no_publisher() {
+    let (pairs, mut link, own) = heard("127.0.0.1", 2);
+    let publisher = &pairs[0][0];
+    let same_port = UdpSocket::bind(("127.0.0.2", publisher.local_addr().unwrap().port())).unwrap();
+    attack(&same_port, &own);
+    assert!(link.take(0).unwrap().is_none());
+    publisher.send_to(&packet(0), &own).unwrap();
+    assert!(link.take(0).unwrap().is_some());
+}
+
+#[test]
+fn what_no_filter_of_the_kernel_can_have_is_refused() {
+    let peers = |count: u16| (1..=count).map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect::<Vec<_>>();
+    assert!(sources::program(&peers(3500)).is_ok());
+    let error = sources::program(&peers(4096)).unwrap_err();
+    assert!(error.status == Status::Limit && error.to_string().contains("4096 publishers need"), "{error}");
+    let strange = [peers(1), vec!["10.0.0.1:1".parse().unwrap()]].concat();
+    for peers in [&strange[..], &[]] {
+        assert_eq!(sources::program(peers).unwrap_err().status, Status::Invalid);
+    }
+}
+
 #[test]
 fn a_peer_that_is_not_there_is_told_apart() {
     let scratch = testing::Scratch::new();

@@ -249,14 +249,14 @@ impl Endpoint for Unix {
         os::set_nonblocking(self.socket.as_raw_fd(), self.options.wait == Wait::Poll)
     }
 
-    fn hear_publishers(&mut self, count: usize) -> Result<()> {
+    fn hear_publishers(&mut self, publishers: &[Vec<u8>]) -> Result<()> {
         if self.kind != libc::SOCK_DGRAM {
             return Err(Error::new(
                 Status::Limit,
-                format!("a connection has 1 peer, {count} given; take uds/datagram"),
+                format!("a connection has 1 peer, {} given; take uds/datagram", publishers.len()),
             ));
         }
-        // A socket that is not connected hears all who reach its path.
+        // A socket that is not connected hears all who reach its path: this user only.
         os::set_nonblocking(self.socket.as_raw_fd(), self.options.wait == Wait::Poll)
     }
 

@@ -136,6 +136,8 @@ mod tests {
         assert_eq!(counts(&[11, 11, 12, 11, 12]), (2, 3, 0, 0));
         assert_eq!(counts(&[20, 15, 11, 19, 15, 20]), (4, 2, 3, 0));
         assert_eq!(counts(&[3, 10, 11, 12]), (2, 0, 0, 2));
+        // A number that nobody sends is the next one for ever, and ends nothing.
+        assert_eq!(counts(&[11, u64::MAX, u64::MAX, 12, u64::MAX - 1, 12]), (5, 1, 2, 0));
     }
 
     #[test]

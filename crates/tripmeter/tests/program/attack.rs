@@ -38,6 +38,8 @@ fn are_unharmed(variants: &[&str]) {
 #[test]
 fn a_hostile_user_neither_reads_nor_changes_nor_stops_what_is_built_in() {
     are_unharmed(&["shm/ring", "uds/datagram", "uds/stream", "mq/queue", "pipe/fifo", "tcp/loopback", "udp/loopback"]);
+    // Whose socket is not connected.
+    are_unharmed(&["udp/loopback --publishers 2"]);
 }
 
 /// One of each kind: sockets of a library, TLS, a broker, shared memory that a library makes for everybody, discovery, and

@@ -1,0 +1,95 @@
+//! Whose datagrams a socket with several peers takes: the kernel drops all others before they reach it.
+//!
+//! A socket can be connected to one peer only. A filter of the kernel does the same for several, so that a receive stays `read(2)`.
+#![expect(unsafe_code, reason = "a system call")]
+
+use libc::{BPF_ABS, BPF_H, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd};
+use tripmeter_abi::{Error, Result, Status};
+
+/// Instructions that the kernel takes (`BPF_MAXINSNS`).
+const MOST_INSTRUCTIONS: usize = 4096;
+/// Ports that are compared one after the other, where a binary search ends. A conditional jump skips 255 instructions at most.
+const NEIGHBOURS: usize = 32;
+/// Where the headers of IP begin with the address of the source.
+const SOURCE_V4: u32 = 12;
+const SOURCE_V6: u32 = 8;
+/// The header of UDP, which a filter of its socket sees first, begins with the port of the source.
+const SOURCE_PORT: u32 = 0;
+
+/// Has a socket take datagrams of these peers only, which are ports of one address.
+///
+/// # Errors
+/// `Limit` if there are too many, `Invalid` if they have several addresses; otherwise that of `setsockopt(2)`.
+pub(crate) fn take_only_from(socket: &OwnedFd, peers: &[SocketAddr]) -> Result<()> {
+    let mut program = program(peers)?;
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    let length = size_of::<libc::sock_fprog>() as libc::socklen_t;
+    let (fd, level, name) = (socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER);
+    // SAFETY: the filter is readable for its length, and so are its instructions, which the kernel copies and checks.
+    match unsafe { libc::setsockopt(fd, level, name, (&raw const filter).cast(), length) } {
+        0 => Ok(()),
+        _ => Err(Error::last_os("having the kernel drop datagrams of others (SO_ATTACH_FILTER)")),
+    }
+}
+
+/// The instructions: 4,096 are enough for about 3,500 peers.
+pub(crate) fn program(peers: &[SocketAddr]) -> Result<Vec<sock_filter>> {
+    let address = peers.first().map(SocketAddr::ip);
+    let Some(address) = address.filter(|address| peers.iter().all(|peer| peer.ip() == *address)) else {
+        return Err(Error::new(Status::Invalid, "publishers of one topic have ports of one address"));
+    };
+    let (source, octets) = match address {
+        IpAddr::V4(address) => (SOURCE_V4, address.octets().to_vec()),
+        IpAddr::V6(address) => (SOURCE_V6, address.octets().to_vec()),
+    };
+    let mut program = Vec::new();
+    for (at, word) in (source..).step_by(4).zip(octets.chunks_exact(4)) {
+        let word = word.iter().fold(0, |word, octet| word << 8 | u32::from(*octet));
+        program.push(instruction(BPF_LD | BPF_W | BPF_ABS, (libc::SKF_NET_OFF as u32).wrapping_add(at)));
+        program.push(sock_filter { jt: 1, ..instruction(BPF_JMP | BPF_JEQ | BPF_K, word) });
+        program.push(verdict(false));
+    }
+    program.push(instruction(BPF_LD | BPF_H | BPF_ABS, SOURCE_PORT));
+    let mut ports: Vec<u16> = peers.iter().map(SocketAddr::port).collect();
+    ports.sort_unstable();
+    program.extend(search(&ports));
+    if program.len() > MOST_INSTRUCTIONS {
+        let (count, needed) = (peers.len(), program.len());
+        let text = format!(
+            "{count} publishers need a filter of {needed} instructions, the kernel takes {MOST_INSTRUCTIONS}; use fewer"
+        );
+        return Err(Error::new(Status::Limit, text));
+    }
+    Ok(program)
+}
+
+/// Ends with whether the loaded port is one of these, which are in order.
+fn search(ports: &[u16]) -> Vec<sock_filter> {
+    if ports.len() > NEIGHBOURS {
+        let (lower, upper) = ports.split_at(ports.len() / 2);
+        let [below, above] = [lower, upper].map(search);
+        let choice = [
+            sock_filter { jf: 1, ..instruction(BPF_JMP | BPF_JGE | BPF_K, upper[0].into()) },
+            instruction(BPF_JMP | BPF_JA, below.len() as u32),
+        ];
+        return [&choice[..], &below, &above].concat();
+    }
+    let left = (0..ports.len() as u8).rev();
+    let compare = |(port, left): (&u16, u8)| sock_filter {
+        // Over those left, and over the verdict that it is none.
+        jt: left + 1,
+        ..instruction(BPF_JMP | BPF_JEQ | BPF_K, (*port).into())
+    };
+    ports.iter().zip(left).map(compare).chain([verdict(false), verdict(true)]).collect()
+}
+
+fn instruction(code: u32, k: u32) -> sock_filter {
+    sock_filter { code: code as u16, jt: 0, jf: 0, k }
+}
+
+/// Takes the whole datagram, or drops it.
+fn verdict(takes: bool) -> sock_filter {
+    instruction(BPF_RET | BPF_K, if takes { u32::MAX } else { 0 })
+}
