@@ -40,7 +40,7 @@ pub enum ResultsError {
 pub struct Results {
     folder: PathBuf,
     has_rounds: bool,
-    /// Trials that are locked, so that nobody else resumes the run meanwhile.
+    /// What is locked, so that nobody else resumes the run meanwhile.
     locked: Vec<Arc<File>>,
 }
 
@@ -52,10 +52,10 @@ pub struct LockedFolder {
 }
 
 impl LockedFolder {
-    /// Locks the trials in a folder.
+    /// Locks a folder.
     ///
     /// # Errors
-    /// If another process has locked them, or they cannot be opened.
+    /// If another process has locked it, or it cannot be written.
     pub fn take(folder: PathBuf) -> Result<Self, ResultsError> {
         let lock = lock(&folder).map_err(|error| match error {
             ResultsError::NotWritable(file, error) => ResultsError::NotChangeable(file, error),
@@ -71,9 +71,8 @@ impl LockedFolder {
 }
 
 fn lock(folder: &Path) -> Result<File, ResultsError> {
-    let path = folder.join(TRIALS);
-    let failed = |error| ResultsError::NotWritable(path.clone(), error);
-    let file = file::append(&path).map_err(failed)?;
+    let failed = |error| ResultsError::NotWritable(folder.to_path_buf(), error);
+    let file = file::to_lock(&folder.join(LOCK)).map_err(failed)?;
     if lock_file(&file, true).map_err(failed)? { Ok(file) } else { Err(ResultsError::InUse(folder.to_path_buf())) }
 }
 
@@ -97,7 +96,7 @@ impl Results {
         Self { folder: locked.folder.clone(), has_rounds, locked: vec![locked.lock.clone()] }
     }
 
-    /// Locks the trials, which have been begun.
+    /// Locks the folder, in which trials have been begun.
     ///
     /// # Errors
     /// As [`LockedFolder::take`].

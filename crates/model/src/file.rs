@@ -308,14 +308,31 @@ fn is_descriptor(file: &Path) -> bool {
     is_in_proc(file) || system_folder(file).is_some() && fs::read_link(file).is_ok_and(|target| is_in_proc(&target))
 }
 
-/// Opens a file of ours for appending or locking, and creates it if it is not there; a link or a pipe is refused, and
-/// nothing is waited for.
+/// Opens a file of ours for appending, and creates it if it is not there; a link or a pipe is refused, and nothing is waited
+/// for.
 ///
 /// # Errors
 /// If it cannot be opened, or is no regular file.
 pub fn append(file: &Path) -> io::Result<File> {
+    append_with_mode(file, 0o666)
+}
+
+/// [`append`] for a file that is locked: whoever may open it may hold the lock, so only this user may.
+///
+/// # Errors
+/// As [`append`].
+pub fn to_lock(file: &Path) -> io::Result<File> {
+    let opened = append_with_mode(file, 0o600)?;
+    if opened.metadata()?.permissions().mode() & 0o077 != 0 {
+        // Of an earlier version; where another user of this folder made it, it stays as it is.
+        let _ = opened.set_permissions(fs::Permissions::from_mode(0o600));
+    }
+    Ok(opened)
+}
+
+fn append_with_mode(file: &Path, mode: u32) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let opened = File::options().read(true).append(true).create(true).custom_flags(flags).open(file)?;
+    let opened = File::options().read(true).append(true).create(true).mode(mode).custom_flags(flags).open(file)?;
     if opened.metadata()?.is_file() { Ok(opened) } else { Err(io::Error::other("it is no regular file")) }
 }
 

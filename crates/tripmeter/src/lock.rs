@@ -6,7 +6,7 @@ use std::path::Path;
 use tripmeter_engine::os::lock_file;
 use tripmeter_engine::results::LOCK;
 use tripmeter_model::exit;
-use tripmeter_model::file::append;
+use tripmeter_model::file::to_lock;
 
 /// Creates the folder and keeps others from locking it until the file is dropped; a kill gives it back, too. `user` is who
 /// else might use it, `flag` what names another folder.
@@ -17,7 +17,7 @@ pub fn lock(folder: &Path, user: &str, flag: &str) -> Result<File, CliError> {
     let failed =
         |error| CliError::new(exit::CANNOT_CREATE, format!("folder '{}' cannot be used: {error}", folder.display()));
     fs::create_dir_all(folder).map_err(failed)?;
-    let file = append(&folder.join(LOCK)).map_err(failed)?;
+    let file = to_lock(&folder.join(LOCK)).map_err(failed)?;
     match lock_file(&file, true).map_err(failed)? {
         true => Ok(file),
         false => {

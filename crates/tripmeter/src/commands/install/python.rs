@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tripmeter_engine::os::lock_file;
 use tripmeter_model::exit;
-use tripmeter_model::file::{append, write_whole};
+use tripmeter_model::file::{to_lock, write_whole};
 use tripmeter_model::sidecar::Sidecar;
 
 /// Lists what was installed; written last, so that an environment without it is not finished.
@@ -56,7 +56,7 @@ impl PythonEnvironment<'_> {
     /// Lets two installs take turns. The kernel releases the lock of a killed process.
     fn lock(&self) -> Result<File, CliError> {
         let path = self.folder.with_extension("lock");
-        let file = append(&path).map_err(|error| self.cannot_create(&path, &error))?;
+        let file = to_lock(&path).map_err(|error| self.cannot_create(&path, &error))?;
         let begin = Instant::now();
         while !lock_file(&file, true).map_err(|error| self.cannot_create(&path, &error))? {
             if begin.elapsed() > PATIENCE {
