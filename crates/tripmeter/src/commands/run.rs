@@ -191,7 +191,7 @@ fn next(manifest: &Manifest, folder: &Path) -> Vec<String> {
 
 /// As a shell takes it for one word.
 pub fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-=".contains(letter);
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-=@:".contains(letter);
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
