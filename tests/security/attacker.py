@@ -192,7 +192,8 @@ class Attacker:
                 self.did("attached", f"segment {number}")
 
     def try_processes(self):
-        namespace = os.stat("/proc/self/ns/pid").st_ino
+        boot = int(pathlib.Path("/proc/sys/kernel/random/boot_id").read_text()[:8], 16)
+        place = os.stat("/proc/self/ns/pid").st_ino ^ boot
         for entry in os.listdir("/proc"):
             if not entry.isdigit():
                 continue
@@ -210,7 +211,7 @@ class Attacker:
                 self.seen.add((entry, start))
                 for folder in PLACES:
                     for suffix in ("", "-1", "-1-0", "-x"):
-                        name = folder / f"tripmeter-{namespace:x}-{entry}-{start}{suffix}"
+                        name = folder / f"tripmeter-{place:x}-{entry}-{start}{suffix}"
                         try:
                             name.write_text("taken")
                             self.made.append(name)

@@ -1,9 +1,9 @@
 //! What runs leave in the system: names and processes.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use tripmeter_model::name::process_place;
 
 /// Every process of a run has this variable of the environment, with a value of the run's own.
 pub const MARK: &str = "TRIPMETER_TEST_RUN";
@@ -23,8 +23,7 @@ pub fn left(pid: u32, mark: &str, temporary: &Path) -> Vec<String> {
 
 /// Names of the run that process `pid` supervised.
 pub fn names(pid: u32, temporary: &Path) -> Vec<String> {
-    let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |metadata| metadata.ino());
-    let prefix = format!("tripmeter-{namespace:x}-{pid}-");
+    let prefix = format!("tripmeter-{:x}-{pid}-", process_place());
     let mut found = Vec::new();
     for folder in [Path::new("/dev/shm"), Path::new("/dev/mqueue"), temporary] {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();

@@ -7,7 +7,6 @@ pub mod rest;
 pub(crate) mod rotate;
 mod samples;
 
-pub use histograms::HISTOGRAMS;
 pub(crate) use histograms::{head as head_of_log, line as line_of_log};
 pub(crate) use samples::{Rows, SampleStamps, field};
 
@@ -18,7 +17,7 @@ use hdrhistogram::Histogram;
 use histograms::HistogramLog;
 use samples::SamplesFile;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tripmeter_eprosima::measurements::{MeasurementsWriter, file_name};
@@ -187,12 +186,30 @@ pub(crate) fn tag(payload_bytes: u64, load: OfferedLoad) -> String {
     format!("{payload_bytes}{}", load.suffix().trim_end_matches("hz"))
 }
 
+/// It is a folder, and no link to one: what a link leads to is none of ours.
+pub(crate) fn is_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|there| there.is_dir())
+}
+
+/// Whether a folder is there that files may be cut and removed in.
+///
+/// # Errors
+/// If it is something else, as a link to a folder.
+fn has_folder(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        there => match there?.is_dir() {
+            true => Ok(true),
+            false => Err(io::Error::other(format!("'{}' is a link or a file, and should be a folder", path.display()))),
+        },
+    }
+}
+
 /// A folder in another one, which is created if it is not there; no link to one.
 fn folder_in(folder: &Path, name: &str) -> io::Result<PathBuf> {
     let inside = folder.join(name);
     match fs::create_dir(&inside) {
-        // What a link leads to is none of ours.
-        Err(_) if fs::symlink_metadata(&inside).is_ok_and(|there| there.is_dir()) => Ok(inside),
+        Err(_) if is_folder(&inside) => Ok(inside),
         made => made.map(|()| inside),
     }
 }

@@ -298,9 +298,6 @@ impl PlannedTask {
         let counts = samples_above.iter().map(|above| above.samples).chain([samples]);
         check::samples(counts, warmup, &workload, raw)?;
         check::one_way(one_way, &workload, raw)?;
-        if workload.is_publication() && one_way {
-            return Err(Problem::OneWayAlready);
-        }
         common.time_cap_s.map_or(Ok(()), check::time_cap)?;
         Ok(Self {
             pattern,

@@ -1,5 +1,6 @@
 //! The results folder and its manifest.
 
+use crate::files::is_folder;
 use crate::os::lock_file;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
 use tripmeter_model::file;
-use tripmeter_model::folder::{AUDIT, Audits, MANIFEST, TRIALS, TrialsLine, payload_lines};
+use tripmeter_model::folder::{AUDIT, Audits, LOGS, MANIFEST, TRIALS, TrialsLine, payload_lines};
 use tripmeter_model::manifest::{Manifest, PayloadResult, SubExperimentResult};
 use tripmeter_model::metrics_file::{self, METRICS};
 
@@ -125,7 +126,7 @@ impl Results {
     pub fn begin_round(&self, round: u32) -> Result<(), ResultsError> {
         let folder = self.round(round);
         let made = || {
-            for folder in [folder.clone(), folder.join("logs")] {
+            for folder in [folder.clone(), folder.join(LOGS)] {
                 match fs::create_dir(&folder) {
                     Err(_) if is_folder(&folder) => {}
                     made => made?,
@@ -258,8 +259,7 @@ impl Results {
     /// Removes log files of the first `rounds` rounds that nothing was written to.
     pub fn remove_empty_logs(&self, rounds: u32) {
         for round in 1..=rounds {
-            let folder = self.round(round).join("logs");
-            // What a link leads to is none of ours.
+            let folder = self.round(round).join(LOGS);
             if [self.round(round), folder.clone()].iter().any(|folder| !is_folder(folder)) {
                 continue;
             }
@@ -286,11 +286,6 @@ fn line(line: &TrialsLine) -> Vec<u8> {
     let mut text = serde_json::to_vec(line).expect("results are plain data");
     text.push(b'\n');
     text
-}
-
-/// It is a folder, and no link to one.
-fn is_folder(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|there| there.is_dir())
 }
 
 fn named(folder: &Path) -> Result<PathBuf, ResultsError> {

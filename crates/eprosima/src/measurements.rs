@@ -1,6 +1,7 @@
 //! Writing `measurements_<name>.csv`: half of each round trip of a sub-experiment. [`crate::raw`] reads it.
 
 use crate::raw::COLUMNS;
+use memchr::memchr_iter;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, Write};
 
@@ -37,7 +38,15 @@ impl MeasurementsWriter {
     /// If it cannot be read.
     pub fn resume(mut csv: File) -> io::Result<Self> {
         csv.rewind()?;
-        let lines = BufReader::new(&csv).split(b'\n').try_fold(0_u64, |lines, line| line.map(|_| lines + 1))?;
+        let (mut reader, mut lines) = (BufReader::new(&csv), 0_u64);
+        // A line can have any length.
+        while let piece = reader.fill_buf()?
+            && !piece.is_empty()
+        {
+            lines += memchr_iter(b'\n', piece).count() as u64;
+            let bytes = piece.len();
+            reader.consume(bytes);
+        }
         Ok(Self { csv, rows: lines.saturating_sub(1), latest: 0 })
     }
 

@@ -29,6 +29,12 @@ pub const TRIALS: &str = "trials.jsonl";
 pub const AUDIT: &str = "audit.json";
 /// The page that shows all of it; nothing is read from it.
 pub const REPORT: &str = "report.html";
+/// Folder of histogram logs, in the folder of results or of a round.
+pub const HISTOGRAMS: &str = "histograms";
+/// Folder of files of attempts that were set aside, beside those that count.
+pub const ATTEMPTS: &str = "attempts";
+/// Folder of what workers and daemons said, in the folder of results or of a round.
+pub const LOGS: &str = "logs";
 
 /// A line of `trials.jsonl`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -229,9 +235,12 @@ pub fn read(folder: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<Mani
     Ok(reading.manifest)
 }
 
-/// Whether something in a results folder is read, or written, when it is shown or resumed.
+/// Whether something in a results folder is read, appended to, cut or removed when it is shown or resumed. All else is only
+/// replaced whole, as `metrics.csv` and summaries of eProsima are, so that nothing is written through a link.
 fn is_of_results(name: &str) -> bool {
-    [MANIFEST, TRIALS, AUDIT, SAMPLES, "histograms", "logs"].contains(&name) || name.starts_with("round-")
+    let is_measurements = name.starts_with("measurements_") && !name.ends_with("_summary.csv");
+    let names = [MANIFEST, TRIALS, AUDIT, SAMPLES, HISTOGRAMS, ATTEMPTS, LOGS];
+    names.contains(&name) || is_measurements || name.starts_with("round-")
 }
 
 /// Refuses links among what counts, at any depth: what is read, cut or removed must be in the folder. A folder that cannot be

@@ -29,8 +29,8 @@ pub use fleet::{FleetArgs, MeasuringCommand};
 pub use iceperf::{Benchmark, IceperfArgs, IceperfCommand, IceperfLeaderArgs, Technology};
 pub use machine::{CompletionsArgs, InstallArgs, ListArgs, ManArgs, PluginCheckArgs};
 pub use measure::{
-    AllowedArgs, CallArgs, Cpu, FollowArgs, LoggerArgs, MeasuringArgs, OutputArgs, PingArgs, PluginArgs, PublishArgs,
-    ReplayArgs, RunArgs, RunningArgs, ShownArgs, ThroughputArgs, TransportArgs,
+    AllowedArgs, CallArgs, Cpu, FollowArgs, HostsArgs, LoggerArgs, MeasuringArgs, OutputArgs, PingArgs, PluginArgs,
+    PublishArgs, ReplayArgs, RunArgs, RunningArgs, ShownArgs, ThroughputArgs, TransportArgs,
 };
 pub use results::{ExportArgs, ExportFormat, ReportArgs, ShowArgs, TableFormat};
 pub use selftest::{BareArgs, SelftestArgs};

@@ -6,9 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use tripmeter_eprosima::measurements::file_name;
 use tripmeter_model::file::append;
-
-/// Folder of such files, beside those that count.
-pub const ATTEMPTS: &str = "attempts";
+use tripmeter_model::folder::{ATTEMPTS, HISTOGRAMS};
 
 /// Creates a file that is only ever appended to, so that its end can be cut off or moved away.
 ///
@@ -51,7 +49,7 @@ impl Discarded {
     /// # Errors
     /// If their lengths cannot be found out.
     pub fn of(folder: &Path, name: &str) -> io::Result<Self> {
-        let histograms = folder.join(super::HISTOGRAMS).join(format!("{name}.hlog"));
+        let histograms = folder.join(HISTOGRAMS).join(format!("{name}.hlog"));
         let all = [folder.join(file_name(name)), histograms].into_iter();
         let growing = |file: PathBuf| {
             let (head, begin) = (super::head::head_bytes(&file)?, fs::metadata(&file)?.len());
@@ -89,12 +87,7 @@ impl Growing {
         }
         let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
         let (stem, ending) = (part(self.file.file_stem()), part(self.file.extension()));
-        let folder = self.file.parent().unwrap_or(Path::new(".")).join(ATTEMPTS);
-        match fs::create_dir(&folder) {
-            // What a link leads to is none of ours.
-            Err(_) if fs::symlink_metadata(&folder).is_ok_and(|there| there.is_dir()) => {}
-            made => made?,
-        }
+        let folder = super::folder_in(self.file.parent().unwrap_or(Path::new(".")), ATTEMPTS)?;
         let target = folder.join(format!("{stem}_attempt-{attempt}.{ending}"));
         let is_new = !target.exists();
         let mut target = append(&target)?;

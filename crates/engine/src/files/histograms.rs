@@ -7,9 +7,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
-
-/// Folder of such files, in the folder of results or of a round.
-pub const HISTOGRAMS: &str = "histograms";
+use tripmeter_model::folder::HISTOGRAMS;
 
 /// The file of a running sub-experiment.
 pub(super) struct HistogramLog {

@@ -1,18 +1,22 @@
 //! Files of a sub-experiment that was interrupted: what was written of payloads that do not count is cut off, so that the
 //! rest is written behind the payloads that do.
 
+use super::has_folder;
 use super::head::is_head;
-use super::{HISTOGRAMS, discarded::ATTEMPTS};
 use std::fs;
-use std::io::{self, BufRead, BufReader, ErrorKind};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use tripmeter_eprosima::measurements::file_name;
 use tripmeter_model::file::append;
+use tripmeter_model::folder::{ATTEMPTS, HISTOGRAMS};
 use tripmeter_model::manifest::PayloadResult;
 use tripmeter_model::samples::SAMPLES;
 
 /// Kinds of time that tags of histograms begin with, before the payload.
 const KINDS: [&str; 4] = ["payload_", "one_way_", "response_", "service_"];
+
+/// Most bytes of a line: a histogram in base64 has some 100 kB. One that is longer is none of ours.
+const MOST_LINE_BYTES: u64 = 16 << 20;
 
 /// Number of the last trial of these payloads, with attempts that were set aside.
 pub fn last_trial(kept: &[PayloadResult]) -> u32 {
@@ -24,7 +28,7 @@ pub fn last_trial(kept: &[PayloadResult]) -> u32 {
 /// that of the results, or of its round.
 ///
 /// # Errors
-/// If a file cannot be read, cut or removed.
+/// If a file cannot be read, cut or removed, or a link is where a folder should be.
 pub fn keep(folder: &Path, name: &str, kept: &[PayloadResult]) -> io::Result<()> {
     let last = last_trial(kept);
     let has =
@@ -37,12 +41,20 @@ pub fn keep(folder: &Path, name: &str, kept: &[PayloadResult]) -> io::Result<()>
         Some("topic" | "recording") => !kept.is_empty(),
         payload => has(number(payload)),
     };
-    // Made anew of the CSV, which stays as long as the sub-experiment is not whole.
-    remove(&samples.join(format!("{name}.parquet")))?;
-    cut(&samples.join(format!("{name}.csv")), kept.is_empty(), is_sample)?;
+    if !has_folder(folder)? {
+        return Ok(());
+    }
+    if has_folder(&samples)? {
+        // Made anew of the CSV, which stays as long as the sub-experiment is not whole.
+        remove(&samples.join(format!("{name}.parquet")))?;
+        cut(&samples.join(format!("{name}.csv")), kept.is_empty(), is_sample)?;
+    }
     let csv = file_name(name);
     for file in [&[folder.join(&csv)][..], &attempts_at(folder, &csv)?].concat() {
         cut(&file, kept.is_empty(), is_measurement)?;
+    }
+    if !has_folder(&histograms)? {
+        return Ok(());
     }
     let log = format!("{name}.hlog");
     for file in [&[histograms.join(&log)][..], &attempts_at(&histograms, &log)?].concat() {
@@ -65,16 +77,15 @@ fn tagged(line: &str) -> Option<&str> {
 pub(super) fn attempts_at(folder: &Path, name: &str) -> io::Result<Vec<PathBuf>> {
     let folder = folder.join(ATTEMPTS);
     let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
-    let entries = match fs::read_dir(&folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
+    if !has_folder(&folder)? {
+        return Ok(Vec::new());
+    }
     let is_of = |file: &str| {
         let attempt = file.strip_prefix(stem).and_then(|rest| rest.strip_prefix("_attempt-"));
         attempt.and_then(|rest| rest.strip_suffix(ending)?.strip_suffix('.')?.parse::<u32>().ok()).is_some()
     };
     let mut files = Vec::new();
-    for entry in entries {
+    for entry in fs::read_dir(&folder)? {
         let name = entry?.file_name();
         if name.to_str().is_some_and(is_of) {
             files.push(folder.join(name));
@@ -102,7 +113,7 @@ fn cut(file: &Path, is_all: bool, counts: impl Fn(&str) -> bool) -> io::Result<(
     let (mut bytes, mut line, mut is_in_head) = (0_u64, Vec::new(), true);
     loop {
         line.clear();
-        let length = reader.read_until(b'\n', &mut line)?;
+        let length = reader.by_ref().take(MOST_LINE_BYTES).read_until(b'\n', &mut line)?;
         let Some(text) = line.strip_suffix(b"\n").and_then(|text| str::from_utf8(text).ok()) else { break };
         is_in_head = is_in_head && is_head(text);
         if !is_in_head && !counts(text) {
@@ -156,8 +167,29 @@ mod tests {
         write();
         fs::write(folder.join("samples/x.parquet"), "rows").unwrap();
         keep(folder, "x", &[]).unwrap();
+        keep(&folder.join("round-02"), "x", &[]).unwrap();
         let left: Vec<&str> = files.iter().map(|file| file.0).filter(|name| folder.join(name).exists()).collect();
         assert_eq!(left, ["samples/xy.csv"]);
         assert!(!folder.join("samples/x.parquet").exists());
+    }
+
+    #[test]
+    fn nothing_is_cut_or_removed_behind_a_link() {
+        let parent = tempfile::tempdir().unwrap();
+        let victim = parent.path().join("victim");
+        let files = ["x.csv", "x.parquet", "x.hlog", "x_attempt-1.hlog", "measurements_x_attempt-1.csv"];
+        fs::create_dir_all(&victim).unwrap();
+        files.iter().for_each(|name| fs::write(victim.join(name), "precious").unwrap());
+        for (at, link) in ["samples", "histograms", "attempts", "histograms/attempts", ""].into_iter().enumerate() {
+            let folder = parent.path().join(at.to_string());
+            fs::create_dir_all(folder.join(link).parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(&victim, parent.path().join(format!("{at}/{link}").trim_end_matches('/')))
+                .unwrap();
+            for kept in [&[][..], &[cell(16, 1)]] {
+                let error = keep(&folder, "x", kept).unwrap_err().to_string();
+                assert!(error.contains("is a link") && error.contains(link), "{link}: {error}");
+            }
+        }
+        assert!(files.iter().all(|name| fs::read_to_string(victim.join(name)).unwrap() == "precious"));
     }
 }

@@ -1,11 +1,12 @@
 //! Files of samples of earlier rounds, removed when newer ones are there. Figures and histograms stay.
 
-use super::discarded::ATTEMPTS;
+use super::is_folder;
 use super::rest::{attempts_at, remove};
 use std::fs;
 use std::io;
 use std::path::Path;
 use tripmeter_eprosima::measurements::file_name;
+use tripmeter_model::folder::ATTEMPTS;
 use tripmeter_model::samples::SAMPLES;
 
 /// Removes every file of samples of these sub-experiments in the folder of a round, and folders that are empty then.
@@ -13,13 +14,11 @@ use tripmeter_model::samples::SAMPLES;
 /// # Errors
 /// If a file cannot be removed.
 pub fn remove_samples<'a>(folder: &Path, names: impl Iterator<Item = &'a str>) -> io::Result<()> {
-    // What a link leads to is none of ours.
-    let is_ours = |folder: &Path| fs::symlink_metadata(folder).is_ok_and(|there| there.is_dir());
-    if !is_ours(folder) {
+    if !is_folder(folder) {
         return Ok(());
     }
     let [samples, attempts] = [SAMPLES, ATTEMPTS].map(|name| folder.join(name));
-    let (has_samples, has_attempts) = (is_ours(&samples), is_ours(&attempts));
+    let (has_samples, has_attempts) = (is_folder(&samples), is_folder(&attempts));
     for name in names {
         let csv = file_name(name);
         remove(&folder.join(&csv))?;

@@ -2,6 +2,7 @@ use super::*;
 use crate::delivery::Delivery;
 use crate::measure::stamps::{MISSING, TripRow};
 use tripmeter_model::delivery::DeliveryStatus;
+use tripmeter_model::folder::HISTOGRAMS;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::samples::{HEADER, SampleReader};
 

@@ -13,6 +13,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::sync::OnceLock;
+use tripmeter_model::name::process_place;
 use tripmeter_model::used::Used;
 
 /// Locks all memory that this process has by now.
@@ -160,10 +161,10 @@ fn shows_own_processes() -> bool {
         .get_or_init(|| fs::read_link("/proc/self").is_ok_and(|own| own == Path::new(&std::process::id().to_string())))
 }
 
-/// Identity of a process that is never used twice on a running machine: process namespace, id and start time.
+/// Identity of a process that is never used twice: machine since its start and process namespace, id and start time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessIdentity {
-    namespace: u64,
+    place: u64,
     pid: u32,
     start_ticks: u64,
 }
@@ -173,13 +174,13 @@ impl ProcessIdentity {
     pub fn own() -> Self {
         let pid = std::process::id();
         let start_ticks = if let Some(Start::At(ticks)) = start_of(pid) { ticks } else { UNKNOWN };
-        Self { namespace: process_namespace(), pid, start_ticks }
+        Self { place: process_place(), pid, start_ticks }
     }
 
     /// A process of this namespace; `None` if there is none.
     pub fn of(pid: u32) -> Option<Self> {
         let Some(Start::At(start_ticks)) = start_of(pid) else { return None };
-        Some(Self { namespace: process_namespace(), pid, start_ticks })
+        Some(Self { place: process_place(), pid, start_ticks })
     }
 
     /// Its process number, in its namespace.
@@ -195,19 +196,19 @@ impl ProcessIdentity {
     /// Reads what [`Display`](std::fmt::Display) wrote, if `text` begins with it; and the rest of the text.
     pub fn parse_prefix(text: &str) -> Option<(Self, &str)> {
         let mut parts = text.strip_prefix("tripmeter-")?.splitn(3, '-');
-        let namespace = u64::from_str_radix(parts.next()?, 16).ok()?;
+        let place = u64::from_str_radix(parts.next()?, 16).ok()?;
         let pid = parts.next()?.parse().ok()?;
         let rest = parts.next()?;
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        Some((Self { namespace, pid, start_ticks: rest[..end].parse().ok()? }, &rest[end..]))
+        Some((Self { place, pid, start_ticks: rest[..end].parse().ok()? }, &rest[end..]))
     }
 
     /// True if it can be seen from here: only then is it known whether it runs.
     pub fn is_visible(&self) -> bool {
-        self.namespace == process_namespace() && self.start_ticks != UNKNOWN && shows_own_processes()
+        self.place == process_place() && self.start_ticks != UNKNOWN && shows_own_processes()
     }
 
-    /// True if it is known to have ended: its namespace is ours and no such process runs in it.
+    /// True if it is known to have ended: its machine and namespace are ours, and no such process runs there.
     pub fn is_dead(&self) -> bool {
         self.is_visible()
             && match start_of(self.pid) {
@@ -225,13 +226,8 @@ impl ProcessIdentity {
 
 impl std::fmt::Display for ProcessIdentity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "tripmeter-{:x}-{}-{}", self.namespace, self.pid, self.start_ticks)
+        write!(f, "tripmeter-{:x}-{}-{}", self.place, self.pid, self.start_ticks)
     }
-}
-
-fn process_namespace() -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
 }
 
 /// Of a process whose start could not be read: nothing is known of it.
@@ -270,7 +266,7 @@ mod tests {
         assert_eq!((read, rest), (own.clone(), "-3-queue"));
         assert!(own.is_alive() && !own.is_dead());
         assert!(ProcessIdentity { start_ticks: own.start_ticks + 1, ..own.clone() }.is_dead());
-        let foreign = ProcessIdentity { namespace: 1, ..own.clone() };
+        let foreign = ProcessIdentity { place: 1, ..own.clone() };
         // As one writes that could not read when it was started.
         let unknown = ProcessIdentity { start_ticks: UNKNOWN, ..own };
         for unseen in [foreign, unknown] {

@@ -3,7 +3,7 @@
 use super::{RunError, now};
 use crate::files::rest;
 use crate::results::{LockedFolder, Results, ResultsError};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use tripmeter_model::manifest::{Environment, Manifest, Resumption, RunStatus, SubExperimentResult, Verdict};
 
 /// What of a run is there already.
@@ -162,9 +162,11 @@ impl Begun {
             return Ok((manifest, Results::reopen(&self.folder, self.rounds)?));
         }
         let results = Results::resume(&self.folder, manifest.plan.has_round_folders());
+        let there = manifest.sub_experiments.iter().map(|result| ((result.name.as_str(), result.round), &result.cells));
+        let there: HashMap<_, _> = there.collect();
         for (name, round) in self.rest() {
-            let kept = manifest.sub_experiments.iter().find(|result| result.name == name && result.round == round);
-            let (folder, kept) = (results.round(round), kept.map_or(&[][..], |result| &result.cells));
+            let (folder, kept) = (results.round(round), there.get(&(name.as_str(), round)));
+            let kept = kept.map_or(&[][..], |cells| cells.as_slice());
             rest::keep(&folder, &name, kept).map_err(|error| ResultsError::NotChangeable(folder, error))?;
         }
         Ok((manifest, results))

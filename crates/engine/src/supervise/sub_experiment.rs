@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use tripmeter_abi::{NodeOptions, Role};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::file::append;
+use tripmeter_model::folder::LOGS;
 use tripmeter_model::manifest::{PayloadResult, RunStatus};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::plan::{Instrument, SubExperiment};
@@ -56,7 +57,7 @@ fn failed<E: std::fmt::Display>(written: Result<(), E>) -> Option<LeaderOutcome>
 pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result<RunStatus, String> {
     let entry = (run.registry_of)(&plan.name).get(&plan.transport.system).map_err(|error| error.to_string())?;
     let part = run.scratch.part().map_err(|error| format!("scratch folder: {error}"))?;
-    let logs = run.results.round(round).join("logs");
+    let logs = run.results.round(round).join(LOGS);
     let result = ensure_daemon(run, plan, entry, &logs).and_then(|daemon| {
         let log_file = logs.join(format!("{}.log", plan.name));
         let mut group = ProcessGroup::start(run, plan, entry, &part, round, &log_file)?;

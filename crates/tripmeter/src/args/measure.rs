@@ -56,9 +56,15 @@ pub fn measuring_and(more: &[&'static str]) -> Vec<&'static str> {
     [more, &MEASURING].concat()
 }
 
+/// Flags that a run that is resumed is given once more, as it would log in to hosts that somebody else has named.
+const GIVEN_AGAIN: [&str; 2] = ["to", "push"];
+
 /// What a run that is resumed takes from its plan.
 fn of_a_plan() -> Vec<&'static str> {
-    measuring_and(&["experiment", "only", "rounds", "repeat_for", "no_floor", "profile", "print", "output"])
+    let mut flags =
+        measuring_and(&["experiment", "only", "rounds", "repeat_for", "no_floor", "profile", "print", "output"]);
+    flags.retain(|flag| !GIVEN_AGAIN.contains(flag));
+    flags
 }
 
 /// Run an experiment: a preset or a file [default: quick]
@@ -84,7 +90,7 @@ pub struct RunArgs {
     /// Measure what is missing in a results folder
     ///
     /// Any run that was killed or interrupted, or of which a sub-experiment failed. Its plan holds; payloads that were
-    /// finished stay as they are.
+    /// finished stay as they are. Its other hosts are named again (--to, --push).
     #[arg(long, value_name = "DIR", conflicts_with_all = of_a_plan())]
     pub resume: Option<PathBuf>,
     /// The recording of results of `tripmeter replay` that are resumed

@@ -13,6 +13,7 @@ use tripmeter_engine::os::CpuCounters;
 use tripmeter_engine::{Followers, system_calls};
 use tripmeter_model::explain::{ExplainedTransport, Explanation, FILE, SCHEMA_VERSION};
 use tripmeter_model::file::write_whole;
+use tripmeter_model::folder::LOGS;
 use tripmeter_model::plan::{Instrument, Plan, SubExperiment};
 use tripmeter_model::{Touch, Wait, exit, printable};
 use tripmeter_report::document::{Block, Cell, Document, Missing};
@@ -46,7 +47,7 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     prepared.plan.sub_experiments = passes;
     let shown = ProgressView::of(args.output.quiet, false);
     let (manifest, folder) = prepared.run_into(args.output.folder.as_deref(), Followers::Local, shown)?;
-    let logs = folder.join("logs");
+    let logs = folder.join(LOGS);
     let traced = traced(&prepared.plan, &logs);
     system_calls::remove_traces(&prepared.plan, &logs);
     let counters = CpuCounters::check();

@@ -16,6 +16,7 @@ use std::time::Duration;
 use tripmeter_engine::registry::Registry;
 use tripmeter_engine::{Begun, Event, Followers, RunError, RunOptions, by_hand, system_calls};
 use tripmeter_model::experiment::TableKind;
+use tripmeter_model::folder::LOGS;
 use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
 use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_model::{Pattern, exit};
@@ -189,8 +190,8 @@ fn next(manifest: &Manifest, folder: &Path) -> Vec<String> {
 }
 
 /// As a shell takes it for one word.
-fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-=".contains(letter);
+pub fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-=@:".contains(letter);
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
@@ -347,7 +348,7 @@ impl Prepared {
         let outcome = tripmeter_engine::run_while(&self.plan, &registry_of, options, &mut watch, rounds_wanted);
         progress.end();
         if outcome.is_err() {
-            system_calls::remove_traces(&self.plan, &folder.join("logs"));
+            system_calls::remove_traces(&self.plan, &folder.join(LOGS));
         }
         Ok((outcome?, folder))
     }

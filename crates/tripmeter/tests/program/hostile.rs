@@ -4,7 +4,7 @@
 use crate::common::{Finished, Tripmeter, folder};
 use serde_json::{Value, json};
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
@@ -343,6 +343,77 @@ fn nothing_is_written_into_a_folder_that_is_a_link() {
     symlink(elsewhere.path(), results.join("round-01")).unwrap();
     tripmeter(&place, "eprosima process results").with(exit::CANNOT_CREATE).one_line(&["round-01' is a link"]);
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_resumed_run_changes_nothing_behind_a_link() {
+    let place = measured();
+    let (results, victim) = (place.path().join("results"), place.path().join("victim"));
+    killed_after_one_payload(&results);
+    fs::create_dir(&victim).unwrap();
+    let name = |file: &str| file.replace('_', &format!("_{NAME}_"));
+    let precious = [format!("measurements_{NAME}.csv"), format!("{NAME}.hlog"), name("measurements_attempt-1.csv")];
+    precious.iter().for_each(|file| fs::write(victim.join(file), "precious").unwrap());
+    for link in ["attempts", "samples", "histograms", "logs", "round-01", &precious[0]] {
+        let (linked, aside) = (results.join(link), place.path().join("aside"));
+        let was_there = fs::rename(&linked, &aside).is_ok();
+        let target = if link == precious[0] { victim.join(link) } else { victim.clone() };
+        symlink(target, &linked).unwrap();
+        tripmeter(&place, "run -q --resume results").with(exit::DATA).one_line(&[link, "is a link"]);
+        let kept = precious.iter().all(|file| fs::read_to_string(victim.join(file)).unwrap() == "precious");
+        assert!(kept && fs::read_dir(&victim).unwrap().count() == precious.len(), "{link}");
+        fs::remove_file(&linked).unwrap();
+        let back = if was_there { fs::rename(&aside, &linked) } else { Ok(()) };
+        back.unwrap();
+    }
+    tripmeter(&place, "run -q --resume results").with(exit::GOOD);
+}
+
+/// Whoever made the folder may have named any.
+#[test]
+fn a_resumed_run_logs_in_to_no_host_that_the_user_does_not_name() {
+    let place = measured();
+    let results = place.path().join("results");
+    killed_after_one_payload(&results);
+    let host = "victim@evil.example";
+    change(&results, |manifest| {
+        let plan = &mut manifest["plan"];
+        (plan["hosts"], plan["push"], plan["max_clock_error_ns"]) =
+            (json!([{ "to": host }]), json!(true), json!(100_000));
+        let transport = &mut plan["sub_experiments"][0]["transport"];
+        (transport["system"], transport["variant"]) = (json!("tcp"), json!("loopback"));
+    });
+    let (ssh, called) = (place.path().join("ssh"), place.path().join("called"));
+    fs::write(&ssh, format!("#!/bin/sh\necho \"$@\" >>'{}'\nexit 255\n", called.display())).unwrap();
+    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    let resumed = |more: &[&str]| {
+        let words = [&["run", "-q", "--resume", "results"], more].concat();
+        Tripmeter::new(words).at(place.path()).environment("TRIPMETER_SSH", ssh.to_str().unwrap()).run()
+    };
+    let again = format!("--to {host} --push");
+    resumed(&[]).with(exit::USAGE).one_line(&["other hosts", "logged in to", &again]);
+    for other in [&["--to", host][..], &["--to", "lab2", "--push"], &["--to", host, "--to", host, "--push"]] {
+        resumed(other).with(exit::DATA).one_line(&[&again]);
+    }
+    assert!(!called.exists(), "{}", fs::read_to_string(&called).unwrap());
+    let named = resumed(&["--to", host, "--push"]);
+    assert!(fs::read_to_string(&called).is_ok_and(|text| text.contains(host)), "{named:?}");
+}
+
+/// It is cut off with what does not count.
+#[test]
+fn a_line_without_end_costs_a_resumed_run_no_memory() {
+    let place = measured();
+    let results = place.path().join("results");
+    killed_after_one_payload(&results);
+    let files = [format!("measurements_{NAME}.csv"), format!("histograms/{NAME}.hlog")].map(|file| results.join(file));
+    for file in &files {
+        let opened = fs::File::options().write(true).open(file).unwrap();
+        opened.set_len(20 << 30).unwrap();
+    }
+    in_little_memory(&place, "run -q --resume results").with(exit::GOOD);
+    assert!(files.iter().all(|file| fs::metadata(file).unwrap().len() < 1 << 20));
+    assert_eq!(crate::common::csv_payloads(&files[0]).len(), 40);
 }
 
 #[test]

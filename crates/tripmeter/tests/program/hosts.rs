@@ -357,6 +357,7 @@ fn a_program_that_is_missing_there_is_pushed_once_and_not_to_another_kind_of_cpu
         wait $run; echo "code $?"
         ssh -F "$TRIPMETER_HOSTS/config" h1 'rm -rf /tmp/cache/tripmeter'
         "$T" run --resume "$R/begun" --no-spin --no-report 2>&1 >/dev/null; echo "code $?"
+        "$T" run --resume "$R/begun" --to h1 --push --no-spin --no-report 2>&1 >/dev/null; echo "code $?"
         printf '#!/bin/sh\necho aarch64\n' >"$TRIPMETER_HOSTS/bin/uname"
         chmod +x "$TRIPMETER_HOSTS/bin/uname"
         try --push -o "$R/third" 2>&1"#,
@@ -370,8 +371,10 @@ fn a_program_that_is_missing_there_is_pushed_once_and_not_to_another_kind_of_cpu
         .filter(|line| line.contains("copied to 'h1' what it lacked of this program and its plugins"))
         .count();
     let codes: Vec<&str> = said.lines().filter(|line| line.starts_with("code ")).collect();
-    // What is resumed is pushed as it was begun.
-    assert_eq!((copied, &codes[..]), (2, &["code 0", "code 0", "code 130", "code 0", "code 69"][..]), "{said}");
+    // What is resumed is pushed as it was begun, once its host is named again.
+    let expected = ["code 0", "code 0", "code 130", "code 64", "code 0", "code 69"];
+    assert_eq!((copied, &codes[..]), (2, &expected[..]), "{said}");
+    assert!(said.contains("name them again: --to h1 --push"), "{said}");
     assert!(said.contains("its CPUs are 'aarch64', this program is for"), "{said}");
     let counts = ["content", "/tripmeter"].map(|part| said.lines().filter(|line| line.ends_with(part)).count());
     assert_eq!(counts, [2, 2], "two sets have one program: {said}");

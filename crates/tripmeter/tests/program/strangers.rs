@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 use tripmeter_model::exit;
+use tripmeter_model::name::process_place;
 
 const STRANGER: u32 = 65_534;
 
@@ -108,7 +109,9 @@ fn a_run_makes_names_that_nobody_can_take_first() {
     let script = format!(
         "import os, sys\n\
          start = open('/proc/self/stat').read().rsplit(')', 1)[1].split()[19]\n\
-         name = f'tripmeter-{{os.stat(\"/proc/self/ns/pid\").st_ino:x}}-{{os.getpid()}}-{{start}}'\n\
+         boot = int(open('/proc/sys/kernel/random/boot_id').read(8), 16)\n\
+         place = os.stat('/proc/self/ns/pid').st_ino ^ boot\n\
+         name = f'tripmeter-{{place:x}}-{{os.getpid()}}-{{start}}'\n\
          os.umask(0)\n\
          os.mkdir(name)\n\
          try: os.chown(name, {STRANGER}, {STRANGER})\n\
@@ -133,9 +136,9 @@ fn leases_that_others_wrote_are_not_believed() {
     let mut victim = Command::new("sleep").arg("1000").spawn().unwrap();
     let stat = fs::read_to_string(format!("/proc/{}/stat", victim.id())).unwrap();
     let start = stat[stat.rfind(')').unwrap() + 2..].split(' ').nth(19).unwrap().to_owned();
-    let namespace = fs::metadata("/proc/self/ns/pid").unwrap().ino();
+    let place_of_names = process_place();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    let identity = format!("tripmeter-{namespace:x}-{}-{start}", victim.id());
+    let identity = format!("tripmeter-{place_of_names:x}-{}-{start}", victim.id());
     let script = format!(
         "import os\n\
          os.umask(0)\n\
@@ -218,9 +221,9 @@ fn a_lease_on_a_process_of_somebody_else_is_kept_and_reported_at_once() {
     let mut victim = Command::new("sleep").arg("1000").spawn().unwrap();
     let stat = fs::read_to_string(format!("/proc/{}/stat", victim.id())).unwrap();
     let start = stat[stat.rfind(')').unwrap() + 2..].split(' ').nth(19).unwrap().to_owned();
-    let namespace = fs::metadata("/proc/self/ns/pid").unwrap().ino();
+    let place_of_names = process_place();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    let line = format!("{} tripmeter-{namespace:x}-{}-{start}", boot.trim(), victim.id());
+    let line = format!("{} tripmeter-{place_of_names:x}-{}-{start}", boot.trim(), victim.id());
     let script = format!(
         "import os\n\
          os.mkdir('tripmeter-{STRANGER}', 0o700)\n\
@@ -253,12 +256,12 @@ fn leftovers_of_others_remove_nothing_and_hang_nothing() {
     let kept = format!("tripmeter-test-kept-{}", std::process::id());
     let file = Path::new("/dev/shm").join(&kept);
     fs::write(&file, "x").unwrap();
-    let (inode, namespace) = (fs::metadata(&file).unwrap().ino(), fs::metadata("/proc/self/ns/pid").unwrap().ino());
+    let (inode, place_of_names) = (fs::metadata(&file).unwrap().ino(), process_place());
     let script = format!(
         "import os\n\
          os.umask(0)\n\
          for number, what in enumerate(['names', 'fifo', 'zero']):\n\
-         \x20   folder = f'tripmeter-{namespace:x}-{{4000000 + number}}-1'\n\
+         \x20   folder = f'tripmeter-{place_of_names:x}-{{4000000 + number}}-1'\n\
          \x20   os.mkdir(folder)\n\
          \x20   for name in ['queues', 'shared-memory']:\n\
          \x20       path = folder + '/' + name\n\

@@ -41,6 +41,7 @@ const BUDGET_S: f64 = 60.0;
 /// The same in the quick form.
 const QUICK_BUDGET_S: f64 = 20.0;
 const LOG: &str = "comparisons.jsonl";
+const MOST_LOG_BYTES: u64 = 64 << 20;
 const FIGURES: [&str; 2] = ["median", "p99"];
 
 /// Comparisons in a folder.
@@ -81,12 +82,15 @@ impl Campaign {
         let failed = |error: std::io::Error| cannot_create(&path, &error);
         let lock = lock(&bench.folder, "selftest", "-o")?;
         let mut log = file::append(&path).map_err(failed)?;
-        let mut text = String::new();
-        log.read_to_string(&mut text).map_err(failed)?;
-        // A line that a kill has cut off is no line.
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
         let wrong =
             |why: &str| CliError::new(exit::DATA, format!("'{}' {why}; name another folder with -o", path.display()));
+        if log.metadata().map_err(failed)?.len() > MOST_LOG_BYTES {
+            return Err(wrong(&format!("has more than {MOST_LOG_BYTES} bytes, and is no log of a selftest")));
+        }
+        let mut text = String::new();
+        (&log).take(MOST_LOG_BYTES).read_to_string(&mut text).map_err(failed)?;
+        // A line that a kill has cut off is no line.
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
         let lines: Result<Vec<Value>, _> = text[..whole].lines().map(serde_json::from_str).collect();
         let mut lines = lines.map_err(|error| wrong(&format!("is no log of a selftest: {error}")))?;
         let header = json!({
