@@ -3,7 +3,7 @@
 use super::machine::Machine;
 use super::{MOST_FOLLOWERS, PlanError, Problem, channel, load, rpc};
 use thiserror::Error;
-use tripmeter_abi::Pattern;
+use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::payload;
 use tripmeter_model::plan::{Host, MOST_ROUNDS, Plan, Raw, SubExperiment};
 use tripmeter_model::recording::{LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, Recording};
@@ -128,6 +128,7 @@ fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (Strin
         return Err(Problem::CpusOfFollowers { cpus, followers }).of("follower_cpus");
     }
     machine.has(&sub.follower_cpus).of("follower_cpus")?;
+    takes_turns(plan, sub).of("sched")?;
     // Other commands set these, and no run of theirs is resumed so.
     let others = [
         ("environment", sub.environment.is_empty()),
@@ -136,6 +137,23 @@ fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (Strin
     ];
     let other = others.into_iter().find(|(_, is_unset)| !is_unset);
     other.map_or(Ok(()), |(field, _)| Err(Problem::NotAskedFor).of(field))
+}
+
+/// Refuses loops that poll in real time and have one CPU: each would keep it from the others for ever.
+fn takes_turns(plan: &Plan, sub: &SubExperiment) -> Result<(), Problem> {
+    if sub.sched.is_other() || sub.wait != Wait::Poll {
+        return Ok(());
+    }
+    let mut cpus = sub.follower_cpus.clone();
+    if cpus.is_empty() && plan.hosts.is_empty() {
+        cpus.extend(plan.follower_cpu);
+    }
+    cpus.extend(plan.leader_cpu);
+    cpus.sort_unstable();
+    match cpus.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(Problem::TakesTurns { sched: sub.sched, cpu: pair[0] }),
+        None => Ok(()),
+    }
 }
 
 /// What is sent, but for its loads.

@@ -275,6 +275,16 @@ pub enum Problem {
          kernel.sched_rt_runtime_us is -1; set it to 950000, or wait by block (--wait)"
     )]
     Starves { sched: Sched, cpus: usize },
+    #[error(
+        "loops that poll under '{sched}' need a CPU each, and two have CPU {cpu}, where one would keep the other from running; \
+         choose others (--leader-cpu, --follower-cpu), or wait by block (--wait)"
+    )]
+    TakesTurns { sched: Sched, cpu: usize },
+    #[error(
+        "{threads} loops that poll under '{sched}' need a CPU each, and this machine has {cpus}; ask for fewer of both sides, or \
+         wait by block (--wait)"
+    )]
+    TooFewCpus { sched: Sched, threads: usize, cpus: usize },
     #[error("a trial of {0} s is not above 0 and up to 86400 s (--duration)")]
     Duration(f64),
     #[error("it cannot carry pattern '{pattern}', only {can}")]
@@ -319,7 +329,7 @@ impl Problem {
             Problem::DaemonRequired { .. } | Problem::DaemonMissing { .. } | Problem::NothingLeft(_) => {
                 exit::UNAVAILABLE
             }
-            Problem::NoRealTime { .. } | Problem::Starves { .. } => exit::UNAVAILABLE,
+            Problem::NoRealTime { .. } | Problem::Starves { .. } | Problem::TooFewCpus { .. } => exit::UNAVAILABLE,
             Problem::NoCpus(_) => exit::SOFTWARE,
             Problem::NoScratch(_) | Problem::NoRoomForLog { .. } | Problem::LogOverLimit { .. } => exit::CANNOT_CREATE,
             _ => exit::USAGE,

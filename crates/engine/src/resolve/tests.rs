@@ -399,6 +399,20 @@ fn reaching() -> Vec<Planned> {
 }
 
 #[test]
+fn loops_that_poll_in_real_time_have_a_cpu_each() {
+    let given = |wait: &str, leader: u8| {
+        plan(&format!("sched = 'fifo:1'\nwait = '{wait}'\nleader_cpu = {leader}\nfollower_cpu = 0\n{}", of(&["uds"])))
+    };
+    if os::may_schedule(Sched::Fifo(1)).is_err() {
+        assert!(given("poll", 0).unwrap_err().to_string().contains("cannot be scheduled"));
+        return;
+    }
+    assert!(given("poll", 0).unwrap_err().to_string().contains("need a CPU each"));
+    assert!(given("block", 0).is_ok());
+    assert!(os::online_cpus() < 2 || given("poll", 1).is_ok());
+}
+
+#[test]
 fn several_followers_are_planned_where_the_transport_reaches_them() {
     let several = |rest: &str| {
         let text = format!("followers = 3\n{rest}{}", of(&["shm"]));

@@ -227,7 +227,10 @@ fn check_sched(sched: Sched, wait: Wait, threads: usize, limit_us: Option<i64>) 
     }
     os::may_schedule(sched).map_err(|error| Problem::NoRealTime { sched, why: error.to_string() })?;
     let cpus = os::online_cpus();
-    if wait == Wait::Poll && threads >= cpus && limit_us == Some(-1) {
+    if wait == Wait::Poll && threads > cpus {
+        return Err(Problem::TooFewCpus { sched, threads, cpus });
+    }
+    if wait == Wait::Poll && threads == cpus && limit_us == Some(-1) {
         return Err(Problem::Starves { sched, cpus });
     }
     Ok(())
@@ -276,6 +279,8 @@ mod tests {
             Ok(()) => {
                 assert!(matches!(refused, Err(Problem::Starves { .. })));
                 assert!(check_sched(fifo, Wait::Poll, all, Some(950_000)).is_ok());
+                let more = check_sched(fifo, Wait::Poll, all + 1, Some(950_000));
+                assert!(matches!(more, Err(Problem::TooFewCpus { .. })));
                 assert!(check_sched(fifo, Wait::Block, all, none).is_ok());
             }
             Err(_) => assert!(matches!(refused, Err(Problem::NoRealTime { .. }))),
