@@ -53,7 +53,7 @@ FUZZ_FLAGS=${counters[*]} RUSTC_WRAPPER=$PWD/scripts/fuzz-rustc.sh CARGO_TARGET_
     cargo build --quiet --profile "$profile" --locked --manifest-path fuzz/Cargo.toml --target "$host"
 program=$build/$host/${profile/dev/debug}/fuzz
 
-mapfile -t all < <(TRIPMETER_FUZZ_TARGET='' "$program" 2>&1 | sed -n 's/^fuzz: .* one of //p' | tr -d ' ' | tr , '\n')
+mapfile -t all < <(TRIPMETER_FUZZ_TARGET='' "$program" -artifact_prefix="$build/" 2>&1 | sed -n 's/^fuzz: .* one of //p' | tr -d ' ' | tr , '\n')
 [[ ${#all[@]} -ne 0 ]] || exit 70
 if [[ $what == --list ]]; then
     printf '%s\n' "${all[@]}"
