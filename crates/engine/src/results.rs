@@ -14,6 +14,8 @@ use tripmeter_model::metrics_file::{self, METRICS};
 
 /// Name of a file in a results folder that whoever writes there has locked; it is empty.
 pub const LOCK: &str = ".lock";
+/// The same of whoever measures: a command that has [`LOCK`] may measure into the same folder.
+const MEASURING: &str = ".measuring";
 /// How the name of a file begins that is being written, see [`file::write_whole`].
 const BEING_WRITTEN: &str = ".tripmeter-";
 /// Folder below the working directory where results go if no other is named.
@@ -42,7 +44,7 @@ pub struct Results {
     folder: PathBuf,
     has_rounds: bool,
     /// What is locked, so that nobody else resumes the run meanwhile.
-    locked: Vec<Arc<File>>,
+    lock: Option<Arc<File>>,
 }
 
 /// A results folder that no other process resumes or measures into, as long as this or a copy lives.
@@ -73,7 +75,7 @@ impl LockedFolder {
 
 fn lock(folder: &Path) -> Result<File, ResultsError> {
     let failed = |error| ResultsError::NotWritable(folder.to_path_buf(), error);
-    let file = file::to_lock(&folder.join(LOCK)).map_err(failed)?;
+    let file = file::to_lock(&folder.join(MEASURING)).map_err(failed)?;
     if lock_file(&file, true).map_err(failed)? { Ok(file) } else { Err(ResultsError::InUse(folder.to_path_buf())) }
 }
 
@@ -88,13 +90,13 @@ impl Results {
             Some(folder) => named(folder)?,
             None => dated(Path::new(RESULTS))?,
         };
-        Ok(Self { folder, has_rounds, locked: Vec::new() })
+        Ok(Self { folder, has_rounds, lock: None })
     }
 
     /// Opens one in which anything is whole, without the beginnings of files that a killed process left.
     pub fn resume(locked: &LockedFolder, has_rounds: bool) -> Self {
         remove_beginnings(&locked.folder);
-        Self { folder: locked.folder.clone(), has_rounds, locked: vec![locked.lock.clone()] }
+        Self { folder: locked.folder.clone(), has_rounds, lock: Some(locked.lock.clone()) }
     }
 
     /// Locks the folder, in which trials have been begun.
@@ -102,7 +104,9 @@ impl Results {
     /// # Errors
     /// As [`LockedFolder::take`].
     pub fn take_lock(&mut self) -> Result<(), ResultsError> {
-        self.locked.push(Arc::new(lock(&self.folder)?));
+        if self.lock.is_none() {
+            self.lock = Some(Arc::new(lock(&self.folder)?));
+        }
         Ok(())
     }
 
@@ -303,8 +307,9 @@ fn named(folder: &Path) -> Result<PathBuf, ResultsError> {
 /// # Errors
 /// If it cannot be read.
 pub fn holds_nothing(folder: &Path) -> io::Result<bool> {
-    let is_ours =
-        |name: &std::ffi::OsStr| name == LOCK || name.as_encoded_bytes().starts_with(BEING_WRITTEN.as_bytes());
+    let is_ours = |name: &std::ffi::OsStr| {
+        name == LOCK || name == MEASURING || name.as_encoded_bytes().starts_with(BEING_WRITTEN.as_bytes())
+    };
     for entry in fs::read_dir(folder)? {
         if !is_ours(&entry?.file_name()) {
             return Ok(false);
