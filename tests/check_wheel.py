@@ -143,6 +143,17 @@ def pipe(name):
     return put
 
 
+def parquet(table, of, end):
+    """A change of the table of samples to Parquet of these rows up to a byte."""
+    def put(copy):
+        file = (copy / table).with_suffix(".parquet")
+        rows = tripmeter.load(copy, "polars").samples.drop("sub_experiment")
+        of(rows).write_parquet(file)
+        file.write_bytes(file.read_bytes()[:end])
+        (copy / table).unlink()
+    return put
+
+
 def of_trial(**fields):
     """A change of the first line of a trial."""
     def put(data):
@@ -175,6 +186,8 @@ def damages(folder, frames):
         ("a folder of samples that is a link", link("samples"), "samples", [table, "link"]),
         ("a last row of metrics cut off", change("metrics.csv", lambda data: data[:-3]), "metrics",
          ["metrics.csv", "cut off"]),
+        ("20 lines of metrics", change("metrics.csv", lambda data: b"".join(data.splitlines(True)[:20])), "metrics",
+         ["metrics.csv", "has 0 rows", "says 1"]),
         ("metrics that are a link", link("metrics.csv"), "metrics", ["metrics.csv", "link"]),
         ("no metrics", lambda copy: (copy / "metrics.csv").unlink(), "metrics", ["metrics.csv"]),
         ("no trials", lambda copy: (copy / "trials.jsonl").unlink(), "trials", ["trials.jsonl", "manifest.json says"]),
@@ -189,6 +202,14 @@ def damages(folder, frames):
     cases += [(f"a line {text!r}", change("trials.jsonl", lambda data, text=text: data + text + b"\n"), "trials",
                ["trials.jsonl", f"line {trials + 1} "])
               for text in (b"{", b"7", b"null", b"\xff", b"{}", b"[" * 100_000, json.dumps(foreign).encode())]
+    if frames == "polars":
+        # Pandas needs a library of its own for Parquet.
+        cases += [(f"Parquet {what}", parquet(table, of, end), "samples", [table.with_suffix(".parquet"), *words])
+                  for what, of, end, words in (
+                      ("with fewer rows", lambda rows: rows.head(60), None, ["has 10 rows", "says 50"]),
+                      ("without a column", lambda rows: rows.drop("status"), None, []),
+                      ("with other types", lambda rows: rows.with_columns(sent_ns="status"), None, []),
+                      ("cut off", lambda rows: rows, -9, []), ("without a byte", lambda rows: rows, 0, []))]
     for what, damage, name, words in cases:
         with tempfile.TemporaryDirectory() as place:
             copy = pathlib.Path(place) / "copy"
@@ -211,6 +232,11 @@ def legitimate(folder, frames):
         copy, given = pathlib.Path(place) / "copy", pathlib.Path(place) / "given"
         shutil.copytree(folder, copy)
         given.symlink_to(copy)
+        if frames == "polars":
+            table = next((folder / "samples").glob("*.csv")).relative_to(folder)
+            shutil.copytree(folder, copy.with_name("parquet"))
+            parquet(table, lambda rows: rows, None)(copy.with_name("parquet"))
+            findings += [f"as Parquet: {finding}" for finding in check(copy.with_name("parquet"), frames)]
         findings += [f"by a link of the user: {finding}" for finding in check(given, frames)]
         manifest, lines = json.loads((copy / "manifest.json").read_text()), json_lines(copy / "trials.jsonl")
         # Of two rounds one has no samples any more.

@@ -12,6 +12,7 @@ import io
 import json
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -134,9 +135,18 @@ class Results:
         key = ["sub_experiment", "round", "payload_bytes"]
         rows = self._csv(self.folder / "metrics.csv", data or b"", METRICS, key, self._finished)
         if self._is_polars:
-            return rows.join(self._frame(list(self._finished), key), on=key, how="semi")
-        keys = zip(*(rows[name] for name in key))
-        return rows.loc[[one in self._finished for one in keys]].reset_index(drop=True)
+            rows = rows.join(self._frame(list(self._finished), key), on=key, how="semi")
+        else:
+            keys = zip(*(rows[name] for name in key))
+            rows = rows.loc[[one in self._finished for one in keys]].reset_index(drop=True)
+        if self.manifest.get("status") == "complete":
+            # Otherwise a payload may wait to be measured again, without rows.
+            columns = (*key, "stream", "figure", "statistic")
+            wanted, found = (Counter(zip(*(frame[name] for name in columns))) for frame in (self.trials, rows))
+            for figure in wanted - found:
+                raise FormatError(f"'{self.folder / 'metrics.csv'}' has {found[figure]} rows of {' '.join(map(str, figure))}, "
+                                  f"trials.jsonl says {wanted[figure]}; the file is cut off or damaged")
+        return rows
 
     @functools.cached_property
     def trials(self) -> Any:
@@ -245,9 +255,10 @@ class Results:
     def _parquet(self, path: Path, file: BinaryIO) -> Any:
         try:
             rows = self._library.read_parquet(file)
-            return rows if self._is_polars else rows.astype(self._types(TIMES))
+            types = self._types(SAMPLES)
+            return rows.cast(types) if self._is_polars else rows.astype(types)
         except (*self._errors, OSError, KeyError) as error:
-            raise FormatError(f"'{path}' is damaged: {error}") from error
+            raise FormatError(f"'{path}' is damaged, or no table of samples: {error}") from error
 
     @property
     def _errors(self) -> tuple[type[Exception], ...]:
