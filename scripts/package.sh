@@ -75,7 +75,15 @@ tree() {
     for name in tripmeter-config tripmeter-config-version; do
         fill "packaging/$name.cmake.in" "$2" >"$share/cmake/tripmeter/$name.cmake"
     done
-    install -D -m 644 -t "$share/doc/tripmeter" README.md docs/*.md
+    # In folders as their links name them, with what they link. Debian's name of licences is copyright.
+    install -D -m 644 -t "$share/doc/tripmeter" {README,ARCHITECTURE,CONTRIBUTING,CHANGELOG,SECURITY}.md action.yml \
+        packaging/copyright
+    sed -i 's/](LICENSE-[A-Z]*)/](copyright)/g' "$share/doc/tripmeter/README.md"
+    for folder in docs docs/plots schema ci archive/queries; do
+        mkdir -p "$share/doc/tripmeter/$folder"
+        find "$folder" -maxdepth 1 -type f -regex '.*\.\(md\|svg\|json\|yml\|sql\)' \
+            -exec install -m 644 -t "$share/doc/tripmeter/$folder" {} +
+    done
     install -D -m 644 -t "$share/doc/tripmeter/examples/c-transport" examples/c-transport/{Makefile,README.md,example.c}
 }
 
@@ -230,11 +238,26 @@ missing_is_named() {
     [[ $found == "iceoryx zenoh" ]] || fail "plugins of iceoryx and zenoh are missing, and it says: '$found'" 1
 }
 
+# documents DIR: prints the links of its documents that lead nowhere.
+documents() {
+    python3 - "$1" <<'END'
+import pathlib, re, sys
+for file in sorted(pathlib.Path(sys.argv[1]).rglob("*.md")):
+    text = re.sub("```.*?```", "", file.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)#\s]+)", text):
+        if ":" not in link and not (file.parent / link).exists():
+            print(f"{file}: {link}")
+END
+}
+
 # installed RESULTS: what the packages install works.
 installed() {
-    local prefix=$scratch/tree/opt/tripmeter venv=$target/tools/wheel words
+    local prefix=$scratch/tree/opt/tripmeter venv=$target/tools/wheel words broken
     missing_is_named
     tree "$scratch/tree" /opt/tripmeter
+    [[ -s $prefix/share/doc/tripmeter/docs/formats.md ]] || fail "no docs/formats.md beside README.md" 1
+    broken=$(documents "$prefix/share/doc/tripmeter")
+    [[ -z $broken ]] || fail "links of documents lead nowhere: $broken" 1
     [[ $(zcat "$prefix/share/man/man1/tripmeter-ping.1.gz") == *.TH* ]] || fail "no man page of ping" 1
     bash -n "$prefix/share/bash-completion/completions/tripmeter"
     # As bash asks for it.

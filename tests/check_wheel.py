@@ -8,6 +8,7 @@ files, read without it. FRAMES are pandas or polars. Prints a line per finding; 
 import csv
 import json
 import math
+import os
 import pathlib
 import shutil
 import subprocess
@@ -105,6 +106,10 @@ def refusals(folder, frames):
         (copy / "trials.jsonl").write_bytes(lines[0] + b"\n")
         if any(len(getattr(tripmeter.load(copy, frames), name)) for name in ("metrics", "trials", "samples")):
             findings.append(f"{frames}: something of a run without finished payloads counts")
+        for name in ("metrics", "trials", "samples"):
+            empty, full = (getattr(of, name) for of in (tripmeter.load(copy, frames), whole))
+            if list(empty.dtypes) != list(full.dtypes) or list(empty.columns) != list(full.columns):
+                findings.append(f"{frames}: {name} without rows has other columns or types")
         manifest = json.loads((copy / "manifest.json").read_text())
         (copy / "manifest.json").write_text(json.dumps(manifest | {"schema_version": "9.0"}))
         for wrong in (copy, copy / "nowhere"):
@@ -116,13 +121,156 @@ def refusals(folder, frames):
     return findings
 
 
+def change(of, change_bytes):
+    """A change of a file that changes its bytes."""
+    return lambda copy: (copy / of).write_bytes(change_bytes((copy / of).read_bytes()))
+
+
+def link(name):
+    """A change that moves a file or folder away and puts a link in its place."""
+    def put(copy):
+        there = copy.with_name(f"{copy.name}-elsewhere")
+        (copy / name).rename(there)
+        (copy / name).symlink_to(there)
+    return put
+
+
+def pipe(name):
+    """A change that puts a pipe in the place of a file."""
+    def put(copy):
+        (copy / name).unlink()
+        os.mkfifo(copy / name)
+    return put
+
+
+def parquet(table, of, end):
+    """A change of the table of samples to Parquet of these rows up to a byte."""
+    def put(copy):
+        file = (copy / table).with_suffix(".parquet")
+        rows = tripmeter.load(copy, "polars").samples.drop("sub_experiment")
+        of(rows).write_parquet(file)
+        file.write_bytes(file.read_bytes()[:end])
+        (copy / table).unlink()
+    return put
+
+
+def of_trial(**fields):
+    """A change of the first line of a trial."""
+    def put(data):
+        lines = data.split(b"\n")
+        at = next(index for index, line in enumerate(lines[:-1]) if json.loads(line)["kind"] == "trial")
+        lines[at] = json.dumps(json.loads(lines[at]) | fields).encode()
+        return b"\n".join(lines)
+    return change("trials.jsonl", put)
+
+
+def damages(folder, frames):
+    """Damaged files, which are errors that name file and place."""
+    findings = []
+    table = next((folder / "samples").glob("*.csv")).relative_to(folder)
+    rows, trials = ((folder / name).read_bytes().count(b"\n") for name in (table, "trials.jsonl"))
+    foreign = {"kind": "trial", "sub_experiment": "x"}
+    # What is done to a copy, what is asked for then, and words of the error.
+    cases = [
+        ("a last sample cut off", change(table, lambda data: data[:-3]), "samples", [table, f"line {rows} "]),
+        ("40 lines of samples", change(table, lambda data: b"".join(data.splitlines(True)[:41])), "samples",
+         [table, "has 40 rows", "says 50"]),
+        ("no sample", change(table, lambda data: data[:data.find(b"\n") + 1]), "samples", [table, "has 0 rows", "says 50"]),
+        ("an empty table of samples", change(table, lambda data: b""), "samples", [table, "has 0 rows"]),
+        ("a table without a column", change(table, lambda data: data.replace(b"status", b"x", 1)), "samples",
+         [table, "status"]),
+        ("a sample that is no number", change(table, lambda data: data.replace(b",ok,,", b",ok,,x", 1)), "samples", [table]),
+        ("no table of samples", lambda copy: (copy / table).unlink(), "samples", [table, "50 rows"]),
+        ("a table of samples that is a link", link(table), "samples", [table, "link"]),
+        ("a table of samples that is a pipe", pipe(table), "samples", [table, "regular file"]),
+        ("a folder of samples that is a link", link("samples"), "samples", [table, "link"]),
+        ("a last row of metrics cut off", change("metrics.csv", lambda data: data[:-3]), "metrics",
+         ["metrics.csv", "cut off"]),
+        ("20 lines of metrics", change("metrics.csv", lambda data: b"".join(data.splitlines(True)[:20])), "metrics",
+         ["metrics.csv", "has 0 rows", "says 1"]),
+        ("metrics that are a link", link("metrics.csv"), "metrics", ["metrics.csv", "link"]),
+        ("no metrics", lambda copy: (copy / "metrics.csv").unlink(), "metrics", ["metrics.csv"]),
+        ("no trials", lambda copy: (copy / "trials.jsonl").unlink(), "trials", ["trials.jsonl", "manifest.json says"]),
+        ("trials that are a pipe", pipe("trials.jsonl"), "trials", ["trials.jsonl", "regular file"]),
+        ("a figure that is text", of_trial(streams={"all": {"sent": "many"}}), "trials", ["trials.jsonl", "line 3 "]),
+        ("a path for a name", of_trial(sub_experiment="../x"), "samples", ["trials.jsonl", "line 3 "]),
+        ("a manifest that is a link", link("manifest.json"), None, ["manifest.json", "link"]),
+        ("a manifest cut off", change("manifest.json", lambda data: data[:-3]), None, ["manifest.json"]),
+        ("a manifest of another", change("manifest.json", lambda data: b"[]"), None, ["manifest.json"]),
+        ("no manifest", lambda copy: (copy / "manifest.json").unlink(), None, ["manifest.json"]),
+    ]
+    cases += [(f"a line {text!r}", change("trials.jsonl", lambda data, text=text: data + text + b"\n"), "trials",
+               ["trials.jsonl", f"line {trials + 1} "])
+              for text in (b"{", b"7", b"null", b"\xff", b"{}", b"[" * 100_000, json.dumps(foreign).encode())]
+    if frames == "polars":
+        # Pandas needs a library of its own for Parquet.
+        cases += [(f"Parquet {what}", parquet(table, of, end), "samples", [table.with_suffix(".parquet"), *words])
+                  for what, of, end, words in (
+                      ("with fewer rows", lambda rows: rows.head(60), None, ["has 10 rows", "says 50"]),
+                      ("without a column", lambda rows: rows.drop("status"), None, []),
+                      ("with other types", lambda rows: rows.with_columns(sent_ns="status"), None, []),
+                      ("cut off", lambda rows: rows, -9, []), ("without a byte", lambda rows: rows, 0, []))]
+    for what, damage, name, words in cases:
+        with tempfile.TemporaryDirectory() as place:
+            copy = pathlib.Path(place) / "copy"
+            shutil.copytree(folder, copy)
+            damage(copy)
+            try:
+                results = tripmeter.load(copy, frames)
+                if name:
+                    getattr(results, name)
+                findings.append(f"{frames}: {what} is read")
+            except tripmeter.FormatError as error:
+                findings += [f"{frames}: {what}: no '{word}' in: {error}" for word in words if str(word) not in str(error)]
+    return findings
+
+
+def legitimate(folder, frames):
+    """What is missing or cut off, and may be."""
+    findings = []
+    with tempfile.TemporaryDirectory() as place:
+        copy, given = pathlib.Path(place) / "copy", pathlib.Path(place) / "given"
+        shutil.copytree(folder, copy)
+        given.symlink_to(copy)
+        if frames == "polars":
+            table = next((folder / "samples").glob("*.csv")).relative_to(folder)
+            shutil.copytree(folder, copy.with_name("parquet"))
+            parquet(table, lambda rows: rows, None)(copy.with_name("parquet"))
+            findings += [f"as Parquet: {finding}" for finding in check(copy.with_name("parquet"), frames)]
+        findings += [f"by a link of the user: {finding}" for finding in check(given, frames)]
+        manifest, lines = json.loads((copy / "manifest.json").read_text()), json_lines(copy / "trials.jsonl")
+        # Of two rounds one has no samples any more.
+        manifest["plan"] |= {"rounds": 2, "keep_samples": 1}
+        (copy / "manifest.json").write_text(json.dumps(manifest))
+        text = "".join(json.dumps(line) + "\n" for line in [*lines, *(line | {"round": 2} for line in lines)])
+        (copy / "trials.jsonl").write_text(text)
+        (copy / "round-02").mkdir()
+        (copy / "samples").rename(copy / "round-02/samples")
+        table = next((copy / "round-02/samples").glob("*.csv"))
+        table.write_text(table.read_text().replace("\n1,", "\n2,") + "2,9,1024,all,1,ok,,5")
+        rows = tripmeter.load(copy, frames).samples
+        if {row["round"] for row in records(rows)} != {2} or len(rows) != len(tripmeter.load(folder, frames).samples):
+            findings.append(f"{frames}: samples of the newest round, with a row cut off that does not count, are not read")
+        # A run that was killed before its first payload.
+        shutil.rmtree(copy / "round-02")
+        (copy / "metrics.csv").unlink()
+        (copy / "trials.jsonl").unlink()
+        (copy / "manifest.json").write_text(json.dumps(manifest | {"status": "running", "results": 0}))
+        for name in ("metrics", "trials", "samples"):
+            empty, full = (getattr(tripmeter.load(of, frames), name) for of in (copy, folder))
+            if len(empty) or list(empty.dtypes) != list(full.dtypes) or list(empty.columns) != list(full.columns):
+                findings.append(f"{frames}: {name} of a run killed at its begin has rows, or other columns or types")
+    return findings
+
+
 def main(folder, libraries):
     """Prints what is wrong."""
     program = pathlib.Path(sys.executable).with_name("tripmeter")
     listed = subprocess.run([program, "list", "figures", "--json"], capture_output=True, text=True, check=True).stdout
     findings = [] if any(row["figure"] == "rtt_half_ns" for row in json.loads(listed)) else ["the program lists no figures"]
     for frames in libraries:
-        findings += check(pathlib.Path(folder), frames) + refusals(pathlib.Path(folder), frames)
+        for look in (check, refusals, damages, legitimate):
+            findings += look(pathlib.Path(folder), frames)
         for name in NAMES:
             findings += named(pathlib.Path(folder), name, frames)
     print(*findings, sep="\n", end="\n" if findings else "")

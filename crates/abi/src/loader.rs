@@ -135,7 +135,7 @@ impl Plugin {
         let file = file.to_path_buf();
         // SAFETY: loading runs the library's initialisers; the user named this file as a transport.
         let library =
-            unsafe { Library::new(&file) }.map_err(|error| LoadError::Open(file.clone(), reason_of(&error)))?;
+            unsafe { Library::new(&file) }.map_err(|error| LoadError::Open(file.clone(), refusal(&file, &error)))?;
         type EntryPoint = unsafe extern "C" fn() -> *const tm_transport;
         // SAFETY: the header fixes the type of this symbol.
         let table = match unsafe { library.get::<EntryPoint>(b"tripmeter_transport\0") } {
@@ -185,6 +185,28 @@ impl Plugin {
     pub fn file(&self) -> &FilePath {
         &self.file
     }
+}
+
+/// Why a file was not loaded. Of a text or an empty file the dynamic linker says only that it is too short.
+fn refusal(file: &FilePath, error: &libloading::Error) -> String {
+    match file.is_file() && !is_of_this_machine(file).unwrap_or(true) {
+        true => format!("it is no shared library of this machine ({}, {} bit)", std::env::consts::ARCH, usize::BITS),
+        false => reason_of(error),
+    }
+}
+
+/// Whether a file begins as this program does: its ELF header has the same class, byte order and machine.
+fn is_of_this_machine(file: &FilePath) -> std::io::Result<bool> {
+    use std::io::Read as _;
+    let header = |path: &FilePath| {
+        let mut bytes = Vec::new();
+        std::fs::File::open(path)?.take(20).read_to_end(&mut bytes)?;
+        std::io::Result::Ok(bytes)
+    };
+    let (theirs, ours) = (header(file)?, header(FilePath::new("/proc/self/exe"))?);
+    Ok([0..6, 18..20]
+        .into_iter()
+        .all(|part| theirs.get(part.clone()).is_some_and(|bytes| ours.get(part) == Some(bytes))))
 }
 
 fn reason_of(error: &libloading::Error) -> String {

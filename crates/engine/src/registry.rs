@@ -265,12 +265,19 @@ impl Entry {
     }
 
     fn missing_library(&self, library: String) -> RegistryError {
-        RegistryError::MissingLibrary { system: self.system().to_owned(), library, remedy: self.remedy() }
+        let remedy = match self.remedy() {
+            none if none.is_empty() => "; install it, or put its folder in LD_LIBRARY_PATH".to_owned(),
+            remedy => remedy,
+        };
+        RegistryError::MissingLibrary { system: self.system().to_owned(), library, remedy }
     }
 }
 
-/// The command that installs it, and what it needs of Debian.
+/// The command that installs it, and what it needs of Debian; empty of a plugin that nothing but its file is known of.
 fn remedy(sidecar: &Sidecar) -> String {
+    if sidecar.build.is_empty() {
+        return String::new();
+    }
     let packages = match &sidecar.packages[..] {
         [] => String::new(),
         packages => format!(" (packages needed: {})", packages.join(", ")),

@@ -43,6 +43,7 @@ fn what_is_not_built_says_how_it_is() {
     assert_eq!(error.exit_code(), 69);
     let text = "transport 'absent' is not available: not built; `tripmeter install absent` gets it (packages needed: libthing)";
     assert_eq!(error.to_string(), text);
+    assert_eq!(remedy(&made_up("/x/needs.so", "unknown")), "", "no command installs a file");
 }
 
 #[test]

@@ -80,8 +80,31 @@ fn a_plugin_that_lies_is_found_out_when_it_is_checked() {
     assert!(finished.stderr.is_empty(), "{}", finished.stderr);
     finished.clean();
     let text = crate::common::plugin("text").display().to_string();
-    Tripmeter::new(["plugin-check", &text]).run().with(exit::DATA).one_line(&[&text]).clean();
+    let parts = [text.as_str(), "is no shared library of this machine"];
+    Tripmeter::new(["plugin-check", &text]).run().with(exit::DATA).one_line(&parts).clean();
     let place = crate::common::folder();
+    let [empty, other, gone, needs] =
+        ["empty.so", "other.so", "libgone.so", "needs.so"].map(|name| place.path().join(name).display().to_string());
+    // Of the other class: 32 bit here.
+    let mut header = std::fs::read(&plugin).unwrap();
+    header[4] = 3 - header[4];
+    std::fs::write(&empty, "").unwrap();
+    std::fs::write(&other, header).unwrap();
+    for file in [&empty, &other] {
+        let parts = [file.as_str(), "is no shared library of this machine"];
+        Tripmeter::new(["plugin-check", file]).run().with(exit::DATA).one_line(&parts).clean();
+    }
+    let linked = |output: &str, inputs: &[&str]| {
+        let cc = Command::new("cc").args(["-shared", "-o", output, "-Wl,--no-as-needed"]).args(inputs).status();
+        assert!(cc.unwrap().success());
+    };
+    linked(&gone, &["-Wl,-soname,libgone.so"]);
+    linked(&needs, &[&gone]);
+    std::fs::remove_file(&gone).unwrap();
+    let parts = [needs.as_str(), "library 'libgone.so'", "; install it, or"];
+    let finished = Tripmeter::new(["plugin-check", &needs]).run().with(exit::UNAVAILABLE).one_line(&parts);
+    assert!(!finished.stderr.contains("tripmeter install"), "{}", finished.stderr);
+    finished.clean();
     let fifo = place.path().join("fifo").display().to_string();
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let parts = [fifo.as_str(), "is no regular file"];
