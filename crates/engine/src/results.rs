@@ -307,9 +307,8 @@ fn named(folder: &Path) -> Result<PathBuf, ResultsError> {
 /// # Errors
 /// If it cannot be read.
 pub fn holds_nothing(folder: &Path) -> io::Result<bool> {
-    let is_ours = |name: &std::ffi::OsStr| {
-        name == LOCK || name == MEASURING || name.as_encoded_bytes().starts_with(BEING_WRITTEN.as_bytes())
-    };
+    let is_beginning = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(BEING_WRITTEN.as_bytes());
+    let is_ours = |name: &std::ffi::OsStr| name == LOCK || name == MEASURING || is_beginning(name);
     for entry in fs::read_dir(folder)? {
         if !is_ours(&entry?.file_name()) {
             return Ok(false);
