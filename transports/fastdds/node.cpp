@@ -109,6 +109,7 @@ void tm_node::join_with_room(const std::string& lock)
         return;
     }
     const Descriptor alone = lock_file(lock);
+    check_names(meeting_.domain());
     check_room(end.settings.segment_bytes);
     notes_.note_during([this] { join(); });
     notes_.take_pages();

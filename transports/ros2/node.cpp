@@ -83,6 +83,9 @@ tm_node::tm_node(const tm_node_options& options)
              settings.domain ? std::nullopt : std::optional<uint32_t>(domain_.domain))
     , follower_count_(options.follower_count)
 {
+    if (settings.is_shared) {
+        check_names(domain_.domain);
+    }
     const std::string file = folder_ + "/profile-" + std::to_string(getpid()) + ".xml";
     write_whole(file, profile(options));
     prepare_environment(file, folder_);
@@ -203,7 +206,10 @@ std::string tm_node::profile(const tm_node_options& options) const
                     + (is_leader ? "" : element("initialPeersList", locator(leader_)));
         discovery = element("builtin", discovery);
     }
-    const auto rtps = discovery + element("userTransports", used) + element("useBuiltinTransports", "false");
+    // The ports that the domain has anyway, with a base of its own: with that of all domains, flow ports would be theirs, too.
+    const auto ports =
+        element("port", element("portBase", first_port(domain_.domain)) + element("domainIDGain", 0u));
+    const auto rtps = ports + discovery + element("userTransports", used) + element("useBuiltinTransports", "false");
     return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<dds xmlns=\"http://www.eprosima.com\"><profiles>"
            + element("transport_descriptors", transports)
            + "<participant profile_name=\"tripmeter\" is_default_profile=\"true\">" + element("rtps", rtps)

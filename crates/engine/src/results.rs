@@ -31,11 +31,19 @@ pub enum ResultsError {
     #[error("results in '{}' are still being measured; wait for that run, or stop it", .0.display())]
     InUse(PathBuf),
     /// It is to be resumed, and cannot be written.
-    #[error("results folder '{}' cannot be changed: {}; make it writable, or copy it and resume the copy", .0.display(), .1)]
+    #[error("results '{}' cannot be changed: {}; make them writable, or copy the folder and resume the copy", .0.display(), .1)]
     NotChangeable(PathBuf, io::Error),
     /// It cannot be created or written.
-    #[error("output folder '{}' cannot be written: {}; name another with -o", .0.display(), .1)]
+    #[error("output '{}' cannot be written: {}; {}", .0.display(), .1, full_advice(.1).unwrap_or("name another folder with -o"))]
     NotWritable(PathBuf, io::Error),
+}
+
+/// What to do if that error says that there is no room.
+pub(crate) fn full_advice(error: &io::Error) -> Option<&'static str> {
+    let is_full = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+    is_full.then_some(
+        "make room there, then measure what is missing: `tripmeter run --resume DIR`, or the same `tripmeter ab` again",
+    )
 }
 
 /// A results folder that one process writes to.

@@ -2,6 +2,7 @@
 
 #include "tripmeter_plugin.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -11,6 +12,8 @@
 #include <fcntl.h>
 #include <fstream>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <set>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -27,36 +30,47 @@ namespace {
 // Ports of domains above are among those that Linux gives to clients (32768 and up).
 constexpr uint32_t kMostOwnDomains = 101;
 
-// Domains that sockets or segments of this host belong to.
-std::set<uint32_t> domains_in_use()
+constexpr const char* kSharedMemory = "/dev/shm";
+
+// The port that a name in shared memory is of: its segment X, X_el and X_sl, which are locked, or sem.X_mutex.
+std::optional<uint32_t> port_of(const char* name)
+{
+    unsigned port = 0;
+    for (const char* const form : {"fastrtps_port%u", "fastdds_port%u", "sem.fastrtps_port%u", "sem.fastdds_port%u"}) {
+        if (std::sscanf(name, form, &port) == 1) {
+            return port;
+        }
+    }
+    return std::nullopt;
+}
+
+// Calls `use` with each name in shared memory that is of a port, and with that port.
+template <typename Use>
+void for_each_port(Use&& use)
+{
+    const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(kSharedMemory), closedir);
+    while (const dirent* const entry = folder != nullptr ? readdir(folder.get()) : nullptr) {
+        if (const auto port = port_of(entry->d_name)) {
+            use(std::string(entry->d_name), *port);
+        }
+    }
+}
+
+// Ports of sockets and segments of this host.
+std::set<uint32_t> ports_in_use()
 {
     std::set<uint32_t> used;
-    const auto add = [&used](unsigned long port) {
-        if (port >= kPortBase) {
-            used.insert(static_cast<uint32_t>(port - kPortBase) / kPortsPerDomain);
-        }
-    };
     for (const char* const table : {"/proc/net/udp", "/proc/net/udp6"}) {
         std::ifstream file(table);
         std::string line;
         while (std::getline(file, line)) {
             unsigned port = 0;
             if (std::sscanf(line.c_str(), " %*d: %*[0-9A-Fa-f]:%x", &port) == 1) {
-                add(port);
+                used.insert(port);
             }
         }
     }
-    DIR* const folder = opendir("/dev/shm");
-    while (const dirent* const entry = folder != nullptr ? readdir(folder) : nullptr) {
-        unsigned port = 0;
-        if (std::sscanf(entry->d_name, "fastrtps_port%u", &port) == 1
-            || std::sscanf(entry->d_name, "fastdds_port%u", &port) == 1) {
-            add(port);
-        }
-    }
-    if (folder != nullptr) {
-        closedir(folder);
-    }
+    for_each_port([&used](const std::string&, uint32_t port) { used.insert(port); });
     return used;
 }
 
@@ -74,6 +88,12 @@ Descriptor claim(uint32_t domain)
 }
 
 } // namespace
+
+bool is_of(uint32_t port, uint32_t domain)
+{
+    const auto is_in = [port](uint32_t first, uint32_t count) { return port >= first && port - first < count; };
+    return is_in(first_port(domain), kPortsPerDomain) || is_in(first_flow_port(domain), kFlowPorts);
+}
 
 Descriptor::~Descriptor()
 {
@@ -159,11 +179,11 @@ Descriptor lock_shared(const std::string& path)
 
 ClaimedDomain claim_domain(const std::string& run_id)
 {
-    const auto used = domains_in_use();
+    const auto used = ports_in_use();
     const auto first = static_cast<uint32_t>(std::hash<std::string>()(run_id) % kMostOwnDomains);
     for (uint32_t i = 0; i < kMostOwnDomains; ++i) {
         const uint32_t domain = 1 + (first + i) % kMostOwnDomains;
-        if (used.count(domain) == 0) {
+        if (std::none_of(used.begin(), used.end(), [domain](uint32_t port) { return is_of(port, domain); })) {
             auto ours = claim(domain);
             if (ours.get() >= 0) {
                 return {domain, std::move(ours)};
@@ -173,4 +193,20 @@ ClaimedDomain claim_domain(const std::string& run_id)
     throw Failure(TM_UNAVAILABLE, "all " + std::to_string(kMostOwnDomains)
                                       + " domains are in use (UDP ports from 7650, /dev/shm/fast*_port*); name one "
                                         "with setting domain");
+}
+
+void check_names(uint32_t domain)
+{
+    for_each_port([domain](const std::string& name, uint32_t port) {
+        const std::string path = std::string(kSharedMemory) + '/' + name;
+        struct stat found {
+        };
+        // One that is gone again harms nobody.
+        if (is_of(port, domain) && lstat(path.c_str(), &found) == 0 && found.st_uid != geteuid() && found.st_uid != 0) {
+            throw Failure(TM_UNAVAILABLE, "'" + path + "', which Fast DDS uses in domain " + std::to_string(domain)
+                                              + ", is of user " + std::to_string(found.st_uid)
+                                              + ", and is used only if it is this user's or root's; name another domain with "
+                                                "setting domain, or have it removed");
+        }
+    });
 }

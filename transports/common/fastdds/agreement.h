@@ -51,7 +51,7 @@ Descriptor lock_in_turn(const std::string& path);
 // Keeps those out, but not others who do this. Throws Failure.
 Descriptor lock_shared(const std::string& path);
 
-// A domain whose ports are in use by nobody on this host, and the claim on it among runs that choose at the same time.
+// A domain whose ports, sockets and names in shared memory, are in use by nobody on this host, and the claim on it among runs that choose at the same time.
 struct ClaimedDomain {
     uint32_t domain;
     Descriptor claim;
@@ -60,9 +60,30 @@ struct ClaimedDomain {
 // Throws Failure (TM_UNAVAILABLE) if none is free.
 ClaimedDomain claim_domain(const std::string& run_id);
 
+// Throws Failure (TM_UNAVAILABLE) if a name in shared memory that the domain uses is neither this user's nor root's: Fast DDS
+// maps whatever is there, and ends or waits for good at what is no port.
+void check_names(uint32_t domain);
+
 // RTPS: the ports of domain d begin at 7400 + 250 d.
 constexpr uint32_t kPortBase = 7400;
 constexpr uint32_t kPortsPerDomain = 250;
+
+constexpr uint32_t first_port(uint32_t domain)
+{
+    return kPortBase + kPortsPerDomain * domain;
+}
+
+// A reader with network flows of its own, which rmw has one of for each context, takes the first free port from 400 below
+// the port base of its participant. So many are kept free.
+constexpr uint32_t kFlowPorts = 100;
+
+constexpr uint32_t first_flow_port(uint32_t domain)
+{
+    return first_port(domain) - 400;
+}
+
+// Whether the port is one that the domain uses.
+bool is_of(uint32_t port, uint32_t domain);
 
 // The largest domain for which all ports are below 65536.
 constexpr uint32_t kLargestDomain = 232;

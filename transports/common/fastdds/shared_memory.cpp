@@ -98,8 +98,8 @@ bool SharedMemoryNotes::is_ours(const std::string& name, const std::set<std::str
     const std::string prefix = "sem.";
     const std::string segment = name.compare(0, prefix.size(), prefix) == 0 ? name.substr(prefix.size()) : name;
     unsigned port = 0;
-    if (own_domain_ && std::sscanf(segment.c_str(), (prefix_ + "port%u").c_str(), &port) == 1 && port >= kPortBase) {
-        return (port - kPortBase) / kPortsPerDomain == *own_domain_;
+    if (own_domain_ && std::sscanf(segment.c_str(), (prefix_ + "port%u").c_str(), &port) == 1 && is_of(port, *own_domain_)) {
+        return true;
     }
     const auto end = segment.find('_', prefix_.size());
     return mapped.count(segment.substr(0, end)) != 0;

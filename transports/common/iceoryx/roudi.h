@@ -11,6 +11,7 @@
 #include "tripmeter_plugin.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -371,13 +372,56 @@ static inline bool roudi_write_script(const char *path)
     return fclose(file) == 0 && written;
 }
 
+/* Refuses what somebody else has put in the place of a file of RouDi, which would believe it, or end at it. */
+static inline int32_t roudi_check_name(const char *path, tm_error *error)
+{
+    struct stat found;
+    if (lstat(path, &found) != 0) {
+        return TM_OK;
+    }
+    if (!roudi_is_trusted(&found)) {
+        return tm_fail(error, TM_UNAVAILABLE,
+                       "'%s', which RouDi uses, is of user %ju, and RouDi is started only where it is this user's or root's; "
+                       "have it removed",
+                       path, (uintmax_t)found.st_uid);
+    }
+    if (!S_ISREG(found.st_mode)) {
+        return tm_fail(error, TM_UNAVAILABLE, "'%s', which RouDi uses, is no file; remove it", path);
+    }
+    return TM_OK;
+}
+
+/* Files that RouDi locks in /tmp. */
+static const char *const roudi_locks[] = {ROUDI_LOCK, ROUDI_SOCKET ".lock"};
+
+/* All names of a RouDi that is to be started, before anything is made: its socket was looked at before. Its segment of chunks
+ * is called after the main group. */
+static inline int32_t roudi_check_names(tm_error *error)
+{
+    struct group group;
+    struct group *own = NULL;
+    char buffer[4096];
+    char segment[sizeof buffer + 16];
+    int32_t status = TM_OK;
+    for (size_t i = 0; status == TM_OK && i < sizeof roudi_locks / sizeof *roudi_locks; ++i) {
+        status = roudi_check_name(roudi_locks[i], error);
+    }
+    if (status == TM_OK) {
+        status = roudi_check_name("/dev/shm/iceoryx_mgmt", error);
+    }
+    if (status == TM_OK && getgrgid_r(getegid(), &group, buffer, sizeof buffer, &own) == 0 && own != NULL) {
+        snprintf(segment, sizeof segment, "/dev/shm/%s", own->gr_name);
+        status = roudi_check_name(segment, error);
+    }
+    return status;
+}
+
 /* Makes the files that RouDi locks in /tmp before it does, which would follow a link of somebody else: in a folder where
  * everybody may write, only their owner can take them away again. */
 static inline int32_t roudi_make_locks(tm_error *error)
 {
-    static const char *const locks[] = {ROUDI_LOCK, ROUDI_SOCKET ".lock"};
-    for (size_t i = 0; i < sizeof locks / sizeof *locks; ++i) {
-        const int lock = open(locks[i], O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    for (size_t i = 0; i < sizeof roudi_locks / sizeof *roudi_locks; ++i) {
+        const int lock = open(roudi_locks[i], O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
         struct stat found;
         const int reason = errno;
         const bool is_ours = lock >= 0 && fstat(lock, &found) == 0 && S_ISREG(found.st_mode) && roudi_is_trusted(&found);
@@ -385,8 +429,8 @@ static inline int32_t roudi_make_locks(tm_error *error)
             close(lock);
         }
         if (!is_ours) {
-            return tm_fail(error, TM_UNAVAILABLE, "'%s', which RouDi locks, is not this user's file (%s); remove it", locks[i],
-                           lock >= 0 ? "it is of another user, or no file" : strerror(reason));
+            return tm_fail(error, TM_UNAVAILABLE, "'%s', which RouDi locks, is not this user's file (%s); remove it",
+                           roudi_locks[i], lock >= 0 ? "it is of another user, or no file" : strerror(reason));
         }
     }
     return TM_OK;
@@ -402,6 +446,9 @@ static inline int32_t roudi_daemon_command(const roudi_need *need, tm_daemon_com
     int32_t status = roudi_check_links(need, error);
     if (status == TM_OK) {
         status = roudi_chunk_count(need, &chunks, error);
+    }
+    if (status == TM_OK) {
+        status = roudi_check_names(error);
     }
     if (status == TM_OK) {
         status = roudi_make_locks(error);

@@ -5,12 +5,15 @@
 use super::{Error, Result};
 use crate::files::Files;
 use crate::files::discarded::Discarded;
-use std::path::Path;
+use crate::results::full_advice;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tripmeter_model::manifest::{ModeChange, PayloadResult};
 
 /// The attempts at the payload that is measured.
 pub(super) struct Attempts {
+    /// Of the results.
+    folder: PathBuf,
     files: Discarded,
     /// Of this attempt, from 1.
     number: u32,
@@ -22,21 +25,25 @@ pub(super) struct Attempts {
     is_written: bool,
 }
 
-/// The error of a file.
-pub(super) fn not_written(error: std::io::Error) -> Error {
-    Error::of("results cannot be written", error)
+/// The error of a file in the folder of results, and what to do where it has no room.
+pub(super) fn not_written(folder: &Path) -> impl FnOnce(std::io::Error) -> Error + '_ {
+    move |error| {
+        let advice = full_advice(&error).map_or_else(String::new, |advice| format!("; {advice}"));
+        Error::Failed(format!("results in '{}' cannot be written: {error}{advice}", folder.display()))
+    }
 }
 
 impl Attempts {
     /// For the files of that name, which have been created.
     pub(super) fn new(folder: &Path, name: &str) -> std::io::Result<Self> {
         let files = Discarded::of(folder, name)?;
-        Ok(Self { files, number: 1, again: false, begun: [Instant::now(); 2], is_written: false })
+        let folder = folder.to_path_buf();
+        Ok(Self { folder, files, number: 1, again: false, begun: [Instant::now(); 2], is_written: false })
     }
 
     /// A payload begins.
     pub(super) fn begin(&mut self) -> Result<()> {
-        self.files.begin().map_err(not_written)?;
+        self.files.begin().map_err(not_written(&self.folder))?;
         (self.number, self.again, self.is_written, self.begun) = (1, false, false, [Instant::now(); 2]);
         Ok(())
     }
@@ -64,7 +71,7 @@ impl Attempts {
     /// Moves what was written of the attempt before out of the way; to be called before anything is written of this one.
     pub(super) fn make_room(&mut self, output: &mut Files) -> Result<()> {
         if std::mem::take(&mut self.is_written) {
-            self.files.discard(self.number - 1).map_err(not_written)?;
+            self.files.discard(self.number - 1).map_err(not_written(&self.folder))?;
             output.forget_latest();
         }
         Ok(())

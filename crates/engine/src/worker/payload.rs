@@ -1,6 +1,6 @@
 //! One payload under any workload: probes around its trials, its files, and its report.
 
-use super::attempts::Bounds;
+use super::attempts::{Bounds, not_written};
 use super::leader::{Leader, Session};
 use super::{Error, Result};
 use crate::files::SampleStamps;
@@ -188,7 +188,7 @@ impl Leader {
             let appended = self.files.append_payload(payload_bytes, rtt_ns, histograms, duration);
             appended.inspect_err(|_| self.files.cut(lengths))
         };
-        write().map_err(|error| Error::of("results cannot be written", error))?;
+        write().map_err(not_written(&self.job.results_dir))?;
         measured.trials.iter_mut().for_each(|trial| trial.number = self.files.next_trial());
         Ok(())
     }

@@ -114,7 +114,7 @@ impl Leader {
         };
         let followers = sent.followers.iter().enumerate().map(at_follower).collect();
         let (mut topics, duration_ns) = (Vec::new(), base.to_ns(sent.until.saturating_sub(sent.begin)));
-        let lengths = self.files.lengths().map_err(not_written)?;
+        let lengths = self.files.lengths().map_err(not_written(&self.job.results_dir))?;
         let mut write = || {
             for (index, (topic, arrived)) in sent.delivered.topics.iter().zip(&sent.delivered.arrived).enumerate() {
                 let recorded = replay.recording.topics[index].clone();
@@ -136,7 +136,7 @@ impl Leader {
             self.files.append_times(true, "recording", &all, duration_ns)
         };
         let written = write();
-        written.inspect_err(|_| self.files.cut(lengths)).map_err(not_written)?;
+        written.inspect_err(|_| self.files.cut(lengths)).map_err(not_written(&self.job.results_dir))?;
         let all = Tallied {
             tally: all,
             are_calls: self.job.sub_experiment.workload.is_call(),

@@ -207,14 +207,14 @@ impl Leader {
         are_known: bool,
         stamps: impl Iterator<Item = (u64, u64, Option<u64>)>,
     ) -> Result<()> {
-        let lengths = self.files.lengths().map_err(not_written)?;
+        let lengths = self.files.lengths().map_err(not_written(&self.job.results_dir))?;
         let mut rows = self.files.rows(self.job.timebase, payload_bytes, began);
         for (index, sent, received) in stamps {
             let status = if received.is_some() { DeliveryStatus::Ok } else { DeliveryStatus::Lost };
             let received = received.filter(|_| are_known);
             rows.add("all", index, status.as_str(), SampleStamps { sent, received, ..SampleStamps::default() });
         }
-        rows.finish().inspect_err(|_| self.files.cut(lengths)).map_err(not_written)
+        rows.finish().inspect_err(|_| self.files.cut(lengths)).map_err(not_written(&self.job.results_dir))
     }
 
     /// Messages of that size, as they are offered; nothing sent yet.

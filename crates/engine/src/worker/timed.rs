@@ -118,7 +118,7 @@ impl Leader {
         let mut late = vec![0; links];
         let mut broken = None;
         let streams_of_links = self.streams_of_links();
-        let lengths = self.files.lengths().map_err(not_written)?;
+        let lengths = self.files.lengths().map_err(not_written(&self.job.results_dir))?;
         while left > 0 && end == LoopEnd::Full && broken.is_none() {
             self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
             let messages = left.min(most);
@@ -149,7 +149,7 @@ impl Leader {
             tally.add(&sent.delivered.topics, &sent.delivered.arrived, |link, index, delivery| {
                 rows.add_delivery(&streams_of_links[link], index, delivery, is_call, load != OfferedLoad::Closed);
             });
-            rows.finish().inspect_err(|_| self.files.cut(lengths)).map_err(not_written)?;
+            rows.finish().inspect_err(|_| self.files.cut(lengths)).map_err(not_written(&self.job.results_dir))?;
             followers.resize_with(sent.followers.len(), || None);
             let each = followers.iter_mut().zip(&sent.followers).enumerate();
             for (follower, (tally, to)) in each {
@@ -161,7 +161,7 @@ impl Leader {
         }
         let has_response = load != OfferedLoad::Closed;
         let appended = self.files.append_times(has_response, &tag(payload_bytes, load), &tally, duration_ns);
-        appended.inspect_err(|_| self.files.cut(lengths)).map_err(not_written)?;
+        appended.inspect_err(|_| self.files.cut(lengths)).map_err(not_written(&self.job.results_dir))?;
         let cut_short = cut_short(end, broken.as_ref());
         let others = (!self.is_same_process()).then_some(others);
         let publishers = self.job.sub_experiment.workload.publishers();

@@ -113,27 +113,64 @@ fn what_results_would_keep_must_not_be_a_secret() {
     }
 }
 
-/// Fixed names of RouDi that another user has taken end a run of iceoryx at once, with the name; a link is not followed.
+/// Has another user take names in namespaces of our own, and measures there; `after` is run then, if it was refused. `None`, with
+/// a message, where that cannot be done.
+fn with_taken(take: &str, measured: &str, after: &str) -> Option<(Option<i32>, String)> {
+    let isolated = repository().join("scripts/isolated.sh");
+    let system = measured.split(['/', '?']).next().unwrap();
+    if built(system).is_none() || user() != 0 || !Command::new(&isolated).arg("--check").status().unwrap().success() {
+        say(&format!(
+            "SKIPPED: taken names of {system}: it is not here, or no other user, or no namespaces of our own"
+        ));
+        return None;
+    }
+    let stranger = format!("setpriv --reuid=65534 --regid=65534 --clear-groups sh -c 'umask 0; {take}'");
+    let words = "-q --no-floor --no-spin --payloads 64 -n 10 -o /tmp/results";
+    let run = format!("'{}' ping '{measured}' {words}", env!("CARGO_BIN_EXE_tripmeter"));
+    let script = format!("{stranger} && {run}; code=$?; rm -rf /tmp/results; {after}; exit $code");
+    let output = Command::new(&isolated).args(["sh", "-c", &script]).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).split_whitespace().collect::<Vec<_>>().join(" ");
+    Some((output.status.code(), text(&output.stdout) + &text(&output.stderr)))
+}
+
+/// Fixed names of RouDi that another user has taken end a run of iceoryx at once, with the name and its owner; a link is not
+/// followed, and nothing is left.
 #[test]
 fn names_of_roudi_that_a_stranger_took_are_named() {
-    let isolated = repository().join("scripts/isolated.sh");
-    if built("iceoryx").is_none() || user() != 0 || !Command::new(&isolated).arg("--check").status().unwrap().success()
-    {
-        say("SKIPPED: names of RouDi: no iceoryx, no other user, or no namespaces of our own");
-        return;
+    // The last is of the main group.
+    let names =
+        ["/tmp/roudi", "/tmp/roudi.lock", "/tmp/iox-unique-roudi.lock", "/dev/shm/iceoryx_mgmt", "/dev/shm/root"];
+    let cases = names.map(|name| (format!(": > {name}"), name.to_owned()));
+    let link = ("ln -s /tmp/made /tmp/iox-unique-roudi.lock".to_owned(), "/tmp/iox-unique-roudi.lock".to_owned());
+    for (take, name) in cases.into_iter().chain([link]) {
+        let left = "echo left: $(ls -A /tmp /dev/shm)";
+        let Some((code, said)) = with_taken(&take, "iceoryx", left) else { return };
+        assert_eq!(code, Some(i32::from(exit::UNAVAILABLE)), "{take}: {said}");
+        assert!(said.contains(&name) && said.contains("is of user 65534"), "{take}: {said}");
+        let (folder, file) = name.rsplit_once('/').unwrap();
+        let both = if folder == "/tmp" { format!("/dev/shm: /tmp: {file}") } else { format!("/dev/shm: {file} /tmp:") };
+        assert!(said.contains(&format!("left: {both}")), "{take}: {said}");
     }
-    for (take, named) in [
-        (": > /tmp/roudi", "/tmp/roudi is of user 65534"),
-        (": > /tmp/roudi.lock", "'/tmp/roudi.lock', which RouDi locks, is not this user's file"),
-        ("ln -s /tmp/made /tmp/iox-unique-roudi.lock", "'/tmp/iox-unique-roudi.lock', which RouDi locks, is not"),
+}
+
+/// A run finds a domain of Fast DDS no name of which another user has taken. One that it is to use all the same is refused.
+#[test]
+fn names_of_fast_dds_that_a_stranger_took_are_avoided_or_named() {
+    // Of all domains but 0, whose discovery would use them; and of domain 4.
+    let take = ": > /dev/shm/fastdds_port7000; : > /dev/shm/fastdds_port7001; : > /dev/shm/sem.fastdds_port8411_mutex; \
+                : > /dev/shm/fastrtps_port8411";
+    for (measured, refused) in [
+        ("ros2/shm", None),
+        ("ros2/shm?domain=6", None),
+        ("ros2/shm?domain=4", Some("_port8411")),
+        ("ros2/shm?domain=0", Some("/dev/shm/fastdds_port700")),
+        ("fastdds/shm?domain=6", None),
+        ("fastdds/shm?domain=4", Some("_port8411")),
     ] {
-        let stranger = format!("setpriv --reuid=65534 --regid=65534 --clear-groups sh -c 'umask 0; {take}'");
-        let run = format!("'{}' ping iceoryx -q --no-spin -n 10 -o /tmp/results", env!("CARGO_BIN_EXE_tripmeter"));
-        let script = format!("{stranger} && {run}; code=$?; test ! -e /tmp/made && exit $code");
-        let output = Command::new(&isolated).args(["sh", "-c", &script]).output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(i32::from(exit::UNAVAILABLE)), "{take}: {errors}");
-        assert!(errors.contains(named), "{take}: {errors}");
+        let Some((code, said)) = with_taken(take, measured, "true") else { continue };
+        let wanted = if refused.is_some() { exit::PARTIAL } else { exit::GOOD };
+        let named = refused.is_none_or(|name| said.contains(name) && said.contains("is of user 65534"));
+        assert!(code == Some(i32::from(wanted)) && named, "{measured}: {code:?} {said}");
     }
 }
 
