@@ -156,7 +156,7 @@ fn names_of_roudi_that_a_stranger_took_are_named() {
 /// A run finds a domain of Fast DDS no name of which another user has taken. One that it is to use all the same is refused.
 #[test]
 fn names_of_fast_dds_that_a_stranger_took_are_avoided_or_named() {
-    // Of all domains but 0, whose discovery would use them; and of domain 4.
+    // Of domain 0, whose flows begin there, and of domain 4.
     let take = ": > /dev/shm/fastdds_port7000; : > /dev/shm/fastdds_port7001; : > /dev/shm/sem.fastdds_port8411_mutex; \
                 : > /dev/shm/fastrtps_port8411";
     for (measured, refused) in [
