@@ -59,7 +59,9 @@ def trial(seed, system, index, variants_of_system):
     moments = [one for one in FAULTS[fault].moments if pattern != "log" or one in ("start", "messages", "open", "payload-2")]
     return {
         "system": system, "index": index, "transport": variant["transport"], "pattern": pattern, "wait": wait,
-        "fault": fault, "moment": chance.choice(moments or ["open"]), "delay_ms": chance.randrange(150),
+        "fault": fault, "moment": chance.choice(moments or ["open"]),
+        # Of lines, a payload is written in 50 ms.
+        "delay_ms": chance.randrange(150) // (1 if pattern != "log" else 5),
         "side": chance.choice(sides(fault, pattern)),
         "message": chance.choice([1, 20, 60, 150, 300]), "amount": chance.random(), "sign": chance.choice([-1, 1]),
     }
