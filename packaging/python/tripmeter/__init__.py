@@ -203,7 +203,7 @@ class Results:
         yield rows
 
     def _check_rows(self, path: Path, rows: Any, trials: dict[int, dict[str, Any]]) -> None:
-        """Compares numbers of rows with those of the trials' figures."""
+        """Compares numbers of rows with the trials' figures."""
         counts: dict[tuple[str, str], dict[tuple[int, str], int]] = {}
         for trial, stream, figure, expected in _expected(trials):
             span = SPANS[figure]
