@@ -119,6 +119,7 @@ bool tm_node::leave() noexcept
     std::this_thread::sleep_for(kNoticed);
     notes_.note_again();
     if (is_leader && !have_followers_left()) {
+        notes_.note_again();
         leave_unclosed("leader");
         return false;
     }

@@ -341,6 +341,9 @@ static inline bool roudi_write_config(const char *path, uint64_t payload, uint64
  * under RouDi's own lock, which another RouDi would hold. */
 static const char roudi_script[] =
     "#!/bin/sh\n"
+    /* Where no process can be started any more, only exec is left. */
+    "trap 'kill -KILL \"$roudi\" 2>/dev/null; exec flock -w 10 -F " ROUDI_LOCK " rm -f /dev/shm/iceoryx_mgmt \"$2\" " ROUDI_SOCKET
+    " " ROUDI_SOCKET ".lock " ROUDI_LOCK "' EXIT\n"
     "setpriv --pdeathsig KILL iox-roudi -c \"$1\" -m off -l warning -k 1 &\n"
     "roudi=$!\n"
     "runs() { grep -qs ') [^Z]' \"/proc/$roudi/stat\"; }\n"
@@ -357,9 +360,9 @@ static const char roudi_script[] =
     "trap stop TERM INT HUP\n"
     "wait \"$roudi\"\n"
     "status=${status:-$?}\n"
-    "case $status in 0) exit 0 ;; esac\n"
-    "flock -n " ROUDI_LOCK " rm -f /dev/shm/iceoryx_mgmt \"/dev/shm/$(id -gn)\" " ROUDI_SOCKET " " ROUDI_SOCKET
-    ".lock " ROUDI_LOCK "\n"
+    "[ \"$status\" = 0 ] ||\n"
+    "    flock -n " ROUDI_LOCK " rm -f /dev/shm/iceoryx_mgmt \"$2\" " ROUDI_SOCKET " " ROUDI_SOCKET ".lock " ROUDI_LOCK "\n"
+    "trap - EXIT\n"
     "exit \"$status\"\n";
 
 static inline bool roudi_write_script(const char *path)
@@ -394,14 +397,19 @@ static inline int32_t roudi_check_name(const char *path, tm_error *error)
 /* Files that RouDi locks in /tmp. */
 static const char *const roudi_locks[] = {ROUDI_LOCK, ROUDI_SOCKET ".lock"};
 
-/* All names of a RouDi that is to be started, before anything is made: its socket was looked at before. Its segment of chunks
- * is called after the main group. */
-static inline int32_t roudi_check_names(tm_error *error)
+/* The name of RouDi's segment of chunks, which is called after the main group; empty if that has no name. */
+static inline void roudi_segment(char *path, size_t capacity)
 {
     struct group group;
     struct group *own = NULL;
     char buffer[4096];
-    char segment[sizeof buffer + 16];
+    const bool is_named = getgrgid_r(getegid(), &group, buffer, sizeof buffer, &own) == 0 && own != NULL;
+    snprintf(path, capacity, "%s%s", is_named ? "/dev/shm/" : "", is_named ? own->gr_name : "");
+}
+
+/* All names of a RouDi that is to be started, before anything is made: its socket was looked at before. */
+static inline int32_t roudi_check_names(const char *segment, tm_error *error)
+{
     int32_t status = TM_OK;
     for (size_t i = 0; status == TM_OK && i < sizeof roudi_locks / sizeof *roudi_locks; ++i) {
         status = roudi_check_name(roudi_locks[i], error);
@@ -409,11 +417,7 @@ static inline int32_t roudi_check_names(tm_error *error)
     if (status == TM_OK) {
         status = roudi_check_name("/dev/shm/iceoryx_mgmt", error);
     }
-    if (status == TM_OK && getgrgid_r(getegid(), &group, buffer, sizeof buffer, &own) == 0 && own != NULL) {
-        snprintf(segment, sizeof segment, "/dev/shm/%s", own->gr_name);
-        status = roudi_check_name(segment, error);
-    }
-    return status;
+    return status == TM_OK && segment[0] != '\0' ? roudi_check_name(segment, error) : status;
 }
 
 /* Makes the files that RouDi locks in /tmp before it does, which would follow a link of somebody else: in a folder where
@@ -441,14 +445,16 @@ static inline int32_t roudi_daemon_command(const roudi_need *need, tm_daemon_com
 {
     const tm_str scratch = need->options->scratch_dir;
     uint64_t chunks = 0;
-    char config[sizeof command->arguments / 2 - 16];
+    char segment[256];
+    char config[(sizeof command->arguments - sizeof segment) / 2 - 16];
     char script[sizeof config];
+    roudi_segment(segment, sizeof segment);
     int32_t status = roudi_check_links(need, error);
     if (status == TM_OK) {
         status = roudi_chunk_count(need, &chunks, error);
     }
     if (status == TM_OK) {
-        status = roudi_check_names(error);
+        status = roudi_check_names(segment, error);
     }
     if (status == TM_OK) {
         status = roudi_make_locks(error);
@@ -469,7 +475,7 @@ static inline int32_t roudi_daemon_command(const roudi_need *need, tm_daemon_com
     }
     memset(command->arguments, 0, sizeof command->arguments);
     snprintf(command->program, sizeof command->program, "sh");
-    snprintf(command->arguments, sizeof command->arguments, "%s%c%s", script, 0, config);
+    snprintf(command->arguments, sizeof command->arguments, "%s%c%s%c%s", script, 0, config, 0, segment);
     return TM_OK;
 }
 

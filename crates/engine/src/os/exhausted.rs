@@ -14,6 +14,8 @@ const FEW_DESCRIPTORS_IN_ALL: u64 = 128;
 const FEW_THREADS: u64 = 128;
 /// Less room than this is none for shared memory of a transport.
 const LITTLE_SHARED_MEMORY: u64 = 64 << 10;
+/// How the system refuses memory; what failed may have given its own back.
+const REFUSALS: [&str; 2] = ["Cannot allocate memory", "Resource temporarily unavailable"];
 /// Less address space than this is none for a thread, with its stack and heap.
 const LITTLE_ADDRESS_SPACE: u64 = 80 << 20;
 
@@ -21,16 +23,19 @@ const LITTLE_ADDRESS_SPACE: u64 = 80 << 20;
 pub fn with_lack(why: String) -> String {
     let own = Path::new("/proc/self");
     let limits = [Resource::Nofile, Resource::As].map(|resource| getrlimit(resource).current);
-    let memory = address_space(own, limits[1], &why);
+    let memory = address_space(own, limits[1], |left| {
+        left < LITTLE_ADDRESS_SPACE || REFUSALS.iter().any(|refusal| why.contains(refusal))
+    });
     with(why, [descriptors(own, limits[0]), memory, threads(), shared_memory()])
 }
 
-/// The same of another process of this user, which must be there still.
+/// The same of another process of this user, which must be there still. It has said nothing of its own failure, and may have
+/// given its memory back: any limit of memory is named.
 pub fn with_lack_of(pid: u32, why: String) -> String {
     let Some(limits) = limits(pid) else { return why };
     let process = PathBuf::from(format!("/proc/{pid}"));
     let (most_open, most_mapped) = (soft(limits.max_open_files), soft(limits.max_address_space));
-    let memory = address_space(&process, most_mapped, &why);
+    let memory = address_space(&process, most_mapped, |_| true);
     with(why, [descriptors(&process, most_open), memory, None, shared_memory()])
 }
 
@@ -65,18 +70,17 @@ fn descriptors(process: &Path, most: Option<u64>) -> Option<String> {
         Err(error) if error.raw_os_error() == Some(libc::EMFILE) => most,
         Err(_) => return None,
     };
-    (most.saturating_sub(open) < FEW_DESCRIPTORS)
+    // What failed may have closed its own since.
+    (most.saturating_sub(open) < FEW_DESCRIPTORS || most < FEW_DESCRIPTORS_IN_ALL)
         .then(|| format!("{open} of {most} file descriptors are open; raise the limit with `ulimit -n`"))
 }
 
-/// That little address space is left, or that there is a limit of it where the system refused something for that reason: what
-/// failed may have given its memory back.
-fn address_space(process: &Path, most: Option<u64>, why: &str) -> Option<String> {
-    const REFUSALS: [&str; 2] = ["Cannot allocate memory", "Resource temporarily unavailable"];
+/// The limit of address space, if `is_little` holds of what is left.
+fn address_space(process: &Path, most: Option<u64>, is_little: impl Fn(u64) -> bool) -> Option<String> {
     let most = most?;
     let pages: u64 = fs::read_to_string(process.join("statm")).ok()?.split(' ').next()?.parse().ok()?;
     let used = pages.saturating_mul(rustix::param::page_size() as u64);
-    (most.saturating_sub(used) < LITTLE_ADDRESS_SPACE || REFUSALS.iter().any(|refusal| why.contains(refusal)))
+    is_little(most.saturating_sub(used))
         .then(|| format!("{used} of {most} bytes of memory are mapped (RLIMIT_AS); raise the limit with `ulimit -v`"))
 }
 

@@ -198,18 +198,20 @@ impl Controls {
                 let what = format!(
                     "{who} stands still: it has said nothing for {seconds} s, and its process did nothing{why}"
                 );
-                let what = match self.followers[follower as usize].peer_pid() {
-                    Some(pid) => os::with_lack_of(pid, what),
-                    None => what,
-                };
-                return Err(self.failed(&what));
+                return Err(self.failed_of(follower, what));
             }
             if begin.elapsed() > patience.whole {
                 let (seconds, what) = (patience.whole.as_secs(), patience.what);
-                return Err(self.failed(&format!("{who} {what} after {seconds} s{why}")));
+                return Err(self.failed_of(follower, format!("{who} {what} after {seconds} s{why}")));
             }
             self.report(&FromLeader::Progress { samples: 0, moves: 0 });
         }
+    }
+
+    /// A failure of a follower that has said nothing, with what its process lacks.
+    fn failed_of(&self, follower: u32, what: String) -> Error {
+        let pid = self.followers[follower as usize].peer_pid();
+        self.failed(&pid.map_or(what.clone(), |pid| os::with_lack_of(pid, what)))
     }
 
     /// Sends a message to all that each answers with `Ready`.

@@ -134,7 +134,7 @@ fn follow(part: &Follow, mut supervisor: UnixStream, built_in: BuiltIn<'_>) -> R
     let last_word = match &result {
         Ok(()) => FromFollower::Used(audit::this_thread("follower", Whose::Process)),
         // Read if the leader cannot pass it on, because it waits within its transport.
-        Err(error) => FromFollower::Failed(error.to_string()),
+        Err(error) => FromFollower::Failed(os::with_lack(error.to_string())),
     };
     // A follower that is started by hand is not listened to.
     let _ = send(&mut supervisor, &last_word);
