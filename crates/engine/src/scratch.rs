@@ -104,7 +104,7 @@ impl Part {
     pub fn close(&self) -> bool {
         let mut was_open = false;
         let listed = list(&self.folder.join(FOREIGN));
-        let listed = listed.lines().filter_map(foreign);
+        let listed = listed.lines().filter_map(|line| foreign(line, true));
         let names = os::names_in(Path::new(SHARED_MEMORY));
         let named = names.iter().filter(|name| self.names(name)).map(|name| Path::new(SHARED_MEMORY).join(name));
         for path in listed.chain(named) {
@@ -141,7 +141,7 @@ pub fn remove_leftovers() -> Vec<String> {
     let is_folder = |name: &String| is_own(&place.join(name)).is_some_and(|found| found.is_dir());
     let mut removed = os::names_in(&place);
     removed.retain(|name| is_left(name) && is_folder(name));
-    removed.iter().for_each(|folder| remove_listed(&place.join(folder), is_left));
+    removed.iter().for_each(|folder| remove_listed(&place.join(folder), is_left, false));
     for folder in &removed {
         remove_own(&place.join(folder));
     }
@@ -185,13 +185,13 @@ fn remove_names(is_ours: impl Fn(&str) -> bool) -> Vec<String> {
 
 /// Removes a scratch folder, the message queues and the shared memory that it lists, and what else `is_ours`.
 fn remove(folder: &Path, is_ours: impl Fn(&str) -> bool) {
-    remove_listed(folder, &is_ours);
+    remove_listed(folder, &is_ours, true);
     remove_names(is_ours);
     remove_own(folder);
 }
 
-/// Removes the message queues and the shared memory that a scratch folder lists.
-fn remove_listed(folder: &Path, is_ours: impl Fn(&str) -> bool) {
+/// Removes the message queues and the shared memory that a scratch folder lists; `is_now`: of a run that is just ending.
+fn remove_listed(folder: &Path, is_ours: impl Fn(&str) -> bool, is_now: bool) {
     for part in [folder.to_path_buf()].into_iter().chain(os::names_in(folder).iter().map(|name| folder.join(name))) {
         if is_own(&part).is_none_or(|found| !found.is_dir()) {
             continue;
@@ -200,7 +200,7 @@ fn remove_listed(folder: &Path, is_ours: impl Fn(&str) -> bool) {
             os::unlink_queue(queue);
         }
         list(&part.join(SYSTEM_V_QUEUES)).lines().for_each(os::remove_queue);
-        list(&part.join(FOREIGN)).lines().filter_map(foreign).for_each(|path| {
+        list(&part.join(FOREIGN)).lines().filter_map(|line| foreign(line, is_now)).for_each(|path| {
             remove_own(&path);
         });
     }
@@ -219,11 +219,13 @@ fn list(file: &Path) -> String {
     text
 }
 
-/// The shared memory of a line `INODE NAME`, unless the name belongs to somebody else by now.
-fn foreign(line: &str) -> Option<PathBuf> {
+/// The shared memory of a line `INODE NAME`, unless the name belongs to somebody else by now. `own NAME` is of a name that is
+/// the run's alone until it has ended, whatever was made again by that name.
+fn foreign(line: &str, is_now: bool) -> Option<PathBuf> {
     let (inode, name) = line.split_once(' ').filter(|(_, name)| !name.contains('/') && !name.starts_with('.'))?;
     let path = Path::new(SHARED_MEMORY).join(name);
-    let is_it = is_own(&path).is_some_and(|found| found.is_file() && found.ino().to_string() == inode);
+    let is_it = is_own(&path)
+        .is_some_and(|found| found.is_file() && (found.ino().to_string() == inode || is_now && inode == "own"));
     is_it.then_some(path)
 }
 
@@ -254,11 +256,17 @@ mod tests {
         fs::write(&ours, "x").unwrap();
         fs::write(&other, "x").unwrap();
         // What a system named by itself goes by its inode, which says whether it is still the same.
-        let foreign = ["noted", "replaced"].map(|name| shared(&format!("foreign-{}-{name}", std::process::id())));
+        let foreign =
+            ["noted", "replaced", "again"].map(|name| shared(&format!("foreign-{}-{name}", std::process::id())));
         foreign.iter().for_each(|path| fs::write(path, "x").unwrap());
         let inode = fs::metadata(&foreign[0]).unwrap().ino();
         let lines = foreign.each_ref().map(|path| format!("{inode} {}\n", path.file_name().unwrap().display()));
-        fs::write(first.folder.join(FOREIGN), lines.concat()).unwrap();
+        let own = format!("own {}\n", foreign[2].file_name().unwrap().display());
+        fs::write(first.folder.join(FOREIGN), lines.concat() + &own).unwrap();
+        assert_eq!(
+            (super::foreign(own.trim(), false), super::foreign(own.trim(), true)),
+            (None, Some(foreign[2].clone()))
+        );
         let all = [&ours, &other, &foreign[0], &foreign[1]];
         all.iter().for_each(|path| fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap());
         // Its owner may not read it, and yet may close it.
@@ -268,7 +276,7 @@ mod tests {
         assert_eq!(modes, [0o600, 0o666, 0o200, 0o666], "only what is of the part is closed");
         first.remove();
         assert!(!ours.exists() && !first.folder.exists());
-        assert!(!foreign[0].exists() && foreign[1].exists());
+        assert!(!foreign[0].exists() && foreign[1].exists() && !foreign[2].exists());
         fs::remove_file(&foreign[1]).unwrap();
         assert!(other.exists() && second.folder.exists());
         let folder = scratch.folder().to_path_buf();

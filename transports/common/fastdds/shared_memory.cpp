@@ -92,17 +92,15 @@ std::set<std::string> SharedMemoryNotes::mapped_segments() const
     return segments;
 }
 
-bool SharedMemoryNotes::is_ours(const std::string& name, const std::set<std::string>& mapped) const
+bool SharedMemoryNotes::is_own_port(const std::string& segment) const
 {
-    // Beside a segment X there are X_el and X_sl, which are locked, and sem.X_mutex, which comes before it.
-    const std::string prefix = "sem.";
-    const std::string segment = name.compare(0, prefix.size(), prefix) == 0 ? name.substr(prefix.size()) : name;
     unsigned port = 0;
-    if (own_domain_ && std::sscanf(segment.c_str(), (prefix_ + "port%u").c_str(), &port) == 1 && is_of(port, *own_domain_)) {
-        return true;
-    }
-    const auto end = segment.find('_', prefix_.size());
-    return mapped.count(segment.substr(0, end)) != 0;
+    return own_domain_ && std::sscanf(segment.c_str(), (prefix_ + "port%u").c_str(), &port) == 1 && is_of(port, *own_domain_);
+}
+
+bool SharedMemoryNotes::is_ours(const std::string& segment, const std::set<std::string>& mapped) const
+{
+    return is_own_port(segment) || mapped.count(segment.substr(0, segment.find('_', prefix_.size()))) != 0;
 }
 
 void SharedMemoryNotes::note_again() noexcept
@@ -119,11 +117,21 @@ void SharedMemoryNotes::note()
     std::string lines;
     const auto mapped = mapped_segments();
     for_each_name([&](const std::string& name) {
+        // Beside a segment X there are X_el and X_sl, which are locked, and sem.X_mutex, which comes before it.
+        const std::string prefix = "sem.";
+        const std::string segment = name.compare(0, prefix.size(), prefix) == 0 ? name.substr(prefix.size()) : name;
+        const auto add = [&](const std::string& what) {
+            const auto entry = what + ' ' + name + '\n';
+            lines += noted_.insert(entry).second ? entry : "";
+        };
         struct stat file {
         };
-        if (is_ours(name, mapped) && stat((kSharedMemory + name).c_str(), &file) == 0) {
-            const auto entry = std::to_string(file.st_ino) + ' ' + name + '\n';
-            lines += noted_.insert(entry).second ? entry : "";
+        if (is_ours(segment, mapped) && stat((kSharedMemory + name).c_str(), &file) == 0) {
+            add(std::to_string(file.st_ino));
+            // Nobody else takes it while the run goes on, and a port whose other side seems to be dead is made again at any time.
+            if (is_own_port(segment)) {
+                add("own");
+            }
         }
     });
     if (lines.empty()) {

@@ -69,7 +69,8 @@ class SharedMemoryNotes
 
   private:
     std::set<std::string> mapped_segments() const;
-    bool is_ours(const std::string& name, const std::set<std::string>& mapped) const;
+    bool is_own_port(const std::string& segment) const;
+    bool is_ours(const std::string& segment, const std::set<std::string>& mapped) const;
 
     const std::string path_;
     const std::string prefix_;
