@@ -106,11 +106,19 @@ impl Worker {
 
     /// How it ended, if not by itself: by a signal, or in the middle of a system that ends its process.
     pub fn crash(&self) -> Option<String> {
-        let status = self.status?;
+        let code = self.status?.code();
+        if code.is_some_and(|code| [exit::GOOD, exit::SOFTWARE].map(i32::from).contains(&code)) {
+            return None;
+        }
+        self.failure()
+    }
+
+    /// How it ended, if not in order.
+    pub fn failure(&self) -> Option<String> {
+        let status = self.status.filter(|status| !status.success())?;
         let limit = self.tight_limits.as_ref().map_or_else(String::new, |limits| format!(" with {limits}"));
         if let Some(code) = status.code() {
-            let is_its_own = [exit::GOOD, exit::SOFTWARE].map(i32::from).contains(&code);
-            return (!is_its_own).then(|| format!("ended with exit code {code}{limit}"));
+            return Some(format!("ended with exit code {code}{limit}"));
         }
         let signal = status.signal()?;
         let name = match Signal::from_named_raw(signal) {

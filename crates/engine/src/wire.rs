@@ -27,6 +27,8 @@ pub const OPENING: [&str; 3] = ["start", "open", "connect"];
 pub const WRITING: &str = "write its samples";
 /// The leader's last phase.
 pub const CLOSING: &str = "close";
+/// What a leader says of a follower that has closed its channel, and has not said why.
+pub const GONE: &str = "has gone";
 
 /// From the supervisor to a leader: all that it is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::spawn::Worker;
 use crate::system_calls::trace_file;
-use crate::wire::{CLOSING, Follow, FromFollower, FromLeader, OPENING, ToWorker, WRITING};
+use crate::wire::{CLOSING, Follow, FromFollower, FromLeader, GONE, OPENING, ToWorker, WRITING};
 use crate::worker::OPEN_TIMEOUT;
 use crate::worker::logging::LONGEST_READING;
 use std::collections::BTreeMap;
@@ -611,10 +611,14 @@ impl ProcessGroup {
                 return Ok(RunStatus::Complete);
             }
             LeaderOutcome::Interrupted => return Ok(RunStatus::Interrupted),
-            LeaderOutcome::Failed(why) | LeaderOutcome::Killed(why) => match self.crash_of_follower(&hung) {
-                Some(how) => format!("{why}; {how}{}", self.last_words(log_file)),
-                None => why,
-            },
+            LeaderOutcome::Failed(why) | LeaderOutcome::Killed(why) => {
+                // One that ends by itself says why, if it can.
+                let ended = if why.contains(GONE) { Worker::failure } else { Worker::crash };
+                match self.end_of_follower(&hung, ended) {
+                    Some(how) => format!("{why}; {how}{}", self.last_words(log_file)),
+                    None => why,
+                }
+            }
             LeaderOutcome::Vanished => {
                 // What a library does that has lost its peer comes of that.
                 let cause = self.crash_of_follower(&hung).map_or_else(String::new, |how| format!("{how}, then "));
@@ -646,8 +650,13 @@ impl ProcessGroup {
 
     /// How a follower ended, if a crash ended it.
     fn crash_of_follower(&self, killed_by_us: &[bool]) -> Option<String> {
+        self.end_of_follower(killed_by_us, Worker::crash)
+    }
+
+    /// How the first follower of which `how` knows it ended.
+    fn end_of_follower(&self, killed_by_us: &[bool], how: fn(&Worker) -> Option<String>) -> Option<String> {
         let ended = self.followers.iter().zip(killed_by_us).enumerate().filter(|(_, (_, killed))| !**killed);
-        let (index, how) = ended.filter_map(|(index, (follower, _))| Some((index, follower.crash()?))).next()?;
+        let (index, how) = ended.filter_map(|(index, (follower, _))| Some((index, how(follower)?))).next()?;
         let is_one = !self.plan.workload.is_fan_out();
         Some(if is_one {
             format!("the follower process {how}")

@@ -5,7 +5,7 @@ use super::{Error, Result};
 use crate::channel::{Channel, NoMessage};
 use crate::measure::Failure;
 use crate::os;
-use crate::wire::{FromFollower, FromLeader, Job, Report, ToFollower, ToWorker};
+use crate::wire::{FromFollower, FromLeader, GONE, Job, Report, ToFollower, ToWorker};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use std::cell::Cell;
@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 /// Longest that the supervisor takes to write a manifest, others may keep it from the disk.
 const LONGEST_NOTING: Duration = Duration::from_secs(60);
-const GONE: &str = "has gone";
 
 /// The control channels of a leader, and what it is at.
 pub(super) struct Controls {
