@@ -612,9 +612,12 @@ impl ProcessGroup {
             }
             LeaderOutcome::Interrupted => return Ok(RunStatus::Interrupted),
             LeaderOutcome::Failed(why) | LeaderOutcome::Killed(why) => {
-                // One that ends by itself says why, if it can.
-                let ended = if why.contains(GONE) { Worker::failure } else { Worker::crash };
-                match self.end_of_follower(&hung, ended) {
+                // One that ends by itself says why, if it can. Of several, others end because one has.
+                let without_a_word = || {
+                    let is_alone = why.contains(GONE) && self.followers.len() == 1;
+                    self.end_of_follower(&hung, Worker::failure).filter(|_| is_alone)
+                };
+                match self.crash_of_follower(&hung).or_else(without_a_word) {
                     Some(how) => format!("{why}; {how}{}", self.last_words(log_file)),
                     None => why,
                 }
