@@ -74,6 +74,8 @@ static inline bool filter_all(const network_address *address, int family)
             const int none = 0;
             is_done = address == NULL ? setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &none, sizeof none) == 0 || errno == ENOENT
                                       : filter_socket(fd, address);
+            /* One that another thread has closed meanwhile takes nothing. */
+            is_done = is_done || errno == EBADF;
         }
     }
     if (folder != NULL) {
