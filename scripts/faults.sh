@@ -3,15 +3,15 @@
 # fault has struck, what was finished is intact and readable, nothing is left, the error names the cause, other sub-experiments
 # are whole, and `tripmeter run --resume` measures the rest.
 #
-#   scripts/faults.sh                       50 trials of each system, in hours; the same command goes on where it stopped
+#   scripts/faults.sh                       50 trials of each system; the same command goes on where it stopped
 #   scripts/faults.sh --budget SECONDS      begins no trial after that time
 #   scripts/faults.sh --short               each fault once, over several systems: a minute; fails if no system here has one
 #   scripts/faults.sh --systems LIST --trials N --seed N --jobs N
 #   scripts/faults.sh --keep                adds the trials to docs/results/faults, which the table in docs/faults.md shows
 #
 # Trials are lines of JSON in target/faults/trials.jsonl (--file names another). Those that are there, or are kept, of the
-# same build (program, plugins and their sources) are not made again. TRIPMETER and TRIPMETER_TRANSPORTS name program and plugins (default: what
-# scripts/test.sh builds). Needs root or user namespaces, libfaketime, and Python with tests/requirements.txt (PYTHON).
+# same build (program, plugins and their sources) are not made again. TRIPMETER and TRIPMETER_TRANSPORTS name program and
+# plugins (default: what scripts/test.sh builds). Needs root or user namespaces, libfaketime, and Python with tests/requirements.txt (PYTHON).
 # Exit code 1 if a trial had an exception, now or before, or if there is nothing to do.
 set -euo pipefail
 

@@ -44,11 +44,13 @@ pub fn schema() -> SchemaRef {
 /// The rows of these trials.
 ///
 /// # Errors
-/// If the file cannot be opened, or has other columns. Items: if a row is wrong.
+/// If the file cannot be opened, or has other columns. Items: if a row is wrong, or the last is cut off.
 pub fn batches(file: &Path, trials: BTreeSet<i64>) -> Result<Batches> {
     let all: Batches = match file.extension().is_some_and(|ending| ending == "parquet") {
         true => of_parquet(file)?,
-        false => Box::new(CsvBatches { rows: SampleReader::open(file)?, file: file.to_owned() }),
+        false => {
+            Box::new(CsvBatches { rows: SampleReader::open(file)?, file: file.to_owned(), trials: trials.clone() })
+        }
     };
     Ok(Box::new(all.map(move |batch| counted(batch?, &trials)).filter(|batch| !is_empty(batch))))
 }
@@ -88,6 +90,7 @@ fn of_parquet(path: &Path) -> Result<Batches> {
 struct CsvBatches<R> {
     rows: SampleReader<R>,
     file: PathBuf,
+    trials: BTreeSet<i64>,
 }
 
 impl<R: std::io::Read> Iterator for CsvBatches<R> {
@@ -107,7 +110,10 @@ impl<R: std::io::Read> Iterator for CsvBatches<R> {
             }
         }
         let batch = columns.finish();
-        (batch.num_rows() > 0).then_some(Ok(batch))
+        if batch.num_rows() > 0 {
+            return Some(Ok(batch));
+        }
+        self.rows.check_end(|trial| self.trials.contains(&i64::from(trial))).err().map(|error| Err(error.into()))
     }
 }
 
@@ -172,6 +178,11 @@ mod tests {
         assert_eq!(numbers(&all[0], "sent_ns"), [Some(5), Some(7)]);
         assert_eq!(numbers(&all[0], "received_ns"), [None, Some(-4)]);
         assert_eq!(batches(&file, BTreeSet::new()).unwrap().count(), 0);
+        let mut cut_off = std::fs::OpenOptions::new().append(true).open(&file).unwrap();
+        std::io::Write::write_all(&mut cut_off, b"1,4,64,all,1").unwrap();
+        let last = |trials| batches(&file, BTreeSet::from(trials)).unwrap().last().unwrap();
+        assert_eq!(last([1, 3]).unwrap().num_rows(), 2);
+        assert!(last([1, 4]).unwrap_err().to_string().contains("cut off, and its trial 4 counts"));
     }
 
     #[test]

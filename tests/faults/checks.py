@@ -143,7 +143,7 @@ def processes():
 
 
 def no_processes(but=()):
-    """Findings on processes that are left, but for those whose command has a word of `but`, and the seconds waited for them."""
+    """Findings on processes that are left, and the seconds waited for them; commands with a word of `but` may be there."""
     begin = time.monotonic()
     def found():
         return {pid: line for pid, line in processes().items() if not any(word in line for word in but)}

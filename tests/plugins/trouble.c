@@ -92,6 +92,7 @@ static int32_t trouble_at(const char *where, tm_error *error) {
         raise(SIGSEGV);
     }
     if (strcmp(what, "exit") == 0) _exit(3);
+    if (strcmp(what, "quit") == 0) _exit(70); /* as a process of ours that has failed, without the message that says why */
     if (strcmp(what, "junk") == 0 && trouble.noises++ == 0) dprintf(STDIN_FILENO, "junk from %s\n", where);
     if (strcmp(what, "broken") == 0) { /* as a leader that has said why, and does not come to its end */
         dprintf(STDIN_FILENO, "{\"Broken\":\"it broke on purpose in %s\"}\n", where);

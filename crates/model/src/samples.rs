@@ -55,6 +55,8 @@ pub struct SampleReader<R> {
     rows: csv::Reader<Bounded<R>>,
     row: csv::StringRecord,
     name: String,
+    /// Line and trial of the last row, if it was cut off behind its trial.
+    cut_off: Option<(u64, u32)>,
 }
 
 impl SampleReader<BufReader<File>> {
@@ -81,7 +83,23 @@ impl<R: Read> SampleReader<R> {
         if header != HEADER.as_slice() {
             return Err(wrong(format!("the columns are not {}", HEADER.join(","))));
         }
-        Ok(Self { rows, row: csv::StringRecord::new(), name: name.to_owned() })
+        Ok(Self { rows, row: csv::StringRecord::new(), name: name.to_owned(), cut_off: None })
+    }
+
+    /// Call this after the last row.
+    ///
+    /// # Errors
+    /// If the file ends in a row that was cut off, of a trial that counts.
+    pub fn check_end(&self, does_count: impl Fn(u32) -> bool) -> Result<(), FileError> {
+        let cut_off = self.cut_off.filter(|(_, trial)| does_count(*trial));
+        cut_off.map_or(Ok(()), |(line, trial)| {
+            Err(FileError::wrong_line(
+                Path::new(&self.name),
+                line,
+                "",
+                format!("cut off, and its trial {trial} counts"),
+            ))
+        })
     }
 
     fn next_row(&mut self) -> Result<Option<SampleRow>, FileError> {
@@ -98,7 +116,11 @@ impl<R: Read> SampleReader<R> {
             Ok(true) if !is_cut_off => self.row().map(Some).map_err(|(column, what)| {
                 FileError::wrong_value(file, line, HEADER[column], self.row.get(column).unwrap_or_default(), what)
             }),
-            _ => Ok(None),
+            _ => {
+                let trial = self.row.get(1).filter(|_| self.row.len() > 2).and_then(|trial| trial.parse().ok());
+                self.cut_off = trial.filter(|_| is_cut_off).map(|trial| (line, trial));
+                Ok(None)
+            }
         }
     }
 
@@ -237,6 +259,20 @@ mod tests {
         }
         for cut in ["1,1,64", "1,1,64,all,2,ok,,0,,5"] {
             assert_eq!(read(&format!("{good}{cut}")).unwrap().len(), 1, "a kill has cut it off: {cut}");
+        }
+        let cut_in = |cut: &str| {
+            let text = HEADER.join(",") + "\n" + good + cut;
+            let mut rows = SampleReader::new(text.as_bytes(), "x.csv").unwrap();
+            assert_eq!(rows.by_ref().count(), 1);
+            [1, 2].map(|of| rows.check_end(|trial| trial == of).err().map(|error| error.to_string()))
+        };
+        for cut in ["1,2,64", "1,2,64,all,2,ok,,0,,5", "1,2,"] {
+            let [other, own] = cut_in(cut);
+            let own = own.unwrap();
+            assert!(other.is_none() && own.contains("x.csv") && own.contains("line 3"), "{cut}: {own}");
+        }
+        for whole in ["", "1,2", "1"] {
+            assert_eq!(cut_in(whole), [None, None], "of which trial it is cannot be seen: {whole}");
         }
         let broken = HEADER.join(",") + "\n" + good;
         let broken = broken.as_bytes().chain(Broken);

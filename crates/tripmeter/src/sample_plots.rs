@@ -73,7 +73,8 @@ fn shapes(file: &Path, result: &SubExperimentResult, options: Options) -> Result
         }
         samples.clear();
     };
-    for row in SampleReader::open(file)? {
+    let mut rows = SampleReader::open(file)?;
+    for row in &mut rows {
         let row = row?;
         let Some((_, figure, _)) = drawn.get(&row.trial) else { continue };
         if row.trial != latest {
@@ -82,6 +83,7 @@ fn shapes(file: &Path, result: &SubExperimentResult, options: Options) -> Result
         }
         samples.extend(latency_us(&row, *figure));
     }
+    rows.check_end(|trial| drawn.contains_key(&trial))?;
     reduce(latest, &mut samples);
     Ok(found)
 }
@@ -115,7 +117,8 @@ fn first_trial(place: usize, file: &Path, result: &SubExperimentResult) -> Resul
     };
     let Some((number, figure)) = cell.trials.first().and_then(headline) else { return Ok(None) };
     let (mut samples, mut stream) = (Vec::new(), None);
-    for row in SampleReader::open(file)? {
+    let mut rows = SampleReader::open(file)?;
+    for row in &mut rows {
         let row = row?;
         if row.trial > number {
             break;
@@ -125,6 +128,7 @@ fn first_trial(place: usize, file: &Path, result: &SubExperimentResult) -> Resul
             samples.extend(latency_us(&row, figure));
         }
     }
+    rows.check_end(|trial| trial == number)?;
     let points = SampleSeries::of(&samples, true);
     let (sub_experiment, payload_bytes) = (result.name.clone(), cell.payload_bytes);
     let trial = SampledTrial { folder: place, sub_experiment, round: result.round, payload_bytes, figure, points };

@@ -51,7 +51,8 @@ Descriptor lock_in_turn(const std::string& path);
 // Keeps those out, but not others who do this. Throws Failure.
 Descriptor lock_shared(const std::string& path);
 
-// A domain whose ports, sockets and names in shared memory, are in use by nobody on this host, and the claim on it among runs that choose at the same time.
+// A domain whose ports, sockets and names in shared memory are in use by nobody on this host, and the claim on it among
+// runs that choose at the same time.
 struct ClaimedDomain {
     uint32_t domain;
     Descriptor claim;

@@ -198,6 +198,16 @@ fn crashes_are_reported_and_end_their_sub_experiment_only() {
 }
 
 #[test]
+fn a_follower_that_fails_without_a_word_is_named_with_its_exit_code() {
+    let _alone = alone();
+    let folder = folder();
+    let results = folder.path().join("results");
+    let troubles = [Trouble { place: "take", kind: "quit", side: "follower", after: IN_THE_CELL, wait: "block" }];
+    let finished = run(&experiment(folder.path(), &troubles), &results).run();
+    check(finished, &results, &troubles, |_| vec!["the follower process ended with exit code 70".to_owned()]);
+}
+
+#[test]
 fn trouble_while_it_is_asked_what_it_can_do_is_refused() {
     let file = plugin("trouble").display().to_string();
     for (mode, code, parts) in [
