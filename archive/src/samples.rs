@@ -182,7 +182,7 @@ mod tests {
         std::io::Write::write_all(&mut cut_off, b"1,4,64,all,1").unwrap();
         let last = |trials| batches(&file, BTreeSet::from(trials)).unwrap().last().unwrap();
         assert_eq!(last([1, 3]).unwrap().num_rows(), 2);
-        assert!(last([1, 4]).unwrap_err().to_string().contains("cut off, and its trial 4 counts"));
+        assert!(last([1, 4]).unwrap_err().to_string().contains("is cut off, and its trial 4 counts"));
     }
 
     #[test]

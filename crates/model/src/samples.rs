@@ -91,15 +91,10 @@ impl<R: Read> SampleReader<R> {
     /// # Errors
     /// If the file ends in a row that was cut off, of a trial that counts.
     pub fn check_end(&self, does_count: impl Fn(u32) -> bool) -> Result<(), FileError> {
-        let cut_off = self.cut_off.filter(|(_, trial)| does_count(*trial));
-        cut_off.map_or(Ok(()), |(line, trial)| {
-            Err(FileError::wrong_line(
-                Path::new(&self.name),
-                line,
-                "",
-                format!("cut off, and its trial {trial} counts"),
-            ))
-        })
+        let Some((line, trial)) = self.cut_off.filter(|(_, trial)| does_count(*trial)) else { return Ok(()) };
+        let text = self.row.iter().collect::<Vec<_>>().join(",");
+        let what = format!("is cut off, and its trial {trial} counts");
+        Err(FileError::wrong_line(Path::new(&self.name), line, &text, what))
     }
 
     fn next_row(&mut self) -> Result<Option<SampleRow>, FileError> {
@@ -269,7 +264,10 @@ mod tests {
         for cut in ["1,2,64", "1,2,64,all,2,ok,,0,,5", "1,2,"] {
             let [other, own] = cut_in(cut);
             let own = own.unwrap();
-            assert!(other.is_none() && own.contains("x.csv") && own.contains("line 3"), "{cut}: {own}");
+            assert!(
+                other.is_none() && own.contains("x.csv") && own.contains(&format!("line 3: '{cut}'")),
+                "{cut}: {own}"
+            );
         }
         for whole in ["", "1,2", "1"] {
             assert_eq!(cut_in(whole), [None, None], "of which trial it is cannot be seen: {whole}");
