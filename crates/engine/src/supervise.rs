@@ -38,6 +38,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tripmeter_model::audit::{Audit, Finding, ProcessActivity};
 use tripmeter_model::exit;
+use tripmeter_model::file::FileError;
 use tripmeter_model::manifest::{Environment, Manifest, PayloadResult, RunStatus, SCHEMA_VERSION, SubExperimentResult};
 use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_model::samples::SAMPLES;
@@ -151,6 +152,9 @@ pub enum RunError {
     /// The manifest could not be read again.
     #[error(transparent)]
     LongText(#[from] LongText),
+    /// What was begun has lost something.
+    #[error(transparent)]
+    Damaged(#[from] FileError),
     /// The machine disturbs measuring, and the run is strict.
     #[error("this machine is refused by --strict: {}; see `tripmeter doctor`, or leave --strict out", listed(.0))]
     Unfit(Vec<Finding>),
@@ -185,6 +189,7 @@ impl RunError {
             RunError::Meet(MeetError::Interrupted) => exit::INTERRUPTED,
             RunError::Meet(_) => exit::UNAVAILABLE,
             RunError::Host(error) => error.exit_code(),
+            RunError::Damaged(error) => error.exit_code(),
             RunError::Unfit(_) => exit::FINDING,
             RunError::OtherMachine { .. } | RunError::LongText(_) => exit::DATA,
         }

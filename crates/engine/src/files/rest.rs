@@ -3,17 +3,33 @@
 
 use super::has_folder;
 use super::head::is_head;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use tripmeter_eprosima::measurements::file_name;
-use tripmeter_model::file::append;
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::file::{FileError, append};
 use tripmeter_model::folder::{ATTEMPTS, HISTOGRAMS};
 use tripmeter_model::manifest::PayloadResult;
-use tripmeter_model::samples::SAMPLES;
+use tripmeter_model::metric::Stream;
+use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::samples::{SAMPLES, SampleReader};
+use tripmeter_model::trial::Trial;
 
 /// Kinds of time that tags of histograms begin with, before the payload.
 const KINDS: [&str; 4] = ["payload_", "one_way_", "response_", "service_"];
+
+/// Figures of which each sample has a row.
+const OF_ROWS: [Figure; 7] = [
+    Figure::RttHalf,
+    Figure::Call,
+    Figure::Response,
+    Figure::Service,
+    Figure::ResponseRtt,
+    Figure::ServiceRtt,
+    Figure::OneWay,
+];
 
 /// Most bytes of a line: a histogram in base64 has some 100 kB. One that is longer is none of ours.
 const MOST_LINE_BYTES: u64 = 16 << 20;
@@ -22,6 +38,57 @@ const MOST_LINE_BYTES: u64 = 16 << 20;
 pub fn last_trial(kept: &[PayloadResult]) -> u32 {
     let attempts = kept.iter().flat_map(|cell| cell.earlier_attempts.iter().chain([cell]));
     attempts.flat_map(|cell| cell.trials.iter().map(|trial| trial.number)).max().unwrap_or(0)
+}
+
+/// Checks that the file of samples, if it was written, has those of the payloads in `kept`: a disk that lost power may have
+/// lost rows.
+///
+/// # Errors
+/// If it is not there, a row before their last one is damaged, or there are fewer than their figures are of.
+pub fn check_samples(folder: &Path, name: &str, kept: &[PayloadResult]) -> Result<(), FileError> {
+    let trials = kept.iter().flat_map(|cell| &cell.trials);
+    let mut missing: BTreeMap<u32, u64> = trials.map(|trial| (trial.number, rows(trial))).collect();
+    missing.retain(|_, rows| *rows > 0);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let file = folder.join(SAMPLES).join(format!("{name}.csv"));
+    for row in SampleReader::open(&file)? {
+        let row = row?;
+        let has_come = row.received_ns.is_some() || row.answered_ns.is_some();
+        if let Some(rows) = missing.get_mut(&row.trial).filter(|_| has_come) {
+            *rows -= 1;
+            if *rows == 0 {
+                missing.remove(&row.trial);
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+    }
+    let missing = missing.iter().map(|(trial, rows)| format!("{rows} of trial {trial}")).collect::<Vec<_>>().join(", ");
+    Err(FileError::wrong(
+        &file,
+        format!(
+            "lacks samples of finished payloads: {missing}; it was cut off or damaged, so nothing is measured behind it"
+        ),
+    ))
+}
+
+/// How many rows with times a trial has at least.
+fn rows(trial: &Trial) -> u64 {
+    if matches!(trial.load, OfferedLoad::Search { .. }) {
+        return 0;
+    }
+    let streams = [Stream::all(), Stream::last()];
+    let count = |figure: &Figure| {
+        streams
+            .iter()
+            .filter_map(|stream| trial.get(stream, *figure, Statistic::N))
+            .map(|found| found.value as u64)
+            .max()
+    };
+    OF_ROWS.iter().filter_map(count).max().unwrap_or(0)
 }
 
 /// Leaves in the files of a sub-experiment what is of the payloads in `kept`; without any, its files are removed. `folder` is
@@ -127,8 +194,7 @@ fn cut(file: &Path, is_all: bool, counts: impl Fn(&str) -> bool) -> io::Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tripmeter_model::pace::OfferedLoad;
-    use tripmeter_model::trial::Trial;
+    use tripmeter_model::samples::HEADER;
 
     fn cell(payload_bytes: u64, number: u32) -> PayloadResult {
         let mut trial = Trial::new(OfferedLoad::Closed);
@@ -171,6 +237,40 @@ mod tests {
         let left: Vec<&str> = files.iter().map(|file| file.0).filter(|name| folder.join(name).exists()).collect();
         assert_eq!(left, ["samples/xy.csv"]);
         assert!(!folder.join("samples/x.parquet").exists());
+    }
+
+    #[test]
+    fn samples_that_a_finished_payload_lacks_are_named() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path();
+        fs::create_dir(folder.join(SAMPLES)).unwrap();
+        let mut cells = [cell(16, 1), cell(64, 2)];
+        for cell in &mut cells {
+            cell.trials[0].put_statistic(&Stream::all(), Figure::RttHalf, Statistic::N, 2.0, None);
+        }
+        let check = |rows: &str| {
+            let text = HEADER.join(",") + "\n" + rows;
+            fs::write(folder.join("samples/x.csv"), text).unwrap();
+            check_samples(folder, "x", &cells).err().map(|error| error.to_string())
+        };
+        let row = |trial: u32| format!("1,{trial},16,all,1,ok,,5,,9\n");
+        let lost = "1,1,16,all,1,lost,,5,,\n";
+        let whole = row(1) + lost + &row(1) + &row(2) + &row(2);
+        assert_eq!(check(&whole), None);
+        assert_eq!(check(&(whole.clone() + &row(3) + "1,3,\0\0\0\n")), None, "what follows is cut off");
+        for (rows, what) in [
+            (row(1) + lost + &row(2) + &row(2), "lacks samples of finished payloads: 1 of trial 1;"),
+            (row(1) + &row(1) + &row(2), ": 1 of trial 2;"),
+            (row(1) + &row(1) + &row(2) + "1,2,16,all", ": 1 of trial 2;"),
+            (row(1) + "\0\0\0\n" + &row(1), "line 3"),
+            (String::new(), ": 2 of trial 1, 2 of trial 2;"),
+        ] {
+            let error = check(&rows).unwrap();
+            assert!(error.contains("samples/x.csv") && error.contains(what), "{rows}: {error}");
+        }
+        fs::remove_file(folder.join("samples/x.csv")).unwrap();
+        assert!(check_samples(folder, "x", &cells).unwrap_err().to_string().contains("x.csv"));
+        assert!(check_samples(folder, "x", &[cell(16, 1)]).is_ok(), "of a figure without samples there are no rows");
     }
 
     #[test]

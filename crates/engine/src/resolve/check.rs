@@ -2,6 +2,7 @@
 
 use super::machine::Machine;
 use super::{MOST_FOLLOWERS, PlanError, Problem, channel, load, rpc};
+use std::collections::BTreeMap;
 use thiserror::Error;
 use tripmeter_abi::{Pattern, Wait};
 use tripmeter_model::payload;
@@ -139,21 +140,30 @@ fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (Strin
     other.map_or(Ok(()), |(field, _)| Err(Problem::NotAskedFor).of(field))
 }
 
-/// Refuses loops that poll in real time and have one CPU: each would keep it from the others for ever.
-fn takes_turns(plan: &Plan, sub: &SubExperiment) -> Result<(), Problem> {
-    if sub.sched.is_other() || sub.wait != Wait::Poll {
+/// Refuses loops that poll in real time and have fewer CPUs than they are: one would keep another from running for ever.
+pub(super) fn takes_turns(plan: &Plan, sub: &SubExperiment) -> Result<(), Problem> {
+    let (sched, workload) = (sub.sched, &sub.workload);
+    if sched.is_other() || sub.wait != Wait::Poll {
         return Ok(());
     }
-    let mut cpus = sub.follower_cpus.clone();
-    if cpus.is_empty() && plan.hosts.is_empty() {
-        cpus.extend(plan.follower_cpu);
+    // The loops of a process share its CPU, if it has one.
+    let mut processes = vec![(plan.leader_cpu, workload.links() as usize)];
+    let here = if plan.hosts.is_empty() { workload.followers() as usize } else { 0 };
+    let of_follower = |index| sub.follower_cpus.get(index).copied().or(plan.follower_cpu);
+    processes.extend((0..here).map(|index| (of_follower(index), workload.follower_links() as usize)));
+    let mut loops: BTreeMap<Option<usize>, usize> = BTreeMap::new();
+    for (cpu, count) in processes {
+        *loops.entry(cpu).or_default() += count;
     }
-    cpus.extend(plan.leader_cpu);
-    cpus.sort_unstable();
-    match cpus.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Problem::TakesTurns { sched: sub.sched, cpu: pair[0] }),
-        None => Ok(()),
+    let free = loops.remove(&None).unwrap_or_default();
+    if let Some((Some(cpu), _)) = loops.iter().find(|(_, count)| **count > 1) {
+        return Err(Problem::TakesTurns { sched, cpu: *cpu });
     }
+    let pinned = plan.cpus.iter().filter(|cpu| loops.contains_key(&Some(**cpu))).count();
+    if free > 0 && !plan.cpus.is_empty() && free + pinned > plan.cpus.len() {
+        return Err(Problem::FewOfCpus { sched, loops: free + pinned, cpus: plan.cpus.len() });
+    }
+    Ok(())
 }
 
 /// What is sent, but for its loads.

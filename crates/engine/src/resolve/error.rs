@@ -276,10 +276,15 @@ pub enum Problem {
     )]
     Starves { sched: Sched, cpus: usize },
     #[error(
-        "loops that poll under '{sched}' need a CPU each, and two have CPU {cpu}, where one would keep the other from running; \
-         choose others (--leader-cpu, --follower-cpu), or wait by block (--wait)"
+        "loops that poll under '{sched}' need a CPU each, and several have CPU {cpu}, where one would keep the others from running; \
+         choose others (--leader-cpu, --follower-cpu), have fewer links, or wait by block (--wait)"
     )]
     TakesTurns { sched: Sched, cpu: usize },
+    #[error(
+        "{loops} loops that poll under '{sched}' need a CPU each, and they have {cpus} (--cpus); name more, or wait by block \
+         (--wait)"
+    )]
+    FewOfCpus { sched: Sched, loops: usize, cpus: usize },
     #[error(
         "{threads} loops that poll under '{sched}' need a CPU each, and this machine has {cpus}; ask for fewer of both sides, or \
          wait by block (--wait)"

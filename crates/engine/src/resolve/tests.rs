@@ -410,6 +410,23 @@ fn loops_that_poll_in_real_time_have_a_cpu_each() {
     assert!(given("poll", 0).unwrap_err().to_string().contains("need a CPU each"));
     assert!(given("block", 0).is_ok());
     assert!(os::online_cpus() < 2 || given("poll", 1).is_ok());
+    // Processes with several loops, and loops without a CPU of their own.
+    let refused = |more: &str| {
+        let mut systems = systems();
+        systems[1].description.variants[0].patterns.push(Pattern::Channel);
+        let text =
+            format!("sched = 'fifo:1'\nwait = 'block'\npattern = 'channel'\nrate = '100'\n{more}\n{}", of(&["uds"]));
+        let mut plan = plan_of(&text, Unavailable::Refuse, systems).unwrap();
+        plan.sub_experiments[0].wait = Wait::Poll;
+        check::takes_turns(&plan, &plan.sub_experiments[0]).err().map(|problem| problem.to_string())
+    };
+    assert!(
+        refused("cpus = '0'").unwrap().contains("2 loops that poll under 'fifo:1' need a CPU each, and they have 1")
+    );
+    assert!(refused("leader_cpu = 1\nfollower_cpu = 0\ntopics = 2").unwrap().contains("several have CPU 0"));
+    for apart in ["cpus = '0,1'", "leader_cpu = 1\nfollower_cpu = 0"] {
+        assert_eq!(refused(apart), None, "{apart}");
+    }
 }
 
 #[test]

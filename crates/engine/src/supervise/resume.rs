@@ -4,7 +4,10 @@ use super::{RunError, now};
 use crate::files::rest;
 use crate::results::{LockedFolder, Results, ResultsError};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use tripmeter_model::manifest::{Environment, Manifest, Resumption, RunStatus, SubExperimentResult, Verdict};
+use tripmeter_model::manifest::{
+    Environment, Manifest, PayloadResult, Resumption, RunStatus, SubExperimentResult, Verdict,
+};
+use tripmeter_model::plan::Plan;
 
 /// What of a run is there already.
 #[derive(Clone, Debug)]
@@ -164,9 +167,23 @@ impl Begun {
         let results = Results::resume(&self.folder, manifest.plan.has_round_folders());
         let there = manifest.sub_experiments.iter().map(|result| ((result.name.as_str(), result.round), &result.cells));
         let there: HashMap<_, _> = there.collect();
-        for (name, round) in self.rest() {
-            let (folder, kept) = (results.round(round), there.get(&(name.as_str(), round)));
-            let kept = kept.map_or(&[][..], |cells| cells.as_slice());
+        let rest: Vec<(String, u32, &[PayloadResult])> = self
+            .rest()
+            .into_iter()
+            .map(|(name, round)| {
+                let kept = there.get(&(name.as_str(), round)).map_or(&[][..], |cells| cells.as_slice());
+                (name, round, kept)
+            })
+            .collect();
+        // Before anything is cut.
+        let Plan { raw, keep_samples, .. } = &manifest.plan;
+        let oldest = keep_samples.map_or(0, |rounds| (self.last + 1).saturating_sub(rounds));
+        let has_samples = |round: u32| (raw.samples || raw.parquet) && round >= oldest;
+        for (name, round, kept) in rest.iter().filter(|(_, round, _)| has_samples(*round)) {
+            rest::check_samples(&results.round(*round), name, kept)?;
+        }
+        for (name, round, kept) in rest {
+            let folder = results.round(round);
             rest::keep(&folder, &name, kept).map_err(|error| ResultsError::NotChangeable(folder, error))?;
         }
         Ok((manifest, results))
@@ -176,8 +193,6 @@ impl Begun {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tripmeter_model::manifest::PayloadResult;
-    use tripmeter_model::plan::Plan;
 
     /// A folder that nothing is read of.
     fn locked() -> LockedFolder {
