@@ -72,7 +72,8 @@ def readable(tripmeter, folder, when):
 def cause(fault, error):
     """Whether an error names its cause."""
     wanted = kinds.FAULTS[fault].cause
-    return wanted is not None and re.search(wanted, error) is not None
+    # The name of a transport is no daemon's.
+    return wanted is not None and re.search(wanted, re.sub(r"\bmqtt/\w+", "mqtt", error)) is not None
 
 
 def damaged(folder):

@@ -7,15 +7,14 @@ MEASURING = ["open", "proof", "payload-1", "payload-2", "writing"]
 
 # Where a fault takes something away, what fails for lack of it is named.
 NO_DESCRIPTORS = r"[Tt]oo many open files|descriptors|RLIMIT_NOFILE|EMFILE"
-NO_THREADS = (r"Resource temporarily unavailable|WouldBlock|EAGAIN|threads? .*(create|start|spawn)|(create|start|spawn).* thread"
-              r"|\bfork\b")
+NO_THREADS = r"Resource temporarily unavailable|WouldBlock|EAGAIN|(cannot|could not|failed|no|not)\b.* threads?|\bfork\b"
 NO_MEMORY = (r"[Cc]annot allocate memory|[Oo]ut of memory|bad_alloc|memory allocation|not enough memory|failed to map segment"
              r"|RLIMIT_AS|ddsrt_thread_create failed")
 # What is said of every program of this run that ends so; of another failure it says nothing.
 ABORTED = r"(panicked|signal \d+|ended at its start|has gone).*this user may have \d+ threads"
-SILENT = (r"hangs: no sign of life|stands still: it has said nothing .*stopped by a signal|has sent nothing for \d+ s"
-          r"|the follower.* is stopped by a signal|the (leader|follower) was stopped by a signal"
-          r"|did not answer after \d+ s \(stopped by a signal\)|does not come to the end of its payload"
+STOPPED = r"stopped by a signal"
+# Of a plugin that hangs.
+SILENT = (r"hangs: no sign of life|has sent nothing for \d+ s|does not come to the end of its payload"
           r"|the follower.* (did not come|does not answer|hangs)|no answer to \d+ messages in a row")
 DAEMON = r"([Dd]aemon|[Bb]roker|[Rr]ou[Dd]i|mosquitto|rumqttd)"
 WRONG_LENGTH = r"had \d+ bytes, \d+ expected|came damaged"
@@ -38,16 +37,16 @@ FAULTS = {
     "kill-leader": Kind(MEASURING, r"leader process was ended by signal 9 \(kill\)"),
     "kill-supervisor": Kind(MEASURING, None),
     "kill-daemon": Kind(MEASURING[1:],
-                        DAEMON + r".*(gone|ended|signal 9|no longer running|not running|closed|lost|does not answer)"),
-    "stop-follower": Kind(MEASURING, SILENT),
-    "stop-leader": Kind(MEASURING, SILENT),
+                        DAEMON + r".*(has gone|ended|signal 9|no longer running|not running|closed|does not answer)"),
+    "stop-follower": Kind(MEASURING, STOPPED),
+    "stop-leader": Kind(MEASURING, STOPPED),
     # It is not in the path of any message.
     "stop-supervisor": Kind(MEASURING, None, may_do_nothing=True),
     # RouDi neither: whoever is connected goes on.
-    "stop-daemon": Kind(MEASURING[1:], SILENT + "|" + DAEMON + r".*(stopped|did not answer|does not answer|hangs)",
+    "stop-daemon": Kind(MEASURING[1:], DAEMON + r".*(stopped by a signal|did not answer|does not answer|hangs)",
                         may_do_nothing=True),
     # Of these, what the run needs may be there already, or be left.
-    "shm-full": Kind(["start", "open"], r"/dev/shm|No space left on device", may_do_nothing=True),
+    "shm-full": Kind(["start", "open"], r"are free in /dev/shm|full /dev/shm|No space left on device", may_do_nothing=True),
     "disk-full": Kind(MEASURING, r"No space left on device", ends_run=True),
     "few-descriptors": Kind(["start", "open"], NO_DESCRIPTORS, may_do_nothing=True),
     "few-processes": Kind(["start"], NO_THREADS + "|" + ABORTED, may_do_nothing=True),

@@ -64,7 +64,14 @@ class Verdict(unittest.TestCase):
             ("plugin-outside", "failed to measure 1024 bytes: out of luck"),
             ("plugin-loan", "`loan`: out of luck"),
             ("kill-daemon", "the leader process was ended by signal 9 (kill)"),
+            ("kill-daemon", "transport 'mqtt/mosquitto' failed to measure 1024 bytes: the peer closed its link"),
+            ("kill-daemon", "the follower of mqtt/mosquitto has gone"),
             ("stop-daemon", "the daemon is not to our liking"),
+            ("stop-daemon", "'mqtt/mosquitto' failed: the follower hangs"),
+            ("stop-follower", "the follower did not come"),
+            ("stop-leader", "no answer to 10 messages in a row"),
+            ("shm-full", "/dev/shm/x: permission denied"),
+            ("few-processes", "a thread was created twice"),
         ):
             with self.subTest(fault):
                 self.fails("cause is not named", fault, said=error, victim="failed", error=error)

@@ -143,6 +143,12 @@ impl DaemonLeases {
             None => daemon_missing(entry, options),
         }
     }
+
+    /// Whether the daemon, if Tripmeter started it, was stopped by a signal.
+    pub fn is_stopped(&self, name: &str) -> bool {
+        let daemon = self.leases.iter().find(|lease| lease.name == name).and_then(|lease| lease.daemon.as_ref());
+        daemon.is_some_and(|daemon| !daemon.is_dead() && os::is_stopped(daemon.pid()))
+    }
 }
 
 /// What the transport says if its daemon does not run.

@@ -21,7 +21,7 @@ pub use for_this_user::ForThisUser;
 pub(crate) use process::signal;
 pub use process::{
     ProcessIdentity, Whose, become_worker, boot, full_files_are_errors, is_beyond_signals, is_kept_waiting, is_stopped,
-    is_zombie, lock_memory, peak_memory_bytes, process_cpu_ns, usage, user_id,
+    is_zombie, lock_memory, mapped_below, peak_memory_bytes, process_cpu_ns, usage, user_id,
 };
 pub(crate) use queues::{remove_queue, unlink_queue};
 pub(crate) use rustix::process::Signal;

@@ -4,6 +4,7 @@
 //! dead owner left is found by looking.
 
 use crate::os::{self, ProcessIdentity};
+use std::cell::LazyCell;
 use std::fs::{self, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
@@ -200,9 +201,15 @@ fn remove_listed(folder: &Path, is_ours: impl Fn(&str) -> bool, is_now: bool) {
             os::unlink_queue(queue);
         }
         list(&part.join(SYSTEM_V_QUEUES)).lines().for_each(os::remove_queue);
-        list(&part.join(FOREIGN)).lines().filter_map(|line| foreign(line, is_now)).for_each(|path| {
-            remove_own(&path);
-        });
+        let listed = list(&part.join(FOREIGN));
+        // Our processes have ended: what one has in its memory was made by somebody else, and taken since.
+        let (mapped, is_whose) =
+            (LazyCell::new(|| os::mapped_below(Path::new(SHARED_MEMORY))), |line: &str| line.starts_with("own "));
+        for line in listed.lines() {
+            if let Some(path) = foreign(line, is_now).filter(|path| !is_whose(line) || !mapped.contains(path)) {
+                remove_own(&path);
+            }
+        }
     }
 }
 
@@ -262,11 +269,17 @@ mod tests {
         let inode = fs::metadata(&foreign[0]).unwrap().ino();
         let lines = foreign.each_ref().map(|path| format!("{inode} {}\n", path.file_name().unwrap().display()));
         let own = format!("own {}\n", foreign[2].file_name().unwrap().display());
-        fs::write(first.folder.join(FOREIGN), lines.concat() + &own).unwrap();
         assert_eq!(
             (super::foreign(own.trim(), false), super::foreign(own.trim(), true)),
             (None, Some(foreign[2].clone()))
         );
+        // The same, but that it is in the memory of a process.
+        let mapped = shared(&format!("foreign-{}-mapped", std::process::id()));
+        fs::write(&mapped, "x").unwrap();
+        let opened = fs::File::options().read(true).write(true).open(&mapped).unwrap();
+        let memory = memmap2::MmapOptions::new().len(1).map_raw(&opened).unwrap();
+        let own = own + &format!("own {}\n", mapped.file_name().unwrap().display());
+        fs::write(first.folder.join(FOREIGN), lines.concat() + &own).unwrap();
         let all = [&ours, &other, &foreign[0], &foreign[1]];
         all.iter().for_each(|path| fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap());
         // Its owner may not read it, and yet may close it.
@@ -276,8 +289,9 @@ mod tests {
         assert_eq!(modes, [0o600, 0o666, 0o200, 0o666], "only what is of the part is closed");
         first.remove();
         assert!(!ours.exists() && !first.folder.exists());
-        assert!(!foreign[0].exists() && foreign[1].exists() && !foreign[2].exists());
-        fs::remove_file(&foreign[1]).unwrap();
+        assert!(!foreign[0].exists() && foreign[1].exists() && !foreign[2].exists() && mapped.exists());
+        drop(memory);
+        [&foreign[1], &mapped].iter().for_each(|path| fs::remove_file(path).unwrap());
         assert!(other.exists() && second.folder.exists());
         let folder = scratch.folder().to_path_buf();
         drop(scratch);

@@ -55,8 +55,8 @@ pub struct SampleReader<R> {
     rows: csv::Reader<Bounded<R>>,
     row: csv::StringRecord,
     name: String,
-    /// Line and trial of the last row, if it was cut off behind its trial.
-    cut_off: Option<(u64, u32)>,
+    /// Line, trial and text of the last row, if it was cut off behind its trial.
+    cut_off: Option<(u64, u32, String)>,
 }
 
 impl SampleReader<BufReader<File>> {
@@ -91,10 +91,11 @@ impl<R: Read> SampleReader<R> {
     /// # Errors
     /// If the file ends in a row that was cut off, of a trial that counts.
     pub fn check_end(&self, does_count: impl Fn(u32) -> bool) -> Result<(), FileError> {
-        let Some((line, trial)) = self.cut_off.filter(|(_, trial)| does_count(*trial)) else { return Ok(()) };
-        let text = self.row.iter().collect::<Vec<_>>().join(",");
-        let what = format!("is cut off, and its trial {trial} counts");
-        Err(FileError::wrong_line(Path::new(&self.name), line, &text, what))
+        let cut_off = self.cut_off.as_ref().filter(|(_, trial, _)| does_count(*trial));
+        cut_off.map_or(Ok(()), |(line, trial, text)| {
+            let what = format!("is cut off, and its trial {trial} counts");
+            Err(FileError::wrong_line(Path::new(&self.name), *line, text, what))
+        })
     }
 
     fn next_row(&mut self) -> Result<Option<SampleRow>, FileError> {
@@ -112,8 +113,10 @@ impl<R: Read> SampleReader<R> {
                 FileError::wrong_value(file, line, HEADER[column], self.row.get(column).unwrap_or_default(), what)
             }),
             _ => {
-                let trial = self.row.get(1).filter(|_| self.row.len() > 2).and_then(|trial| trial.parse().ok());
-                self.cut_off = trial.filter(|_| is_cut_off).map(|trial| (line, trial));
+                let trial = self.row.get(1).filter(|_| is_cut_off && self.row.len() > 2);
+                if let Some(trial) = trial.and_then(|trial| trial.parse().ok()) {
+                    self.cut_off = Some((line, trial, self.row.iter().collect::<Vec<_>>().join(",")));
+                }
                 Ok(None)
             }
         }
@@ -258,7 +261,7 @@ mod tests {
         let cut_in = |cut: &str| {
             let text = HEADER.join(",") + "\n" + good + cut;
             let mut rows = SampleReader::new(text.as_bytes(), "x.csv").unwrap();
-            assert_eq!(rows.by_ref().count(), 1);
+            assert_eq!((rows.by_ref().count(), rows.by_ref().count()), (1, 0));
             [1, 2].map(|of| rows.check_end(|trial| trial == of).err().map(|error| error.to_string()))
         };
         for cut in ["1,2,64", "1,2,64,all,2,ok,,0,,5", "1,2,"] {

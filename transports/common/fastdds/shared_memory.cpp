@@ -128,7 +128,8 @@ void SharedMemoryNotes::note()
         };
         if (is_ours(segment, mapped) && stat((kSharedMemory + name).c_str(), &file) == 0) {
             add(std::to_string(file.st_ino));
-            // Nobody else takes it while the run goes on, and a port whose other side seems to be dead is made again at any time.
+            // A port whose other side seems to be dead is made again at any time. Nobody else takes it while the run goes on;
+            // what another process has made of it by the end, it has in its memory.
             if (is_own_port(segment)) {
                 add("own");
             }

@@ -30,23 +30,31 @@ pub fn with_lack(why: String) -> String {
 }
 
 /// The same of another process of this user, which must be there still. It has said nothing of its own failure, and may have
-/// given its memory back: any limit of memory is named.
+/// given its memory back: any limit below the memory of this machine is named.
 pub fn with_lack_of(pid: u32, why: String) -> String {
     let Some(limits) = limits(pid) else { return why };
     let process = PathBuf::from(format!("/proc/{pid}"));
     let (most_open, most_mapped) = (soft(limits.max_open_files), soft(limits.max_address_space));
-    let memory = address_space(&process, most_mapped, |_| true);
+    let memory = address_space(&process, most_mapped.filter(is_tight), |_| true);
     with(why, [descriptors(&process, most_open), memory, None, shared_memory()])
 }
 
 /// The limits under which a process of this user fails early, if it has any; it may have ended, if nobody has waited for it.
 pub fn tight_limits(pid: u32) -> Option<String> {
     let limits = limits(pid)?;
-    let memory = soft(limits.max_address_space).map(|most| format!("{most} bytes of memory at most (RLIMIT_AS)"));
+    let memory = soft(limits.max_address_space)
+        .filter(is_tight)
+        .map(|most| format!("{most} bytes of memory at most (RLIMIT_AS)"));
     let descriptors = soft(limits.max_open_files).filter(|most| *most < FEW_DESCRIPTORS_IN_ALL);
     let descriptors = descriptors.map(|most| format!("{most} file descriptors at most (RLIMIT_NOFILE)"));
     let all: Vec<String> = memory.into_iter().chain(descriptors).collect();
     (!all.is_empty()).then(|| all.join(" and "))
+}
+
+/// Whether a limit of memory is less than this machine has: nothing fails early under another.
+fn is_tight(most: &u64) -> bool {
+    let machine = rustix::system::sysinfo();
+    *most < (machine.totalram as u64).saturating_mul(u64::from(machine.mem_unit))
 }
 
 fn limits(pid: u32) -> Option<Limits> {
@@ -58,7 +66,9 @@ fn soft(limit: Limit) -> Option<u64> {
 }
 
 fn with(why: String, lack: [Option<String>; 4]) -> String {
-    let new: Vec<String> = lack.into_iter().flatten().filter(|lack| !why.contains(lack)).collect();
+    // Another process of this run may have said the same, with its own numbers.
+    let remedy = |lack: &str| lack.rsplit_once("; ").map_or(lack, |(_, remedy)| remedy).to_owned();
+    let new: Vec<String> = lack.into_iter().flatten().filter(|lack| !why.contains(&remedy(lack))).collect();
     if new.is_empty() { why } else { format!("{why} ({})", new.join("; ")) }
 }
 
@@ -70,9 +80,13 @@ fn descriptors(process: &Path, most: Option<u64>) -> Option<String> {
         Err(error) if error.raw_os_error() == Some(libc::EMFILE) => most,
         Err(_) => return None,
     };
+    if most.saturating_sub(open) < FEW_DESCRIPTORS {
+        return Some(format!("{open} of {most} file descriptors are open; raise the limit with `ulimit -n`"));
+    }
     // What failed may have closed its own since.
-    (most.saturating_sub(open) < FEW_DESCRIPTORS || most < FEW_DESCRIPTORS_IN_ALL)
-        .then(|| format!("{open} of {most} file descriptors are open; raise the limit with `ulimit -n`"))
+    (most < FEW_DESCRIPTORS_IN_ALL).then(|| {
+        format!("{open} of {most} file descriptors are open now; if more were, raise the limit with `ulimit -n`")
+    })
 }
 
 /// The limit of address space, if `is_little` holds of what is left.

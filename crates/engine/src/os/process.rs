@@ -3,15 +3,16 @@
 
 use super::threads::INTERRUPT;
 use procfs::ProcError;
-use procfs::process::{Process, Stat, Task};
+use procfs::process::{MMapPath, Process, Stat, Task};
 use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid};
 use rustix::process::{set_parent_process_death_signal, test_kill_process};
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tripmeter_model::name::process_place;
 use tripmeter_model::used::Used;
@@ -136,6 +137,15 @@ pub fn is_zombie(pid: u32) -> bool {
 /// Whether a process is stopped, by a signal or a debugger.
 pub fn is_stopped(pid: u32) -> bool {
     stat(pid).is_some_and(|stat| matches!(stat.state, 'T' | 't'))
+}
+
+/// Files below this folder that are in the memory of a process that this user may look into.
+pub fn mapped_below(folder: &Path) -> HashSet<PathBuf> {
+    let maps =
+        procfs::process::all_processes().into_iter().flatten().flatten().filter_map(|process| process.maps().ok());
+    let paths =
+        maps.flatten().filter_map(|map| if let MMapPath::Path(path) = map.pathname { Some(path) } else { None });
+    paths.filter(|path| path.starts_with(folder)).collect()
 }
 
 /// Whether a thread of a process is ready to run, or waits for a disk.

@@ -63,12 +63,18 @@ pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result
         let mut group = ProcessGroup::start(run, plan, entry, &part, round, &log_file)?;
         let outcome = group.watch(run);
         let status = group.end(run, outcome, &log_file);
+        let stopped = daemon.as_ref().map(|(name, _)| name.clone()).filter(|name| run.daemons.is_stopped(name));
         let ended = daemon.and_then(|(name, options)| run.daemons.ended(entry, &name, &options));
         // Even if the transport went on without it.
         run.current().unreliable |= ended.is_some();
         let status = match (status, &ended) {
             (Err(why), Some(what)) => return Err(format!("its daemon has gone: {what}; {why}")),
-            (status, _) => status?,
+            (Err(why), None) => {
+                let stopped =
+                    stopped.map_or_else(String::new, |name| format!("; its daemon '{name}' was stopped by a signal"));
+                return Err(format!("{why}{stopped}"));
+            }
+            (Ok(status), _) => status,
         };
         match ended {
             Some(what) if status == RunStatus::Complete => Err(format!(
