@@ -113,7 +113,9 @@ impl<R: std::io::Read> Iterator for CsvBatches<R> {
         if batch.num_rows() > 0 {
             return Some(Ok(batch));
         }
-        self.rows.check_end(|trial| self.trials.contains(&i64::from(trial))).err().map(|error| Err(error.into()))
+        // Said once.
+        let trials = std::mem::take(&mut self.trials);
+        self.rows.check_end(|trial| trials.contains(&i64::from(trial))).err().map(|error| Err(error.into()))
     }
 }
 

@@ -43,7 +43,7 @@ FAULTS = {
     # It is not in the path of any message.
     "stop-supervisor": Kind(MEASURING, None, may_do_nothing=True),
     # RouDi neither: whoever is connected goes on.
-    "stop-daemon": Kind(MEASURING[1:], DAEMON + r".*(stopped by a signal|did not answer|does not answer|hangs)",
+    "stop-daemon": Kind(MEASURING[1:], STOPPED + "|" + DAEMON + r".*(did not answer|does not answer|hangs)",
                         may_do_nothing=True),
     # Of these, what the run needs may be there already, or be left.
     "shm-full": Kind(["start", "open"], r"are free in /dev/shm|full /dev/shm|No space left on device", may_do_nothing=True),

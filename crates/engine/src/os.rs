@@ -14,7 +14,7 @@ mod sockets;
 mod threads;
 
 pub use counters::CpuCounters;
-pub(crate) use exhausted::{shared_memory, tight_limits, with_lack, with_lack_of};
+pub(crate) use exhausted::{shared_memory, stopped_child, tight_limits, with_lack, with_lack_of};
 pub(crate) use files::{FOLDER, NO_LINK, NO_WAIT, ONLY_A_PATH, lock_file_to_start};
 pub use files::{file_size_limit, lock_file, make_fifo, names_in, raise_file_limit, space, stranger_at};
 pub use for_this_user::ForThisUser;

@@ -203,10 +203,10 @@ fn remove_listed(folder: &Path, is_ours: impl Fn(&str) -> bool, is_now: bool) {
         list(&part.join(SYSTEM_V_QUEUES)).lines().for_each(os::remove_queue);
         let listed = list(&part.join(FOREIGN));
         // Our processes have ended: what one has in its memory was made by somebody else, and taken since.
-        let (mapped, is_whose) =
-            (LazyCell::new(|| os::mapped_below(Path::new(SHARED_MEMORY))), |line: &str| line.starts_with("own "));
+        let mapped = LazyCell::new(|| os::mapped_below(Path::new(SHARED_MEMORY)));
+        let is_taken = |line: &str, path: &PathBuf| line.starts_with("own ") && mapped.contains(path);
         for line in listed.lines() {
-            if let Some(path) = foreign(line, is_now).filter(|path| !is_whose(line) || !mapped.contains(path)) {
+            if let Some(path) = foreign(line, is_now).filter(|path| !is_taken(line, path)) {
                 remove_own(&path);
             }
         }

@@ -19,14 +19,15 @@ const REFUSALS: [&str; 2] = ["Cannot allocate memory", "Resource temporarily una
 /// Less address space than this is none for a thread, with its stack and heap.
 const LITTLE_ADDRESS_SPACE: u64 = 80 << 20;
 
-/// An error, with what this process or this machine has hardly any more of; files on the disk are not looked at.
+/// An error, with what this process or this machine has hardly any more of, or what it started and stands still; files on the
+/// disk are not looked at.
 pub fn with_lack(why: String) -> String {
     let own = Path::new("/proc/self");
     let limits = [Resource::Nofile, Resource::As].map(|resource| getrlimit(resource).current);
     let memory = address_space(own, limits[1], |left| {
         left < LITTLE_ADDRESS_SPACE || REFUSALS.iter().any(|refusal| why.contains(refusal))
     });
-    with(why, [descriptors(own, limits[0]), memory, threads(), shared_memory()])
+    with(why, [descriptors(own, limits[0]), memory, threads(), shared_memory(), stopped_child()])
 }
 
 /// The same of another process of this user, which must be there still. It has said nothing of its own failure, and may have
@@ -36,7 +37,7 @@ pub fn with_lack_of(pid: u32, why: String) -> String {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let (most_open, most_mapped) = (soft(limits.max_open_files), soft(limits.max_address_space));
     let memory = address_space(&process, most_mapped.filter(is_tight), |_| true);
-    with(why, [descriptors(&process, most_open), memory, None, shared_memory()])
+    with(why, [descriptors(&process, most_open), memory, None, shared_memory(), None])
 }
 
 /// The limits under which a process of this user fails early, if it has any; it may have ended, if nobody has waited for it.
@@ -65,7 +66,7 @@ fn soft(limit: Limit) -> Option<u64> {
     if let LimitValue::Value(most) = limit.soft_limit { Some(most) } else { None }
 }
 
-fn with(why: String, lack: [Option<String>; 4]) -> String {
+fn with(why: String, lack: [Option<String>; 5]) -> String {
     // Another process of this run may have said the same, with its own numbers.
     let remedy = |lack: &str| lack.rsplit_once("; ").map_or(lack, |(_, remedy)| remedy).to_owned();
     let new: Vec<String> = lack.into_iter().flatten().filter(|lack| !why.contains(&remedy(lack))).collect();
@@ -109,6 +110,14 @@ fn threads() -> Option<String> {
     // Root may have more. Whoever failed for it may have ended since.
     (most < FEW_THREADS && rustix::process::geteuid().as_raw() != 0)
         .then(|| format!("this user may have {most} threads and processes; raise the limit with `ulimit -u`"))
+}
+
+/// A process that this one has started, as a broker, and that stands still.
+pub fn stopped_child() -> Option<String> {
+    let own = std::process::id().cast_signed();
+    let mut stats = procfs::process::all_processes().ok()?.flatten().filter_map(|process| process.stat().ok());
+    let child = stats.find(|stat| stat.ppid == own && matches!(stat.state, 'T' | 't'))?;
+    Some(format!("its process {} ('{}') was stopped by a signal", child.pid, child.comm))
 }
 
 /// That `/dev/shm` is full, if it is.

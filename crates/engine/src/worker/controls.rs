@@ -210,7 +210,7 @@ impl Controls {
     /// A failure of a follower that has said nothing, with what its process lacks.
     fn failed_of(&self, follower: u32, what: String) -> Error {
         let pid = self.followers[follower as usize].peer_pid();
-        self.failed(&pid.map_or(what.clone(), |pid| os::with_lack_of(pid, what)))
+        self.failed(&if let Some(pid) = pid { os::with_lack_of(pid, what) } else { what })
     }
 
     /// Sends a message to all that each answers with `Ready`.
@@ -235,7 +235,8 @@ impl Controls {
     pub(super) fn failed(&self, why: &str) -> Error {
         let mut stopped = self.followers.iter().map(|follower| follower.peer_pid().is_some_and(os::is_stopped));
         let stopped = stopped.position(|is_stopped| is_stopped && !why.contains(STOPPED));
-        let stopped = stopped.map_or_else(String::new, |index| format!("; {} is {STOPPED}", self.who(index)));
+        let stopped = stopped.map(|index| format!("; {} is {STOPPED}", self.who(index)));
+        let stopped = stopped.or_else(|| Some(format!("; {}", os::stopped_child()?))).unwrap_or_default();
         Error::Failed(format!("transport '{}' failed to {}: {why}{stopped}", self.transport, self.phase))
     }
 
