@@ -103,6 +103,18 @@ def refusals(folder, frames):
                 findings.append(f"{frames}: {name} of a payload that was not finished count")
         if not all(isinstance(row["figure"], str) and row["figure"] for row in records(left.metrics)):
             findings.append(f"{frames}: a row of metrics that was cut off counts")
+        # As after Ctrl-C: the last payload has a line, trials and figures, and is to be measured again.
+        line = json.loads(lines[last])
+        of = line["sub_experiment"], line["round"], line["payload_bytes"]
+        stopped = json.dumps(line | {"unfinished": True}).encode()
+        (copy / "trials.jsonl").write_bytes(b"\n".join([*lines[:last], stopped, *lines[last + 1:]]))
+        (copy / "metrics.csv").write_text(rows)
+        left = tripmeter.load(copy, frames)
+        for name in ("metrics", "trials", "samples"):
+            there, found = ([(row["sub_experiment"], row["round"], row["payload_bytes"]) for row in records(getattr(results, name))]
+                            for results in (whole, left))
+            if of not in there or found != [one for one in there if one != of]:
+                findings.append(f"{frames}: {name} of an unfinished payload count")
         (copy / "trials.jsonl").write_bytes(lines[0] + b"\n")
         if any(len(getattr(tripmeter.load(copy, frames), name)) for name in ("metrics", "trials", "samples")):
             findings.append(f"{frames}: something of a run without finished payloads counts")

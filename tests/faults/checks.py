@@ -17,7 +17,7 @@ import kinds  # noqa: E402
 # How long processes that are about to end may take for it, with other trials on the same CPUs.
 ENDING_S = 10
 # Of a whole user, for all programs that trace: they stay.
-FOREIGN = re.compile(r"^/dev/shm/(lttng-ust-wait.*|fill)$")
+FOREIGN = re.compile(r"^/dev/shm/lttng-ust-wait.*$")
 
 
 def lines(folder):

@@ -32,6 +32,8 @@ MARK = WORK / "mark"
 # Of file systems that can be full, with what a transport has in them.
 SHM_BYTES, DISK_BYTES = 192 << 20, 64 << 20
 LOOK_S = 0.001
+# Most times that a file system is made smaller.
+REMOUNTS = 100
 
 
 def mount(folder, size, *more):
@@ -52,11 +54,14 @@ def fill(folder):
 
 def leave_nothing(folder):
     """Makes a file system as small as what is in it: at once, where writing takes longer than a worker takes to open."""
-    while True:
+    # Refused where a transport takes more meanwhile.
+    for _ in range(REMOUNTS):
         size = os.statvfs(folder)
         used = max((size.f_blocks - size.f_bfree) * size.f_frsize, size.f_frsize)
-        if subprocess.run(["mount", "-n", "-o", f"remount,size={used}", str(folder)], capture_output=True).returncode == 0:
+        tried = subprocess.run(["mount", "-n", "-o", f"remount,size={used}", str(folder)], capture_output=True, text=True)
+        if tried.returncode == 0:
             return
+    raise RuntimeError(f"'{folder}' cannot be made smaller, {REMOUNTS} times: {tried.stderr.strip()[-200:]}")
 
 
 def children(pid):

@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
-use tripmeter_model::file;
+use tripmeter_model::file::{self, FileError};
 use tripmeter_model::folder::{AUDIT, Audits, LOGS, MANIFEST, TRIALS, TrialsLine, payload_lines};
 use tripmeter_model::manifest::{Manifest, PayloadResult, SubExperimentResult};
 use tripmeter_model::metrics_file::{self, METRICS};
@@ -31,7 +31,7 @@ pub enum ResultsError {
     #[error("results in '{}' are still being measured; wait for that run, or stop it", .0.display())]
     InUse(PathBuf),
     /// It is to be resumed, and cannot be written.
-    #[error("results '{}' cannot be changed: {}; make them writable, or copy the folder and resume the copy", .0.display(), .1)]
+    #[error("results '{}' cannot be changed: {}; {}", .0.display(), .1, full_advice(.1).unwrap_or("make them writable, or copy the folder and resume the copy"))]
     NotChangeable(PathBuf, io::Error),
     /// It cannot be created or written.
     #[error("output '{}' cannot be written: {}; {}", .0.display(), .1, full_advice(.1).unwrap_or("name another folder with -o"))]
@@ -51,6 +51,7 @@ pub(crate) fn full_advice(error: &io::Error) -> Option<&'static str> {
 pub struct Results {
     folder: PathBuf,
     has_rounds: bool,
+    is_resumed: bool,
     /// What is locked, so that nobody else resumes the run meanwhile.
     lock: Option<Arc<File>>,
 }
@@ -98,13 +99,13 @@ impl Results {
             Some(folder) => named(folder)?,
             None => dated(Path::new(RESULTS))?,
         };
-        Ok(Self { folder, has_rounds, lock: None })
+        Ok(Self { folder, has_rounds, is_resumed: false, lock: None })
     }
 
     /// Opens one in which anything is whole, without the beginnings of files that a killed process left.
     pub fn resume(locked: &LockedFolder, has_rounds: bool) -> Self {
         remove_beginnings(&locked.folder);
-        Self { folder: locked.folder.clone(), has_rounds, lock: Some(locked.lock.clone()) }
+        Self { folder: locked.folder.clone(), has_rounds, is_resumed: true, lock: Some(locked.lock.clone()) }
     }
 
     /// Locks the folder, in which trials have been begun.
@@ -126,7 +127,7 @@ impl Results {
         let results = Self::resume(locked, true);
         let next = results.round(rounds + 1);
         match fs::remove_dir_all(&next) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(ResultsError::NotWritable(next, error)),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(results.not_writable(next, error)),
             _ => Ok(results),
         }
     }
@@ -146,7 +147,13 @@ impl Results {
             }
             Ok(())
         };
-        made().map_err(|error| ResultsError::NotWritable(folder.clone(), error))
+        made().map_err(|error| self.not_writable(folder.clone(), error))
+    }
+
+    /// The error of a file in the folder: a run that is resumed has no other folder.
+    fn not_writable(&self, file: PathBuf, error: io::Error) -> ResultsError {
+        let class = if self.is_resumed { ResultsError::NotChangeable } else { ResultsError::NotWritable };
+        class(file, error)
     }
 
     /// The folder.
@@ -176,7 +183,10 @@ impl Results {
     }
 
     fn replace(&self, name: &str, text: &[u8]) -> Result<(), ResultsError> {
-        let failed = |error| ResultsError::NotWritable(self.folder.clone(), io::Error::other(error));
+        let failed = |error| {
+            let kind = if let FileError::NotWritable { kind, .. } = error { kind } else { ErrorKind::Other };
+            self.not_writable(self.folder.clone(), io::Error::new(kind, error))
+        };
         file::write_whole(&self.folder.join(name), text).map_err(failed)
     }
 
@@ -185,7 +195,7 @@ impl Results {
     /// # Errors
     /// If they cannot be written.
     pub fn begin_trials(&self, manifest: &Manifest) -> Result<(), ResultsError> {
-        let failed = |error| ResultsError::NotWritable(self.folder.clone(), error);
+        let failed = |error| self.not_writable(self.folder.clone(), error);
         let (mut lines, mut rows) = (Vec::new(), metrics_file::header().map_err(failed)?);
         for result in &manifest.sub_experiments {
             lines.extend(line(&TrialsLine::SubExperiment(result.clone())));
@@ -219,7 +229,7 @@ impl Results {
         let metrics_bytes = self.length(METRICS)?;
         if is_final {
             let rows = metrics_file::rows(of, cell);
-            self.append(METRICS, &rows.map_err(|error| ResultsError::NotWritable(self.folder.join(METRICS), error))?)?;
+            self.append(METRICS, &rows.map_err(|error| self.not_writable(self.folder.join(METRICS), error))?)?;
         }
         let lines: Vec<u8> = payload_lines(of, cell).iter().flat_map(line).collect();
         // That the rows cannot be cut off is the lesser error.
@@ -228,7 +238,7 @@ impl Results {
 
     fn append(&self, name: &str, lines: &[u8]) -> Result<(), ResultsError> {
         let path = self.folder.join(name);
-        file::append_whole(&path, lines).map_err(|error| ResultsError::NotWritable(path, error))
+        file::append_whole(&path, lines).map_err(|error| self.not_writable(path, error))
     }
 
     /// Bytes of the trials so far.
@@ -242,7 +252,7 @@ impl Results {
     fn length(&self, name: &str) -> Result<u64, ResultsError> {
         let path = self.folder.join(name);
         let length = fs::symlink_metadata(&path).map(|there| there.len());
-        length.map_err(|error| ResultsError::NotWritable(path, error))
+        length.map_err(|error| self.not_writable(path, error))
     }
 
     /// Takes back all trials but the first `bytes`.
@@ -256,7 +266,7 @@ impl Results {
     fn cut(&self, name: &str, bytes: u64) -> Result<(), ResultsError> {
         let path = self.folder.join(name);
         let cut = file::append(&path).and_then(|file| file.set_len(bytes));
-        cut.map_err(|error| ResultsError::NotWritable(path, error))
+        cut.map_err(|error| self.not_writable(path, error))
     }
 
     /// Waits until the trials are on the disk: a manifest that says that all is there comes after them.
@@ -265,7 +275,7 @@ impl Results {
     /// If they cannot be written.
     pub fn sync_trials(&self) -> Result<(), ResultsError> {
         let path = self.folder.join(TRIALS);
-        file::append(&path).and_then(|file| file.sync_all()).map_err(|error| ResultsError::NotWritable(path, error))
+        file::append(&path).and_then(|file| file.sync_all()).map_err(|error| self.not_writable(path, error))
     }
 
     /// Removes log files of the first `rounds` rounds that nothing was written to.

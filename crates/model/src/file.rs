@@ -38,6 +38,8 @@ pub enum FileError {
         file: PathBuf,
         /// The reason.
         why: String,
+        /// Its class: whether the disk is full, and the like.
+        kind: ErrorKind,
     },
 }
 
@@ -87,7 +89,7 @@ impl FileError {
 
     /// What the operating system said when the file was written.
     pub fn writing(file: &Path, error: &io::Error) -> Self {
-        Self::NotWritable { file: file.to_owned(), why: error.to_string() }
+        Self::NotWritable { file: file.to_owned(), why: error.to_string(), kind: error.kind() }
     }
 
     /// The exit code of its class.
@@ -271,7 +273,7 @@ pub fn write_whole(file: &Path, contents: &[u8]) -> Result<(), FileError> {
     let without_name = |error: io::Error| {
         let text = error.to_string();
         let why = text.split(" at path \"").next().unwrap_or(&text).to_owned();
-        FileError::NotWritable { file: file.to_owned(), why }
+        FileError::NotWritable { file: file.to_owned(), why, kind: error.kind() }
     };
     let mut temporary = temporary.tempfile_in(folder).map_err(without_name)?;
     temporary.write_all(contents).map_err(without_name)?;

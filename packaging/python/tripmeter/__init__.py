@@ -60,7 +60,10 @@ def load(folder: str | Path, frames: str = "pandas") -> Results:
 
 
 class Results:
-    """A results folder. Each frame is read when it is first asked for."""
+    """A results folder. Each frame is read when it is first asked for.
+
+    A payload that was being measured when its run was stopped is in no frame: `tripmeter run --resume` measures it again.
+    """
 
     def __init__(self, folder: Path, library: Any) -> None:
         self.folder = folder
@@ -103,9 +106,9 @@ class Results:
         if len(states) < self._results:
             raise FormatError(f"'{path}' has {len(states)} sub-experiments, manifest.json says {self._results}; it is "
                               "damaged, or was not copied with the manifest")
-        finished = [key[:2] for key in _finished(lines)]
+        measured = [key[:2] for key in _last(lines)]
         for key, state in states.items():
-            found, payloads = finished.count(key), state.get("payloads", 0)
+            found, payloads = measured.count(key), state.get("payloads", 0)
             if state["status"] != "running" and found < payloads:
                 raise FormatError(f"'{path}' has {found} payloads of {key[0]} in round {key[1]}, its state says {payloads}; "
                                   "it is damaged")
@@ -113,8 +116,8 @@ class Results:
 
     @functools.cached_property
     def _finished(self) -> dict[tuple[str, int, int], int]:
-        """The last finished attempt of each payload: it counts."""
-        return _finished(self._lines)
+        """The last attempt of each payload that was not being measured when its run was stopped: it counts."""
+        return {key: line["attempt"] for key, line in _last(self._lines).items() if not line.get("unfinished")}
 
     def _counted(self) -> list[dict[str, Any]]:
         """Lines of trials that count; a later line of one takes the place of an earlier one."""
@@ -327,6 +330,8 @@ def _check(line: Any) -> None:
             raise TypeError(f"{name} is {line[name]!r}")
     if not isinstance(line.get("payloads", 0), int):
         raise TypeError(f"payloads is {line['payloads']!r}")
+    if not isinstance(line.get("unfinished", False), bool):
+        raise TypeError(f"unfinished is {line['unfinished']!r}")
     if "/" in line.get("sub_experiment", ""):
         raise ValueError(f"sub_experiment is {line['sub_experiment']!r}")
     if line["kind"] == "trial":
@@ -343,10 +348,10 @@ def _check(line: Any) -> None:
             raise TypeError(f"{wrong[0]!r} is no number")
 
 
-def _finished(lines: list[dict[str, Any]]) -> dict[tuple[str, int, int], int]:
-    """The last finished attempt of each payload."""
+def _last(lines: list[dict[str, Any]]) -> dict[tuple[str, int, int], dict[str, Any]]:
+    """The line of the last attempt of each payload."""
     of = [line for line in lines if line["kind"] == "payload"]
-    return {(line["sub_experiment"], line["round"], line["payload_bytes"]): line["attempt"] for line in of}
+    return {(line["sub_experiment"], line["round"], line["payload_bytes"]): line for line in of}
 
 
 def _expected(trials: dict[int, dict[str, Any]]) -> Iterator[tuple[int, str, str, int]]:

@@ -74,15 +74,24 @@ std::set<uint32_t> ports_in_use()
     return used;
 }
 
+// The abstract socket by which a domain is claimed.
+std::string claim_name(uint32_t domain)
+{
+    return "tripmeter-fastdds-domain-" + std::to_string(domain);
+}
+
 // Claims a domain among runs that choose at the same time; an abstract socket leaves nothing behind.
 Descriptor claim(uint32_t domain)
 {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    const std::string name = "tripmeter-fastdds-domain-" + std::to_string(domain);
+    const std::string name = claim_name(domain);
     name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
     const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
     Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (socket.get() < 0) {
+        failed("a socket to claim a domain with cannot be made");
+    }
     const bool is_ours = bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0;
     return is_ours ? std::move(socket) : Descriptor();
 }
@@ -181,6 +190,9 @@ ClaimedDomain claim_domain(const std::string& run_id)
 {
     const auto used = ports_in_use();
     const auto first = static_cast<uint32_t>(std::hash<std::string>()(run_id) % kMostOwnDomains);
+    // Domains that are free but for such a socket, and the name of one.
+    uint32_t claimed = 0;
+    std::string name;
     for (uint32_t i = 0; i < kMostOwnDomains; ++i) {
         const uint32_t domain = 1 + (first + i) % kMostOwnDomains;
         if (std::none_of(used.begin(), used.end(), [domain](uint32_t port) { return is_of(port, domain); })) {
@@ -188,11 +200,16 @@ ClaimedDomain claim_domain(const std::string& run_id)
             if (ours.get() >= 0) {
                 return {domain, std::move(ours)};
             }
+            ++claimed;
+            name = claim_name(domain);
         }
     }
+    // Whoever bound it, run or not, is in /proc/net/unix.
+    const std::string sockets
+        = claimed == 0 ? "" : "; " + std::to_string(claimed) + " by abstract sockets such as '@" + name + "'";
     throw Failure(TM_UNAVAILABLE, "all " + std::to_string(kMostOwnDomains)
-                                      + " domains are in use (UDP ports from 7650, /dev/shm/fast*_port*); name one "
-                                        "with setting domain");
+                                      + " domains are in use (UDP ports from 7650, /dev/shm/fast*_port*" + sockets
+                                      + "); name one with setting domain");
 }
 
 void check_names(uint32_t domain)

@@ -35,6 +35,9 @@
 
 #define ROUDI_JOIN_TIMEOUT_S 10
 
+/* Most memory for a group with its members. */
+#define ROUDI_GROUP_BYTES (UINT64_C(16) << 20)
+
 /* What a run needs of RouDi. */
 typedef struct roudi_need {
     const tm_node_options *options; /* links, followers, scratch folder, name of the run */
@@ -397,14 +400,30 @@ static inline int32_t roudi_check_name(const char *path, tm_error *error)
 /* Files that RouDi locks in /tmp. */
 static const char *const roudi_locks[] = {ROUDI_LOCK, ROUDI_SOCKET ".lock"};
 
-/* The name of RouDi's segment of chunks, which is called after the main group; empty if that has no name. */
-static inline void roudi_segment(char *path, size_t capacity)
+/* The name of RouDi's segment of chunks, which is called after the main group: RouDi ends at one without a name. */
+static inline int32_t roudi_segment(char *path, size_t capacity, tm_error *error)
 {
     struct group group;
     struct group *own = NULL;
-    char buffer[4096];
-    const bool is_named = getgrgid_r(getegid(), &group, buffer, sizeof buffer, &own) == 0 && own != NULL;
-    snprintf(path, capacity, "%s%s", is_named ? "/dev/shm/" : "", is_named ? own->gr_name : "");
+    char *buffer = NULL;
+    int reason = ERANGE;
+    /* The names of all members are to fit. */
+    for (size_t size = 4096; reason == ERANGE && size <= ROUDI_GROUP_BYTES; size *= 2) {
+        free(buffer);
+        buffer = (char *)malloc(size);
+        reason = buffer != NULL ? getgrgid_r(getegid(), &group, buffer, size, &own) : ENOMEM;
+    }
+    int32_t status = TM_OK;
+    if (reason == 0 && own != NULL) {
+        snprintf(path, capacity, "/dev/shm/%s", own->gr_name);
+    } else {
+        status = tm_fail(error, TM_UNAVAILABLE,
+                         "RouDi's segment is called after the main group, and the name of group %ju is not known: %s; add "
+                         "it to /etc/group, or run as another",
+                         (uintmax_t)getegid(), reason != 0 ? strerror(reason) : "no such group");
+    }
+    free(buffer);
+    return status;
 }
 
 /* All names of a RouDi that is to be started, before anything is made: its socket was looked at before. */
@@ -417,7 +436,7 @@ static inline int32_t roudi_check_names(const char *segment, tm_error *error)
     if (status == TM_OK) {
         status = roudi_check_name("/dev/shm/iceoryx_mgmt", error);
     }
-    return status == TM_OK && segment[0] != '\0' ? roudi_check_name(segment, error) : status;
+    return status == TM_OK ? roudi_check_name(segment, error) : status;
 }
 
 /* Makes the files that RouDi locks in /tmp before it does, which would follow a link of somebody else: in a folder where
@@ -448,10 +467,12 @@ static inline int32_t roudi_daemon_command(const roudi_need *need, tm_daemon_com
     char segment[256];
     char config[(sizeof command->arguments - sizeof segment) / 2 - 16];
     char script[sizeof config];
-    roudi_segment(segment, sizeof segment);
     int32_t status = roudi_check_links(need, error);
     if (status == TM_OK) {
         status = roudi_chunk_count(need, &chunks, error);
+    }
+    if (status == TM_OK) {
+        status = roudi_segment(segment, sizeof segment, error);
     }
     if (status == TM_OK) {
         status = roudi_check_names(segment, error);

@@ -30,11 +30,23 @@ pub(crate) fn take_only_from(socket: &OwnedFd, peers: &[SocketAddr]) -> Result<(
     // SAFETY: the filter is readable for its length, and so are its instructions, which the kernel copies and checks.
     match unsafe { libc::setsockopt(fd, level, name, (&raw const filter).cast(), length) } {
         0 => Ok(()),
-        _ => Err(Error::last_os("having the kernel drop datagrams of others (SO_ATTACH_FILTER)")),
+        _ => Err(refused(std::io::Error::last_os_error(), peers.len())),
     }
 }
 
-/// The instructions: 4,096 are enough for about 3,500 peers.
+/// Why the kernel took no filter of so many peers.
+pub(crate) fn refused(error: std::io::Error, count: usize) -> Error {
+    let is_memory = error.raw_os_error() == Some(libc::ENOMEM);
+    let error = Error::os("having the kernel drop datagrams of others (SO_ATTACH_FILTER)", error);
+    if !is_memory {
+        return error;
+    }
+    let why = format!("the filter of {count} publishers is over net.core.optmem_max; raise it, or use fewer");
+    Error::new(Status::Limit, format!("{error}; {why}"))
+}
+
+/// The instructions: 4,096 are enough for about 3,500 peers. The kernel translates them, and its translation has to fit
+/// `net.core.optmem_max`: that of 2,000 peers fits 20,480 bytes, that of 2,200 does not.
 pub(crate) fn program(peers: &[SocketAddr]) -> Result<Vec<sock_filter>> {
     let address = peers.first().map(SocketAddr::ip);
     let Some(address) = address.filter(|address| peers.iter().all(|peer| peer.ip() == *address)) else {

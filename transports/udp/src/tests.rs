@@ -156,6 +156,9 @@ fn what_no_filter_of_the_kernel_can_have_is_refused() {
     assert!(sources::program(&peers(3500)).is_ok());
     let error = sources::program(&peers(4096)).unwrap_err();
     assert!(error.status == Status::Limit && error.to_string().contains("4096 publishers need"), "{error}");
+    let error = sources::refused(std::io::Error::from_raw_os_error(libc::ENOMEM), 2200);
+    assert!(error.status == Status::Limit && error.to_string().contains("net.core.optmem_max"), "{error}");
+    assert_eq!(sources::refused(std::io::Error::from_raw_os_error(libc::EPERM), 2).status, Status::Failed);
     let strange = [peers(1), vec!["10.0.0.1:1".parse().unwrap()]].concat();
     for peers in [&strange[..], &[]] {
         assert_eq!(sources::program(peers).unwrap_err().status, Status::Invalid);

@@ -190,3 +190,22 @@ fn a_full_disk_ends_a_sub_experiment_and_keeps_what_is_there() {
     let rows = sample_payloads(&kept, "uds_stream_block");
     assert!(rows.starts_with(&finished_cells), "{} rows of {}", rows.len(), finished_cells.len());
 }
+
+/// `-o` cannot be given with `--resume`.
+#[test]
+fn resuming_on_a_full_disk_says_to_make_room() {
+    let _alone = alone();
+    let folder = folder();
+    let Some(kept) = on_a_small_disk(folder.path(), 44 << 10, &["-n", "100", "--raw", "none", "--payloads", "64..64k"])
+    else {
+        return;
+    };
+    let full = folder.path().join("results").display().to_string();
+    let Some(wrapper) = small(&full, 64 << 10) else { return };
+    let filled =
+        format!("cp -r '{}/.' '{full}' && {{ cat /dev/zero 2>/dev/null >'{full}/x'; exec \"$@\"; }}", kept.display());
+    let mount = wrapper[4].replace("exec \"$@\"", &filled);
+    let told = Tripmeter::under(&["unshare", "-m", "sh", "-c", &mount, "sh"], ["run", "-q", "--resume", &full]).run();
+    let told = told.with(exit::CANNOT_CREATE).one_line(&["No space left on device", "make room there", "--resume"]);
+    assert!(!told.stderr.contains(" -o"), "{told:?}");
+}
