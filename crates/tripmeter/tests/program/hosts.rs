@@ -31,12 +31,13 @@ impl Lab {
         self.folder.path().join(name)
     }
 
-    /// Runs a script in the middle of the hosts, where `$T` is the program and `$R` the folder for results; `None`, with a
-    /// message, if hosts cannot be made here.
+    /// Runs a script in the middle of the hosts, where `$T` is the program, `$R` the folder for results, and `carried HOST`
+    /// prints how many bytes have gone to a host; `None`, with a message, if hosts cannot be made here.
     pub fn run(&self, script: &str) -> Option<Output> {
+        let script = format!("{CARRIED}{script}");
         let mut command = Command::new("timeout");
         command.arg(LONGEST.as_secs().to_string()).arg(repository().join("scripts/hosts.sh"));
-        command.arg(self.hosts.to_string()).args(["sh", "-uc", script]);
+        command.arg(self.hosts.to_string()).args(["sh", "-uc", &script]);
         command.env("TRIPMETER", env!("CARGO_BIN_EXE_tripmeter")).env("T", env!("CARGO_BIN_EXE_tripmeter"));
         command.env("R", self.folder.path()).env("HOSTS_SHIFTED", self.shifted).env("XDG_RUNTIME_DIR", "");
         let output = command.output().expect("bash is installed");
@@ -48,6 +49,11 @@ impl Lab {
         Some(output)
     }
 }
+
+/// What has gone through our end of a host's cable.
+const CARRIED: &str = r#"
+        carried() { awk -v host="$1:" '$1 == host { print $10 }' /proc/net/dev; }
+"#;
 
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -86,7 +92,7 @@ fn round_trips_calls_streams_and_publications_reach_another_host() {
             "$T" $one tcp udp --to h1 --payloads 1k -n 500 --no-spin --allow-loss --no-report -q -o "$R/${one%% *}"
         done
         echo "left: $(ssh -F "$TRIPMETER_HOSTS/config" h1 ls /tmp /dev/shm)"
-        sleep 1
+        for _ in $(seq 600); do pgrep -f "tripmeter (remote|worker)" >/dev/null || break; sleep 0.1; done
         pgrep -fa "tripmeter (remote|worker)" && exit 1 || true"#,
     ) else {
         return;

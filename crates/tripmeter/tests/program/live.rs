@@ -12,6 +12,8 @@ use tripmeter_model::manifest::RunStatus;
 
 /// Until something is on the screen.
 const MOST: Duration = Duration::from_secs(60);
+/// Is written after all else.
+const END: &str = "[END]";
 
 /// A terminal, as its user sees it.
 struct Terminal {
@@ -62,6 +64,19 @@ impl Terminal {
 
     fn raw(&self) -> String {
         String::from_utf8_lossy(&self.seen.lock().unwrap().1).into_owned()
+    }
+
+    /// All that was written so far, by programs that have ended.
+    fn whole(&self) -> String {
+        (&self.line).write_all(END.as_bytes()).unwrap();
+        let begin = Instant::now();
+        loop {
+            if let Some(text) = self.raw().strip_suffix(END) {
+                return text.to_owned();
+            }
+            assert!(begin.elapsed() < MOST, "no {END:?} in:\n{}", self.raw());
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     fn is_full_screen(&self) -> bool {
@@ -183,8 +198,7 @@ fn without_a_terminal_there_is_a_line_for_each_payload() {
     has_lines(&finished.stderr);
     let run = Tripmeter::new(words("dumb")).environment("TERM", "dumb").start_on(&terminal.line);
     run.wait(LONGEST).with(0);
-    std::thread::sleep(Duration::from_millis(100));
-    has_lines(&terminal.raw());
+    has_lines(&terminal.whole());
     Tripmeter::new(["ping", "uds", "--live", "--quiet"]).run().with(64).one_line(&["--live", "--quiet"]);
 }
 
