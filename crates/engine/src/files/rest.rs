@@ -40,7 +40,7 @@ pub fn last_trial(kept: &[PayloadResult]) -> u32 {
     attempts.flat_map(|cell| cell.trials.iter().map(|trial| trial.number)).max().unwrap_or(0)
 }
 
-/// Checks that the file of samples, if it was written, has those of the payloads in `kept`: a disk that lost power may have
+/// Checks that the file of samples, if it was written, has the samples of the payloads in `kept`: a disk that lost power may have
 /// lost rows.
 ///
 /// # Errors
@@ -70,7 +70,7 @@ pub fn check_samples(folder: &Path, name: &str, kept: &[PayloadResult]) -> Resul
     Err(FileError::wrong(
         &file,
         format!(
-            "lacks samples of finished payloads: {missing}; it was cut off or damaged, so nothing is measured behind it"
+            "lacks samples of finished payloads: {missing}; it was cut off or damaged; bring it back, or measure anew in another folder"
         ),
     ))
 }
