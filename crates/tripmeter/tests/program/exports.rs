@@ -151,7 +151,7 @@ fn a_program_for_parquet_of_another_version_is_named_with_both() {
     let fifo = place.path().join("r/samples/other.csv");
     fs::create_dir_all(fifo.parent().unwrap()).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    run(&script, &export).with(65).one_line(&["r/samples/other.csv", "is no file"]);
+    run(&script, &export).with(66).one_line(&["r/samples/other.csv", "is no file"]);
 }
 
 #[test]

@@ -176,7 +176,7 @@ fn samples(folder: &Path, place: &Path) -> Result<Vec<ParquetJob>, CliError> {
             let is_csv = csv.extension().is_some_and(|end| end == "csv");
             if is_csv && let Ok(within) = csv.strip_prefix(folder) {
                 if !fs::symlink_metadata(&csv).is_ok_and(|one| one.is_file()) {
-                    return Err(CliError::new(exit::DATA, format!("'{}' is no file of samples", csv.display())));
+                    return Err(CliError::new(exit::NO_INPUT, format!("'{}' is no file of samples", csv.display())));
                 }
                 jobs.push((csv.clone(), place.join(within).with_extension("parquet"), None));
             }
