@@ -20,6 +20,10 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+if [[ ${1:-} == --help || ${1:-} == -h ]]; then
+    sed -n '2,/^set/s/^# \{0,1\}//p' scripts/package.sh
+    exit
+fi
 target=$(realpath -m -- "${CARGO_TARGET_DIR:-target}")
 program=${PROGRAM:-$target/dist/tripmeter}
 transports=${TRANSPORTS:-$target/transports}
