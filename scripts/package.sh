@@ -211,6 +211,11 @@ headers() {
     # shellcheck disable=SC2086
     c++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only $cflags "$scratch/header.cpp"
     "$prefix/bin/tripmeter" list example --plugin "$scratch/tripmeter_example.so" | grep -q 'example/mailbox'
+    # As installed, where the headers of the sources are not.
+    cp -r "$prefix/share/doc/tripmeter/examples/c-transport" "$scratch/example"
+    mkdir "$scratch/pc"
+    sed "s|^prefix=.*|prefix=$prefix|" "$prefix/share/pkgconfig/tripmeter.pc" >"$scratch/pc/tripmeter.pc"
+    PKG_CONFIG_PATH=$scratch/pc make --silent -C "$scratch/example"
     if ! command -v cmake >/dev/null; then
         echo "SKIPPED: the CMake package: no cmake" >&2
         return
