@@ -8,7 +8,8 @@
 #   wheel              a Python wheel with the program and `tripmeter.load`
 #   all                deb, wheel, and SHA256SUMS, in place of those that are there
 #   test RESULTS       installs tree and wheel into temporary folders, builds the C example by pkg-config and by CMake, and
-#                      reads that results folder by pandas and polars
+#                      reads that results folder by pandas and polars; of one sub-experiment, two payloads and 50 round
+#                      trips each, as crates/tripmeter/tests/golden/results-2.0
 #   lint               lintian of the packages of this version, which must find no error and no warning
 #   size               fails if the stripped program is larger than its budget, or lacks functions that libraries are to find
 #   reproducible       builds the same sources in another folder; stripped, the program must be the same to the byte
