@@ -79,9 +79,8 @@ fn check(folder: &Path, manifest: &Manifest, hosts: &HostsArgs) -> Result<(), Cl
 fn check_systems(begun: &Begun, registry: &Registry) -> Result<(), CliError> {
     let rest: HashSet<String> = begun.rest().into_iter().map(|(name, _)| name).collect();
     let systems = begun.plan().sub_experiments.iter().filter(|one| rest.contains(&one.name));
-    let is_here = |system: &str| {
-        registry.find(system).is_some_and(|entry| !matches!(entry.source, SystemSource::Missing { .. }))
-    };
+    let is_here =
+        |system: &str| registry.find(system).is_some_and(|entry| !matches!(entry.source, SystemSource::Missing { .. }));
     let Some(system) = systems.map(|one| &one.transport.system).find(|system| !is_here(system)) else { return Ok(()) };
     let text = format!(
         "these results are of transport '{system}', which is not here (`tripmeter list`); if it is of a plugin that you \
