@@ -13,8 +13,8 @@ set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 usage() {
-    sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" | head -n -1 >&2
-    exit 64
+    sed -n '2,/^set/s/^# \{0,1\}//p' scripts/fuzz.sh
+    exit "${1:-0}"
 }
 sanitizer=none
 if [[ ${1:-} == --asan ]]; then
@@ -22,16 +22,17 @@ if [[ ${1:-} == --asan ]]; then
     shift
 fi
 what=${1:-}
-[[ $sanitizer == none || $what != --executions ]] || usage
+[[ $sanitizer == none || $what != --executions ]] || usage 64 >&2
 number=0
 case $what in
     --seconds | --executions)
         number=${2:-}
-        [[ $number =~ ^[1-9][0-9]*$ ]] || usage
+        [[ $number =~ ^[1-9][0-9]*$ ]] || usage 64 >&2
         shift 2
         ;;
     --ci | --minimise | --list) shift ;;
-    *) usage ;;
+    --help | -h) usage ;;
+    *) usage 64 >&2 ;;
 esac
 
 folder=${CARGO_TARGET_DIR:-$PWD/target}/fuzz

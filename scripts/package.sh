@@ -8,7 +8,8 @@
 #   wheel              a Python wheel with the program and `tripmeter.load`
 #   all                deb, wheel, and SHA256SUMS, in place of those that are there
 #   test RESULTS       installs tree and wheel into temporary folders, builds the C example by pkg-config and by CMake, and
-#                      reads that results folder by pandas and polars
+#                      reads that results folder by pandas and polars; of one sub-experiment, two payloads and 50 round
+#                      trips each, as crates/tripmeter/tests/golden/results-2.0
 #   lint               lintian of the packages of this version, which must find no error and no warning
 #   size               fails if the stripped program is larger than its budget, or lacks functions that libraries are to find
 #   reproducible       builds the same sources in another folder; stripped, the program must be the same to the byte
@@ -20,6 +21,10 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+if [[ ${1:-} == --help || ${1:-} == -h ]]; then
+    sed -n '2,/^set/s/^# \{0,1\}//p' scripts/package.sh
+    exit
+fi
 target=$(realpath -m -- "${CARGO_TARGET_DIR:-target}")
 program=${PROGRAM:-$target/dist/tripmeter}
 transports=${TRANSPORTS:-$target/transports}
@@ -207,6 +212,11 @@ headers() {
     # shellcheck disable=SC2086
     c++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only $cflags "$scratch/header.cpp"
     "$prefix/bin/tripmeter" list example --plugin "$scratch/tripmeter_example.so" | grep -q 'example/mailbox'
+    # As installed, where the headers of the sources are not.
+    cp -r "$prefix/share/doc/tripmeter/examples/c-transport" "$scratch/example"
+    mkdir "$scratch/pc"
+    sed "s|^prefix=.*|prefix=$prefix|" "$prefix/share/pkgconfig/tripmeter.pc" >"$scratch/pc/tripmeter.pc"
+    PKG_CONFIG_PATH=$scratch/pc make --silent -C "$scratch/example"
     if ! command -v cmake >/dev/null; then
         echo "SKIPPED: the CMake package: no cmake" >&2
         return

@@ -80,8 +80,9 @@ case ${1:-} in
         export CARGO_TARGET_DIR=$folder/miri MIRIFLAGS=-Zmiri-disable-isolation
         cargo +nightly miri test --locked --lib -p tripmeter-transport-shm ring_tests
         ;;
+    --help | -h) sed -n '2,/^set/s/^# \{0,1\}//p' scripts/sanitize.sh ;;
     *)
-        sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" | head -n -1 >&2
+        sed -n '2,/^set/s/^# \{0,1\}//p' scripts/sanitize.sh >&2
         exit 64
         ;;
 esac

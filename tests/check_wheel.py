@@ -2,7 +2,8 @@
 """Checks the installed wheel: check_wheel.py RESULTS FRAMES...
 
 Runs the program of this environment, reads a results folder by `tripmeter.load`, and compares counts and figures with the
-files, read without it. FRAMES are pandas or polars. Prints a line per finding; exit code 1 if there is one.
+files, read without it. FRAMES are pandas or polars. Prints a line per finding; exit code 1 if there is one. RESULTS is of
+one sub-experiment of round trips, with two payloads of 50 samples each: exit code 65 if it is not.
 """
 
 import csv
@@ -275,8 +276,22 @@ def legitimate(folder, frames):
     return findings
 
 
+def is_fit(folder):
+    """Whether its rows are as many as `damages` takes for granted."""
+    try:
+        samples = [line["samples"] for line in json_lines(folder / "trials.jsonl") if line["kind"] == "payload"]
+        tables = [file.read_bytes().count(b"\n") for file in (folder / "samples").glob("*.csv")]
+        return samples == [50, 50] and tables == [101] and b",rtt_half_ns," in (folder / "metrics.csv").read_bytes()
+    except (OSError, ValueError, LookupError):
+        return False
+
+
 def main(folder, libraries):
     """Prints what is wrong."""
+    if not is_fit(pathlib.Path(folder)):
+        print(f"check_wheel: '{folder}' is not of one sub-experiment of round trips with two payloads of 50 samples each, as "
+              "`tripmeter ping uds/stream -n 50 --payloads 64,1k --no-floor -o RESULTS` measures it", file=sys.stderr)
+        return 65
     program = pathlib.Path(sys.executable).with_name("tripmeter")
     listed = subprocess.run([program, "list", "figures", "--json"], capture_output=True, text=True, check=True).stdout
     findings = [] if any(row["figure"] == "rtt_half_ns" for row in json.loads(listed)) else ["the program lists no figures"]

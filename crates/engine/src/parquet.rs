@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use tripmeter_model::exit;
 
 /// The program's name.
 pub const PROGRAM: &str = "tripmeter_parquet";
@@ -46,12 +47,14 @@ pub fn version(program: &Path) -> io::Result<Option<String>> {
 /// Runs the program on so many bytes of CSV. Ends when `stop` is set.
 ///
 /// # Errors
-/// Why it failed, in one line.
+/// Why it failed, in one line; of the kind [`io::ErrorKind::InvalidData`] if the CSV is wrong.
 pub fn run(program: &Path, arguments: &[&OsStr], bytes: u64, stop: &AtomicBool) -> io::Result<()> {
     let (status, said) = ended(program, arguments, bytes, stop)?;
     if !status.success() {
         let why = said.lines().next().unwrap_or("it said nothing");
-        return Err(io::Error::other(format!("{PROGRAM} ended with {status}: {why}")));
+        let is_wrong = status.code() == Some(exit::DATA.into());
+        let kind = if is_wrong { io::ErrorKind::InvalidData } else { io::ErrorKind::Other };
+        return Err(io::Error::new(kind, format!("{PROGRAM} ended with {status}: {why}")));
     }
     Ok(())
 }
@@ -108,9 +111,13 @@ mod tests {
             assert_eq!((csv.exists(), csv.with_extension("parquet").exists()), (keeps_csv, true));
         }
         fs::write(&csv, "rows").unwrap();
-        let bad = program(folder.path(), "echo 'no room' >&2; exit 65");
-        let error = convert(&bad, &csv, false, &going).unwrap_err().to_string();
-        assert!(csv.exists() && error.contains("65") && error.contains("no room"), "{error}");
+        let bad = program(folder.path(), "echo 'no row' >&2; exit 65");
+        let error = convert(&bad, &csv, false, &going).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        let error = error.to_string();
+        assert!(csv.exists() && error.contains("65") && error.contains("no row"), "{error}");
+        let full = program(folder.path(), "exit 73");
+        assert_eq!(convert(&full, &csv, false, &going).unwrap_err().kind(), io::ErrorKind::Other);
     }
 
     #[test]

@@ -65,9 +65,9 @@ impl FileError {
         Self::Wrong(Box::new(wrong))
     }
 
-    /// A wrong line.
+    /// A wrong line, quoted unless the text is empty.
     pub fn wrong_line(file: &Path, line: u64, text: &str, what: impl Into<String>) -> Self {
-        let (line, value) = (Some(line), Some(text.to_owned()));
+        let (line, value) = (Some(line), (!text.is_empty()).then(|| text.to_owned()));
         Self::Wrong(Box::new(Wrong { file: file.to_owned(), line, column: None, value, what: what.into() }))
     }
 

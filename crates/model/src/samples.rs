@@ -250,7 +250,7 @@ mod tests {
             ("1,1,64,all,2,ok,,0,,5.5\n", "'answered_ns': '5.5' is no whole number"),
             ("1,1,64,all,2,ok,,-1,,5\n", "'sent_ns': '-1'"),
             ("1,4294967296,64,all,2,ok,,0,,5\n", "'trial': '4294967296'"),
-            ("1,1,64,all\n", "fields"),
+            ("1,1,64,all\n", "line 3: CSV error: "),
         ] {
             let told = told(&format!("{good}{row}"));
             assert!(told.contains("x.csv") && told.contains("line 3") && told.contains(why), "{told}");

@@ -3,6 +3,8 @@
 use crate::error::CliError;
 use crate::plotting::{PictureJob, draw_all, no_link};
 use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Manifest, SubExperimentResult};
@@ -35,10 +37,11 @@ pub fn draw(folder: &Path, manifest: &Manifest, place: &Path, options: Options) 
         manifest.plan.sub_experiments.iter().any(|sub| sub.name == result.name && sub.is_disturbed())
     };
     for result in manifest.sub_experiments.iter().filter(|result| !is_disturbed(result)) {
-        let round =
-            if manifest.plan.has_round_folders() { format!("round-{:02}", result.round) } else { String::new() };
-        let file = folder.join(&round).join(SAMPLES).join(format!("{}.csv", result.name));
-        let shapes = if file.is_file() { shapes(&file, result, options)? } else { Vec::new() };
+        let round = round_folder(manifest, result);
+        let shapes = match table(&folder.join(&round), result) {
+            Some(file) => shapes(&file, result, options)?,
+            None => Vec::new(),
+        };
         if shapes.is_empty() {
             continue;
         }
@@ -48,6 +51,17 @@ pub fn draw(folder: &Path, manifest: &Manifest, place: &Path, options: Options) 
         drawn.extend(draw_all(&place.join(&result.name), jobs.collect())?);
     }
     Ok(drawn)
+}
+
+fn round_folder(manifest: &Manifest, result: &SubExperimentResult) -> String {
+    if manifest.plan.has_round_folders() { format!("round-{:02}", result.round) } else { String::new() }
+}
+
+/// The name of the samples in the folder of a round, unless nothing has it. What is no file there cannot be opened.
+fn table(round: &Path, result: &SubExperimentResult) -> Option<PathBuf> {
+    let file = round.join(SAMPLES).join(format!("{}.csv", result.name));
+    let is_missing = fs::symlink_metadata(&file).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    (!is_missing).then_some(file)
 }
 
 /// Shapes of each trial in a closed loop that counts, in microseconds.
@@ -99,10 +113,7 @@ pub fn first_trials(place: usize, folder: &Path, manifest: &Manifest) -> Result<
         if found.iter().any(|known| known.sub_experiment == result.name) {
             continue;
         }
-        let round =
-            if manifest.plan.has_round_folders() { format!("round-{:02}", result.round) } else { String::new() };
-        let file = folder.join(round).join(SAMPLES).join(format!("{}.csv", result.name));
-        if file.is_file() {
+        if let Some(file) = table(&folder.join(round_folder(manifest, result)), result) {
             found.extend(first_trial(place, &file, result)?);
         }
     }

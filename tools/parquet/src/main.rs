@@ -9,17 +9,21 @@ mod figures;
 
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 use std::error::Error;
 use std::fs::{File, Permissions};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, PersistError};
+use tripmeter_model::exit;
+use tripmeter_model::file::FileError;
 use tripmeter_model::samples::{SampleReader, SampleRow};
 
 /// As the CSV has it: times may be missing.
@@ -58,9 +62,18 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tripmeter_parquet: {error}");
-            ExitCode::from(65)
+            ExitCode::from(code(&*error))
         }
     }
+}
+
+/// The exit code of its class: of the input, or of what could not be written.
+fn code(error: &(dyn Error + 'static)) -> u8 {
+    if let Some(error) = error.downcast_ref::<FileError>() {
+        return error.exit_code();
+    }
+    let is_of_output = error.is::<io::Error>() || error.is::<PersistError>() || error.is::<ParquetError>();
+    if is_of_output { exit::CANNOT_CREATE } else { exit::DATA }
 }
 
 fn convert(samples: &Path, output: &Path) -> Result<()> {

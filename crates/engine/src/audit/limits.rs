@@ -20,12 +20,16 @@ const LEAST_SOCKET_BYTES: u64 = 212_992;
 const AMPLE_SOCKET_BYTES: u64 = 4 * MIB;
 /// May lock memory beyond any limit.
 const CAP_IPC_LOCK: u32 = 14;
+/// May take any priority.
+const CAP_SYS_NICE: u32 = 23;
+/// What the first user namespace says of itself.
+const ALL_USERS: [&str; 3] = ["0", "0", "4294967295"];
 
 pub(super) const CHECKS: &[MachineCheck] = &[
     MachineCheck {
         info: CheckInfo {
             name: "limit-memlock",
-            source: "/proc/self/limits: Max locked memory; /proc/self/status: CapEff",
+            source: "/proc/self/limits: Max locked memory; /proc/self/status: CapEff; /proc/self/uid_map",
             limit: "warn below 64M",
             fix: "ulimit -l unlimited (as root, or by 'memlock' in /etc/security/limits.conf)",
         },
@@ -34,7 +38,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
     MachineCheck {
         info: CheckInfo {
             name: "limit-rtprio",
-            source: "/proc/self/limits: Max realtime priority",
+            source: "/proc/self/limits: Max realtime priority; /proc/self/status: CapEff; /proc/self/uid_map",
             limit: "info only: --sched fifo:N asks for N, and middleware may ask for some",
             fix: "ulimit -r 99 (as root, or by 'rtprio' in /etc/security/limits.conf)",
         },
@@ -83,12 +87,19 @@ fn soft(observed: &MachineObservations<'_>, name: &str) -> Result<Option<u64>, H
     observed.root.parsed("proc/self/limits", |text| parse::limit(text, name))
 }
 
-fn locked(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
-    let capabilities = observed.root.parsed("proc/self/status", |text| {
+/// Whether a capability counts for the whole machine. In a user namespace it does not.
+fn is_capable(observed: &MachineObservations<'_>, capability: u32) -> bool {
+    let bits = observed.root.parsed("proc/self/status", |text| {
         let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
         u64::from_str_radix(line.trim(), 16).ok()
     });
-    if capabilities.is_ok_and(|bits| bits & (1 << CAP_IPC_LOCK) != 0) {
+    // Without that file the kernel has no user namespaces.
+    let users = observed.root.parsed("proc/self/uid_map", |text| Some(text.split_whitespace().eq(ALL_USERS)));
+    bits.is_ok_and(|bits| bits & (1 << capability) != 0) && users.unwrap_or(true)
+}
+
+fn locked(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
+    if is_capable(observed, CAP_IPC_LOCK) {
         return Ok(Reading::good("unlimited, by the capability CAP_IPC_LOCK"));
     }
     Ok(match soft(observed, "Max locked memory")? {
@@ -98,6 +109,9 @@ fn locked(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
 }
 
 fn priority(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
+    if is_capable(observed, CAP_SYS_NICE) {
+        return Ok(Reading::good("unlimited, by the capability CAP_SYS_NICE"));
+    }
     Ok(match soft(observed, "Max realtime priority")? {
         None => Reading::good("unlimited"),
         Some(0) => Reading::note("0: no real-time priority"),

@@ -173,6 +173,29 @@ fn a_virtual_machine_shows_nothing_of_its_host() {
 }
 
 #[test]
+fn limits_do_not_hold_for_capabilities_but_in_a_user_namespace() {
+    let said = |capabilities: &str, users: Option<&str>| {
+        let status = format!("Name:\ttripmeter\nCapEff:\t{capabilities}\nCpus_allowed_list:\t0-3\n");
+        let kept = LAPTOP.iter().filter(|(name, _)| *name != "proc/self/status").copied();
+        let users = users.map(|users| ("proc/self/uid_map", users));
+        let files: Vec<_> = kept.chain([("proc/self/status", status.as_str())]).chain(users).collect();
+        let findings = audited(&files, &[0, 1], &quiet(&[0, 1]));
+        ["limit-memlock", "limit-rtprio"].map(|check| {
+            let finding = of(&findings, check);
+            assert_eq!(finding.fix.is_none(), finding.value.starts_with("unlimited"), "{finding:?}");
+            finding.value.clone()
+        })
+    };
+    let (lock, nice) = ("unlimited, by the capability CAP_IPC_LOCK", "unlimited, by the capability CAP_SYS_NICE");
+    let (no_lock, no_nice) = ("8M", "0: no real-time priority");
+    let all = Some("         0          0 4294967295\n");
+    assert_eq!(said("0000000000800000", all), [no_lock, nice]);
+    assert_eq!(said("0000000000004000", all), [lock, no_nice]);
+    assert_eq!(said("000001ffffffffff", None), [lock, nice]);
+    assert_eq!(said("000001ffffffffff", Some("         0       1000          1\n")), [no_lock, no_nice]);
+}
+
+#[test]
 fn nonsense_is_not_visible_either() {
     let nonsense: Vec<(&str, &str)> = LAPTOP.iter().map(|(name, _)| (*name, "\u{0}what? -1 ::: [\n")).collect();
     let findings = audited(&nonsense, &[0, 1], &quiet(&[0, 1]));

@@ -6,7 +6,9 @@ use crate::args::{HostsArgs, RunArgs};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::ProgressView;
+use std::collections::HashSet;
 use std::path::Path;
+use tripmeter_engine::registry::{Registry, SystemSource};
 use tripmeter_engine::resolve::check_plan;
 use tripmeter_engine::{Begun, Followers, LockedFolder, RunError};
 use tripmeter_model::folder::MANIFEST;
@@ -40,6 +42,7 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
     let begun = Begun::finished_payloads(folder, manifest);
     let plan = Plan { tables, ..begun.plan().clone() };
     let prepared = Prepared::again(plan, args)?;
+    check_systems(&begun, &prepared.registry)?;
     if !running.output.quiet {
         let (rest, all) = (begun.rest().len(), begun.plan().sub_experiments.len() * begun.plan().rounds as usize);
         output::say(&format!("going on: {rest} of {all} sub-experiments are not whole"));
@@ -70,6 +73,20 @@ fn check(folder: &Path, manifest: &Manifest, hosts: &HostsArgs) -> Result<(), Cl
     let is_bounded = check_plan(&manifest.plan);
     is_bounded.or_else(|error| refused(format!("in its {MANIFEST}, {error}")))?;
     check_hosts(&manifest.plan, hosts)
+}
+
+/// Fails if a system that is to be measured is not here: a plugin's file is not kept in the folder, which would have it run.
+fn check_systems(begun: &Begun, registry: &Registry) -> Result<(), CliError> {
+    let rest: HashSet<String> = begun.rest().into_iter().map(|(name, _)| name).collect();
+    let systems = begun.plan().sub_experiments.iter().filter(|one| rest.contains(&one.name));
+    let is_here =
+        |system: &str| registry.find(system).is_some_and(|entry| !matches!(entry.source, SystemSource::Missing { .. }));
+    let Some(system) = systems.map(|one| &one.transport.system).find(|system| !is_here(system)) else { return Ok(()) };
+    let text = format!(
+        "these results are of transport '{system}', which is not here (`tripmeter list`); if it is of a plugin that you \
+         named, name it again (--plugin FILE)"
+    );
+    Err(CliError::new(exit::USAGE, printable::line(&text)))
 }
 
 /// Fails unless the user names the hosts of the plan: whoever made the folder may have named any, which ssh would log in to.

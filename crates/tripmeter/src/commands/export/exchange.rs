@@ -7,7 +7,7 @@ use crate::output;
 use crate::plotting::create_folder;
 use crate::results::listed;
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use tripmeter_engine::parquet;
@@ -153,7 +153,10 @@ fn parquet_files(args: &ExportArgs, results: &[NamedResults<'_>]) -> Result<u8, 
         let bytes = fs::metadata(&csv).map_err(cannot)?.len();
         let flag = flag.map(std::ffi::OsStr::new);
         let arguments: Vec<_> = flag.into_iter().chain([csv.as_os_str(), file.as_os_str()]).collect();
-        parquet::run(&program, &arguments, bytes, &AtomicBool::new(false)).map_err(cannot)?;
+        parquet::run(&program, &arguments, bytes, &AtomicBool::new(false)).map_err(|error| match error.kind() {
+            ErrorKind::InvalidData => CliError::new(exit::DATA, format!("no Parquet: {error}")),
+            _ => cannot(error),
+        })?;
         output::print(&format!("{}\n", file.display()))?;
     }
     Ok(exit::GOOD)
@@ -176,7 +179,7 @@ fn samples(folder: &Path, place: &Path) -> Result<Vec<ParquetJob>, CliError> {
             let is_csv = csv.extension().is_some_and(|end| end == "csv");
             if is_csv && let Ok(within) = csv.strip_prefix(folder) {
                 if !fs::symlink_metadata(&csv).is_ok_and(|one| one.is_file()) {
-                    return Err(CliError::new(exit::DATA, format!("'{}' is no file of samples", csv.display())));
+                    return Err(CliError::new(exit::NO_INPUT, format!("'{}' is no file of samples", csv.display())));
                 }
                 jobs.push((csv.clone(), place.join(within).with_extension("parquet"), None));
             }

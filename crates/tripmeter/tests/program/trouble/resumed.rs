@@ -107,6 +107,14 @@ fn what_cannot_be_resumed_is_refused() {
     }
     let file = results.join("manifest.json");
     let text = std::fs::read_to_string(&file).unwrap();
+    // As of a plugin that was named.
+    let renamed = text.replace("\"system\": \"uds\"", "\"system\": \"example\"");
+    assert_ne!(renamed, text);
+    std::fs::write(&file, &renamed).unwrap();
+    let trials = || std::fs::read(results.join("trials.jsonl")).unwrap();
+    let before = trials();
+    resume(&results).run().with(exit::USAGE).one_line(&["'example'", "--plugin FILE"]).clean();
+    assert!(std::fs::read_to_string(&file).unwrap() == renamed && trials() == before, "nothing is cut");
     std::fs::write(&file, text.replacen("\"source\": \"", "\"source\": \"ab\", \"was\": \"", 1)).unwrap();
     resume(&results).run().with(exit::DATA).one_line(&["tripmeter ab"]).clean();
 }
