@@ -7,7 +7,7 @@ MEASURING = ["open", "proof", "payload-1", "payload-2", "writing"]
 
 # Where a fault takes something away, what fails for lack of it is named.
 NO_DESCRIPTORS = r"[Tt]oo many open files|descriptors|RLIMIT_NOFILE|EMFILE"
-NO_THREADS = r"Resource temporarily unavailable|WouldBlock|EAGAIN|(cannot|could not|failed|no|not)\b.* threads?|\bfork\b"
+NO_THREADS = r"Resource temporarily unavailable|WouldBlock|EAGAIN|\b(cannot|could not|failed|no|not)\b[^;(]* threads?\b|\bfork\b"
 NO_MEMORY = (r"[Cc]annot allocate memory|[Oo]ut of memory|bad_alloc|memory allocation|not enough memory|failed to map segment"
              r"|RLIMIT_AS|ddsrt_thread_create failed")
 # What is said of every program of this run that ends so; of another failure it says nothing.

@@ -72,6 +72,8 @@ class Verdict(unittest.TestCase):
             ("stop-leader", "no answer to 10 messages in a row"),
             ("shm-full", "/dev/shm/x: permission denied"),
             ("few-processes", "a thread was created twice"),
+            ("few-processes", "transport 'x' failed to open: permission denied (this user may have 64 threads and processes; "
+                              "raise the limit with `ulimit -u`)"),
         ):
             with self.subTest(fault):
                 self.fails("cause is not named", fault, said=error, victim="failed", error=error)

@@ -25,7 +25,7 @@ pub use process::{
 };
 pub(crate) use queues::{remove_queue, unlink_queue};
 pub(crate) use rustix::process::Signal;
-pub use scheduling::{may_schedule, real_time_limit_us, schedule_process};
+pub use scheduling::{may_schedule, real_time_limit_us, schedule_process, step_aside};
 pub use shared::MemoryFile;
 pub(crate) use shared::{PAGE, SharedMemory, SharedPage, forget_translations};
 pub(crate) use sockets::interfaces;

@@ -184,7 +184,10 @@ impl Results {
 
     fn replace(&self, name: &str, text: &[u8]) -> Result<(), ResultsError> {
         let failed = |error| {
+            // Before the first file there is nothing to resume.
+            let is_begun = self.folder.join(MANIFEST).exists();
             let kind = if let FileError::NotWritable { kind, .. } = error { kind } else { ErrorKind::Other };
+            let kind = if is_begun { kind } else { ErrorKind::Other };
             self.not_writable(self.folder.clone(), io::Error::new(kind, error))
         };
         file::write_whole(&self.folder.join(name), text).map_err(failed)

@@ -528,7 +528,11 @@ impl<'a> Run<'a> {
         // What is not whole may be resumed, and that needs the CSV.
         let is_whole = self.manifest.sub_experiments.last().is_some_and(|result| result.status == RunStatus::Complete);
         let keeps_csv = self.plan.raw.samples || !is_whole;
-        if let Err(error) = parquet::convert(program, &csv, keeps_csv, &self.options.stop) {
+        // That it is whole is on the disk before the CSV goes.
+        let synced = if keeps_csv { Ok(()) } else { self.results.sync_trials().map_err(|error| error.to_string()) };
+        let converted =
+            || parquet::convert(program, &csv, keeps_csv, &self.options.stop).map_err(|error| error.to_string());
+        if let Err(error) = synced.and_then(|()| converted()) {
             (self.watch)(&Event::Warning(format!("samples of '{}' stay CSV: {error}", plan.name)));
         }
     }

@@ -93,6 +93,9 @@ Descriptor claim(uint32_t domain)
         failed("a socket to claim a domain with cannot be made");
     }
     const bool is_ours = bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0;
+    if (!is_ours && errno != EADDRINUSE) {
+        failed("a domain cannot be claimed by the abstract socket '@" + name + "'");
+    }
     return is_ours ? std::move(socket) : Descriptor();
 }
 

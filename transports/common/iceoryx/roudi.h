@@ -420,7 +420,7 @@ static inline int32_t roudi_segment(char *path, size_t capacity, tm_error *error
         status = tm_fail(error, TM_UNAVAILABLE,
                          "RouDi's segment is called after the main group, and the name of group %ju is not known: %s; add "
                          "it to /etc/group, or run as another",
-                         (uintmax_t)getegid(), reason != 0 ? strerror(reason) : "no such group");
+                         (uintmax_t)getegid(), reason == ERANGE || reason == ENOMEM ? strerror(reason) : "no such group");
     }
     free(buffer);
     return status;

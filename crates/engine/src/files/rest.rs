@@ -31,6 +31,9 @@ const OF_ROWS: [Figure; 7] = [
     Figure::OneWay,
 ];
 
+/// Statuses of the samples that are in figures.
+const IN_FIGURES: [&str; 3] = ["ok", "reordered", "duplicated"];
+
 /// Most bytes of a line: a histogram in base64 has some 100 kB. One that is longer is none of ours.
 const MOST_LINE_BYTES: u64 = 16 << 20;
 
@@ -53,9 +56,15 @@ pub fn check_samples(folder: &Path, name: &str, kept: &[PayloadResult]) -> Resul
         return Ok(());
     }
     let file = folder.join(SAMPLES).join(format!("{name}.csv"));
+    for inside in [folder, &folder.join(SAMPLES), &file] {
+        if inside.is_symlink() {
+            return Err(FileError::wrong(inside, "is a link, and none is followed"));
+        }
+    }
     for row in SampleReader::open(&file)? {
         let row = row?;
-        let has_come = row.received_ns.is_some() || row.answered_ns.is_some();
+        let has_come =
+            IN_FIGURES.contains(&row.status.as_str()) && (row.received_ns.is_some() || row.answered_ns.is_some());
         if let Some(rows) = missing.get_mut(&row.trial).filter(|_| has_come) {
             *rows -= 1;
             if *rows == 0 {
@@ -285,6 +294,12 @@ mod tests {
             fs::create_dir_all(folder.join(link).parent().unwrap()).unwrap();
             std::os::unix::fs::symlink(&victim, parent.path().join(format!("{at}/{link}").trim_end_matches('/')))
                 .unwrap();
+            let mut counted = cell(16, 1);
+            counted.trials[0].put_statistic(&Stream::all(), Figure::Call, Statistic::N, 1.0, None);
+            if link.is_empty() || link == SAMPLES {
+                let error = check_samples(&folder, "x", &[counted]).unwrap_err().to_string();
+                assert!(error.contains("is a link"), "{link}: {error}");
+            }
             for kept in [&[][..], &[cell(16, 1)]] {
                 let error = keep(&folder, "x", kept).unwrap_err().to_string();
                 assert!(error.contains("is a link") && error.contains(link), "{link}: {error}");

@@ -52,7 +52,7 @@ pub fn tight_limits(pid: u32) -> Option<String> {
     (!all.is_empty()).then(|| all.join(" and "))
 }
 
-/// Whether a limit of memory is less than this machine has: nothing fails early under another.
+/// Whether a limit of memory is less than this machine has: under another, hardly anything fails early.
 fn is_tight(most: &u64) -> bool {
     let machine = rustix::system::sysinfo();
     *most < (machine.totalram as u64).saturating_mul(u64::from(machine.mem_unit))

@@ -1,6 +1,7 @@
 //! Real-time scheduling of this process.
 #![expect(unsafe_code, reason = "system calls")]
 
+use super::threads::{allowed_cpus, confine_thread, unbound_cpus};
 use rustix::io::Errno;
 use std::fs;
 use std::io;
@@ -31,6 +32,34 @@ pub fn schedule_process(sched: Sched) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The calling thread, while it only looks after others that measure in real time and may keep their CPUs for themselves: it
+/// takes what the kernel leaves to others, on any CPU. Dropping it gives back what it had.
+#[must_use]
+#[derive(Debug)]
+pub struct Aside {
+    sched: Sched,
+    cpus: Vec<usize>,
+}
+
+/// See [`Aside`]; call it when the others have been started.
+pub fn step_aside(sched: Sched) -> Aside {
+    let aside = Aside { sched, cpus: allowed_cpus() };
+    if !sched.is_other() {
+        // Less is always allowed, and so is what was before.
+        let _ = confine_thread(&unbound_cpus()).and_then(|()| schedule(0, Sched::Other));
+    }
+    aside
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        if !self.sched.is_other() {
+            // Both were allowed before.
+            let _ = confine_thread(&self.cpus).and_then(|()| schedule(0, self.sched));
+        }
+    }
 }
 
 /// Whether this process may schedule itself in this way, by trying it in a thread that does nothing else.

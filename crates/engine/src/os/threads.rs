@@ -6,10 +6,14 @@ use rustix::process::Pid;
 use rustix::thread::{self, ClockId, CpuSet, Timespec};
 use std::io;
 use std::num::NonZeroU64;
+use std::sync::OnceLock;
 use std::thread::Thread;
 
 /// The signal that interrupts an overdue blocking call of a measuring thread.
 pub(super) const INTERRUPT: libc::c_int = libc::SIGUSR2;
+
+/// CPUs of the first thread that was bound to one, before that.
+static UNBOUND: OnceLock<Vec<usize>> = OnceLock::new();
 
 /// CPUs that this thread may use, ascending.
 pub fn allowed_cpus() -> Vec<usize> {
@@ -29,7 +33,13 @@ pub fn online_cpus() -> usize {
 /// # Errors
 /// If the CPU does not exist or is not allowed.
 pub fn pin_thread(cpu: usize) -> io::Result<()> {
+    UNBOUND.get_or_init(allowed_cpus);
     confine(None, &[cpu])
+}
+
+/// The CPUs that this process might use before one of its threads was bound, or may use still.
+pub(super) fn unbound_cpus() -> Vec<usize> {
+    UNBOUND.get().cloned().unwrap_or_else(allowed_cpus)
 }
 
 /// Lets this thread, and threads that it starts later, run on these CPUs only.

@@ -146,14 +146,12 @@ pub(super) fn takes_turns(plan: &Plan, sub: &SubExperiment) -> Result<(), Proble
     if sched.is_other() || sub.wait != Wait::Poll {
         return Ok(());
     }
-    // The loops of a process share its CPU, if it has one.
-    let mut processes = vec![(plan.leader_cpu, workload.links() as usize)];
+    // Those of a process share its CPU, if it has one.
+    let mut loops = BTreeMap::from([(plan.leader_cpu, leader_loops(workload))]);
     let here = if plan.hosts.is_empty() { workload.followers() as usize } else { 0 };
-    let of_follower = |index| sub.follower_cpus.get(index).copied().or(plan.follower_cpu);
-    processes.extend((0..here).map(|index| (of_follower(index), workload.follower_links() as usize)));
-    let mut loops: BTreeMap<Option<usize>, usize> = BTreeMap::new();
-    for (cpu, count) in processes {
-        *loops.entry(cpu).or_default() += count;
+    for index in 0..here {
+        let cpu = sub.follower_cpus.get(index).copied().or(plan.follower_cpu);
+        *loops.entry(cpu).or_default() += 1;
     }
     let free = loops.remove(&None).unwrap_or_default();
     if let Some((Some(cpu), _)) = loops.iter().find(|(_, count)| **count > 1) {
@@ -164,6 +162,12 @@ pub(super) fn takes_turns(plan: &Plan, sub: &SubExperiment) -> Result<(), Proble
         return Err(Problem::FewOfCpus { sched, loops: free + pinned, cpus: plan.cpus.len() });
     }
     Ok(())
+}
+
+/// Loops of a leader that polls: one for each link that waits for answers. Publishers sleep until their next messages are due,
+/// and count as one, as a loop beside them would keep them from waking. A follower that polls has one for all its links.
+pub(super) fn leader_loops(workload: &Workload) -> usize {
+    if workload.is_call() { workload.links() as usize } else { 1 }
 }
 
 /// What is sent, but for its loads.

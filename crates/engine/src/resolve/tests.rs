@@ -413,18 +413,21 @@ fn loops_that_poll_in_real_time_have_a_cpu_each() {
     // Processes with several loops, and loops without a CPU of their own.
     let refused = |more: &str| {
         let mut systems = systems();
-        systems[1].description.variants[0].patterns.push(Pattern::Channel);
-        let text =
-            format!("sched = 'fifo:1'\nwait = 'block'\npattern = 'channel'\nrate = '100'\n{more}\n{}", of(&["uds"]));
+        systems[1].description.variants[0].patterns.extend([Pattern::Channel, Pattern::Rpc]);
+        let text = format!("sched = 'fifo:1'\nwait = 'block'\nrate = '100'\n{more}\n{}", of(&["uds"]));
         let mut plan = plan_of(&text, Unavailable::Refuse, systems).unwrap();
         plan.sub_experiments[0].wait = Wait::Poll;
         check::takes_turns(&plan, &plan.sub_experiments[0]).err().map(|problem| problem.to_string())
     };
     assert!(
-        refused("cpus = '0'").unwrap().contains("2 loops that poll under 'fifo:1' need a CPU each, and they have 1")
+        refused("pattern = 'channel'\ncpus = '0'")
+            .unwrap()
+            .contains("2 loops that poll under 'fifo:1' need a CPU each, and they have 1")
     );
-    assert!(refused("leader_cpu = 1\nfollower_cpu = 0\ntopics = 2").unwrap().contains("several have CPU 0"));
-    for apart in ["cpus = '0,1'", "leader_cpu = 1\nfollower_cpu = 0"] {
+    assert!(refused("pattern = 'rpc'\nleader_cpu = 1\nclients = '2'").unwrap().contains("several have CPU 1"));
+    for apart in
+        ["pattern = 'channel'\ncpus = '0,1'", "pattern = 'channel'\ntopics = 2", "pattern = 'rpc'\nclients = '1'"]
+    {
         assert_eq!(refused(apart), None, "{apart}");
     }
 }

@@ -1,5 +1,6 @@
 //! One transport against what it says of itself, and against this machine.
 
+use super::check::leader_loops;
 use super::error::listed;
 use super::{Candidate, PlannedTask, Planner, Problem, default_name, log};
 use crate::os;
@@ -66,7 +67,7 @@ impl Planner<'_> {
         // At a fixed rate, little is there to be waited for busily; clients share CPUs.
         let sleeps = matches!(task.pattern, Pattern::Channel | Pattern::Rpc);
         let wait = wait_of(variant, task.wait, takes_turns || sleeps)?;
-        let threads = threads_here(workload, self.plan.hosts.is_empty());
+        let threads = loops_here(workload, self.plan.hosts.is_empty());
         check_sched(task.sched, wait, threads, os::real_time_limit_us())?;
         self.probe(candidate, &transport, task, wait)?;
         let lines = task.payloads.iter().map(|payload| (*payload, task.warmup + task.samples_of(*payload)));
@@ -213,10 +214,9 @@ pub(super) fn check_secrets(settings: &BTreeMap<String, String>) -> Result<(), P
     }
 }
 
-/// Threads that measure on this host: one for each link of the leader's, and of each follower's that is here.
-fn threads_here(workload: &Workload, has_followers: bool) -> usize {
-    let followers = if has_followers { workload.followers() as usize } else { 0 };
-    workload.links() as usize + followers * workload.follower_links() as usize
+/// Loops that measure on this host, if they poll.
+fn loops_here(workload: &Workload, has_followers: bool) -> usize {
+    leader_loops(workload) + if has_followers { workload.followers() as usize } else { 0 }
 }
 
 /// Whether this process may schedule itself so, and leaves a CPU to others that so many threads do not keep busy. `limit_us`
@@ -253,20 +253,18 @@ fn wait_of(variant: &Variant, asked: Option<Wait>, sleeps: bool) -> Result<Wait,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tripmeter_model::pace::OfferedLoad;
     use tripmeter_model::workload::Topology;
 
     #[test]
-    fn every_link_is_a_thread_of_each_side_that_is_here() {
-        let threads =
-            |topology, has_followers| threads_here(&Workload { topology, ..Workload::default() }, has_followers);
-        let one = Topology::default();
-        assert_eq!([threads(one, true), threads(one, false)], [2, 1]);
-        let clients = Topology { clients: 4, ..one };
-        assert_eq!([threads(clients, true), threads(clients, false)], [8, 4]);
-        let topics = Topology { topics: 3, followers: 2, ..one };
-        assert_eq!([threads(topics, true), threads(topics, false)], [9, 3]);
-        // A follower has one link for the publishers of a topic.
-        assert_eq!(threads(Topology { publishers: 5, ..one }, true), 6);
+    fn loops_that_poll_are_counted_of_each_side_that_is_here() {
+        let loads = || vec![OfferedLoad::Closed];
+        let loops = |workload: Workload| [true, false].map(|has_followers| loops_here(&workload, has_followers));
+        assert_eq!(loops(Workload::default()), [2, 1]);
+        assert_eq!(loops(Workload::calls(loads(), 4, 7)), [5, 4], "a follower answers all clients in turns");
+        let topics = Workload::publications(loads(), 3, 1);
+        assert_eq!(loops(topics.clone()), [2, 1], "publishers sleep");
+        assert_eq!(loops(Workload { topology: Topology { followers: 2, ..topics.topology }, ..topics }), [3, 1]);
     }
 
     #[test]

@@ -236,7 +236,8 @@ impl Controls {
         let mut stopped = self.followers.iter().map(|follower| follower.peer_pid().is_some_and(os::is_stopped));
         let stopped = stopped.position(|is_stopped| is_stopped && !why.contains(STOPPED));
         let stopped = stopped.map(|index| format!("; {} is {STOPPED}", self.who(index)));
-        let stopped = stopped.or_else(|| Some(format!("; {}", os::stopped_child()?))).unwrap_or_default();
+        let child = || os::stopped_child().filter(|child| !why.contains(child)).map(|child| format!("; {child}"));
+        let stopped = stopped.or_else(child).unwrap_or_default();
         Error::Failed(format!("transport '{}' failed to {}: {why}{stopped}", self.transport, self.phase))
     }
 
@@ -272,7 +273,14 @@ impl Controls {
                 return self.failed(&format!("{} failed: {why}", self.who(index)));
             }
             if Instant::now() > deadline {
-                return self.failed(&failure.to_string());
+                // A host that has gone may be found out by the transport long before its ssh says so.
+                let silent: Vec<String> = (0..self.hosts.len()).map(|index| self.who(index)).collect();
+                let silent = if silent.is_empty() {
+                    String::new()
+                } else {
+                    format!("; nothing was said by {}", silent.join(", "))
+                };
+                return self.failed(&format!("{failure}{silent}"));
             }
         }
     }

@@ -7,6 +7,7 @@ use super::{Error, Result};
 use crate::lanes::Ended;
 use crate::measure::Failure;
 use crate::measure::publish::{Sending, Shown};
+use crate::os;
 use crate::wire::{Arrived, Begin, FromLeader, Report, ToFollower, WRITING};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -81,6 +82,7 @@ impl Leader {
                     }
                 }
             }
+            let _aside = os::step_aside(self.job.sub_experiment.sched);
             if let Err(error) = self.controls.ask_all(&ToFollower::Begin(begin)) {
                 pool.stop();
                 return Err(error);

@@ -8,6 +8,7 @@ use crate::channel::NoMessage;
 use crate::lanes::{AnyNode, Ended, LoopSetting, Received, Receiving};
 use crate::measure::Failure;
 use crate::measure::callback::Inbox;
+use crate::os;
 use crate::wire::{Arrived, Begin, FromFollower, Report, ToFollower};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread::Builder;
@@ -122,6 +123,7 @@ impl Follower {
                     Err(error) => started = Err(Error::of("a thread for each link cannot be started", error)),
                 }
             }
+            let _aside = os::step_aside(self.setup().sched);
             let attended = started.and_then(|()| self.attend(pool, threads.len()));
             if attended.is_err() {
                 pool.orphan();

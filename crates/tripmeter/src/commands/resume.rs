@@ -8,7 +8,7 @@ use crate::output;
 use crate::progress::ProgressView;
 use std::collections::HashSet;
 use std::path::Path;
-use tripmeter_engine::registry::{Registry, SystemSource};
+use tripmeter_engine::registry::Registry;
 use tripmeter_engine::resolve::check_plan;
 use tripmeter_engine::{Begun, Followers, LockedFolder, RunError};
 use tripmeter_model::folder::MANIFEST;
@@ -75,16 +75,16 @@ fn check(folder: &Path, manifest: &Manifest, hosts: &HostsArgs) -> Result<(), Cl
     check_hosts(&manifest.plan, hosts)
 }
 
-/// Fails if a system that is to be measured is not here: a plugin's file is not kept in the folder, which would have it run.
+/// Fails if a system that is to be measured is not known: a plugin's file is not kept in the folder, which would have it run.
+/// One that is known and not installed fails by itself.
 fn check_systems(begun: &Begun, registry: &Registry) -> Result<(), CliError> {
     let rest: HashSet<String> = begun.rest().into_iter().map(|(name, _)| name).collect();
     let systems = begun.plan().sub_experiments.iter().filter(|one| rest.contains(&one.name));
-    let is_here =
-        |system: &str| registry.find(system).is_some_and(|entry| !matches!(entry.source, SystemSource::Missing { .. }));
-    let Some(system) = systems.map(|one| &one.transport.system).find(|system| !is_here(system)) else { return Ok(()) };
+    let mut systems = systems.map(|one| &one.transport.system);
+    let Some(system) = systems.find(|system| registry.find(system).is_none()) else { return Ok(()) };
     let text = format!(
-        "these results are of transport '{system}', which is not here (`tripmeter list`); if it is of a plugin that you \
-         named, name it again (--plugin FILE)"
+        "these results are of transport '{system}', which is not known here; if it is of a plugin that you named, name it \
+         again (--plugin FILE)"
     );
     Err(CliError::new(exit::USAGE, printable::line(&text)))
 }

@@ -97,7 +97,8 @@ fn messages_reach_followers_on_two_hosts() {
     }
     let lab = Lab::new(2);
     let Some(output) = lab.run(&format!(
-        r#""$T" publish {} --to h1 --to h2 --payloads 1k,32k -n 50 --no-spin --allow-loss --no-report -q -o "$R/r""#,
+        r#""$T" publish {} --to h1 --to h2 --payloads 1k,32k -n 50 --max-clock-error 1000000 --no-spin --allow-loss --no-report \
+            -q -o "$R/r""#,
         transports.join(" ")
     )) else {
         return;
@@ -120,7 +121,8 @@ fn of_a_follower_that_was_killed_there_are_no_latencies_and_of_others_they_hold(
     let lab = Lab::new(2).with_shifted("h2");
     let Some(output) = lab.run(&format!(
         r#"
-        "$T" publish {transport} --to h1 --to h2 --payloads 1k --rate 1000 -n 1000000 --no-spin --no-report -o "$R/r" &
+        "$T" publish {transport} --to h1 --to h2 --payloads 1k --rate 1000 -n 1000000 --max-clock-error 1000000 --no-spin \
+            --no-report -o "$R/r" &
         run=$!
         # Path proof and warm-up are less than half of it.
         for host in h1 h2; do
@@ -296,7 +298,7 @@ fn a_slow_way_there_is_in_the_latency_of_that_way_only() {
     let lab = Lab::new(1);
     let Some(output) = lab.run(&format!(
         r#"
-        measure() {{ "$T" ping udp --one-way --to h1 --payloads 16k -n 30 --max-clock-error 1000 --no-spin --no-report -q \
+        measure() {{ "$T" ping udp --one-way --to h1 --payloads 16k -n 30 --max-clock-error 10000 --no-spin --no-report -q \
             -o "$R/$1" || exit; }}
         measure free
         # Packets to h1 leave here.
@@ -315,7 +317,7 @@ fn a_slow_way_there_is_in_the_latency_of_that_way_only() {
         let trial = &manifest.sub_experiments[0].cells[0].trials[0];
         let p50 = |figure| trial.get(&Stream::all(), figure, Statistic::P50).unwrap().value;
         let error_ns = trial.value(&Stream::all(), Figure::ClockError).unwrap();
-        assert!(error_ns < 1e6, "{name}: {error_ns}");
+        assert!(error_ns <= 1e7, "a fifth of what the slow way takes; {name}: {error_ns}");
         (2.0 * p50(Figure::RttHalf), p50(Figure::OneWay))
     });
     // The bucket fills while a message comes back, and then its first bytes are free.

@@ -115,12 +115,58 @@ fn a_sub_experiment_whose_load_has_ended_fails_and_keeps_what_it_had() {
     assert!(result.status == RunStatus::Failed && !result.cells.is_empty() && result.cells.len() < 11);
 }
 
+/// Whether this user may; else the test is skipped.
+fn may_schedule_in_real_time() -> bool {
+    let may = Command::new("chrt").args(["-f", "17", "true"]).status().is_ok_and(|status| status.success());
+    if !may {
+        assert!(!is_required(), "TRIPMETER_REQUIRE_ALL=1, and this user may not schedule in real time");
+        say("SKIPPED: --sched fifo: this user may not schedule in real time");
+    }
+    may
+}
+
+/// A loop that polls never gives its CPU back: threads that look after it have others, or what the kernel leaves them.
+#[test]
+fn loops_that_poll_in_real_time_are_looked_after() {
+    let _alone = alone();
+    if !may_schedule_in_real_time() {
+        return;
+    }
+    let folder = folder();
+    for (number, words) in
+        ["publish shm --topics 2 --rate 1000 -n 50", "call shm -n 50", "ping shm --rate 1000 -n 50"].iter().enumerate()
+    {
+        let more = [
+            "--payloads",
+            "1k",
+            "--wait",
+            "poll",
+            "--sched",
+            "fifo:17",
+            "--no-floor",
+            "--loss-timeout",
+            "15",
+            "-q",
+            "-o",
+        ];
+        let results = folder.path().join(number.to_string());
+        let words = words.split(' ').chain(more).chain([results.to_str().unwrap()]);
+        let run = Tripmeter::new(words).start().wait(LONGEST);
+        if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
+            run.with(0).clean();
+            let processes = &manifest(&results).sub_experiments[0].processes;
+            let policies: Vec<&str> = processes.iter().filter_map(|process| process.policy.as_deref()).collect();
+            assert_eq!(policies, ["fifo, priority 17"; 2]);
+        } else {
+            run.with(exit::UNAVAILABLE).says(&["need a CPU each"]);
+        }
+    }
+}
+
 #[test]
 fn every_thread_that_measures_is_scheduled_in_real_time() {
     let _alone = alone();
-    if !Command::new("chrt").args(["-f", "17", "true"]).status().is_ok_and(|status| status.success()) {
-        assert!(!is_required(), "TRIPMETER_REQUIRE_ALL=1, and this user may not schedule in real time");
-        say("SKIPPED: --sched fifo: this user may not schedule in real time");
+    if !may_schedule_in_real_time() {
         return;
     }
     let folder = folder();
