@@ -46,7 +46,7 @@ FAULTS = {
     "stop-daemon": Kind(MEASURING[1:], STOPPED + "|" + DAEMON + r".*(did not answer|does not answer|hangs)",
                         may_do_nothing=True),
     # Of these, what the run needs may be there already, or be left.
-    "shm-full": Kind(["start", "open"], r"are free in /dev/shm|full /dev/shm|No space left on device", may_do_nothing=True),
+    "shm-full": Kind(["start", "open"], r"are free in /dev/shm|full /dev/shm|/dev/shm has \d+ (bytes left|MiB free)|No space left on device", may_do_nothing=True),
     "disk-full": Kind(MEASURING, r"No space left on device", ends_run=True),
     "few-descriptors": Kind(["start", "open"], NO_DESCRIPTORS, may_do_nothing=True),
     "few-processes": Kind(["start"], NO_THREADS + "|" + ABORTED, may_do_nothing=True),

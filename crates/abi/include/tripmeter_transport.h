@@ -284,7 +284,8 @@ typedef struct tm_transport {
      * filled on TM_OK and on TM_NO_DAEMON. TM_UNAVAILABLE, TM_NO_DAEMON, TM_LIMIT, TM_INVALID otherwise. */
     int32_t (*probe)(const tm_node_options *options, tm_limits *limits, tm_error *error);
 
-    /* NULL without a daemon. Writes configuration files below scratch_dir, if needed, and the command line. */
+    /* NULL without a daemon. Writes configuration files below scratch_dir, if needed, and the command line. `run_id` is empty
+     * if the daemon is started now, which is of no single run; else the host only asks whether it could be. */
     int32_t (*daemon_command)(const tm_node_options *options, tm_daemon_command *command, tm_error *error);
 
     /* Joins the system. May block until its own time-out, of 30 s at most. */

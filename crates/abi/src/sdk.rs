@@ -41,7 +41,8 @@ pub trait System: Send + Sync + 'static {
     /// `Unavailable`, `NoDaemon`, `Limit` or `Invalid`, with what to do.
     fn probe(&self, options: &NodeOptions) -> Result<Limits>;
 
-    /// How to start its daemon; `None` if it has none.
+    /// How to start its daemon; `None` if it has none. `run_id` is empty if it is started now, as it is of no single run; else
+    /// the host only asks whether it could be.
     ///
     /// # Errors
     /// If a configuration file cannot be written.

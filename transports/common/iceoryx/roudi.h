@@ -345,7 +345,7 @@ static inline bool roudi_write_config(const char *path, uint64_t payload, uint64
 static const char roudi_script[] =
     "#!/bin/sh\n"
     /* Where no process can be started any more, only exec is left. */
-    "trap 'kill -KILL \"$roudi\" 2>/dev/null; exec flock -w 10 -F " ROUDI_LOCK " rm -f /dev/shm/iceoryx_mgmt \"$2\" " ROUDI_SOCKET
+    "trap 'exec 2>/dev/null; kill -KILL \"$roudi\"; exec flock -w 10 -F " ROUDI_LOCK " rm -f /dev/shm/iceoryx_mgmt \"$2\" " ROUDI_SOCKET
     " " ROUDI_SOCKET ".lock " ROUDI_LOCK "' EXIT\n"
     "setpriv --pdeathsig KILL iox-roudi -c \"$1\" -m off -l warning -k 1 &\n"
     "roudi=$!\n"
@@ -364,7 +364,7 @@ static const char roudi_script[] =
     "wait \"$roudi\"\n"
     "status=${status:-$?}\n"
     "[ \"$status\" = 0 ] ||\n"
-    "    flock -n " ROUDI_LOCK " rm -f /dev/shm/iceoryx_mgmt \"$2\" " ROUDI_SOCKET " " ROUDI_SOCKET ".lock " ROUDI_LOCK "\n"
+    "    flock -n -F " ROUDI_LOCK " rm -f /dev/shm/iceoryx_mgmt \"$2\" " ROUDI_SOCKET " " ROUDI_SOCKET ".lock " ROUDI_LOCK "\n"
     "trap - EXIT\n"
     "exit \"$status\"\n";
 
@@ -477,7 +477,8 @@ static inline int32_t roudi_daemon_command(const roudi_need *need, tm_daemon_com
     if (status == TM_OK) {
         status = roudi_check_names(segment, error);
     }
-    if (status == TM_OK) {
+    /* One that may be started only is of a run; one that is started is of all. */
+    if (status == TM_OK && need->options->run_id.length == 0) {
         status = roudi_make_locks(error);
     }
     if (status != TM_OK) {
