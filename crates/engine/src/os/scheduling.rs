@@ -43,7 +43,7 @@ pub struct Aside {
     cpus: Vec<usize>,
 }
 
-/// See [`Aside`]; call it when the others have been started.
+/// See `Aside`; call it when the others have been started.
 pub fn step_aside(sched: Sched) -> Aside {
     let aside = Aside { sched, cpus: allowed_cpus() };
     if !sched.is_other() {
