@@ -202,7 +202,8 @@ typedef struct tm_node_options {
     const tm_key_value *settings; /* every setting of the description, defaults filled in */
     size_t setting_count;
     /* Unique on this host, [a-z0-9-], at most 48 characters. Every name that the node creates outside scratch_dir
-     * (shared memory, queue, topic, domain) begins with it, so that the host can remove what a killed process left. */
+     * (shared memory, queue, topic, domain) begins with it, so that the host can remove what a killed process left. `probe`
+     * and `daemon_command` may be called with an empty one. */
     tm_str run_id;
     /* For sockets, FIFOs and generated files; removed by the host. Followers on other hosts have one of their own; the files
      * in its folder TM_AGREED when the leader's node_open returns are there before their node_open, 1 MiB at most. */

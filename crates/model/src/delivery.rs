@@ -18,6 +18,9 @@ pub enum DeliveryStatus {
 }
 
 impl DeliveryStatus {
+    /// Came in time and intact, so that their latencies count.
+    pub const RECEIVED: [Self; 3] = [Self::Ok, Self::Reordered, Self::Duplicated];
+
     /// The word in the file.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -41,6 +44,6 @@ impl DeliveryStatus {
 
     /// It came in time and intact, so that its latencies count.
     pub fn is_received(self) -> bool {
-        matches!(self, DeliveryStatus::Ok | DeliveryStatus::Reordered | DeliveryStatus::Duplicated)
+        Self::RECEIVED.contains(&self)
     }
 }

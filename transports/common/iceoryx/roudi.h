@@ -344,8 +344,8 @@ static inline bool roudi_write_config(const char *path, uint64_t payload, uint64
  * under RouDi's own lock, which another RouDi would hold. */
 static const char roudi_script[] =
     "#!/bin/sh\n"
-    /* Where no process can be started any more, only exec is left. */
-    "trap 'exec 2>/dev/null; kill -KILL \"$roudi\"; exec flock -w 10 -F " ROUDI_LOCK " rm -f /dev/shm/iceoryx_mgmt \"$2\" " ROUDI_SOCKET
+    /* Where no process can be started any more, only exec is left, and where no file can be opened, 2>/dev/null is not. */
+    "trap 'exec 2>&-; kill -KILL \"$roudi\"; exec flock -w 10 -F " ROUDI_LOCK " rm -f /dev/shm/iceoryx_mgmt \"$2\" " ROUDI_SOCKET
     " " ROUDI_SOCKET ".lock " ROUDI_LOCK "' EXIT\n"
     "setpriv --pdeathsig KILL iox-roudi -c \"$1\" -m off -l warning -k 1 &\n"
     "roudi=$!\n"

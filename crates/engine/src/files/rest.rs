@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use tripmeter_eprosima::measurements::file_name;
+use tripmeter_model::delivery::DeliveryStatus;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::file::{FileError, append};
 use tripmeter_model::folder::{ATTEMPTS, HISTOGRAMS};
@@ -31,9 +32,6 @@ const OF_ROWS: [Figure; 7] = [
     Figure::OneWay,
 ];
 
-/// Statuses of the samples that are in figures.
-const IN_FIGURES: [&str; 3] = ["ok", "reordered", "duplicated"];
-
 /// Most bytes of a line: a histogram in base64 has some 100 kB. One that is longer is none of ours.
 const MOST_LINE_BYTES: u64 = 16 << 20;
 
@@ -43,8 +41,8 @@ pub fn last_trial(kept: &[PayloadResult]) -> u32 {
     attempts.flat_map(|cell| cell.trials.iter().map(|trial| trial.number)).max().unwrap_or(0)
 }
 
-/// Checks that the file of samples, if it was written, has the samples of the payloads in `kept`: a disk that lost power may have
-/// lost rows.
+/// Checks that the file of samples, if it was written, has the samples of the payloads in `kept`: a disk that lost power may
+/// have lost rows.
 ///
 /// # Errors
 /// If it is not there, a row before their last one is damaged, or there are fewer than their figures are of.
@@ -63,8 +61,8 @@ pub fn check_samples(folder: &Path, name: &str, kept: &[PayloadResult]) -> Resul
     }
     for row in SampleReader::open(&file)? {
         let row = row?;
-        let has_come =
-            IN_FIGURES.contains(&row.status.as_str()) && (row.received_ns.is_some() || row.answered_ns.is_some());
+        let is_in_figures = DeliveryStatus::RECEIVED.iter().any(|status| row.status == status.as_str());
+        let has_come = is_in_figures && (row.received_ns.is_some() || row.answered_ns.is_some());
         if let Some(rows) = missing.get_mut(&row.trial).filter(|_| has_come) {
             *rows -= 1;
             if *rows == 0 {

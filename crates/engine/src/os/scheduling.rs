@@ -48,7 +48,7 @@ pub fn step_aside(sched: Sched) -> Aside {
     let aside = Aside { sched, cpus: allowed_cpus() };
     if !sched.is_other() {
         // Less is always allowed, and so is what was before.
-        let _ = confine_thread(&unbound_cpus()).and_then(|()| schedule(0, Sched::Other));
+        let _ = (confine_thread(&unbound_cpus()), schedule(0, Sched::Other));
     }
     aside
 }
@@ -56,8 +56,8 @@ pub fn step_aside(sched: Sched) -> Aside {
 impl Drop for Aside {
     fn drop(&mut self) {
         if !self.sched.is_other() {
-            // Both were allowed before.
-            let _ = confine_thread(&self.cpus).and_then(|()| schedule(0, self.sched));
+            // Both were allowed before. In this order it need not wait for a CPU that another keeps for itself.
+            let _ = (schedule(0, self.sched), confine_thread(&self.cpus));
         }
     }
 }

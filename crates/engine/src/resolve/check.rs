@@ -146,7 +146,7 @@ pub(super) fn takes_turns(plan: &Plan, sub: &SubExperiment) -> Result<(), Proble
     if sched.is_other() || sub.wait != Wait::Poll {
         return Ok(());
     }
-    // Those of a process share its CPU, if it has one.
+    // The loops of a process share its CPU, if it has one.
     let mut loops = BTreeMap::from([(plan.leader_cpu, leader_loops(workload))]);
     let here = if plan.hosts.is_empty() { workload.followers() as usize } else { 0 };
     for index in 0..here {

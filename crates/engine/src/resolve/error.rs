@@ -271,7 +271,7 @@ pub enum Problem {
     )]
     NoRealTime { sched: Sched, why: String },
     #[error(
-        "loops that poll under '{sched}' would keep all {cpus} CPUs of this machine for themselves, as \
+        "loops that poll under '{sched}' would keep all {cpus} CPUs that they may use for themselves, as \
          kernel.sched_rt_runtime_us is -1; set it to 950000, or wait by block (--wait)"
     )]
     Starves { sched: Sched, cpus: usize },
@@ -286,7 +286,7 @@ pub enum Problem {
     )]
     FewOfCpus { sched: Sched, loops: usize, cpus: usize },
     #[error(
-        "{threads} loops that poll under '{sched}' need a CPU each, and this machine has {cpus}; ask for fewer of both sides, or \
+        "{threads} loops that poll under '{sched}' need a CPU each, and they may use {cpus}; ask for fewer of both sides, or \
          wait by block (--wait)"
     )]
     TooFewCpus { sched: Sched, threads: usize, cpus: usize },

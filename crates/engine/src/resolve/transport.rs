@@ -68,7 +68,7 @@ impl Planner<'_> {
         let sleeps = matches!(task.pattern, Pattern::Channel | Pattern::Rpc);
         let wait = wait_of(variant, task.wait, takes_turns || sleeps)?;
         let threads = loops_here(workload, self.plan.hosts.is_empty());
-        check_sched(task.sched, wait, threads, os::real_time_limit_us())?;
+        check_sched(task.sched, wait, threads, self.plan.cpus.len(), os::real_time_limit_us())?;
         self.probe(candidate, &transport, task, wait)?;
         let lines = task.payloads.iter().map(|payload| (*payload, task.warmup + task.samples_of(*payload)));
         log::check_lines(variant, task.pattern, lines, self.scratch)?;
@@ -219,18 +219,19 @@ fn loops_here(workload: &Workload, has_followers: bool) -> usize {
     leader_loops(workload) + if has_followers { workload.followers() as usize } else { 0 }
 }
 
-/// Whether this process may schedule itself so, and leaves a CPU to others that so many threads do not keep busy. `limit_us`
-/// is the kernel's limit of real-time loops: -1 is none.
-fn check_sched(sched: Sched, wait: Wait, threads: usize, limit_us: Option<i64>) -> Result<(), Problem> {
+/// Whether this process may schedule itself so, and leaves a CPU to others that so many threads do not keep busy. `chosen` is
+/// the number of CPUs that were asked for, 0 if none were; `limit_us` is the kernel's limit of real-time loops: -1 is none.
+fn check_sched(sched: Sched, wait: Wait, threads: usize, chosen: usize, limit_us: Option<i64>) -> Result<(), Problem> {
     if sched.is_other() {
         return Ok(());
     }
     os::may_schedule(sched).map_err(|error| Problem::NoRealTime { sched, why: error.to_string() })?;
-    let cpus = os::online_cpus();
-    if wait == Wait::Poll && threads > cpus {
-        return Err(Problem::TooFewCpus { sched, threads, cpus });
+    let allowed = os::allowed_cpus().len();
+    if wait == Wait::Poll && threads > allowed {
+        return Err(Problem::TooFewCpus { sched, threads, cpus: allowed });
     }
-    if wait == Wait::Poll && threads == cpus && limit_us == Some(-1) {
+    let cpus = if chosen == 0 { allowed } else { chosen };
+    if wait == Wait::Poll && threads >= cpus && limit_us == Some(-1) {
         return Err(Problem::Starves { sched, cpus });
     }
     Ok(())
@@ -269,17 +270,19 @@ mod tests {
 
     #[test]
     fn loops_that_would_keep_all_cpus_for_themselves_are_refused() {
-        let (all, none) = (os::online_cpus(), Some(-1));
+        let (all, none) = (os::allowed_cpus().len(), Some(-1));
         let fifo = Sched::Fifo(1);
-        assert!(check_sched(Sched::Other, Wait::Poll, all, none).is_ok());
-        let refused = check_sched(fifo, Wait::Poll, all, none);
+        assert!(check_sched(Sched::Other, Wait::Poll, all, 0, none).is_ok());
+        let refused = check_sched(fifo, Wait::Poll, all, 0, none);
         match os::may_schedule(fifo) {
             Ok(()) => {
                 assert!(matches!(refused, Err(Problem::Starves { .. })));
-                assert!(check_sched(fifo, Wait::Poll, all, Some(950_000)).is_ok());
-                let more = check_sched(fifo, Wait::Poll, all + 1, Some(950_000));
+                let one = check_sched(fifo, Wait::Poll, 1, 1, none);
+                assert!(matches!(one, Err(Problem::Starves { cpus: 1, .. })), "no CPU beside the chosen ones is used");
+                assert!(check_sched(fifo, Wait::Poll, all, 0, Some(950_000)).is_ok());
+                let more = check_sched(fifo, Wait::Poll, all + 1, 0, Some(950_000));
                 assert!(matches!(more, Err(Problem::TooFewCpus { .. })));
-                assert!(check_sched(fifo, Wait::Block, all, none).is_ok());
+                assert!(check_sched(fifo, Wait::Block, all, 0, none).is_ok());
             }
             Err(_) => assert!(matches!(refused, Err(Problem::NoRealTime { .. }))),
         }

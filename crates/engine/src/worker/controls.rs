@@ -269,10 +269,11 @@ impl Controls {
                 }
             }
             let word = said.iter().enumerate().find_map(|(index, why)| Some((index, why.as_ref()?)));
-            if let Some((index, why)) = word.filter(|_| is_second_look) {
+            let is_over = Instant::now() > deadline;
+            if let Some((index, why)) = word.filter(|_| is_second_look || is_over) {
                 return self.failed(&format!("{} failed: {why}", self.who(index)));
             }
-            if Instant::now() > deadline {
+            if is_over {
                 // A host that has gone may be found out by the transport long before its ssh says so.
                 let silent: Vec<String> = (0..self.hosts.len()).map(|index| self.who(index)).collect();
                 let silent = if silent.is_empty() {

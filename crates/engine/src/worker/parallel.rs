@@ -82,7 +82,6 @@ impl Leader {
                     }
                 }
             }
-            let _aside = os::step_aside(self.job.sub_experiment.sched);
             if let Err(error) = self.controls.ask_all(&ToFollower::Begin(begin)) {
                 pool.stop();
                 return Err(error);
@@ -91,6 +90,8 @@ impl Leader {
             let begin = base.now() + base.to_ticks(START_NS + WAKE_NS * count);
             start.store(begin, Release);
             threads.iter().for_each(|thread| thread.thread().unpark());
+            // A follower in this process has scheduled all of its threads by now.
+            let _aside = os::step_aside(self.job.sub_experiment.sched);
             self.look_after(pool, sending);
             let used = window.close();
             let (mut ended, mut failure) = (Vec::new(), None);
