@@ -193,7 +193,8 @@ class Attacker:
 
     def try_processes(self):
         boot = int(pathlib.Path("/proc/sys/kernel/random/boot_id").read_text()[:8], 16)
-        place = os.stat("/proc/self/ns/pid").st_ino ^ boot
+        time = os.stat("/proc/self/ns/time").st_ino
+        place = os.stat("/proc/self/ns/pid").st_ino ^ boot ^ (time << 16 | time >> 16) & 0xFFFFFFFF
         for entry in os.listdir("/proc"):
             if not entry.isdigit():
                 continue

@@ -7,6 +7,7 @@ mod floor;
 mod load;
 mod log;
 mod machine;
+mod real_time;
 mod rpc;
 mod transport;
 mod workload;

@@ -272,13 +272,21 @@ impl Results {
         cut.map_err(|error| self.not_writable(path, error))
     }
 
-    /// Waits until the trials are on the disk: a manifest that says that all is there comes after them.
+    /// Waits until the trials are on the disk.
     ///
     /// # Errors
     /// If they cannot be written.
     pub fn sync_trials(&self) -> Result<(), ResultsError> {
         let path = self.folder.join(TRIALS);
         file::append(&path).and_then(|file| file.sync_all()).map_err(|error| self.not_writable(path, error))
+    }
+
+    /// Waits until all files are on the disk: a manifest that says that all is there comes after them.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn sync(&self) -> Result<(), ResultsError> {
+        sync_folder(&self.folder).map_err(|error| self.not_writable(self.folder.clone(), error))
     }
 
     /// Removes log files of the first `rounds` rounds that nothing was written to.
@@ -350,6 +358,19 @@ fn remove_beginnings(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten().filter(is_beginning) {
         let _ = fs::remove_file(entry.path());
     }
+}
+
+/// Waits until the files in a folder, and in folders in it, are on the disk; links are not followed.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let (entry, kind) = entry.and_then(|entry| Ok((entry.path(), entry.file_type()?)))?;
+        if kind.is_dir() {
+            sync_folder(&entry)?;
+        } else if kind.is_file() {
+            File::open(entry)?.sync_all()?;
+        }
+    }
+    File::open(folder)?.sync_all()
 }
 
 /// Creates a folder below `parent` named after the time, with a suffix if that is taken.

@@ -582,7 +582,7 @@ impl<'a> Run<'a> {
         self.manifest.environment.after = Some(environment::load());
         self.manifest.environment.clock.drift_ppm = self.calibration.drift_ppm();
         self.manifest.environment.audit_after = Some(self.audit());
-        self.results.sync_trials()?;
+        self.results.sync()?;
         self.results.write_audits(&self.manifest)?;
         self.save()?;
         self.results.remove_empty_logs(self.manifest.plan.rounds);

@@ -363,6 +363,9 @@ pub struct Setup {
     /// How its process is scheduled while it measures.
     #[serde(default)]
     pub sched: Sched,
+    /// How threads of the system are in it.
+    #[serde(default)]
+    pub library_sched: Sched,
     /// Its CPU.
     pub cpu: Option<usize>,
     /// All that its process may use; empty: any.

@@ -253,8 +253,8 @@ pub fn append_whole(file: &Path, lines: &[u8]) -> io::Result<()> {
     file.write_all(lines).inspect_err(|_| drop(file.set_len(before)))
 }
 
-/// Writes a file whole or not at all: beside it, and renamed. Whatever has its name is replaced, links too: nothing is
-/// written through them.
+/// Writes a file whole or not at all, also where the machine loses its power: beside it, and renamed once it is on the disk.
+/// Whatever has its name is replaced, links too: nothing is written through them.
 ///
 /// # Errors
 /// If it cannot be created or written, e.g. because its folder is not there or the disk is full.
@@ -277,6 +277,7 @@ pub fn write_whole(file: &Path, contents: &[u8]) -> Result<(), FileError> {
     };
     let mut temporary = temporary.tempfile_in(folder).map_err(without_name)?;
     temporary.write_all(contents).map_err(without_name)?;
+    temporary.as_file().sync_all().map_err(without_name)?;
     temporary.persist(file).map_err(|error| failed(error.error))?;
     Ok(())
 }

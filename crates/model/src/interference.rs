@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Real-time priorities that can be asked for: 99 is left to the kernel's own threads.
+/// Real-time priorities that can be asked for; of 1 to 99, as [`Sched::above`] needs one more.
 pub const MOST_PRIORITY: u8 = 98;
 /// Most busy threads of a load.
 pub const MOST_BUSY: u32 = 1024;
@@ -24,6 +24,15 @@ impl Sched {
     /// Whether it is as any other program.
     pub fn is_other(&self) -> bool {
         *self == Sched::Other
+    }
+
+    /// One that a thread scheduled in this way does not keep from running.
+    #[must_use]
+    pub fn above(self) -> Self {
+        match self {
+            Sched::Other => Sched::Other,
+            Sched::Fifo(priority) => Sched::Fifo(priority + 1),
+        }
     }
 }
 

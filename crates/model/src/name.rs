@@ -17,20 +17,23 @@ pub fn is_name(name: &str) -> bool {
     (1..=MOST_BYTES).contains(&name.len()) && name.bytes().all(is_name_byte) && !name.starts_with(['.', '-'])
 }
 
-/// Number of the machine since its start, and of the process namespace on it: the first namespace has the same number on
-/// every machine. At most 8 hexadecimal digits, the first number in the names of what a run makes.
+/// Number of the machine since its start, and of the process and time namespaces on it, by which processes have their numbers
+/// and times of start: the first namespaces have the same numbers on every machine. At most 8 hexadecimal digits, the first
+/// number in the names of what a run makes.
 pub fn process_place() -> u64 {
     static PLACE: OnceLock<u64> = OnceLock::new();
     *PLACE.get_or_init(|| {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        place_of(&boot, fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino()))
+        let namespace = |name| fs::metadata(format!("/proc/self/ns/{name}")).map_or(0, |namespace| namespace.ino());
+        place_of(&boot, namespace("pid"), namespace("time"))
     })
 }
 
 /// Of the random UUID of a boot, the first digits.
-fn place_of(boot: &str, namespace: u64) -> u64 {
+fn place_of(boot: &str, processes: u64, times: u64) -> u64 {
     let random = boot.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0);
-    u64::from(random ^ namespace as u32)
+    // Numbers of namespaces differ in their last digits.
+    u64::from(random ^ processes as u32 ^ (times as u32).rotate_left(16))
 }
 
 #[cfg(test)]
@@ -39,11 +42,13 @@ mod tests {
 
     #[test]
     fn the_first_namespace_is_another_one_on_each_machine() {
-        let of = |boot: &str| place_of(boot, 0xefff_fffc);
-        assert_eq!(of("0123cdef-0000-4000-8000-000000000000\n"), 0xeedc_3213);
+        let of = |boot: &str| place_of(boot, 0xefff_fffc, 0xefff_fffa);
+        assert_eq!(of("0123cdef-0000-4000-8000-000000000000\n"), 0x1126_ddec);
         assert_ne!(of("0123cdef-0000-4000-8000-000000000000"), of("0123cdee-0000-4000-8000-000000000000"));
-        assert_eq!(of(""), 0xefff_fffc);
-        assert_ne!(place_of("0123cdef-", 1), place_of("0123cdef-", 2));
+        assert_eq!(of(""), 0x1005_1003);
+        assert_ne!(place_of("0123cdef-", 1, 1), place_of("0123cdef-", 2, 1));
+        assert_ne!(place_of("0123cdef-", 1, 1), place_of("0123cdef-", 1, 2));
+        assert_ne!(place_of("0123cdef-", 1, 2), place_of("0123cdef-", 2, 1));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::threads::{allowed_cpus, confine_thread, unbound_cpus};
 use rustix::io::Errno;
+use rustix::thread::gettid;
 use std::fs;
 use std::io;
 use tripmeter_model::interference::Sched;
@@ -10,11 +11,13 @@ use tripmeter_model::interference::Sched;
 /// Names of our own threads that never measure: they stay as they are, and take what the kernel leaves to others.
 pub(crate) const HELPERS: [&str; 2] = ["control", "interrupter"];
 
-/// Schedules all threads of this process but our own that never measure, and those that they start later, in this way.
+/// Schedules all threads of this process but our own that never measure, and those that they start later: the calling one as
+/// `sched` says, others as `others` does.
 ///
 /// # Errors
 /// If that is not allowed, or the threads cannot be listed.
-pub fn schedule_process(sched: Sched) -> io::Result<()> {
+pub fn schedule_process(sched: Sched, others: Sched) -> io::Result<()> {
+    let own = gettid().as_raw_nonzero().get();
     // The second time for those that one of them started during the first.
     for _ in 0..2 {
         for entry in fs::read_dir("/proc/self/task")? {
@@ -24,7 +27,7 @@ pub fn schedule_process(sched: Sched) -> io::Result<()> {
             if HELPERS.contains(&name.trim()) {
                 continue;
             }
-            match schedule(thread, sched) {
+            match schedule(thread, if thread == own { sched } else { others }) {
                 // It has ended meanwhile.
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => {}
                 scheduled => scheduled?,
@@ -97,7 +100,7 @@ mod tests {
     #[test]
     fn what_is_usual_is_always_allowed_and_changes_nothing() {
         may_schedule(Sched::Other).unwrap();
-        schedule_process(Sched::Other).unwrap();
+        schedule_process(Sched::Other, Sched::Other).unwrap();
         let policy = || fs::read_to_string("/proc/thread-self/stat").unwrap();
         let field = |text: &str| text.rsplit(')').next().unwrap().split_whitespace().nth(38).map(str::to_owned);
         assert_eq!(field(&policy()).as_deref(), Some("0"));

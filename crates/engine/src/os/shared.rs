@@ -44,8 +44,10 @@ impl MemoryFile {
                 "'{path}' is not the leader's memory; leader and follower must see the same processes (PID namespace)"
             ))
         };
-        if !self.is(&fs::metadata(&path)?) {
-            return Err(other());
+        match fs::metadata(&path) {
+            Ok(found) if self.is(&found) => {}
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => return Err(other()),
         }
         let file = OpenOptions::new().read(true).write(true).open(&path)?;
         if self.is(&file.metadata()?) { Ok(file) } else { Err(other()) }

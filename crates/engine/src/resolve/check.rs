@@ -1,10 +1,9 @@
 //! The bounds of a plan, one place for what is asked for and for what a results folder says was planned.
 
 use super::machine::Machine;
-use super::{MOST_FOLLOWERS, PlanError, Problem, channel, load, rpc};
-use std::collections::BTreeMap;
+use super::{MOST_FOLLOWERS, PlanError, Problem, channel, load, real_time, rpc};
 use thiserror::Error;
-use tripmeter_abi::{Pattern, Wait};
+use tripmeter_abi::Pattern;
 use tripmeter_model::payload;
 use tripmeter_model::plan::{Host, MOST_ROUNDS, Plan, Raw, SubExperiment};
 use tripmeter_model::recording::{LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, Recording};
@@ -129,7 +128,8 @@ fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (Strin
         return Err(Problem::CpusOfFollowers { cpus, followers }).of("follower_cpus");
     }
     machine.has(&sub.follower_cpus).of("follower_cpus")?;
-    takes_turns(plan, sub).of("sched")?;
+    real_time::check(plan, workload, sub.sched, sub.wait, false).of("sched")?;
+    real_time::takes_turns(plan, sub).of("sched")?;
     // Other commands set these, and no run of theirs is resumed so.
     let others = [
         ("environment", sub.environment.is_empty()),
@@ -138,36 +138,6 @@ fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (Strin
     ];
     let other = others.into_iter().find(|(_, is_unset)| !is_unset);
     other.map_or(Ok(()), |(field, _)| Err(Problem::NotAskedFor).of(field))
-}
-
-/// Refuses loops that poll in real time and have fewer CPUs than they are: one would keep another from running for ever.
-pub(super) fn takes_turns(plan: &Plan, sub: &SubExperiment) -> Result<(), Problem> {
-    let (sched, workload) = (sub.sched, &sub.workload);
-    if sched.is_other() || sub.wait != Wait::Poll {
-        return Ok(());
-    }
-    // The loops of a process share its CPU, if it has one.
-    let mut loops = BTreeMap::from([(plan.leader_cpu, leader_loops(workload))]);
-    let here = if plan.hosts.is_empty() { workload.followers() as usize } else { 0 };
-    for index in 0..here {
-        let cpu = sub.follower_cpus.get(index).copied().or(plan.follower_cpu);
-        *loops.entry(cpu).or_default() += 1;
-    }
-    let free = loops.remove(&None).unwrap_or_default();
-    if let Some((Some(cpu), _)) = loops.iter().find(|(_, count)| **count > 1) {
-        return Err(Problem::TakesTurns { sched, cpu: *cpu });
-    }
-    let pinned = plan.cpus.iter().filter(|cpu| loops.contains_key(&Some(**cpu))).count();
-    if free > 0 && !plan.cpus.is_empty() && free + pinned > plan.cpus.len() {
-        return Err(Problem::FewOfCpus { sched, loops: free + pinned, cpus: plan.cpus.len() });
-    }
-    Ok(())
-}
-
-/// Loops of a leader that polls: one for each link that waits for answers. Publishers sleep until their next messages are due,
-/// and count as one, as a loop beside them would keep them from waking. A follower that polls has one for all its links.
-pub(super) fn leader_loops(workload: &Workload) -> usize {
-    if workload.is_call() { workload.links() as usize } else { 1 }
 }
 
 /// What is sent, but for its loads.

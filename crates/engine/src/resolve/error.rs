@@ -267,7 +267,7 @@ pub enum Problem {
     OfferTwice { flags: &'static str, trial: usize },
     #[error(
         "it cannot be scheduled by '{sched}': {why}; allow it (`ulimit -r {most}` as root, 'rtprio' in \
-         /etc/security/limits.conf, or the capability CAP_SYS_NICE), or leave --sched out", most = MOST_PRIORITY
+         /etc/security/limits.conf, or the capability CAP_SYS_NICE), or leave --sched out", most = MOST_PRIORITY + 1
     )]
     NoRealTime { sched: Sched, why: String },
     #[error(

@@ -417,7 +417,7 @@ fn loops_that_poll_in_real_time_have_a_cpu_each() {
         let text = format!("sched = 'fifo:1'\nwait = 'block'\nrate = '100'\n{more}\n{}", of(&["uds"]));
         let mut plan = plan_of(&text, Unavailable::Refuse, systems).unwrap();
         plan.sub_experiments[0].wait = Wait::Poll;
-        check::takes_turns(&plan, &plan.sub_experiments[0]).err().map(|problem| problem.to_string())
+        real_time::takes_turns(&plan, &plan.sub_experiments[0]).err().map(|problem| problem.to_string())
     };
     assert!(
         refused("pattern = 'channel'\ncpus = '0'")

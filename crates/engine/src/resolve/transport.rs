@@ -1,20 +1,17 @@
 //! One transport against what it says of itself, and against this machine.
 
-use super::check::leader_loops;
 use super::error::listed;
+use super::real_time;
 use super::{Candidate, PlannedTask, Planner, Problem, default_name, log};
-use crate::os;
 use crate::registry::RegistryError;
 use crate::suggest::did_you_mean;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Status, Variant, Wait};
-use tripmeter_model::interference::Sched;
 use tripmeter_model::plan::{Daemons, SubExperiment};
 use tripmeter_model::recording::Recording;
 use tripmeter_model::secret::secret;
 use tripmeter_model::transport::{Selector, Transport};
-use tripmeter_model::workload::Workload;
 
 /// The variants that a selector's second word stands for.
 pub(super) fn variants<'a>(description: &'a Description, word: Option<&str>) -> Result<Vec<&'a Variant>, Problem> {
@@ -67,8 +64,8 @@ impl Planner<'_> {
         // At a fixed rate, little is there to be waited for busily; clients share CPUs.
         let sleeps = matches!(task.pattern, Pattern::Channel | Pattern::Rpc);
         let wait = wait_of(variant, task.wait, takes_turns || sleeps)?;
-        let threads = loops_here(workload, self.plan.hosts.is_empty());
-        check_sched(task.sched, wait, threads, self.plan.cpus.len(), os::real_time_limit_us())?;
+        let own_threads = variant.own_threads && !variant.same_process;
+        real_time::check(self.plan, workload, task.sched, wait, own_threads)?;
         self.probe(candidate, &transport, task, wait)?;
         let lines = task.payloads.iter().map(|payload| (*payload, task.warmup + task.samples_of(*payload)));
         log::check_lines(variant, task.pattern, lines, self.scratch)?;
@@ -214,29 +211,6 @@ pub(super) fn check_secrets(settings: &BTreeMap<String, String>) -> Result<(), P
     }
 }
 
-/// Loops that measure on this host, if they poll.
-fn loops_here(workload: &Workload, has_followers: bool) -> usize {
-    leader_loops(workload) + if has_followers { workload.followers() as usize } else { 0 }
-}
-
-/// Whether this process may schedule itself so, and leaves a CPU to others that so many threads do not keep busy. `chosen` is
-/// the number of CPUs that were asked for, 0 if none were; `limit_us` is the kernel's limit of real-time loops: -1 is none.
-fn check_sched(sched: Sched, wait: Wait, threads: usize, chosen: usize, limit_us: Option<i64>) -> Result<(), Problem> {
-    if sched.is_other() {
-        return Ok(());
-    }
-    os::may_schedule(sched).map_err(|error| Problem::NoRealTime { sched, why: error.to_string() })?;
-    let allowed = os::allowed_cpus().len();
-    if wait == Wait::Poll && threads > allowed {
-        return Err(Problem::TooFewCpus { sched, threads, cpus: allowed });
-    }
-    let cpus = if chosen == 0 { allowed } else { chosen };
-    if wait == Wait::Poll && threads >= cpus && limit_us == Some(-1) {
-        return Err(Problem::Starves { sched, cpus });
-    }
-    Ok(())
-}
-
 /// The way asked for, or else the first that it can do of poll, block, callback; if it is to sleep, as where followers share
 /// a CPU, which none may keep for itself, of block, callback, poll.
 fn wait_of(variant: &Variant, asked: Option<Wait>, sleeps: bool) -> Result<Wait, Problem> {
@@ -248,43 +222,5 @@ fn wait_of(variant: &Variant, asked: Option<Wait>, sleeps: bool) -> Result<Wait,
         Some(wait) if variant.waits.contains(&wait) => Ok(wait),
         Some(wait) => Err(Problem::Wait { wait, can: listed(&variant.waits) }),
         None => order.into_iter().find(|wait| variant.waits.contains(wait)).ok_or(Problem::NoWait),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tripmeter_model::pace::OfferedLoad;
-    use tripmeter_model::workload::Topology;
-
-    #[test]
-    fn loops_that_poll_are_counted_of_each_side_that_is_here() {
-        let loads = || vec![OfferedLoad::Closed];
-        let loops = |workload: Workload| [true, false].map(|has_followers| loops_here(&workload, has_followers));
-        assert_eq!(loops(Workload::default()), [2, 1]);
-        assert_eq!(loops(Workload::calls(loads(), 4, 7)), [5, 4], "a follower answers all clients in turns");
-        let topics = Workload::publications(loads(), 3, 1);
-        assert_eq!(loops(topics.clone()), [2, 1], "publishers sleep");
-        assert_eq!(loops(Workload { topology: Topology { followers: 2, ..topics.topology }, ..topics }), [3, 1]);
-    }
-
-    #[test]
-    fn loops_that_would_keep_all_cpus_for_themselves_are_refused() {
-        let (all, none) = (os::allowed_cpus().len(), Some(-1));
-        let fifo = Sched::Fifo(1);
-        assert!(check_sched(Sched::Other, Wait::Poll, all, 0, none).is_ok());
-        let refused = check_sched(fifo, Wait::Poll, all, 0, none);
-        match os::may_schedule(fifo) {
-            Ok(()) => {
-                assert!(matches!(refused, Err(Problem::Starves { .. })));
-                let one = check_sched(fifo, Wait::Poll, 1, 1, none);
-                assert!(matches!(one, Err(Problem::Starves { cpus: 1, .. })), "no CPU beside the chosen ones is used");
-                assert!(check_sched(fifo, Wait::Poll, all, 0, Some(950_000)).is_ok());
-                let more = check_sched(fifo, Wait::Poll, all + 1, 0, Some(950_000));
-                assert!(matches!(more, Err(Problem::TooFewCpus { .. })));
-                assert!(check_sched(fifo, Wait::Block, all, 0, none).is_ok());
-            }
-            Err(_) => assert!(matches!(refused, Err(Problem::NoRealTime { .. }))),
-        }
     }
 }

@@ -570,9 +570,11 @@ impl ProcessGroup {
 
     /// Ends both processes and says how it went.
     fn end(&mut self, run: &mut Run<'_>, outcome: LeaderOutcome, log_file: &Path) -> Result<RunStatus, String> {
-        // The attempt in its place did not come to an end: its figures are all there is.
+        // The attempt in its place did not come to an end: its figures are all there is. Where its rows have been moved, a resumed
+        // run measures it again.
         let is_unwritten = self.again || self.replaced.is_some();
-        run.current().cells.extend(self.replaced.take());
+        let replaced = self.replaced.take().map(|cell| PayloadResult { unfinished: true, ..cell });
+        run.current().cells.extend(replaced);
         if let Some(Err(error)) = is_unwritten.then(|| self.append(run, false)) {
             (run.watch)(&Event::Warning(error.to_string()));
         }

@@ -103,7 +103,8 @@ impl Follower {
         if sched.is_other() {
             return Ok(());
         }
-        os::schedule_process(sched).map_err(|error| Error::of(&format!("'{sched}' cannot be had"), error))
+        os::schedule_process(sched, self.setup.library_sched)
+            .map_err(|error| Error::of(&format!("'{sched}' cannot be had"), error))
     }
 
     pub(super) fn pin(&self, now: bool) -> Result<()> {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Variant, Wait};
+use tripmeter_model::interference::Sched;
 use tripmeter_model::manifest::Handover;
 
 /// A leader that has its job and its followers.
@@ -121,6 +122,7 @@ impl Leader {
             options: self.node_options(Role::Follower, follower),
             touch: self.job.sub_experiment.touch,
             sched: self.job.sub_experiment.sched,
+            library_sched: self.library_sched(),
             cpu: self.job.follower_cpus[follower as usize],
             cpus: self.job.cpus.clone(),
             own_threads: self.variant.own_threads,
@@ -144,13 +146,21 @@ impl Leader {
         LoopSetting { timebase, touch, wait: plan.wait, loss_timeout_ns, inbox, shared }
     }
 
+    /// How threads of the system are scheduled in a process that measures: where messages come by them, a loop that polls would
+    /// keep those of its priority from running.
+    fn library_sched(&self) -> Sched {
+        let sched = self.job.sub_experiment.sched;
+        if self.variant.own_threads && !self.is_same_process() { sched.above() } else { sched }
+    }
+
     /// Schedules this process as the plan says; its threads that measure are there.
     pub(super) fn schedule(&self) -> Result<()> {
         let sched = self.job.sub_experiment.sched;
         if sched.is_other() {
             return Ok(());
         }
-        os::schedule_process(sched).map_err(|error| self.controls.failed(&format!("'{sched}' cannot be had: {error}")))
+        os::schedule_process(sched, self.library_sched())
+            .map_err(|error| self.controls.failed(&format!("'{sched}' cannot be had: {error}")))
     }
 
     /// Has the supervisor note what the load has done when a payload begins or ends, if there is one.

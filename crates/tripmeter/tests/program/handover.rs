@@ -1,9 +1,10 @@
 //! A payload whose hand-over probe changes is measured again, and every attempt is kept.
 
 use crate::common::samples::{all_samples, sample_payloads};
-use crate::common::traces::{Workers, workers};
-use crate::common::{Finished, LONGEST, Tripmeter, folder, manifest, manifest_so_far, say};
+use crate::common::traces::{Workers, signal, workers};
+use crate::common::{LONGEST, Running, Tripmeter, folder, manifest, manifest_so_far, say};
 use crate::metrics;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use tripmeter_model::manifest::{Manifest, ModeChange, PayloadResult};
@@ -20,8 +21,8 @@ fn cells(results: &Path) -> usize {
     manifest_so_far(results).and_then(first).unwrap_or(0)
 }
 
-/// A run whose workers were moved to one CPU while the second payload was measured.
-fn moved(results: &Path) -> Finished {
+/// A run whose workers are moved to one CPU while the second payload is measured, and its leader.
+fn moving(results: &Path) -> (Running, u32) {
     let (messages, output) = (MESSAGES.to_string(), results.display().to_string());
     let words = ["publish", "--wide", "uds/stream", "--wait", "block", "--rate", "500"];
     let rest = ["-n", &messages, "--payloads", "16,1k", "--no-floor", "--loss-timeout", "15", "-o", &output];
@@ -38,19 +39,28 @@ fn moved(results: &Path) -> Finished {
         assert!(moved.status.success(), "{moved:?}");
     }
     assert_eq!(cells(results), 1, "the second payload was over before the workers were moved");
-    run.wait(LONGEST).with(0).clean()
+    (run, found.leader.unwrap())
+}
+
+/// Whether there are two CPUs, so that a process can be moved.
+fn can_move() -> bool {
+    let can = tripmeter_engine::os::allowed_cpus().len() > 1;
+    if !can {
+        say("SKIPPED: two CPUs are needed to move a process to another one");
+    }
+    can
 }
 
 /// Both workers are moved to one CPU while the second payload is measured, as a migration would: the probe afterwards
 /// waits for the scheduler, as do the probes of all further attempts.
 #[test]
 fn a_migration_is_noticed_and_no_attempt_is_lost() {
-    if tripmeter_engine::os::allowed_cpus().len() < 2 {
-        return say("SKIPPED: two CPUs are needed to move a process to another one");
+    if !can_move() {
+        return;
     }
     let folder = folder();
     let results = folder.path().join("results");
-    let finished = moved(&results);
+    let finished = moving(&results).0.wait(LONGEST).with(0).clean();
     let manifest = manifest(&results);
     let cell = &manifest.sub_experiments[0].cells[1];
     assert!(matches!(cell.handover_changed, Some(ModeChange::TakenAway | ModeChange::NoAnswer)), "{cell:?}");
@@ -72,6 +82,33 @@ fn a_migration_is_noticed_and_no_attempt_is_lost() {
     let text = finished.unwrapped();
     let note = text.lines().find(|line| line.starts_with("~ uds_stream_block_channel at 1k: the hand-over"));
     assert!(note.is_some_and(|line| line.contains("measured again 2 times")), "{}", finished.stdout);
+}
+
+/// What was written of an attempt is moved when the next one begins: without that one it is no finished payload.
+#[test]
+fn a_payload_whose_next_attempt_was_broken_off_is_measured_again() {
+    if !can_move() {
+        return;
+    }
+    let folder = folder();
+    let results = folder.path().join("results");
+    let (mut run, leader) = moving(&results);
+    let name = "uds_stream_block_channel";
+    let set_aside = results.join(format!("histograms/attempts/{name}_attempt-1.hlog"));
+    run.until("an attempt that was set aside", |_| set_aside.exists());
+    signal(leader, "KILL");
+    run.wait(LONGEST).with(75).clean();
+    let cells = |results: &Path| manifest(results).sub_experiments[0].cells.clone();
+    let before = cells(&results);
+    assert_eq!(before.iter().map(|cell| cell.unfinished).collect::<Vec<_>>(), [false, true], "{before:?}");
+    Tripmeter::new(["run", "--resume", results.to_str().unwrap()]).run().with(0).clean();
+    let after = cells(&results);
+    assert!(after.iter().all(|cell| !cell.unfinished && cell.counts().sent == MESSAGES as u64), "{after:?}");
+    let histograms = fs::read_to_string(results.join(format!("histograms/{name}.hlog"))).unwrap();
+    assert!([16, 1024].iter().all(|payload| histograms.contains(&format!("_{payload}_"))), "{histograms}");
+    let counted = sample_payloads(&results, name);
+    assert!([16, 1024].iter().all(|bytes| counted.iter().filter(|one| *one == bytes).count() == MESSAGES));
+    metrics::check(&results);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::common::figures::value;
 use crate::common::traces::{marked, signal};
-use crate::common::{LONGEST, Running, Tripmeter, alone, folder, has_cell, is_required, manifest, result, say};
+use crate::common::{LONGEST, Running, Tripmeter, alone, built, folder, has_cell, is_required, manifest, result, say};
 use std::fs;
 use std::process::Command;
 use tripmeter_model::exit;
@@ -206,6 +206,27 @@ fn every_thread_that_measures_is_scheduled_in_real_time() {
     let of = |name: &str| audit.findings.iter().find(|finding| finding.check == name).unwrap();
     assert!(of("scheduling-policy").value.contains("fifo, priority 17"));
     assert!(of("realtime-throttling").value.contains("measured in real time"), "{:?}", of("realtime-throttling"));
+}
+
+/// Two loops that poll on two CPUs wait for what threads of the library bring.
+#[test]
+fn threads_of_a_library_come_before_loops_that_poll() {
+    let _alone = alone();
+    let Some(plugin) = built("zeromq") else { return };
+    if !may_schedule_in_real_time() {
+        return;
+    }
+    let (folder, plugin) = (folder(), plugin.display().to_string());
+    let results = folder.path().join("results");
+    let words = ["taskset", "-c", "0,1"];
+    let more = ["ping", "zeromq", "--plugin", &plugin, "--wait", "poll", "--sched", "fifo:17", "--no-floor", "-q"];
+    let rest = ["-n", "100", "--payloads", "1k", "--loss-timeout", "15", "-o", results.to_str().unwrap()];
+    let run = Tripmeter::under(&words, more.iter().chain(&rest)).run();
+    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
+        run.with(0).clean();
+    } else {
+        run.with(exit::UNAVAILABLE).says(&["need a CPU each"]);
+    }
 }
 
 #[test]

@@ -110,7 +110,8 @@ fn a_run_makes_names_that_nobody_can_take_first() {
         "import os, sys\n\
          start = open('/proc/self/stat').read().rsplit(')', 1)[1].split()[19]\n\
          boot = int(open('/proc/sys/kernel/random/boot_id').read(8), 16)\n\
-         place = os.stat('/proc/self/ns/pid').st_ino ^ boot\n\
+         time = os.stat('/proc/self/ns/time').st_ino\n\
+         place = os.stat('/proc/self/ns/pid').st_ino ^ boot ^ (time << 16 | time >> 16) & 0xffffffff\n\
          name = f'tripmeter-{{place:x}}-{{os.getpid()}}-{{start}}'\n\
          os.umask(0)\n\
          os.mkdir(name)\n\

@@ -1,0 +1,112 @@
+//! Loops in real time, which never give their CPUs back if they poll.
+
+use super::error::Problem;
+use crate::os;
+use std::collections::BTreeMap;
+use tripmeter_abi::Wait;
+use tripmeter_model::interference::Sched;
+use tripmeter_model::plan::{Plan, SubExperiment};
+use tripmeter_model::workload::Workload;
+
+/// Whether this process may schedule itself so, with threads of the system itself if it has any, and loops that poll leave a
+/// CPU to others.
+pub(super) fn check(
+    plan: &Plan,
+    workload: &Workload,
+    sched: Sched,
+    wait: Wait,
+    own_threads: bool,
+) -> Result<(), Problem> {
+    if sched.is_other() {
+        return Ok(());
+    }
+    let most = if own_threads { sched.above() } else { sched };
+    os::may_schedule(most).map_err(|error| Problem::NoRealTime { sched: most, why: error.to_string() })?;
+    if wait != Wait::Poll {
+        return Ok(());
+    }
+    let loops = loops_here(workload, plan.hosts.is_empty());
+    leaves_cpus(sched, loops, os::allowed_cpus().len(), plan.cpus.len(), os::real_time_limit_us())
+}
+
+/// Whether so many loops that poll have a CPU each of those `allowed`, and, where the kernel has no limit for them (-1), leave
+/// one to others; `chosen` is how many were asked for, 0 if none were.
+fn leaves_cpus(
+    sched: Sched,
+    loops: usize,
+    allowed: usize,
+    chosen: usize,
+    limit_us: Option<i64>,
+) -> Result<(), Problem> {
+    if loops > allowed {
+        return Err(Problem::TooFewCpus { sched, threads: loops, cpus: allowed });
+    }
+    let cpus = if chosen == 0 { allowed } else { chosen };
+    if loops >= cpus && limit_us == Some(-1) {
+        return Err(Problem::Starves { sched, cpus });
+    }
+    Ok(())
+}
+
+/// Refuses loops that poll in real time and have fewer CPUs than they are: one would keep another from running for ever.
+pub(super) fn takes_turns(plan: &Plan, sub: &SubExperiment) -> Result<(), Problem> {
+    let (sched, workload) = (sub.sched, &sub.workload);
+    if sched.is_other() || sub.wait != Wait::Poll {
+        return Ok(());
+    }
+    // The loops of a process share its CPU, if it has one.
+    let mut loops = BTreeMap::from([(plan.leader_cpu, leader_loops(workload))]);
+    let here = if plan.hosts.is_empty() { workload.followers() as usize } else { 0 };
+    for index in 0..here {
+        let cpu = sub.follower_cpus.get(index).copied().or(plan.follower_cpu);
+        *loops.entry(cpu).or_default() += 1;
+    }
+    let free = loops.remove(&None).unwrap_or_default();
+    if let Some((Some(cpu), _)) = loops.iter().find(|(_, count)| **count > 1) {
+        return Err(Problem::TakesTurns { sched, cpu: *cpu });
+    }
+    let pinned = plan.cpus.iter().filter(|cpu| loops.contains_key(&Some(**cpu))).count();
+    if free > 0 && !plan.cpus.is_empty() && free + pinned > plan.cpus.len() {
+        return Err(Problem::FewOfCpus { sched, loops: free + pinned, cpus: plan.cpus.len() });
+    }
+    Ok(())
+}
+
+/// Loops of a leader that polls: one for each link that waits for answers. Publishers sleep until their next messages are due,
+/// and count as one, as a loop beside them would keep them from waking. A follower that polls has one for all its links.
+pub(super) fn leader_loops(workload: &Workload) -> usize {
+    if workload.is_call() { workload.links() as usize } else { 1 }
+}
+
+/// Loops that measure on this host, if they poll.
+fn loops_here(workload: &Workload, has_followers: bool) -> usize {
+    leader_loops(workload) + if has_followers { workload.followers() as usize } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tripmeter_model::pace::OfferedLoad;
+    use tripmeter_model::workload::Topology;
+
+    #[test]
+    fn loops_that_poll_are_counted_of_each_side_that_is_here() {
+        let loads = || vec![OfferedLoad::Closed];
+        let loops = |workload: Workload| [true, false].map(|has_followers| loops_here(&workload, has_followers));
+        assert_eq!(loops(Workload::default()), [2, 1]);
+        assert_eq!(loops(Workload::calls(loads(), 4, 7)), [5, 4], "a follower answers all clients in turns");
+        let topics = Workload::publications(loads(), 3, 1);
+        assert_eq!(loops(topics.clone()), [2, 1], "publishers sleep");
+        assert_eq!(loops(Workload { topology: Topology { followers: 2, ..topics.topology }, ..topics }), [3, 1]);
+    }
+
+    #[test]
+    fn loops_that_would_keep_all_cpus_for_themselves_are_refused() {
+        let of = |loops, chosen, limit_us| leaves_cpus(Sched::Fifo(1), loops, 4, chosen, Some(limit_us));
+        assert!(of(3, 0, -1).is_ok());
+        assert!(matches!(of(4, 0, -1), Err(Problem::Starves { cpus: 4, .. })));
+        assert!(matches!(of(2, 2, -1), Err(Problem::Starves { cpus: 2, .. })), "no CPU beside the chosen ones is used");
+        assert!(of(4, 0, 950_000).is_ok());
+        assert!(matches!(of(5, 0, 950_000), Err(Problem::TooFewCpus { threads: 5, cpus: 4, .. })));
+    }
+}
