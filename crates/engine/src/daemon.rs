@@ -135,12 +135,20 @@ impl DaemonLeases {
         left
     }
 
-    /// What to tell if the daemon has ended since [`DaemonLeases::ensure`], even if another one runs in its place.
-    pub fn ended(&self, entry: &Entry, name: &str, options: &NodeOptions) -> Option<String> {
+    /// What to tell if the daemon has ended since [`DaemonLeases::ensure`], even if another one runs in its place. One that asks
+    /// its clients to end before it does itself, as RouDi, is waited for with `patience`.
+    pub fn ended(&self, entry: &Entry, name: &str, options: &NodeOptions, patience: Duration) -> Option<String> {
         let lease = self.leases.iter().find(|lease| lease.name == name)?;
-        match &lease.daemon {
-            Some(daemon) => daemon.is_dead().then(|| format!("'{name}' is no longer running")),
-            None => daemon_missing(entry, options),
+        let deadline = Instant::now() + patience;
+        loop {
+            let ended = match &lease.daemon {
+                Some(daemon) => daemon.is_dead().then(|| format!("'{name}' is no longer running")),
+                None => daemon_missing(entry, options),
+            };
+            if ended.is_some() || Instant::now() >= deadline {
+                return ended;
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

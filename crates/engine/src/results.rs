@@ -119,17 +119,19 @@ impl Results {
         Ok(())
     }
 
-    /// Opens one in which so many rounds are whole; removes what the next one has written.
+    /// Opens one in which so many rounds are whole; removes what later ones have written.
     ///
     /// # Errors
     /// If that cannot be removed.
     pub fn reopen(locked: &LockedFolder, rounds: u32) -> Result<Self, ResultsError> {
         let results = Self::resume(locked, true);
-        let next = results.round(rounds + 1);
-        match fs::remove_dir_all(&next) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(results.not_writable(next, error)),
-            _ => Ok(results),
+        for later in (rounds + 1..).map(|round| results.round(round)) {
+            match fs::remove_dir_all(&later) {
+                Err(error) if error.kind() == ErrorKind::NotFound => break,
+                removed => removed.map_err(|error| results.not_writable(later, error))?,
+            }
         }
+        Ok(results)
     }
 
     /// Creates what a round writes to.

@@ -99,6 +99,11 @@ impl Worker {
         self.is_stuck
     }
 
+    /// True if it has ended as somebody asked it to.
+    pub fn was_terminated(&self) -> bool {
+        self.status.is_some_and(|status| status.signal() == Some(Signal::TERM.as_raw()))
+    }
+
     /// True if it has ended by a signal.
     pub fn was_signalled(&self) -> bool {
         self.status.is_some_and(|status| status.signal().is_some())

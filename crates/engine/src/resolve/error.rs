@@ -80,7 +80,7 @@ pub enum Problem {
     LossTimeout(f64),
     #[error("a time cap of {0} s per payload is not above 0 and up to 1000000 s (--time-cap)")]
     TimeCap(f64),
-    #[error("{followers} followers were asked for; ask for 1 to {most} (--followers)")]
+    #[error("{followers} followers were asked for; ask for 1 to {most} (--followers, of choose --subscribers)")]
     Followers { followers: u32, most: u32 },
     #[error(
         "{followers} followers and {publishers} publishers were asked for, and of several one side only is measured; leave \

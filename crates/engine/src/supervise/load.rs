@@ -2,6 +2,7 @@
 
 use crate::audit::OWN_LOAD;
 use crate::channel::{Heard, Incoming};
+use crate::os;
 use crate::spawn::Worker;
 use crate::wire::{LoadPart, LoadReading, ToWorker};
 use std::collections::BTreeMap;
@@ -17,6 +18,8 @@ use tripmeter_model::metric::Stream;
 
 /// How long it may take to begin or to answer: it competes for the CPUs that it keeps busy.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
+/// From the end of its word to that of its process.
+const LONGEST_END: Duration = Duration::from_secs(2);
 /// It ends by itself after this time, whatever the plan says.
 const LONGEST_LOAD: Duration = Duration::from_secs(48 * 3600);
 
@@ -62,18 +65,28 @@ impl RunningLoad {
     }
 
     fn read(&mut self) -> Result<LoadReading, String> {
-        let gone = |load: BackgroundLoad| format!("the load '{load}' has ended while it was measured beside");
-        self.worker.send(&ToWorker::Continue).map_err(|_| gone(self.load))?;
+        if self.worker.send(&ToWorker::Continue).is_err() {
+            return Err(self.gone());
+        }
         let begin = Instant::now();
         while let Some(left) = LONGEST_ANSWER.checked_sub(begin.elapsed()) {
             match self.incoming.next::<LoadReading>(left) {
                 Ok(Heard::Message(LoadReading { failed: Some(why), .. })) => return Err(why),
                 Ok(Heard::Message(reading)) => return Ok(reading),
                 Ok(Heard::Nothing) => {}
-                Ok(Heard::End) | Err(_) => return Err(gone(self.load)),
+                Ok(Heard::End) | Err(_) => return Err(self.gone()),
             }
         }
-        Err(format!("the load '{}' does not answer (limit {} s)", self.load, LONGEST_ANSWER.as_secs()))
+        let stopped = if os::is_stopped(self.worker.pid()) { "; its process was stopped by a signal" } else { "" };
+        Err(format!("the load '{}' does not answer (limit {} s){stopped}", self.load, LONGEST_ANSWER.as_secs()))
+    }
+
+    /// It has ended, and how.
+    fn gone(&mut self) -> String {
+        let was_killed = self.worker.end(LONGEST_END);
+        let how = self.worker.failure().filter(|_| !was_killed);
+        let how = how.map_or_else(String::new, |how| format!("; its process {how}"));
+        format!("the load '{}' has ended while it was measured beside{how}", self.load)
     }
 
     /// What it did in all, for the audit; it is ended.

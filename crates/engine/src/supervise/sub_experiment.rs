@@ -64,7 +64,9 @@ pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result
         let outcome = group.watch(run);
         let status = group.end(run, outcome, &log_file);
         let stopped = daemon.as_ref().map(|(name, _)| name.clone()).filter(|name| run.daemons.is_stopped(name));
-        let ended = daemon.and_then(|(name, options)| run.daemons.ended(entry, &name, &options));
+        let asked = group.leader.was_terminated() || group.followers.iter().any(Worker::was_terminated);
+        let patience = if asked { ENDING_TIME } else { Duration::ZERO };
+        let ended = daemon.and_then(|(name, options)| run.daemons.ended(entry, &name, &options, patience));
         // Even if the transport went on without it.
         run.current().unreliable |= ended.is_some();
         let status = match (status, &ended) {

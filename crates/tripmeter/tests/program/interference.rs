@@ -109,7 +109,7 @@ fn a_sub_experiment_whose_load_has_ended_fails_and_keeps_what_it_had() {
     run.until("a first payload", |_| has_cell(&results));
     let (load, _) = load_of(&run, "load-cpu").expect("it runs from payload to payload");
     signal(load, "KILL");
-    run.wait(LONGEST).with(exit::PARTIAL).says(&["the load 'cpu:1' has ended"]).clean();
+    run.wait(LONGEST).with(exit::PARTIAL).says(&["the load 'cpu:1' has ended", "signal 9"]).clean();
     let manifest = manifest(&results);
     let result = &manifest.sub_experiments[0];
     assert!(result.status == RunStatus::Failed && !result.cells.is_empty() && result.cells.len() < 11);
