@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from csv import DictReader
 
 import duckdb
 import jsonschema
@@ -159,11 +160,21 @@ def check_parquet(program, folder, place):
     csv = csv.project(columns.replace("payload_bytes", "payload_bytes::BIGINT").replace("rounds", "rounds::BIGINT")
                       .replace("value", "value::DOUBLE")).fetchall()
     findings = [] if table.project(columns).fetchall() == csv else ["parquet: figures differ from the CSV"]
+    lines = [json.loads(line) for line in (folder / "trials.jsonl").read_text().split("\n")[:-1]]
+    def payload(line):
+        return line["sub_experiment"], line["payload_bytes"], line["round"]
+
+    last = {payload(line): line["attempt"] for line in lines if line["kind"] == "payload"}
+    counted = {(line["sub_experiment"], line["round"], line["trial"]) for line in lines
+               if line["kind"] == "trial" and last.get(payload(line)) == line["attempt"]}
     for samples in folder.rglob("samples/*.csv"):
         made = (place / samples.relative_to(folder)).with_suffix(".parquet")
         rows = duckdb.read_parquet(str(made)).count("*").fetchall()[0][0]
-        if rows != samples.read_text().count("\n") - 1:
-            findings.append(f"parquet: {made}: {rows} rows")
+        # Attempts that were set aside do not count.
+        with samples.open(newline="") as file:
+            wanted = sum((samples.stem, int(row["round"]), int(row["trial"])) in counted for row in DictReader(file))
+        if rows != wanted:
+            findings.append(f"parquet: {made}: {rows} rows, and {wanted} count")
     return findings
 
 

@@ -139,6 +139,20 @@ def change(of, change_bytes):
     return lambda copy: (copy / of).write_bytes(change_bytes((copy / of).read_bytes()))
 
 
+def both(*damages):
+    """One after the other."""
+    def put(copy):
+        for damage in damages:
+            damage(copy)
+    return put
+
+
+def failed_elsewhere(copy):
+    """Its sub-experiments are whole, but another has failed."""
+    manifest = json.loads((copy / "manifest.json").read_text())
+    (copy / "manifest.json").write_text(json.dumps(manifest | {"status": "failed"}))
+
+
 def link(name):
     """A change that moves a file or folder away and puts a link in its place."""
     def put(copy):
@@ -200,6 +214,9 @@ def damages(folder, frames):
         ("a last row of metrics cut off", change("metrics.csv", lambda data: data[:-3]), "metrics",
          ["metrics.csv", "cut off"]),
         ("20 lines of metrics", change("metrics.csv", lambda data: b"".join(data.splitlines(True)[:20])), "metrics",
+         ["metrics.csv", "has 0 rows", "says 1"]),
+        ("20 lines of metrics of a run that failed elsewhere", both(
+            change("metrics.csv", lambda data: b"".join(data.splitlines(True)[:20])), failed_elsewhere), "metrics",
          ["metrics.csv", "has 0 rows", "says 1"]),
         ("metrics that are a link", link("metrics.csv"), "metrics", ["metrics.csv", "link"]),
         ("no metrics", lambda copy: (copy / "metrics.csv").unlink(), "metrics", ["metrics.csv"]),

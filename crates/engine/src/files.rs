@@ -6,6 +6,7 @@ mod histograms;
 pub mod rest;
 pub(crate) mod rotate;
 mod samples;
+pub mod whole;
 
 pub(crate) use histograms::{head as head_of_log, line as line_of_log};
 pub(crate) use samples::{Rows, SampleStamps, field};

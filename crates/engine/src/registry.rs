@@ -60,7 +60,9 @@ pub enum RegistryError {
         remedy: String,
     },
     /// A plugin that crashed, hung or ended on its own in the probing process.
-    #[error("transport '{transport}' {how} while it was asked to {phase}{words}; fix the plugin, bring its file back if that was cut off, or leave it out")]
+    #[error(
+        "transport '{transport}' {how} while it was asked to {phase}{words}; fix the plugin, bring its file back if that was cut off, or leave it out"
+    )]
     Died {
         /// System or file.
         transport: String,

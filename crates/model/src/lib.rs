@@ -13,7 +13,7 @@
 //! | [`address`] | where a figure of an experiment is found, in any other experiment too |
 //! | [`limits`] | limits of figures by their addresses |
 //! | [`verdict`] | what commands that judge print for programs |
-//! | [`samples`] | `samples/<name>.csv`: every sample |
+//! | [`samples`], [`expected`] | `samples/<name>.csv`: every sample; how many rows it has at least |
 //! | [`recording`] | a recording whose messages are published again, and its schedule |
 //! | [`delivery`], [`used`] | what happened to a message or call, and what a process used |
 //! | [`explain`] | where the time of a message goes |
@@ -36,6 +36,7 @@ pub mod audit;
 mod count;
 pub mod delivery;
 pub mod exit;
+pub mod expected;
 pub mod experiment;
 pub mod explain;
 pub mod figure;

@@ -152,6 +152,26 @@ impl<R: Read> Iterator for SampleReader<R> {
     }
 }
 
+/// Writes into a file that is there the header and the rows of another that count.
+///
+/// # Errors
+/// If a row is damaged, or `target` cannot be written.
+pub fn copy_rows(source: &Path, target: &Path, mut counts: impl FnMut(&SampleRow) -> bool) -> Result<(), FileError> {
+    let cannot = |error: io::Error| {
+        let (file, why, kind) = (target.to_owned(), error.to_string(), error.kind());
+        FileError::NotWritable { file, why, kind }
+    };
+    let mut rows = SampleReader::open(source)?;
+    let mut copy = csv::Writer::from_writer(File::options().write(true).truncate(true).open(target).map_err(cannot)?);
+    copy.write_record(HEADER).map_err(|error| cannot(error.into()))?;
+    while let Some(row) = rows.next_row()? {
+        if counts(&row) {
+            copy.write_record(&rows.row).map_err(|error| cannot(error.into()))?;
+        }
+    }
+    copy.flush().map_err(cannot)
+}
+
 /// Fails at a row without end, which would be held in memory: it may be that a quote is not closed.
 struct Bounded<R> {
     source: R,

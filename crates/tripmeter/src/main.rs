@@ -14,6 +14,7 @@ mod plotting;
 mod progress;
 mod recording;
 mod results;
+mod sample_files;
 mod sample_plots;
 mod sorting;
 mod verdicts;

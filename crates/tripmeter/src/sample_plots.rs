@@ -2,13 +2,13 @@
 
 use crate::error::CliError;
 use crate::plotting::{PictureJob, draw_all, no_link};
+use crate::sample_files::{self, SampleFile, round_folder};
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use tripmeter_model::expected::ExpectedRows;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Manifest, SubExperimentResult};
-use tripmeter_model::samples::{SAMPLES, SampleReader, SampleRow};
+use tripmeter_model::samples::{SampleReader, SampleRow};
 use tripmeter_model::trial::Trial;
 use tripmeter_report::SampledTrial;
 use tripmeter_report::plots::Options;
@@ -33,35 +33,26 @@ struct Shapes {
 /// If samples are wrong, or a file cannot be written.
 pub fn draw(folder: &Path, manifest: &Manifest, place: &Path, options: Options) -> Result<Vec<PathBuf>, CliError> {
     let mut drawn = Vec::new();
+    if !sample_files::are_there(folder, manifest) {
+        return Ok(drawn);
+    }
     let is_disturbed = |result: &&SubExperimentResult| {
         manifest.plan.sub_experiments.iter().any(|sub| sub.name == result.name && sub.is_disturbed())
     };
     for result in manifest.sub_experiments.iter().filter(|result| !is_disturbed(result)) {
-        let round = round_folder(manifest, result);
-        let shapes = match table(&folder.join(&round), result) {
-            Some(file) => shapes(&file, result, options)?,
-            None => Vec::new(),
+        let shapes = match sample_files::find(folder, manifest, result)? {
+            SampleFile::Csv(file) => shapes(&file, result, options)?,
+            _ => Vec::new(),
         };
         if shapes.is_empty() {
             continue;
         }
-        let place = place.join(&round);
+        let place = place.join(round_folder(manifest, result.round));
         no_link(&place)?;
         let jobs = shapes.iter().flat_map(|shapes| jobs(&result.name, shapes, options));
         drawn.extend(draw_all(&place.join(&result.name), jobs.collect())?);
     }
     Ok(drawn)
-}
-
-fn round_folder(manifest: &Manifest, result: &SubExperimentResult) -> String {
-    if manifest.plan.has_round_folders() { format!("round-{:02}", result.round) } else { String::new() }
-}
-
-/// The name of the samples in the folder of a round, unless nothing has it. What is no file there cannot be opened.
-fn table(round: &Path, result: &SubExperimentResult) -> Option<PathBuf> {
-    let file = round.join(SAMPLES).join(format!("{}.csv", result.name));
-    let is_missing = fs::symlink_metadata(&file).is_err_and(|error| error.kind() == ErrorKind::NotFound);
-    (!is_missing).then_some(file)
 }
 
 /// Shapes of each trial in a closed loop that counts, in microseconds.
@@ -87,17 +78,19 @@ fn shapes(file: &Path, result: &SubExperimentResult, options: Options) -> Result
         }
         samples.clear();
     };
-    let mut rows = SampleReader::open(file)?;
+    let (mut rows, mut expected) = (SampleReader::open(file)?, ExpectedRows::of_result(result));
     for row in &mut rows {
         let row = row?;
-        let Some((_, figure, _)) = drawn.get(&row.trial) else { continue };
+        let counts = expected.add(&row);
+        let Some((_, figure, _)) = drawn.get(&row.trial).filter(|_| counts) else { continue };
         if row.trial != latest {
             reduce(latest, &mut samples);
             latest = row.trial;
         }
         samples.extend(latency_us(&row, *figure));
     }
-    rows.check_end(|trial| drawn.contains_key(&trial))?;
+    rows.check_end(|trial| expected.has(trial))?;
+    expected.check(file)?;
     reduce(latest, &mut samples);
     Ok(found)
 }
@@ -109,11 +102,14 @@ fn shapes(file: &Path, result: &SubExperimentResult, options: Options) -> Result
 /// If samples are wrong.
 pub fn first_trials(place: usize, folder: &Path, manifest: &Manifest) -> Result<Vec<SampledTrial>, CliError> {
     let mut found: Vec<SampledTrial> = Vec::new();
+    if !sample_files::are_there(folder, manifest) {
+        return Ok(found);
+    }
     for result in &manifest.sub_experiments {
         if found.iter().any(|known| known.sub_experiment == result.name) {
             continue;
         }
-        if let Some(file) = table(&folder.join(round_folder(manifest, result)), result) {
+        if let SampleFile::Csv(file) = sample_files::find(folder, manifest, result)? {
             found.extend(first_trial(place, &file, result)?);
         }
     }
@@ -121,13 +117,17 @@ pub fn first_trials(place: usize, folder: &Path, manifest: &Manifest) -> Result<
 }
 
 fn first_trial(place: usize, file: &Path, result: &SubExperimentResult) -> Result<Option<SampledTrial>, CliError> {
-    let Some(cell) = result.cells.iter().min_by_key(|cell| cell.payload_bytes) else { return Ok(None) };
+    let Some(cell) = result.cells.iter().filter(|cell| !cell.unfinished).min_by_key(|cell| cell.payload_bytes) else {
+        return Ok(None);
+    };
     let headline = |trial: &Trial| {
         let has = |figure: &Figure| trial.of_all(*figure, Statistic::P50).is_some();
         Some((trial.number, Figure::HEADLINES.into_iter().find(has)?))
     };
-    let Some((number, figure)) = cell.trials.first().and_then(headline) else { return Ok(None) };
+    let first = cell.trials.first();
+    let Some((number, figure)) = first.and_then(headline) else { return Ok(None) };
     let (mut samples, mut stream) = (Vec::new(), None);
+    let mut expected = ExpectedRows::of_trials(result.round, first.into_iter());
     let mut rows = SampleReader::open(file)?;
     for row in &mut rows {
         let row = row?;
@@ -135,11 +135,12 @@ fn first_trial(place: usize, file: &Path, result: &SubExperimentResult) -> Resul
             break;
         }
         // Of several streams, the lines of one follow each other.
-        if row.trial == number && *stream.get_or_insert_with(|| row.stream.clone()) == row.stream {
+        if expected.add(&row) && *stream.get_or_insert_with(|| row.stream.clone()) == row.stream {
             samples.extend(latency_us(&row, figure));
         }
     }
     rows.check_end(|trial| trial == number)?;
+    expected.check(file)?;
     let points = SampleSeries::of(&samples, true);
     let (sub_experiment, payload_bytes) = (result.name.clone(), cell.payload_bytes);
     let trial = SampledTrial { folder: place, sub_experiment, round: result.round, payload_bytes, figure, points };

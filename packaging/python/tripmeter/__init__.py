@@ -102,7 +102,7 @@ class Results:
                 except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                     raise FormatError(f"'{path}' line {number} is damaged, or not of tripmeter: {error!r}") from error
                 lines.append(line | {"line": number})
-        states = {(line["name"], line["round"]): line for line in lines if line["kind"] == "sub-experiment"}
+        states = self._states(lines)
         if len(states) < self._results:
             raise FormatError(f"'{path}' has {len(states)} sub-experiments, manifest.json says {self._results}; it is "
                               "damaged, or was not copied with the manifest")
@@ -113,6 +113,11 @@ class Results:
                 raise FormatError(f"'{path}' has {found} payloads of {key[0]} in round {key[1]}, its state says {payloads}; "
                                   "it is damaged")
         return lines
+
+    @staticmethod
+    def _states(lines: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, Any]]:
+        """The last state of each sub-experiment in each round."""
+        return {(line["name"], line["round"]): line for line in lines if line["kind"] == "sub-experiment"}
 
     @functools.cached_property
     def _finished(self) -> dict[tuple[str, int, int], int]:
@@ -142,11 +147,12 @@ class Results:
         else:
             keys = zip(*(rows[name] for name in key))
             rows = rows.loc[[one in self._finished for one in keys]].reset_index(drop=True)
-        if self.manifest.get("status") == "complete":
-            # Otherwise a payload may wait to be measured again, without rows.
-            columns = (*key, "stream", "figure", "statistic")
-            wanted, found = (Counter(zip(*(frame[name] for name in columns))) for frame in (self.trials, rows))
-            for figure in wanted - found:
+        # Of a sub-experiment that is not whole, a payload may wait to be measured again, without rows.
+        whole = {of for of, state in self._states(self._lines).items() if state["status"] == "complete"}
+        columns = (*key, "stream", "figure", "statistic")
+        wanted, found = (Counter(zip(*(frame[name] for name in columns))) for frame in (self.trials, rows))
+        for figure in wanted - found:
+            if figure[:2] in whole:
                 raise FormatError(f"'{self.folder / 'metrics.csv'}' has {found[figure]} rows of {' '.join(map(str, figure))}, "
                                   f"trials.jsonl says {wanted[figure]}; the file is cut off or damaged")
         return rows

@@ -3,34 +3,17 @@
 
 use super::has_folder;
 use super::head::is_head;
-use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use tripmeter_eprosima::measurements::file_name;
-use tripmeter_model::delivery::DeliveryStatus;
-use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::file::{FileError, append};
+use tripmeter_model::file::append;
 use tripmeter_model::folder::{ATTEMPTS, HISTOGRAMS};
 use tripmeter_model::manifest::PayloadResult;
-use tripmeter_model::metric::Stream;
-use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::samples::{SAMPLES, SampleReader};
-use tripmeter_model::trial::Trial;
+use tripmeter_model::samples::SAMPLES;
 
 /// Kinds of time that tags of histograms begin with, before the payload.
 const KINDS: [&str; 4] = ["payload_", "one_way_", "response_", "service_"];
-
-/// Figures of which each sample has a row.
-const OF_ROWS: [Figure; 7] = [
-    Figure::RttHalf,
-    Figure::Call,
-    Figure::Response,
-    Figure::Service,
-    Figure::ResponseRtt,
-    Figure::ServiceRtt,
-    Figure::OneWay,
-];
 
 /// Most bytes of a line: a histogram in base64 has some 100 kB. One that is longer is none of ours.
 const MOST_LINE_BYTES: u64 = 16 << 20;
@@ -41,63 +24,6 @@ pub fn last_trial(kept: &[PayloadResult]) -> u32 {
     attempts.flat_map(|cell| cell.trials.iter().map(|trial| trial.number)).max().unwrap_or(0)
 }
 
-/// Checks that the file of samples, if it was written, has the samples of the payloads in `kept`: a disk that lost power may
-/// have lost rows.
-///
-/// # Errors
-/// If it is not there, a row before their last one is damaged, or there are fewer than their figures are of.
-pub fn check_samples(folder: &Path, name: &str, kept: &[PayloadResult]) -> Result<(), FileError> {
-    let trials = kept.iter().flat_map(|cell| &cell.trials);
-    let mut missing: BTreeMap<u32, u64> = trials.map(|trial| (trial.number, rows(trial))).collect();
-    missing.retain(|_, rows| *rows > 0);
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let file = folder.join(SAMPLES).join(format!("{name}.csv"));
-    for inside in [folder, &folder.join(SAMPLES), &file] {
-        if inside.is_symlink() {
-            return Err(FileError::wrong(inside, "is a link, and none is followed"));
-        }
-    }
-    for row in SampleReader::open(&file)? {
-        let row = row?;
-        let is_in_figures = DeliveryStatus::RECEIVED.iter().any(|status| row.status == status.as_str());
-        let has_come = is_in_figures && (row.received_ns.is_some() || row.answered_ns.is_some());
-        if let Some(rows) = missing.get_mut(&row.trial).filter(|_| has_come) {
-            *rows -= 1;
-            if *rows == 0 {
-                missing.remove(&row.trial);
-            }
-        }
-        if missing.is_empty() {
-            return Ok(());
-        }
-    }
-    let missing = missing.iter().map(|(trial, rows)| format!("{rows} of trial {trial}")).collect::<Vec<_>>().join(", ");
-    Err(FileError::wrong(
-        &file,
-        format!(
-            "lacks samples of finished payloads: {missing}; it was cut off or damaged; bring it back, or measure anew in another folder"
-        ),
-    ))
-}
-
-/// How many rows with times a trial has at least.
-fn rows(trial: &Trial) -> u64 {
-    if matches!(trial.load, OfferedLoad::Search { .. }) {
-        return 0;
-    }
-    let streams = [Stream::all(), Stream::last()];
-    let count = |figure: &Figure| {
-        streams
-            .iter()
-            .filter_map(|stream| trial.get(stream, *figure, Statistic::N))
-            .map(|found| found.value as u64)
-            .max()
-    };
-    OF_ROWS.iter().filter_map(count).max().unwrap_or(0)
-}
-
 /// Leaves in the files of a sub-experiment what is of the payloads in `kept`; without any, its files are removed. `folder` is
 /// that of the results, or of its round.
 ///
@@ -105,16 +31,10 @@ fn rows(trial: &Trial) -> u64 {
 /// If a file cannot be read, cut or removed, or a link is where a folder should be.
 pub fn keep(folder: &Path, name: &str, kept: &[PayloadResult]) -> io::Result<()> {
     let last = last_trial(kept);
-    let has =
-        |payload: Option<u64>| payload.is_some_and(|payload| kept.iter().any(|cell| cell.payload_bytes == payload));
     let (samples, histograms) = (folder.join(SAMPLES), folder.join(HISTOGRAMS));
     let is_sample = |row: &str| number(row.split(',').nth(1)).is_some_and(|trial| trial <= u64::from(last));
-    let is_measurement = |row: &str| has(number(row.split(',').nth(1)));
-    let is_histogram = |line: &str| match tagged(line) {
-        // Of all payloads of a recording, which is measured as a whole.
-        Some("topic" | "recording") => !kept.is_empty(),
-        payload => has(number(payload)),
-    };
+    let is_measurement = |row: &str| measurement_of(row, kept).is_some();
+    let is_histogram = |line: &str| histogram_of(line, kept).is_some();
     if !has_folder(folder)? {
         return Ok(());
     }
@@ -141,10 +61,24 @@ fn number(field: Option<&str>) -> Option<u64> {
     field?.parse().ok()
 }
 
-/// What follows the kind of time in the tag of a line of a histogram log: the payload, or a word.
-fn tagged(line: &str) -> Option<&str> {
+/// The payload that a row of eProsima's file is of, if it is one of these.
+pub(super) fn measurement_of(row: &str, kept: &[PayloadResult]) -> Option<u64> {
+    number(row.split(',').nth(1)).filter(|payload| has(kept, *payload))
+}
+
+/// The tag of a line of a histogram log, if its payload is one of these.
+pub(super) fn histogram_of<'a>(line: &'a str, kept: &[PayloadResult]) -> Option<&'a str> {
     let tag = line.strip_prefix("Tag=")?.split(',').next()?;
-    KINDS.into_iter().find_map(|kind| tag.strip_prefix(kind))?.split('_').next()
+    let counts = match KINDS.into_iter().find_map(|kind| tag.strip_prefix(kind))?.split('_').next() {
+        // Of all payloads of a recording, which is measured as a whole.
+        Some("topic" | "recording") => !kept.is_empty(),
+        payload => number(payload).is_some_and(|payload| has(kept, payload)),
+    };
+    counts.then_some(tag)
+}
+
+fn has(kept: &[PayloadResult], payload: u64) -> bool {
+    kept.iter().any(|cell| cell.payload_bytes == payload)
 }
 
 /// Files of attempts that were set aside, beside the files of this name.
@@ -183,7 +117,13 @@ fn cut(file: &Path, is_all: bool, counts: impl Fn(&str) -> bool) -> io::Result<(
         there => there.map(|_| ())?,
     }
     let opened = append(file)?;
-    let mut reader = BufReader::new(&opened);
+    let bytes = whole_bytes(&opened, counts)?;
+    opened.set_len(bytes)
+}
+
+/// How many bytes a file has before its first line, after the head, that is not whole or does not count.
+pub(super) fn whole_bytes(file: &File, mut counts: impl FnMut(&str) -> bool) -> io::Result<u64> {
+    let mut reader = BufReader::new(file);
     let (mut bytes, mut line, mut is_in_head) = (0_u64, Vec::new(), true);
     loop {
         line.clear();
@@ -195,13 +135,14 @@ fn cut(file: &Path, is_all: bool, counts: impl Fn(&str) -> bool) -> io::Result<(
         }
         bytes += length as u64;
     }
-    opened.set_len(bytes)
+    Ok(bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tripmeter_model::samples::HEADER;
+    use tripmeter_model::pace::OfferedLoad;
+    use tripmeter_model::trial::Trial;
 
     fn cell(payload_bytes: u64, number: u32) -> PayloadResult {
         let mut trial = Trial::new(OfferedLoad::Closed);
@@ -247,40 +188,6 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_a_finished_payload_lacks_are_named() {
-        let parent = tempfile::tempdir().unwrap();
-        let folder = parent.path();
-        fs::create_dir(folder.join(SAMPLES)).unwrap();
-        let mut cells = [cell(16, 1), cell(64, 2)];
-        for cell in &mut cells {
-            cell.trials[0].put_statistic(&Stream::all(), Figure::RttHalf, Statistic::N, 2.0, None);
-        }
-        let check = |rows: &str| {
-            let text = HEADER.join(",") + "\n" + rows;
-            fs::write(folder.join("samples/x.csv"), text).unwrap();
-            check_samples(folder, "x", &cells).err().map(|error| error.to_string())
-        };
-        let row = |trial: u32| format!("1,{trial},16,all,1,ok,,5,,9\n");
-        let lost = "1,1,16,all,1,lost,,5,,\n";
-        let whole = row(1) + lost + &row(1) + &row(2) + &row(2);
-        assert_eq!(check(&whole), None);
-        assert_eq!(check(&(whole.clone() + &row(3) + "1,3,\0\0\0\n")), None, "what follows is cut off");
-        for (rows, what) in [
-            (row(1) + lost + &row(2) + &row(2), "lacks samples of finished payloads: 1 of trial 1;"),
-            (row(1) + &row(1) + &row(2), ": 1 of trial 2;"),
-            (row(1) + &row(1) + &row(2) + "1,2,16,all", ": 1 of trial 2;"),
-            (row(1) + "\0\0\0\n" + &row(1), "line 3"),
-            (String::new(), ": 2 of trial 1, 2 of trial 2;"),
-        ] {
-            let error = check(&rows).unwrap();
-            assert!(error.contains("samples/x.csv") && error.contains(what), "{rows}: {error}");
-        }
-        fs::remove_file(folder.join("samples/x.csv")).unwrap();
-        assert!(check_samples(folder, "x", &cells).unwrap_err().to_string().contains("x.csv"));
-        assert!(check_samples(folder, "x", &[cell(16, 1)]).is_ok(), "of a figure without samples there are no rows");
-    }
-
-    #[test]
     fn nothing_is_cut_or_removed_behind_a_link() {
         let parent = tempfile::tempdir().unwrap();
         let victim = parent.path().join("victim");
@@ -292,12 +199,6 @@ mod tests {
             fs::create_dir_all(folder.join(link).parent().unwrap()).unwrap();
             std::os::unix::fs::symlink(&victim, parent.path().join(format!("{at}/{link}").trim_end_matches('/')))
                 .unwrap();
-            let mut counted = cell(16, 1);
-            counted.trials[0].put_statistic(&Stream::all(), Figure::Call, Statistic::N, 1.0, None);
-            if link.is_empty() || link == SAMPLES {
-                let error = check_samples(&folder, "x", &[counted]).unwrap_err().to_string();
-                assert!(error.contains("is a link"), "{link}: {error}");
-            }
             for kept in [&[][..], &[cell(16, 1)]] {
                 let error = keep(&folder, "x", kept).unwrap_err().to_string();
                 assert!(error.contains("is a link") && error.contains(link), "{link}: {error}");

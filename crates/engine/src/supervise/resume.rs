@@ -1,13 +1,12 @@
 //! Going on with a run that was killed or interrupted, or of which a part failed.
 
 use super::{RunError, now};
-use crate::files::rest;
+use crate::files::{rest, whole};
 use crate::results::{LockedFolder, Results, ResultsError};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tripmeter_model::manifest::{
     Environment, Manifest, PayloadResult, Resumption, RunStatus, SubExperimentResult, Verdict,
 };
-use tripmeter_model::plan::Plan;
 
 /// What of a run is there already.
 #[derive(Clone, Debug)]
@@ -145,6 +144,36 @@ impl Begun {
         self.rounds
     }
 
+    /// Checks that files have what the payloads that stay are of.
+    ///
+    /// # Errors
+    /// If one lacks a part, or is not there.
+    pub fn check_files(&self) -> Result<(), RunError> {
+        let Manifest { plan, sub_experiments, .. } = &self.manifest;
+        let raw = plan.raw;
+        let oldest = plan.keep_samples.map_or(0, |rounds| (self.last + 1).saturating_sub(rounds));
+        for result in sub_experiments {
+            let SubExperimentResult { name, round, cells, .. } = result;
+            let folder = match plan.has_round_folders() {
+                true => self.folder.folder().join(format!("round-{round:02}")),
+                false => self.folder.folder().to_path_buf(),
+            };
+            whole::check_histograms(&folder, name, cells)?;
+            if *round < oldest {
+                continue;
+            }
+            if raw.eprosima {
+                whole::check_measurements(&folder, name, cells)?;
+            }
+            // The CSV goes when Parquet has been made of it.
+            let is_parquet = raw.parquet && !raw.samples && is_whole(result) && whole::has_parquet(&folder, name)?;
+            if raw.has_rows() && !is_parquet {
+                whole::check_samples(&folder, name, *round, cells)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The manifest and the results folder to go on with; what the round under way has written is removed.
     pub(super) fn go_on(&self, environment: &Environment) -> Result<(Manifest, Results), RunError> {
         let before = &self.manifest.environment;
@@ -176,12 +205,7 @@ impl Begun {
             })
             .collect();
         // Before anything is cut.
-        let Plan { raw, keep_samples, .. } = &manifest.plan;
-        let oldest = keep_samples.map_or(0, |rounds| (self.last + 1).saturating_sub(rounds));
-        let has_samples = |round: u32| (raw.samples || raw.parquet) && round >= oldest;
-        for (name, round, kept) in rest.iter().filter(|(_, round, _)| has_samples(*round)) {
-            rest::check_samples(&results.round(*round), name, kept)?;
-        }
+        self.check_files()?;
         for (name, round, kept) in rest {
             let folder = results.round(round);
             rest::keep(&folder, &name, kept).map_err(|error| ResultsError::NotChangeable(folder, error))?;
@@ -193,6 +217,7 @@ impl Begun {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tripmeter_model::plan::Plan;
 
     /// A folder that nothing is read of.
     fn locked() -> LockedFolder {

@@ -8,7 +8,7 @@ use crate::database::last_part;
 use crate::error::CliError;
 use crate::plotting::{PictureJob, draw_all, no_link};
 use crate::results::listed;
-use crate::{output, sample_plots};
+use crate::{output, sample_files, sample_plots};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use tripmeter_model::explain::FILE;
@@ -105,6 +105,7 @@ fn plots(args: &ExportArgs, options: Options) -> Result<u8, CliError> {
         let text = format!("nothing to plot in {}: no figures", quoted(&args.folders));
         return Err(CliError::new(exit::DATA, text));
     }
+    sample_files::note_absent(args.folders.iter().zip(&manifests));
     output::print(&drawn.iter().map(|path| format!("{}\n", path.display())).collect::<String>())?;
     Ok(exit::GOOD)
 }

@@ -6,7 +6,7 @@ use super::export::names;
 use super::show;
 use crate::args::ReportArgs;
 use crate::error::CliError;
-use crate::{commands, output, sample_plots};
+use crate::{commands, output, sample_files, sample_plots};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -49,6 +49,7 @@ pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
     let samples = samples.collect::<Result<Vec<_>, _>>()?.concat();
     let checks = PageChecks { limits, pairs: args.folders.iter().map(|folder| asked(folder)).collect() };
     output::write_file(&file, html(&results, &samples, &checks).as_bytes())?;
+    sample_files::note_absent(args.folders.iter().zip(&manifests));
     if !output::is_stdout(&file) {
         output::print(&format!("{}\n", file.display()))?;
     }

@@ -49,6 +49,7 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
     }
     // Nothing is to be measured, so nothing changes.
     if finished.status == RunStatus::Complete && begun.rest().is_empty() {
+        begun.check_files()?;
         return finish(&prepared, &finished, &place, &running.output, running.shown);
     }
     let shown = ProgressView::of(running.output.quiet, running.live);

@@ -152,10 +152,10 @@ fn a_program_for_parquet_of_another_version_is_named_with_both() {
         let script = script.replace("cp \"$2\" \"$3\"", &format!("echo wrong row >&2; exit {code}"));
         run(&script, &export).with(code).one_line(&["no Parquet", &code.to_string(), "wrong row"]);
     }
-    let fifo = place.path().join("r/samples/other.csv");
+    let fifo = place.path().join("r/round-01/samples/inmem_queue_block.csv");
     fs::create_dir_all(fifo.parent().unwrap()).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    run(&script, &export).with(66).one_line(&["r/samples/other.csv", "is no file"]);
+    run(&script, &export).with(66).one_line(&["r/round-01/samples/inmem_queue_block.csv", "is no file"]);
 }
 
 #[test]

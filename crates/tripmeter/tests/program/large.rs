@@ -232,7 +232,7 @@ fn repeated(of: &Path, place: &Path, count: usize) {
     let sub = made["plan"]["sub_experiments"][0].to_string();
     let subs = (0..count).map(|number| serde_json::from_str(&copy(&sub, number)).unwrap()).collect();
     (made["plan"]["sub_experiments"], made["results"]) = (serde_json::Value::Array(subs), count.into());
-    let trials = read("trials.jsonl");
+    let (trials, log) = (read("trials.jsonl"), read(&format!("histograms/{}.hlog", was.trim_matches('"'))));
     for (folder, kept, status) in [("whole", count, "complete"), ("rest", count - 1, "interrupted")] {
         let folder = place.join(folder);
         std::fs::create_dir_all(&folder).unwrap();
@@ -240,6 +240,10 @@ fn repeated(of: &Path, place: &Path, count: usize) {
         std::fs::write(folder.join("manifest.json"), made.to_string()).unwrap();
         let all: String = (0..kept).map(|number| copy(&trials, number)).collect();
         std::fs::write(folder.join("trials.jsonl"), all).unwrap();
+        std::fs::create_dir(folder.join("histograms")).unwrap();
+        for number in 0..kept {
+            std::fs::write(folder.join(format!("histograms/{}.hlog", name(number))), &log).unwrap();
+        }
     }
     let mut plan = "floor = false\nsamples = 100\n".to_owned();
     for number in 0..count {

@@ -11,6 +11,7 @@ mod choose;
 mod cli;
 mod common;
 mod conformance;
+mod cut_files;
 mod eprosima;
 mod example;
 mod explain;

@@ -8,11 +8,13 @@ use crate::results::{NamedFolder, UNFINISHED, is_results, listed, note_ignored, 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tripmeter_eprosima::bytes::Bytes;
+use tripmeter_eprosima::measurements::file_name;
 use tripmeter_eprosima::raw::Reader;
 use tripmeter_eprosima::summary::{Summary, SummaryRow};
 use tripmeter_eprosima::verdict::Measured;
+use tripmeter_model::expected::{lacking, round_trips};
 use tripmeter_model::folder::{ATTEMPTS, REPORT};
-use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult, Verdict};
+use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus, SubExperimentResult, Verdict};
 use tripmeter_model::payload::finished_text;
 use tripmeter_model::{exit, printable};
 
@@ -23,7 +25,15 @@ pub struct Source {
     pub name: String,
     origin: Origin,
     /// The payloads that the manifest lists as finished, if it plans this sub-experiment: no others count.
-    finished: Option<Vec<u64>>,
+    finished: Option<Vec<FinishedPayload>>,
+}
+
+/// A payload that the manifest lists as finished.
+#[derive(Clone, Copy, Debug)]
+pub struct FinishedPayload {
+    payload_bytes: u64,
+    /// How many its figure is of.
+    round_trips: u64,
 }
 
 /// What figures come from.
@@ -62,7 +72,10 @@ impl Source {
             Origin::Samples(file) => {
                 let is_counted = |bytes: &Bytes| counts(self.finished.as_deref(), bytes);
                 let rows = reader.read(file, threads, is_counted, tripmeter_eprosima::summary_row)?.into_iter();
-                Summary { rows: rows.filter_map(|(bytes, row)| Some(SummaryRow { bytes, ..row? })).collect() }
+                let rows: Vec<SummaryRow> =
+                    rows.filter_map(|(bytes, row)| Some(SummaryRow { bytes, ..row? })).collect();
+                check_rows(file, self.finished.as_deref(), &rows)?;
+                Summary { rows }
             }
         };
         let rows = std::mem::take(&mut summary.rows).into_iter();
@@ -168,10 +181,30 @@ impl ExperimentFolder {
 
     /// Payloads of a sub-experiment that the manifest lists as finished; `None` if it is not in the plan. Files of a killed
     /// run may have a part of one more.
-    pub fn finished(&self, name: &str) -> Option<Vec<u64>> {
+    pub fn finished(&self, name: &str) -> Option<Vec<FinishedPayload>> {
         self.manifest.as_ref()?.plan.sub_experiments.iter().find(|sub| sub.name == name)?;
         let cells = self.result(name).map_or(&[][..], |result| &result.cells);
-        Some(cells.iter().map(|cell| cell.payload_bytes).collect())
+        let finished = |cell: &PayloadResult| FinishedPayload {
+            payload_bytes: cell.payload_bytes,
+            round_trips: if cell.unfinished { 0 } else { round_trips(cell) },
+        };
+        Some(cells.iter().map(finished).collect())
+    }
+
+    /// Checks that every sub-experiment whose round trips were kept has a file.
+    ///
+    /// # Errors
+    /// If one has none.
+    pub fn check_files(&self) -> Result<(), CliError> {
+        let are_kept =
+            |manifest: &Manifest| manifest.plan.raw.eprosima && self.round >= manifest.first_round_with_samples();
+        if !self.manifest.as_ref().is_some_and(are_kept) {
+            return Ok(());
+        }
+        let mut without = self.sources.iter().filter(|source| source.file().is_none());
+        without.try_for_each(|source| {
+            check_rows(&self.path.join(file_name(&source.name)), source.finished.as_deref(), &[])
+        })
     }
 
     /// A message if a sub-experiment lacks payloads because its run was killed or interrupted.
@@ -179,7 +212,7 @@ impl ExperimentFolder {
         let plan = self.manifest.as_ref()?.plan.sub_experiments.iter().find(|sub| sub.name == name)?;
         let result = self.result(name);
         let is_ended = |result: &SubExperimentResult| matches!(result.status, RunStatus::Complete | RunStatus::Failed);
-        let finished = self.finished(name)?;
+        let finished: Vec<u64> = self.finished(name)?.iter().map(|one| one.payload_bytes).collect();
         let is_short = !result.is_some_and(is_ended) && finished.len() < plan.payloads.len();
         is_short.then(|| format!("it did not come to its end: {}", finished_text(&plan.payloads, &finished, None)))
     }
@@ -220,8 +253,23 @@ fn manifest_of(path: &Path) -> Result<(Option<Manifest>, u32), CliError> {
 }
 
 /// Whether a payload counts: any, or only those that the manifest lists as finished.
-pub fn counts(finished: Option<&[u64]>, bytes: &Bytes) -> bool {
-    finished.is_none_or(|finished| finished.iter().any(|one| Bytes::from(*one) == *bytes))
+pub fn counts(finished: Option<&[FinishedPayload]>, bytes: &Bytes) -> bool {
+    finished.is_none_or(|finished| finished.iter().any(|one| Bytes::from(one.payload_bytes) == *bytes))
+}
+
+/// Checks that a file of samples has the round trips that figures are of.
+///
+/// # Errors
+/// If a finished payload has fewer.
+pub fn check_rows(file: &Path, finished: Option<&[FinishedPayload]>, rows: &[SummaryRow]) -> Result<(), CliError> {
+    let missing = |one: &FinishedPayload| {
+        let bytes = Bytes::from(one.payload_bytes);
+        let found = rows.iter().filter(|row| row.bytes == bytes).map(|row| row.samples).sum();
+        let missing = one.round_trips.saturating_sub(found);
+        (missing > 0).then(|| format!("{missing} of {bytes} bytes"))
+    };
+    let missing: Vec<String> = finished.unwrap_or_default().iter().filter_map(missing).collect();
+    if missing.is_empty() { Ok(()) } else { Err(lacking(file, "round trips", &missing).into()) }
 }
 
 /// One note of payloads that do not count; none if there are none.

@@ -1,6 +1,6 @@
 //! `tripmeter eprosima process`: samples into summaries.
 
-use super::folder::{ExperimentFolder, counts, note_unfinished, sub_experiment, threads};
+use super::folder::{ExperimentFolder, FinishedPayload, check_rows, counts, note_unfinished, sub_experiment, threads};
 use crate::args::ProcessArgs;
 use crate::error::CliError;
 use crate::output;
@@ -31,7 +31,7 @@ struct RawFile {
     /// The sub-experiment, as the file's name says it.
     name: String,
     /// The payloads that count; `None` if all do.
-    finished: Option<Vec<u64>>,
+    finished: Option<Vec<FinishedPayload>>,
     /// Where its plots go.
     plots: Option<PathBuf>,
 }
@@ -133,13 +133,14 @@ fn process_one(reader: &Reader, threads: usize, job: &RawFile, options: Options)
     let payloads = found.into_iter().filter_map(payload);
     let (payloads, others) = payloads.partition::<Vec<_>, _>(|payload| counts(job.finished.as_deref(), &payload.bytes));
     note_unfinished(&job.name, others.iter().map(|payload| &payload.bytes));
+    let summary = Summary { rows: payloads.iter().map(|payload| payload.row.clone()).collect() };
+    check_rows(&job.raw, job.finished.as_deref(), &summary.rows)?;
     if payloads.is_empty() {
         output::say(&format!("tripmeter: '{}' holds no samples; its summary has only a header", job.raw.display()));
     }
     if let Some(folder) = job.plots.as_deref().filter(|_| !payloads.is_empty()) {
         create_folder(folder)?;
     }
-    let summary = Summary { rows: payloads.iter().map(|payload| payload.row.clone()).collect() };
     if job.is_named { write_named(&job.summary, &summary.to_csv()) } else { summary.write(&job.summary) }?;
     if let Some(folder) = &job.plots {
         let drawings = payloads.iter().flat_map(|payload| drawings(job, payload, options));
@@ -185,6 +186,7 @@ fn jobs_in(folder: &Path, plots: Option<&Path>) -> Result<Vec<RawFile>, CliError
     let is_here = |job: &RawFile| job.raw.parent() == Some(folder);
     if jobs.iter().any(is_here) {
         let experiment = ExperimentFolder::open(folder)?;
+        experiment.check_files()?;
         jobs.retain(|job| !is_here(job) || experiment.sources.iter().any(|source| source.name == job.name));
         jobs.iter_mut().filter(|job| is_here(job)).for_each(|job| job.finished = experiment.finished(&job.name));
     }

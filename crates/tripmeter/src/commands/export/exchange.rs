@@ -6,14 +6,19 @@ use crate::error::CliError;
 use crate::output;
 use crate::plotting::create_folder;
 use crate::results::listed;
+use crate::sample_files::{self, SampleFile};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use tripmeter_engine::parquet;
 use tripmeter_model::exit;
+use tripmeter_model::expected::ExpectedRows;
 use tripmeter_model::file::{self, write_named};
-use tripmeter_model::manifest::Manifest;
+use tripmeter_model::manifest::{Manifest, SubExperimentResult};
+use tripmeter_model::samples::{SAMPLES, copy_rows};
 use tripmeter_model::verdict::{JudgedFolder, VerdictDocument, VerdictRow};
 use tripmeter_report::document::Block;
 use tripmeter_report::export::{self, ExportInput};
@@ -131,6 +136,10 @@ fn parquet_files(args: &ExportArgs, results: &[NamedResults<'_>]) -> Result<u8, 
     };
     let program = crate::experiment::program()?;
     let program = crate::experiment::parquet_program(&program, "`--format parquet`", "choose `--format csv`")?;
+    let samples = match (&args.folders[..], results) {
+        ([folder], [one]) => samples(folder, one.manifest)?,
+        _ => Vec::new(),
+    };
     create_folder(place)?;
     let named: Vec<(&str, &Manifest)> = results.iter().map(|one| (one.name, one.manifest)).collect();
     let document = tripmeter_report::figures(&named);
@@ -139,51 +148,85 @@ fn parquet_files(args: &ExportArgs, results: &[NamedResults<'_>]) -> Result<u8, 
         _ => None,
     });
     let csv = tables.collect::<String>();
-    let cannot = |error: std::io::Error| CliError::new(exit::CANNOT_CREATE, format!("no Parquet: {error}"));
     let mut source = tempfile::NamedTempFile::new().map_err(cannot)?;
     source.write_all(csv.as_bytes()).map_err(cannot)?;
-    let mut files = vec![(source.path().to_owned(), place.join("figures.parquet"), Some("--figures"))];
-    if let [folder] = &args.folders[..] {
-        files.extend(samples(folder, place)?);
-    }
-    for (csv, file, flag) in files {
-        if let Some(parent) = file.parent() {
-            create_folder(parent)?;
-        }
-        let bytes = fs::metadata(&csv).map_err(cannot)?.len();
-        let flag = flag.map(std::ffi::OsStr::new);
-        let arguments: Vec<_> = flag.into_iter().chain([csv.as_os_str(), file.as_os_str()]).collect();
-        parquet::run(&program, &arguments, bytes, &AtomicBool::new(false)).map_err(|error| match error.kind() {
-            ErrorKind::InvalidData => CliError::new(exit::DATA, format!("no Parquet: {error}")),
-            _ => cannot(error),
-        })?;
-        output::print(&format!("{}\n", file.display()))?;
-    }
+    let figures = place.join("figures.parquet");
+    convert(&program, Some("--figures"), source.path(), &figures)?;
+    samples.iter().try_for_each(|job| job.write(&program, place))?;
     Ok(exit::GOOD)
 }
 
-type ParquetJob = (PathBuf, PathBuf, Option<&'static str>);
+/// Makes one file, and prints its name.
+fn convert(program: &Path, flag: Option<&str>, csv: &Path, file: &Path) -> Result<(), CliError> {
+    let bytes = fs::metadata(csv).map_err(cannot)?.len();
+    let flag = flag.map(OsStr::new);
+    let arguments: Vec<_> = flag.into_iter().chain([csv.as_os_str(), file.as_os_str()]).collect();
+    parquet::run(program, &arguments, bytes, &AtomicBool::new(false)).map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => CliError::new(exit::DATA, format!("no Parquet: {error}")),
+        _ => cannot(error),
+    })?;
+    output::print(&format!("{}\n", file.display()))
+}
 
-/// The CSV files of samples below a results folder, with the file that each becomes.
-fn samples(folder: &Path, place: &Path) -> Result<Vec<ParquetJob>, CliError> {
-    let entries = |folder: &Path| -> Vec<PathBuf> {
-        let found = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let mut found: Vec<PathBuf> = found.collect();
-        found.sort();
-        found
+fn cannot(error: std::io::Error) -> CliError {
+    CliError::new(exit::CANNOT_CREATE, format!("no Parquet: {error}"))
+}
+
+/// Samples of a sub-experiment in a round, which are whole.
+struct SamplesJob<'a> {
+    result: &'a SubExperimentResult,
+    file: SampleFile,
+    /// Whether rows are beside them that do not count.
+    has_others: bool,
+    /// Where it goes, below the place of all.
+    within: PathBuf,
+}
+
+/// The samples of results.
+///
+/// # Errors
+/// If a file lacks any.
+fn samples<'a>(folder: &Path, manifest: &'a Manifest) -> Result<Vec<SamplesJob<'a>>, CliError> {
+    let job = |result: &'a SubExperimentResult| {
+        let file = sample_files::find(folder, manifest, result)?;
+        let has_others = match &file {
+            SampleFile::Csv(csv) => sample_files::has_others(csv, result)?,
+            SampleFile::Parquet(_) | SampleFile::None => false,
+        };
+        let round = PathBuf::from(sample_files::round_folder(manifest, result.round));
+        let within = round.join(SAMPLES).join(format!("{}.parquet", result.name));
+        Ok(SamplesJob { result, file, has_others, within })
     };
-    let is_round = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("round-"));
-    let mut jobs = Vec::new();
-    for round in [folder.to_owned()].into_iter().chain(entries(folder).into_iter().filter(is_round)) {
-        for csv in entries(&round.join("samples")) {
-            let is_csv = csv.extension().is_some_and(|end| end == "csv");
-            if is_csv && let Ok(within) = csv.strip_prefix(folder) {
-                if !fs::symlink_metadata(&csv).is_ok_and(|one| one.is_file()) {
-                    return Err(CliError::new(exit::NO_INPUT, format!("'{}' is no file of samples", csv.display())));
-                }
-                jobs.push((csv.clone(), place.join(within).with_extension("parquet"), None));
+    manifest.sub_experiments.iter().map(job).collect()
+}
+
+impl SamplesJob<'_> {
+    /// Writes the rows of trials that count as Parquet. What the run has made Parquet is copied as it is.
+    fn write(&self, program: &Path, place: &Path) -> Result<(), CliError> {
+        let file = place.join(&self.within);
+        let folder = file.parent().unwrap_or(place);
+        let beside = || {
+            create_folder(folder)?;
+            let permissions = fs::Permissions::from_mode(0o666);
+            tempfile::Builder::new().prefix(".tripmeter-").permissions(permissions).tempfile_in(folder).map_err(cannot)
+        };
+        match &self.file {
+            SampleFile::None => Ok(()),
+            SampleFile::Parquet(made) => {
+                let mut copy = beside()?;
+                std::io::copy(&mut file::open(made)?, &mut copy).map_err(cannot)?;
+                copy.persist(&file).map_err(|error| cannot(error.error))?;
+                output::print(&format!("{}\n", file.display()))
+            }
+            SampleFile::Csv(csv) if self.has_others => {
+                let (counted, mut expected) = (beside()?, ExpectedRows::of_result(self.result));
+                copy_rows(csv, counted.path(), |row| expected.add(row))?;
+                convert(program, None, counted.path(), &file)
+            }
+            SampleFile::Csv(csv) => {
+                create_folder(folder)?;
+                convert(program, None, csv, &file)
             }
         }
     }
-    Ok(jobs)
 }

@@ -99,10 +99,10 @@ fn samples_of_a_results_folder_are_drawn_by_payload() {
         "line 2",
         "'round'",
     ]);
-    // Only a file that is not there is left out.
+    // One that is not there is none, too.
     let svg = || Tripmeter::new(["export", "--format", "svg", &output]).run();
     fs::remove_file(&samples).unwrap();
-    svg().with(0);
+    svg().with(65).one_line(&["uds_datagram_poll.csv", "it is not there"]);
     assert!(std::process::Command::new("mkfifo").arg(&samples).status().unwrap().success());
     svg().with(66).one_line(&["uds_datagram_poll.csv", "a pipe"]);
     Tripmeter::new(["report", &output]).run().with(66).one_line(&["uds_datagram_poll.csv", "a pipe"]);
