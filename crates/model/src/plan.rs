@@ -275,6 +275,12 @@ impl Plan {
         plan.workload.timeout_ns.unwrap_or(self.loss_timeout_ns)
     }
 
+    /// What is kept of this sub-experiment.
+    pub fn raw_of(&self, plan: &SubExperiment) -> Raw {
+        // Samples that are written would be among the system calls.
+        if plan.instrument == Some(Instrument::SystemCalls) { Raw::NONE } else { self.raw }
+    }
+
     /// Warm-up if none is asked for: 1,000 or a tenth of the samples, whichever is less.
     pub fn default_warmup(samples: u64) -> u64 {
         (samples / 10).min(1000)

@@ -9,7 +9,6 @@ use tripmeter_engine::files::whole;
 use tripmeter_model::exit;
 use tripmeter_model::expected::ExpectedRows;
 use tripmeter_model::manifest::{Manifest, SubExperimentResult};
-use tripmeter_model::plan::{Instrument, SubExperiment};
 use tripmeter_model::samples::{SAMPLES, SampleReader};
 
 /// The file of a sub-experiment in a round.
@@ -46,12 +45,11 @@ pub fn find(folder: &Path, manifest: &Manifest, result: &SubExperimentResult) ->
 }
 
 fn are_kept(manifest: &Manifest, result: &SubExperimentResult) -> bool {
-    // Samples that are written would be among the system calls.
-    let is_traced = |sub: &SubExperiment| sub.instrument == Some(Instrument::SystemCalls);
-    if manifest.plan.sub_experiments.iter().any(|sub| sub.name == result.name && is_traced(sub)) {
-        return false;
-    }
-    manifest.plan.raw.has_rows() && result.round >= manifest.first_round_with_samples()
+    let plan = &manifest.plan;
+    let mut without = plan.sub_experiments.iter().filter(|sub| !plan.raw_of(sub).has_rows());
+    plan.raw.has_rows()
+        && result.round >= manifest.first_round_with_samples()
+        && without.all(|sub| sub.name != result.name)
 }
 
 /// Whether results have any folder of samples, or none was to be written. They may have been copied without samples, as

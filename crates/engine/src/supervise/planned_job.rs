@@ -6,7 +6,7 @@ use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::wire::Job;
 use std::path::Path;
-use tripmeter_model::plan::{Instrument, Raw, SubExperiment};
+use tripmeter_model::plan::SubExperiment;
 
 /// The CPU of each follower; `None` if the kernel chooses.
 fn follower_cpus(run: &Run<'_>, plan: &SubExperiment) -> Vec<Option<usize>> {
@@ -52,8 +52,7 @@ pub(super) fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Par
             .collect(),
         schedule: run.plan.recording.as_ref().map(|recording| recording.schedule.clone()),
         timebase: run.calibration.timebase,
-        // Samples that are written would be among the system calls.
-        raw: if plan.instrument == Some(Instrument::SystemCalls) { Raw::NONE } else { run.plan.raw },
+        raw: run.plan.raw_of(plan),
         streams: run.plan.streams,
         attempts: run.plan.attempts,
         loss_timeout_ns: run.plan.loss_timeout_ns_of(plan),
