@@ -147,7 +147,7 @@ impl Leader {
     }
 
     /// How threads of the system are scheduled in a process that measures: where messages come by them, a loop that polls would
-    /// keep those of its priority from running.
+    /// keep others of its priority from running.
     fn library_sched(&self) -> Sched {
         let sched = self.job.sub_experiment.sched;
         if self.variant.own_threads && !self.is_same_process() { sched.above() } else { sched }
