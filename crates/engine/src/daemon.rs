@@ -148,7 +148,7 @@ impl DaemonLeases {
             if ended.is_some() || Instant::now() >= deadline {
                 return ended;
             }
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(100));
         }
     }
 

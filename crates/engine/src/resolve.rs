@@ -7,7 +7,7 @@ mod floor;
 mod load;
 mod log;
 mod machine;
-mod real_time;
+pub(crate) mod real_time;
 mod rpc;
 mod transport;
 mod workload;

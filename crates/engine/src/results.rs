@@ -192,7 +192,7 @@ impl Results {
             let kind = if is_begun { kind } else { ErrorKind::Other };
             self.not_writable(self.folder.clone(), io::Error::new(kind, error))
         };
-        file::write_whole(&self.folder.join(name), text).map_err(failed)
+        file::write_synced(&self.folder.join(name), text).map_err(failed)
     }
 
     /// Begins the files of trials and figures with what the manifest holds, each whole or not at all.
@@ -362,17 +362,19 @@ fn remove_beginnings(folder: &Path) {
     }
 }
 
-/// Waits until the files in a folder, and in folders in it, are on the disk; links are not followed.
+/// Waits until the files in a folder, and in folders in it, are on the disk; links are not followed. What cannot be opened, or
+/// has gone meanwhile, is not the run's.
 fn sync_folder(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let (entry, kind) = entry.and_then(|entry| Ok((entry.path(), entry.file_type()?)))?;
-        if kind.is_dir() {
-            sync_folder(&entry)?;
-        } else if kind.is_file() {
-            File::open(entry)?.sync_all()?;
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => sync_folder(&entry.path())?,
+            Ok(kind) if kind.is_file() => File::open(entry.path()).map_or(Ok(()), |file| file.sync_all())?,
+            _ => {}
         }
     }
-    File::open(folder)?.sync_all()
+    // Not every file system can do this with folders.
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    Ok(())
 }
 
 /// Creates a folder below `parent` named after the time, with a suffix if that is taken.

@@ -363,7 +363,7 @@ pub struct Setup {
     /// How its process is scheduled while it measures.
     #[serde(default)]
     pub sched: Sched,
-    /// How threads of the system are in it.
+    /// How other threads of it are, which are the system's.
     #[serde(default)]
     pub library_sched: Sched,
     /// Its CPU.

@@ -38,8 +38,8 @@ pub fn round_trips(cell: &PayloadResult) -> u64 {
 impl Manifest {
     /// The first round whose files of samples stay; older rounds have none.
     pub fn first_round_with_samples(&self) -> u32 {
-        let newest = self.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
-        self.plan.keep_samples.map_or(1, |rounds| (newest + 1).saturating_sub(rounds))
+        let newest = || self.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
+        self.plan.keep_samples.map_or(1, |rounds| newest().saturating_add(1).saturating_sub(rounds))
     }
 }
 

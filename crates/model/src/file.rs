@@ -253,12 +253,24 @@ pub fn append_whole(file: &Path, lines: &[u8]) -> io::Result<()> {
     file.write_all(lines).inspect_err(|_| drop(file.set_len(before)))
 }
 
-/// Writes a file whole or not at all, also where the machine loses its power: beside it, and renamed once it is on the disk.
-/// Whatever has its name is replaced, links too: nothing is written through them.
+/// Writes a file whole or not at all: beside it, and renamed. Whatever has its name is replaced, links too: nothing is
+/// written through them.
 ///
 /// # Errors
 /// If it cannot be created or written, e.g. because its folder is not there or the disk is full.
 pub fn write_whole(file: &Path, contents: &[u8]) -> Result<(), FileError> {
+    write_beside(file, contents, false)
+}
+
+/// [`write_whole`], also where the machine loses its power: renamed once it is on the disk.
+///
+/// # Errors
+/// As [`write_whole`].
+pub fn write_synced(file: &Path, contents: &[u8]) -> Result<(), FileError> {
+    write_beside(file, contents, true)
+}
+
+fn write_beside(file: &Path, contents: &[u8], is_synced: bool) -> Result<(), FileError> {
     let failed = |error| FileError::writing(file, &error);
     if fs::symlink_metadata(file).is_ok_and(|there| there.is_dir()) {
         return Err(failed(ErrorKind::IsADirectory.into()));
@@ -277,7 +289,9 @@ pub fn write_whole(file: &Path, contents: &[u8]) -> Result<(), FileError> {
     };
     let mut temporary = temporary.tempfile_in(folder).map_err(without_name)?;
     temporary.write_all(contents).map_err(without_name)?;
-    temporary.as_file().sync_all().map_err(without_name)?;
+    if is_synced {
+        temporary.as_file().sync_all().map_err(without_name)?;
+    }
     temporary.persist(file).map_err(|error| failed(error.error))?;
     Ok(())
 }

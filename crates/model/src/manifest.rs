@@ -392,8 +392,8 @@ pub struct PayloadResult {
     pub warmup_damaged: u64,
     /// Why there are fewer samples than planned, if so.
     pub cut_short: Option<String>,
-    /// It, or a further attempt at it, was being measured when the sub-experiment failed or was interrupted: a resumed run
-    /// measures it again.
+    /// It was being measured when the sub-experiment failed or was interrupted, or its rows had been moved for a further attempt:
+    /// a resumed run measures it again.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unfinished: bool,
     /// Most bytes per system send; 0 if messages are not split.

@@ -11,8 +11,8 @@ use tripmeter_model::interference::Sched;
 /// Names of our own threads that never measure: they stay as they are, and take what the kernel leaves to others.
 pub(crate) const HELPERS: [&str; 2] = ["control", "interrupter"];
 
-/// Schedules all threads of this process but our own that never measure, and those that they start later: the calling one as
-/// `sched` says, others as `others` does.
+/// Schedules all threads of this process but our own that never measure: the calling one as `sched` says, others as `others`
+/// does. Threads that one of them starts later are as that one is.
 ///
 /// # Errors
 /// If that is not allowed, or the threads cannot be listed.
@@ -27,10 +27,12 @@ pub fn schedule_process(sched: Sched, others: Sched) -> io::Result<()> {
             if HELPERS.contains(&name.trim()) {
                 continue;
             }
-            match schedule(thread, if thread == own { sched } else { others }) {
+            let sched = if thread == own { sched } else { others };
+            match schedule(thread, sched) {
                 // It has ended meanwhile.
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => {}
-                scheduled => scheduled?,
+                scheduled => scheduled
+                    .map_err(|error| io::Error::new(error.kind(), format!("'{sched}' cannot be had: {error}")))?,
             }
         }
     }

@@ -128,7 +128,6 @@ fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (Strin
         return Err(Problem::CpusOfFollowers { cpus, followers }).of("follower_cpus");
     }
     machine.has(&sub.follower_cpus).of("follower_cpus")?;
-    real_time::check(plan, workload, sub.sched, sub.wait, false).of("sched")?;
     real_time::takes_turns(plan, sub).of("sched")?;
     // Other commands set these, and no run of theirs is resumed so.
     let others = [

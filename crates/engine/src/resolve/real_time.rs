@@ -3,24 +3,30 @@
 use super::error::Problem;
 use crate::os;
 use std::collections::BTreeMap;
-use tripmeter_abi::Wait;
+use tripmeter_abi::{Pattern, Variant, Wait};
 use tripmeter_model::interference::Sched;
 use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_model::workload::Workload;
 
-/// Whether this process may schedule itself so, with threads of the system itself if it has any, and loops that poll leave a
-/// CPU to others.
-pub(super) fn check(
+/// How threads of the system are scheduled in a process that measures: where messages come by them, a loop that polls would
+/// keep others of its priority from running. A logger is opened and closed by the thread that measures, and so are its own.
+pub(crate) fn library_sched(sched: Sched, variant: &Variant, pattern: Pattern) -> Sched {
+    let is_first = variant.own_threads && !variant.same_process && pattern != Pattern::Log;
+    if is_first { sched.above() } else { sched }
+}
+
+/// Whether this process may schedule itself so, and loops that poll leave a CPU to others.
+pub(crate) fn check(
     plan: &Plan,
     workload: &Workload,
-    sched: Sched,
-    wait: Wait,
-    own_threads: bool,
+    variant: &Variant,
+    pattern: Pattern,
+    (sched, wait): (Sched, Wait),
 ) -> Result<(), Problem> {
     if sched.is_other() {
         return Ok(());
     }
-    let most = if own_threads { sched.above() } else { sched };
+    let most = library_sched(sched, variant, pattern);
     os::may_schedule(most).map_err(|error| Problem::NoRealTime { sched: most, why: error.to_string() })?;
     if wait != Wait::Poll {
         return Ok(());

@@ -64,8 +64,7 @@ impl Planner<'_> {
         // At a fixed rate, little is there to be waited for busily; clients share CPUs.
         let sleeps = matches!(task.pattern, Pattern::Channel | Pattern::Rpc);
         let wait = wait_of(variant, task.wait, takes_turns || sleeps)?;
-        let own_threads = variant.own_threads && !variant.same_process;
-        real_time::check(self.plan, workload, task.sched, wait, own_threads)?;
+        real_time::check(self.plan, workload, variant, task.pattern, (task.sched, wait))?;
         self.probe(candidate, &transport, task, wait)?;
         let lines = task.payloads.iter().map(|payload| (*payload, task.warmup + task.samples_of(*payload)));
         log::check_lines(variant, task.pattern, lines, self.scratch)?;

@@ -6,6 +6,7 @@ use crate::registry::Entry;
 use crate::scratch::Part;
 use crate::wire::Job;
 use std::path::Path;
+use tripmeter_abi::Variant;
 use tripmeter_model::plan::SubExperiment;
 
 /// The CPU of each follower; `None` if the kernel chooses.
@@ -28,11 +29,14 @@ pub(super) fn planned_cpus(run: &Run<'_>, plan: &SubExperiment, follower: Option
     confined.or_else(|| bound.map(|cpu| vec![cpu]))
 }
 
+/// The variant of the transport, if its system has it.
+pub(super) fn variant<'a>(plan: &SubExperiment, entry: &'a Entry) -> Option<&'a Variant> {
+    entry.describe().ok()?.variant(&plan.transport.variant)
+}
+
 /// Whether the followers are threads of the leader.
 pub(super) fn is_same_process(plan: &SubExperiment, entry: &Entry) -> bool {
-    let description = entry.describe().ok();
-    let variant = description.and_then(|description| description.variant(&plan.transport.variant));
-    variant.is_some_and(|variant| variant.same_process)
+    variant(plan, entry).is_some_and(|variant| variant.same_process)
 }
 
 /// The work of the leader.

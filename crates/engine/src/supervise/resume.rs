@@ -151,7 +151,7 @@ impl Begun {
     pub fn check_files(&self) -> Result<(), RunError> {
         let Manifest { plan, sub_experiments, .. } = &self.manifest;
         let raw = plan.raw;
-        let oldest = plan.keep_samples.map_or(0, |rounds| (self.last + 1).saturating_sub(rounds));
+        let oldest = plan.keep_samples.map_or(0, |rounds| self.last.saturating_add(1).saturating_sub(rounds));
         for result in sub_experiments {
             let SubExperimentResult { name, round, cells, .. } = result;
             let folder = match plan.has_round_folders() {

@@ -4,12 +4,13 @@ use super::cpu_time::CpuTimeWatch;
 use super::load::RunningLoad;
 use super::longest::{longest_pause, longest_payload, writing_time};
 use super::movement::Movement;
-use super::planned_job::{is_same_process, job, planned_cpus};
+use super::planned_job::{is_same_process, job, planned_cpus, variant};
 use super::{Event, Run, RunError, access};
 use crate::channel::{Heard, Incoming};
 use crate::last_line::last_words;
 use crate::os;
 use crate::registry::Entry;
+use crate::resolve::real_time;
 use crate::scratch::Part;
 use crate::spawn::Worker;
 use crate::system_calls::trace_file;
@@ -56,6 +57,11 @@ fn failed<E: std::fmt::Display>(written: Result<(), E>) -> Option<LeaderOutcome>
 /// Why it failed, in one line.
 pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result<RunStatus, String> {
     let entry = (run.registry_of)(&plan.name).get(&plan.transport.system).map_err(|error| error.to_string())?;
+    // A run that is resumed may be another user's, or the machine another by now.
+    if let Some(variant) = variant(plan, entry) {
+        let allowed = real_time::check(run.plan, &plan.workload, variant, plan.pattern, (plan.sched, plan.wait));
+        allowed.map_err(|problem| format!("transport '{}': {problem}", plan.transport))?;
+    }
     let part = run.scratch.part().map_err(|error| format!("scratch folder: {error}"))?;
     let logs = run.results.round(round).join(LOGS);
     let result = ensure_daemon(run, plan, entry, &logs).and_then(|daemon| {

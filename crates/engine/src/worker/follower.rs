@@ -103,8 +103,7 @@ impl Follower {
         if sched.is_other() {
             return Ok(());
         }
-        os::schedule_process(sched, self.setup.library_sched)
-            .map_err(|error| Error::of(&format!("'{sched}' cannot be had"), error))
+        os::schedule_process(sched, self.setup.library_sched).map_err(|error| Error::of("real-time scheduling", error))
     }
 
     pub(super) fn pin(&self, now: bool) -> Result<()> {

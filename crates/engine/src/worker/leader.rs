@@ -10,6 +10,7 @@ use crate::measure::Shared;
 use crate::measure::callback::Inbox;
 use crate::measure::interrupter::Interrupter;
 use crate::os;
+use crate::resolve::real_time::library_sched;
 use crate::wire::{FromLeader, Job, PROTOCOL, Setup, Task, ToFollower};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -146,11 +147,9 @@ impl Leader {
         LoopSetting { timebase, touch, wait: plan.wait, loss_timeout_ns, inbox, shared }
     }
 
-    /// How threads of the system are scheduled in a process that measures: where messages come by them, a loop that polls would
-    /// keep others of its priority from running.
     fn library_sched(&self) -> Sched {
-        let sched = self.job.sub_experiment.sched;
-        if self.variant.own_threads && !self.is_same_process() { sched.above() } else { sched }
+        let plan = &self.job.sub_experiment;
+        library_sched(plan.sched, &self.variant, plan.pattern)
     }
 
     /// Schedules this process as the plan says; its threads that measure are there.
@@ -160,7 +159,7 @@ impl Leader {
             return Ok(());
         }
         os::schedule_process(sched, self.library_sched())
-            .map_err(|error| self.controls.failed(&format!("'{sched}' cannot be had: {error}")))
+            .map_err(|error| self.controls.failed(&format!("real-time scheduling: {error}")))
     }
 
     /// Has the supervisor note what the load has done when a payload begins or ends, if there is one.

@@ -6,6 +6,7 @@ use crate::args::{HostsArgs, RunArgs};
 use crate::error::CliError;
 use crate::output;
 use crate::progress::ProgressView;
+use crate::sample_files;
 use std::collections::HashSet;
 use std::path::Path;
 use tripmeter_engine::registry::Registry;
@@ -49,7 +50,10 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
     }
     // Nothing is to be measured, so nothing changes.
     if finished.status == RunStatus::Complete && begun.rest().is_empty() {
-        begun.check_files()?;
+        // Tables need no samples: a folder may have been copied without them.
+        if sample_files::are_there(&place, &finished) {
+            begun.check_files()?;
+        }
         return finish(&prepared, &finished, &place, &running.output, running.shown);
     }
     let shown = ProgressView::of(running.output.quiet, running.live);
