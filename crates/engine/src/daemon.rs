@@ -136,7 +136,7 @@ impl DaemonLeases {
     }
 
     /// What to tell if the daemon has ended since [`DaemonLeases::ensure`], even if another one runs in its place. One that asks
-    /// its clients to end before it does itself, as RouDi, is waited for with `patience`.
+    /// its clients to end before it does itself is waited for with `patience`.
     pub fn ended(&self, entry: &Entry, name: &str, options: &NodeOptions, patience: Duration) -> Option<String> {
         let lease = self.leases.iter().find(|lease| lease.name == name)?;
         let deadline = Instant::now() + patience;

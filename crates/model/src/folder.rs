@@ -388,6 +388,8 @@ pub fn check_version_of(schema_version: &serde_json::Value, ours: &str) -> Resul
 #[derive(Default)]
 struct ResultPlaces {
     results: HashMap<(u32, String), usize>,
+    /// Offered loads planned, by sub-experiment.
+    loads: HashMap<String, usize>,
     /// By result and payload, indices of cells.
     cells: HashMap<(usize, u64), usize>,
     /// Of each result, trials whose payload is not finished so far.
@@ -399,7 +401,9 @@ impl ResultPlaces {
     fn of(manifest: &Manifest) -> Self {
         let results = manifest.sub_experiments.iter().enumerate();
         let results = results.map(|(place, result)| ((result.round, result.name.clone()), place)).collect();
-        Self { results, ..Self::default() }
+        let planned = manifest.plan.sub_experiments.iter();
+        let loads = planned.map(|planned| (planned.name.clone(), planned.workload.loads.len())).collect();
+        Self { results, loads, ..Self::default() }
     }
 
     /// Adds a line. One of a kind that is not known, or of a sub-experiment that has no state, is left out.
@@ -444,8 +448,7 @@ impl ResultPlaces {
         let trials = self.pending.remove(&place).unwrap_or_default().into_iter().filter(is_of);
         payload.trials = trials.map(|one| one.trial).collect();
         let result = &mut manifest.sub_experiments[place];
-        let planned = manifest.plan.sub_experiments.iter().find(|planned| planned.name == result.name);
-        let planned = planned.map_or(1, |planned| planned.workload.loads.len());
+        let planned = self.loads.get(&result.name).copied().unwrap_or(1);
         check_trials(&payload, planned).map_err(|why| {
             let (name, bytes) = (&result.name, payload.payload_bytes);
             let what =

@@ -111,14 +111,12 @@ pub(super) fn remove(file: &Path) -> io::Result<()> {
 
 /// Cuts a file before its first line, after the head, that is not whole or does not count; removes it if nothing counts.
 fn cut(file: &Path, is_all: bool, counts: impl Fn(&str) -> bool) -> io::Result<()> {
-    match file.symlink_metadata() {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        _ if is_all => return remove(file),
-        there => there.map(|_| ())?,
-    }
-    let opened = append(file)?;
-    let bytes = whole_bytes(&opened, counts)?;
-    opened.set_len(bytes)
+    let cut = match file.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        _ if is_all => remove(file),
+        _ => append(file).and_then(|opened| opened.set_len(whole_bytes(&opened, counts)?)),
+    };
+    cut.map_err(|error| io::Error::new(error.kind(), format!("its file '{}': {error}", file.display())))
 }
 
 /// How many bytes a file has before its first line, after the head, that is not whole or does not count.
@@ -185,6 +183,17 @@ mod tests {
         let left: Vec<&str> = files.iter().map(|file| file.0).filter(|name| folder.join(name).exists()).collect();
         assert_eq!(left, ["samples/xy.csv"]);
         assert!(!folder.join("samples/x.parquet").exists());
+    }
+
+    #[test]
+    fn what_is_no_file_is_named() {
+        let parent = tempfile::tempdir().unwrap();
+        let csv = parent.path().join("measurements_x.csv");
+        fs::create_dir(&csv).unwrap();
+        for kept in [&[][..], &[cell(16, 1)]] {
+            let error = keep(parent.path(), "x", kept).unwrap_err().to_string();
+            assert!(error.contains(csv.to_str().unwrap()), "{error}");
+        }
     }
 
     #[test]

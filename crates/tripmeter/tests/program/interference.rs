@@ -229,18 +229,51 @@ fn threads_of_a_library_come_before_loops_that_poll() {
     }
 }
 
-#[test]
-fn real_time_without_the_right_to_it_is_refused_before_anything_starts() {
+/// What runs a command that may not be scheduled in real time.
+fn without_the_right() -> Vec<&'static str> {
     let is_root = fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     let drop = ["setpriv", "--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice"];
-    let wrapper: Vec<&str> =
-        ["prlimit", "--rtprio=0:0"].into_iter().chain(drop.into_iter().filter(|_| is_root)).collect();
+    ["prlimit", "--rtprio=0:0"].into_iter().chain(drop.into_iter().filter(|_| is_root)).collect()
+}
+
+#[test]
+fn real_time_without_the_right_to_it_is_refused_before_anything_starts() {
     let folder = folder();
     let results = folder.path().join("results");
     let words = ["ping", "uds", "--sched", "fifo:80", "-o", results.to_str().unwrap()];
     let parts = ["transport 'uds'", "fifo:80", "ulimit -r", "CAP_SYS_NICE", "--sched"];
-    Tripmeter::under(&wrapper, words).run().with(exit::UNAVAILABLE).one_line(&parts).clean();
+    Tripmeter::under(&without_the_right(), words).run().with(exit::UNAVAILABLE).one_line(&parts).clean();
     assert!(!results.exists());
+}
+
+#[test]
+fn a_run_resumed_without_the_right_to_real_time_says_why_and_loses_nothing() {
+    let _alone = alone();
+    if !may_schedule_in_real_time() {
+        return;
+    }
+    let folder = folder();
+    let results = folder.path().join("results");
+    let words = ["ping", "uds", "--wait", "block", "--no-floor", "--payloads", "64..64k", "-n", "3000", "-q"];
+    let words = words.iter().copied().chain(["--sched", "fifo:17", "-o", results.to_str().unwrap()]);
+    let mut run = Tripmeter::new(words).start();
+    run.until("a first payload", |_| has_cell(&results));
+    run.signal("INT");
+    run.wait(LONGEST).with(exit::INTERRUPTED);
+    let finished = |is_all: bool| {
+        let manifest = manifest(&results);
+        let cells = manifest.sub_experiments[0].cells.iter().filter(|cell| !cell.unfinished);
+        let payloads: Vec<u64> = cells.map(|cell| cell.payload_bytes).collect();
+        assert_eq!(payloads.len() == 11, is_all, "{payloads:?}");
+        payloads
+    };
+    let before = finished(false);
+    let again = ["run", "-q", "--resume", results.to_str().unwrap()];
+    let parts = ["fifo:17", "CAP_SYS_NICE"];
+    Tripmeter::under(&without_the_right(), again).run().with(exit::PARTIAL).says(&parts).clean();
+    assert_eq!(finished(false), before);
+    Tripmeter::new(again).run().with(exit::GOOD).clean();
+    finished(true);
 }
 
 #[test]
