@@ -331,7 +331,9 @@ struct tm_link final : private eCAL::CPayloadWriter {
             if (library().subscriber_count(publisher) >= node.peer_count) {
                 const bool is_counted = (greeted & node.peers) == node.peers;
                 pause = std::min(2 * pause, kMostPause);
-                if (greet_all(is_counted) && is_counted && left > 0) {
+                const bool are_sent = greet_all(is_counted);
+                node.segments.note();
+                if (are_sent && is_counted && left > 0) {
                     --left;
                     // They are one for each buffer, and none gets lost.
                     pause = node.settings.is_shm ? kLeastPause : pause;

@@ -3,6 +3,8 @@
 #define TRIPMETER_ECAL_SEGMENTS_H
 
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -15,10 +17,22 @@ public:
     explicit Segments(std::string file)
         : file_(std::move(file))
     {
+        last_file_ = file_;
+        if (const auto before = std::set_terminate(end); before != end) {
+            last_resort_ = before;
+        }
     }
 
+    ~Segments() { std::set_terminate(last_resort_); }
+
+    Segments(const Segments&) = delete;
+    Segments& operator=(const Segments&) = delete;
+
     // Adds what is mapped and not noted yet, as lines `INODE NAME`.
-    void note()
+    void note() { note(file_, noted_); }
+
+private:
+    static void note(const std::string& to, std::set<std::string>& noted)
     {
         static const std::string folder = "/dev/shm/";
         std::ifstream maps("/proc/self/maps");
@@ -33,20 +47,34 @@ public:
             std::string range, permissions, offset, device, inode;
             fields >> range >> permissions >> offset >> device >> inode;
             const std::string entry = inode + " " + line.substr(at + folder.size());
-            if (noted_.insert(entry).second) {
+            if (noted.insert(entry).second) {
                 added += entry + "\n";
             }
         }
         if (added.empty()) {
             return;
         }
-        if (std::FILE* const file = std::fopen(file_.c_str(), "a")) {
+        if (std::FILE* const file = std::fopen(to.c_str(), "a")) {
             std::fputs(added.c_str(), file);
             std::fclose(file);
         }
     }
 
-private:
+    // A thread of eCAL's that cannot start another one ends the process, right after it has made a memory file.
+    [[noreturn]] static void end()
+    {
+        try {
+            std::set<std::string> none;
+            note(last_file_, none);
+        } catch (const std::exception&) {
+            // There is no memory left to note it with.
+        }
+        last_resort_();
+        std::abort();
+    }
+
+    static inline std::string last_file_; // what is mapped is of all nodes of the process
+    static inline std::terminate_handler last_resort_ = nullptr;
     const std::string file_;
     std::set<std::string> noted_;
 };
