@@ -27,10 +27,12 @@ use tripmeter_model::plan::Daemons;
 const MOST_NOTED_BYTES: u64 = 4096;
 /// Longest that a daemon may take to start: it may have gigabytes to prepare.
 const STARTING_TIME: Duration = Duration::from_secs(60);
+/// Longest that it may take from its begin until it looks after the signal that asks it to end.
+const BEGINNING_TIME: Duration = Duration::from_secs(1);
 /// Longest that it may take to end when asked to, and when killed.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest that others may hold the lock who stop it.
-const STOPPING_TIME: Duration = Duration::from_secs(2 * PATIENCE.as_secs() + 5);
+const STOPPING_TIME: Duration = Duration::from_secs(2 * PATIENCE.as_secs() + 6);
 
 /// Why there is no daemon.
 #[derive(Debug, Error)]
@@ -357,24 +359,39 @@ impl Lease {
 
     /// Asks the daemon to end, and kills it if it does not. False if it has not ended, or the user did not wait for that.
     fn stop(&mut self, daemon: &ProcessIdentity) -> bool {
+        // One that has just begun would be ended by the signal with all that it has made.
+        if self.child.as_ref().is_some_and(|child| daemon.is(child.id())) {
+            let is_ready = |has_ended| has_ended || os::catches(daemon.pid(), Signal::TERM);
+            self.wait_until(daemon, BEGINNING_TIME, is_ready);
+        }
         for signal in [Signal::TERM, Signal::KILL] {
             os::signal(daemon, signal);
-            let begin = Instant::now();
-            while begin.elapsed() < PATIENCE {
-                let ended = match &mut self.child {
-                    Some(child) if daemon.is(child.id()) => !matches!(child.try_wait(), Ok(None)),
-                    _ => daemon.is_dead(),
-                };
-                if ended {
-                    return true;
-                }
-                if self.is_stopped() {
-                    return false;
-                }
-                std::thread::sleep(Duration::from_millis(20));
+            if self.wait_until(daemon, PATIENCE, |has_ended| has_ended) {
+                return true;
+            }
+            if self.is_stopped() {
+                return false;
             }
         }
         false
+    }
+
+    /// Waits until this is so, of whether the daemon has ended; false if it is not in time, or the user does not wait for that.
+    fn wait_until(&mut self, daemon: &ProcessIdentity, time: Duration, is_so: impl Fn(bool) -> bool) -> bool {
+        let begin = Instant::now();
+        loop {
+            let has_ended = match &mut self.child {
+                Some(child) if daemon.is(child.id()) => !matches!(child.try_wait(), Ok(None)),
+                _ => daemon.is_dead(),
+            };
+            if is_so(has_ended) {
+                return true;
+            }
+            if self.is_stopped() || begin.elapsed() >= time {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Gives it up: its last user stops the daemon and removes its file. Returns what to tell of a daemon that may still
@@ -495,6 +512,23 @@ mod tests {
         drop(lease);
         assert!(!identity.is_dead());
         drop_last(other, || identity.is_dead());
+    }
+
+    #[test]
+    fn a_daemon_that_has_just_begun_is_asked_to_end_when_it_can_clean_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = folder.path().join("made");
+        fs::write(&made, "").unwrap();
+        let mut lease = take(&format!("test-beginning-{}", std::process::id()));
+        let child = Command::new("sh")
+            .args(["-c", "sleep 0.2; trap 'rm \"$0\"; exit' TERM; while :; do sleep 0.05; done"])
+            .arg(&made)
+            .spawn()
+            .unwrap();
+        let identity = ProcessIdentity::of(child.id()).unwrap();
+        lease.child = Some(child);
+        assert!(lease.stop(&identity) && !made.exists());
+        drop_last(lease, || true);
     }
 
     #[test]

@@ -345,13 +345,14 @@ static inline bool roudi_write_config(const char *path, uint64_t payload, uint64
 static const char roudi_script[] =
     "#!/bin/sh\n"
     /* Where no process can be started any more, only exec is left, and where no file can be opened, 2>/dev/null is not. */
-    "trap 'exec 2>&-; kill -KILL \"$roudi\"; exec flock -w 10 -F " ROUDI_LOCK " rm -f /dev/shm/iceoryx_mgmt \"$2\" " ROUDI_SOCKET
-    " " ROUDI_SOCKET ".lock " ROUDI_LOCK "' EXIT\n"
-    "setpriv --pdeathsig KILL iox-roudi -c \"$1\" -m off -l warning -k 1 &\n"
-    "roudi=$!\n"
+    "trap 'trap \"\" TERM INT HUP; exec 2>&-; kill -KILL \"$roudi\"; exec flock -w 10 -F " ROUDI_LOCK
+    " rm -f /dev/shm/iceoryx_mgmt \"$2\" " ROUDI_SOCKET " " ROUDI_SOCKET ".lock " ROUDI_LOCK "' EXIT\n"
     "runs() { grep -qs ') [^Z]' \"/proc/$roudi/stat\"; }\n"
+    /* The signal may come before RouDi has been started, and before its number has been noted. */
     "stop() {\n"
     "    trap '' TERM INT HUP\n"
+    "    roudi=$!\n"
+    "    [ \"$roudi\" ] || exit 143\n"
     "    kill -TERM \"$roudi\"\n"
     "    n=30\n"
     "    while runs && [ \"$n\" -gt 0 ]; do sleep 0.1; n=$((n - 1)); done\n"
@@ -361,8 +362,12 @@ static const char roudi_script[] =
     "} 2>/dev/null\n"
     "status=\n"
     "trap stop TERM INT HUP\n"
+    "setpriv --pdeathsig KILL iox-roudi -c \"$1\" -m off -l warning -k 1 &\n"
+    "roudi=$!\n"
     "wait \"$roudi\"\n"
     "status=${status:-$?}\n"
+    "trap '' TERM INT HUP\n"
+    "roudi=\n"
     "[ \"$status\" = 0 ] ||\n"
     "    flock -n -F " ROUDI_LOCK " rm -f /dev/shm/iceoryx_mgmt \"$2\" " ROUDI_SOCKET " " ROUDI_SOCKET ".lock " ROUDI_LOCK "\n"
     "trap - EXIT\n"
