@@ -2,6 +2,7 @@
 #ifndef TRIPMETER_ECAL_SEGMENTS_H
 #define TRIPMETER_ECAL_SEGMENTS_H
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -17,13 +18,19 @@ public:
     explicit Segments(std::string file)
         : file_(std::move(file))
     {
-        last_file_ = file_;
-        if (const auto before = std::set_terminate(end); before != end) {
-            last_resort_ = before;
+        if (nodes_++ == 0) {
+            last_file_ = file_;
+            last_resort_ = std::get_terminate();
+            std::set_terminate(end);
         }
     }
 
-    ~Segments() { std::set_terminate(last_resort_); }
+    ~Segments()
+    {
+        if (--nodes_ == 0) {
+            std::set_terminate(last_resort_);
+        }
+    }
 
     Segments(const Segments&) = delete;
     Segments& operator=(const Segments&) = delete;
@@ -69,11 +76,14 @@ private:
         } catch (const std::exception&) {
             // There is no memory left to note it with.
         }
-        last_resort_();
+        if (last_resort_ != nullptr) {
+            last_resort_();
+        }
         std::abort();
     }
 
-    static inline std::string last_file_; // what is mapped is of all nodes of the process
+    static inline std::atomic<int> nodes_{0}; // of this process
+    static inline std::string last_file_;     // of the first one: what is mapped is of all
     static inline std::terminate_handler last_resort_ = nullptr;
     const std::string file_;
     std::set<std::string> noted_;

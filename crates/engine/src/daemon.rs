@@ -359,14 +359,14 @@ impl Lease {
 
     /// Asks the daemon to end, and kills it if it does not. False if it has not ended, or the user did not wait for that.
     fn stop(&mut self, daemon: &ProcessIdentity) -> bool {
-        // One that has just begun would be ended by the signal with all that it has made.
+        // One that has just begun would be ended by the signal, and leave what it has made. That is waited for in any case.
         if self.child.as_ref().is_some_and(|child| daemon.is(child.id())) {
-            let is_ready = |has_ended| has_ended || os::catches(daemon.pid(), Signal::TERM);
-            self.wait_until(daemon, BEGINNING_TIME, is_ready);
+            self.wait(daemon, BEGINNING_TIME, || os::handles(daemon.pid(), Signal::TERM));
         }
+        let stop = self.stop.clone();
         for signal in [Signal::TERM, Signal::KILL] {
             os::signal(daemon, signal);
-            if self.wait_until(daemon, PATIENCE, |has_ended| has_ended) {
+            if self.wait(daemon, PATIENCE, || stop.load(Relaxed)) {
                 return true;
             }
             if self.is_stopped() {
@@ -376,19 +376,16 @@ impl Lease {
         false
     }
 
-    /// Waits until this is so, of whether the daemon has ended; false if it is not in time, or the user does not wait for that.
-    fn wait_until(&mut self, daemon: &ProcessIdentity, time: Duration, is_so: impl Fn(bool) -> bool) -> bool {
+    /// Waits until the daemon has ended, for so long, or until this is so. Returns whether it has ended.
+    fn wait(&mut self, daemon: &ProcessIdentity, time: Duration, is_enough: impl Fn() -> bool) -> bool {
         let begin = Instant::now();
         loop {
             let has_ended = match &mut self.child {
                 Some(child) if daemon.is(child.id()) => !matches!(child.try_wait(), Ok(None)),
                 _ => daemon.is_dead(),
             };
-            if is_so(has_ended) {
-                return true;
-            }
-            if self.is_stopped() || begin.elapsed() >= time {
-                return false;
+            if has_ended || is_enough() || begin.elapsed() >= time {
+                return has_ended;
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -520,14 +517,18 @@ mod tests {
         let made = folder.path().join("made");
         fs::write(&made, "").unwrap();
         let mut lease = take(&format!("test-beginning-{}", std::process::id()));
+        // Even if the user does not wait.
+        lease.stop = Arc::new(AtomicBool::new(true));
         let child = Command::new("sh")
-            .args(["-c", "sleep 0.2; trap 'rm \"$0\"; exit' TERM; while :; do sleep 0.05; done"])
+            .args(["-c", "sleep 0.05; trap 'rm \"$0\"; exit' TERM; while :; do sleep 0.05; done"])
             .arg(&made)
             .spawn()
             .unwrap();
         let identity = ProcessIdentity::of(child.id()).unwrap();
         lease.child = Some(child);
-        assert!(lease.stop(&identity) && !made.exists());
+        lease.stop(&identity);
+        lease.child.as_mut().unwrap().wait().unwrap();
+        assert!(!made.exists());
         drop_last(lease, || true);
     }
 

@@ -22,7 +22,7 @@ pub use process::{
     ProcessIdentity, Whose, become_worker, boot, full_files_are_errors, is_beyond_signals, is_kept_waiting, is_stopped,
     is_zombie, lock_memory, mapped_below, peak_memory_bytes, process_cpu_ns, usage, user_id,
 };
-pub(crate) use process::{catches, signal};
+pub(crate) use process::{handles, signal};
 pub(crate) use queues::{remove_queue, unlink_queue};
 pub(crate) use rustix::process::Signal;
 pub use scheduling::{may_schedule, real_time_limit_us, schedule_process, step_aside};

@@ -40,7 +40,8 @@ pub fn keep(folder: &Path, name: &str, kept: &[PayloadResult]) -> io::Result<()>
     }
     if has_folder(&samples)? {
         // Made anew of the CSV, which stays as long as the sub-experiment is not whole.
-        remove(&samples.join(format!("{name}.parquet")))?;
+        let parquet = samples.join(format!("{name}.parquet"));
+        remove(&parquet).map_err(|error| naming(&parquet, &error))?;
         cut(&samples.join(format!("{name}.csv")), kept.is_empty(), is_sample)?;
     }
     let csv = file_name(name);
@@ -116,7 +117,11 @@ fn cut(file: &Path, is_all: bool, counts: impl Fn(&str) -> bool) -> io::Result<(
         _ if is_all => remove(file),
         _ => append(file).and_then(|opened| opened.set_len(whole_bytes(&opened, counts)?)),
     };
-    cut.map_err(|error| io::Error::new(error.kind(), format!("its file '{}': {error}", file.display())))
+    cut.map_err(|error| naming(file, &error))
+}
+
+fn naming(file: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("its file '{}': {error}", file.display()))
 }
 
 /// How many bytes a file has before its first line, after the head, that is not whole or does not count.

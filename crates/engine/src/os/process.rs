@@ -139,10 +139,10 @@ pub fn is_stopped(pid: u32) -> bool {
     stat(pid).is_some_and(|stat| matches!(stat.state, 'T' | 't'))
 }
 
-/// Whether a process does something of its own at this signal.
-pub(crate) fn catches(pid: u32, signal: Signal) -> bool {
+/// Whether a process does something of its own at this signal, or ignores it.
+pub(crate) fn handles(pid: u32, signal: Signal) -> bool {
     let status = Process::new(pid as i32).and_then(|process| process.status());
-    status.is_ok_and(|status| status.sigcgt >> (signal.as_raw() - 1) & 1 == 1)
+    status.is_ok_and(|status| (status.sigcgt | status.sigign) >> (signal.as_raw() - 1) & 1 == 1)
 }
 
 /// Files below this folder that are in the memory of a process that this user may look into.
