@@ -344,9 +344,10 @@ class Trial:
         if not self.fired:
             self.findings.append("the moment did not come")
         # A daemon may be shared: of a supervisor that was killed, the next run stops it.
-        self.no_processes(draw.SHARED if self.fault == "kill-supervisor" else ())
+        is_lost = checks.is_supervisor_lost(self.fault, code, said)
+        self.no_processes(draw.SHARED if is_lost else ())
         status, error, damaged = self.judge(code, said)
-        if self.fault != "kill-supervisor":
+        if not is_lost:
             self.findings += [f"left after the run: {name}" for name in sorted(checks.names(TEMPORARY) - named)]
         self.resume()
         self.no_processes()
