@@ -27,7 +27,10 @@ pub fn with_lack(why: String) -> String {
     let memory = address_space(own, limits[1], |left| {
         left < LITTLE_ADDRESS_SPACE || REFUSALS.iter().any(|refusal| why.contains(refusal))
     });
-    with(why, [descriptors(own, limits[0]), memory, threads(), shared_memory(), stopped_child()])
+    // A thread that starts with the last of the memory cannot live, and ends or halts this process.
+    let has_room = limits[1]
+        .is_none_or(|most| mapped_bytes(own).is_some_and(|used| most.saturating_sub(used) >= LITTLE_ADDRESS_SPACE));
+    with(why, [descriptors(own, limits[0]), memory, threads(has_room), shared_memory(), stopped_child()])
 }
 
 /// The same of another process of this user, which must be there still. It has said nothing of its own failure, and may have
@@ -92,17 +95,21 @@ fn descriptors(process: &Path, most: Option<u64>) -> Option<String> {
 
 /// The limit of address space, if `is_little` holds of what is left.
 fn address_space(process: &Path, most: Option<u64>, is_little: impl Fn(u64) -> bool) -> Option<String> {
-    let most = most?;
-    let pages: u64 = fs::read_to_string(process.join("statm")).ok()?.split(' ').next()?.parse().ok()?;
-    let used = pages.saturating_mul(rustix::param::page_size() as u64);
+    let (most, used) = (most?, mapped_bytes(process)?);
     is_little(most.saturating_sub(used))
         .then(|| format!("{used} of {most} bytes of memory are mapped (RLIMIT_AS); raise the limit with `ulimit -v`"))
 }
 
-fn threads() -> Option<String> {
+fn mapped_bytes(process: &Path) -> Option<u64> {
+    let pages: u64 = fs::read_to_string(process.join("statm")).ok()?.split(' ').next()?.parse().ok()?;
+    Some(pages.saturating_mul(rustix::param::page_size() as u64))
+}
+
+/// The limit of threads, if none can be started, which is tried if `may_try`, or if it is low.
+fn threads(may_try: bool) -> Option<String> {
     let most = getrlimit(Resource::Nproc).current?;
-    let started = std::thread::Builder::new().spawn(|| ());
-    if let Err(error) = started.map(|thread| drop(thread.join())) {
+    let started = may_try.then(|| std::thread::Builder::new().spawn(|| ()));
+    if let Some(Err(error)) = started.map(|started| started.map(|thread| drop(thread.join()))) {
         return Some(format!(
             "no thread can be started: {error} (limit of this user {most}); raise it with `ulimit -u`"
         ));
