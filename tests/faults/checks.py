@@ -83,12 +83,6 @@ def damaged(folder):
                for one in of if one["kind"] in ("trial", "payload"))
 
 
-def is_supervisor_lost(fault, code, said):
-    """Whether the supervisor itself has gone: by us, or ended by the C library that had no memory left and said so, which no
-    program can prevent. What it leaves is for the next run to remove."""
-    return fault == "kill-supervisor" or (fault == "little-memory" and code == -signal.SIGABRT and cause(fault, said))
-
-
 def verdict(drawn, fired, code, said, found):
     """What is wrong with a run after its fault: of its exit code, its standard error, and `states`, `finished` and
     `damaged` of its results, or None where it has none."""
@@ -103,14 +97,12 @@ def verdict(drawn, fired, code, said, found):
     states, payloads, count = found
     if fault == "kill-supervisor":
         return [] if code == -signal.SIGKILL else [f"the supervisor was killed, and the exit code is {code}"]
-    findings, is_lost = [], is_supervisor_lost(fault, code, said)
+    findings = []
     for name, state in states.items():
         error = state["error"] or ""
         if state["status"] == "failed" and (name == "victim" or may_miss):
             if not cause(fault, error):
                 findings.append(f"{name} failed, and the cause is not named: {error}")
-        elif is_lost and state["status"] == "running":
-            continue
         elif state["status"] != "complete" and not (kind.ends_run and named):
             findings.append(f"{name} is {state['status']}: {error}")
     missing = {"before", "victim", "after"} - states.keys()

@@ -84,13 +84,6 @@ class Verdict(unittest.TestCase):
         self.fails("the exit code is 0", "kill-supervisor", code=0, victim="running")
         self.assertEqual(verdict("kill-supervisor", code=-9, victim="running"), [])
 
-    def test_a_supervisor_that_has_no_memory_left(self):
-        said = "Fatal glibc error: failed to register TLS destructor: out of memory"
-        self.passes("little-memory", "start", code=-6, said=said, victim="running")
-        self.fails("victim is running", "little-memory", "start", code=-6, said="no reason", victim="running")
-        self.fails("victim is running", "little-memory", "start", code=75, said=said, victim="running")
-        self.fails("victim is running", "few-processes", "start", code=-6, said=said, victim="running")
-
     def test_a_run_without_results(self):
         few = "Too many open files (os error 24)"
         for moment, code, said, passes in (("start", 65, few, True), ("start", 0, few, False), ("start", 65, "no", False),

@@ -344,10 +344,9 @@ class Trial:
         if not self.fired:
             self.findings.append("the moment did not come")
         # A daemon may be shared: of a supervisor that was killed, the next run stops it.
-        is_lost = checks.is_supervisor_lost(self.fault, code, said)
-        self.no_processes(draw.SHARED if is_lost else ())
+        self.no_processes(draw.SHARED if self.fault == "kill-supervisor" else ())
         status, error, damaged = self.judge(code, said)
-        if not is_lost:
+        if self.fault != "kill-supervisor":
             self.findings += [f"left after the run: {name}" for name in sorted(checks.names(TEMPORARY) - named)]
         self.resume()
         self.no_processes()
