@@ -209,3 +209,29 @@ fn resuming_on_a_full_disk_says_to_make_room() {
     let told = told.with(exit::CANNOT_CREATE).one_line(&["No space left on device", "make room there", "--resume"]);
     assert!(!told.stderr.contains(" -o"), "{told:?}");
 }
+
+/// With the stack of a thread and hardly more, one can be started that cannot live: whoever does so ends, or waits for ever.
+#[test]
+fn a_run_with_the_last_of_the_memory_ends_and_says_so() {
+    const STACK: u64 = 2 << 20;
+    let page = rustix::param::page_size() as u64;
+    let run = |bytes: u64, words: &[&str]| Tripmeter::under(&["prlimit", &format!("--as={bytes}")], words).run();
+    let (mut least, mut lacking) = (4 << 30, 0);
+    while least - lacking > page {
+        let middle = least.midpoint(lacking);
+        let starts = run(middle, &["--version"]).code == Some(exit::GOOD.into());
+        (least, lacking) = if starts { (middle, lacking) } else { (least, middle) };
+    }
+    let measure = |bytes: u64| {
+        let folder = folder();
+        let results = folder.path().join("results").display().to_string();
+        let words = ["ping", "uds/stream", "-n", "10", "--payloads", "16", "--wait", "block", "--no-floor", "-o"];
+        let finished = run(bytes, &words.iter().chain(&[results.as_str()]).copied().collect::<Vec<_>>());
+        finished.with(exit::PARTIAL).says(&["RLIMIT_AS"]).clean();
+    };
+    std::thread::scope(|scope| {
+        for pages in 0..16 {
+            scope.spawn(move || measure(least + STACK + pages * page));
+        }
+    });
+}
