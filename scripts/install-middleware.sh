@@ -34,8 +34,8 @@ command -v apt-get >/dev/null ||
 # What plugins in C and C++ are built with, here and by the packages of a release.
 mapfile -t wanted < <(packages)
 # Tests run in network namespaces that `ip` sets up, reach each other by ssh, trace system calls, step clocks, and open
-# reports in Chromium, which Node.js drives. Packages are made by dpkg-dev.
-wanted=(g++ make pkg-config cmake iproute2 openssh-client procps strace libfaketime chromium dpkg-dev "${wanted[@]}")
+# reports in Chromium, which Node.js drives. Packages are made by dpkg-dev, and checked by lintian.
+wanted=(g++ make pkg-config cmake iproute2 openssh-client procps strace libfaketime chromium dpkg-dev lintian "${wanted[@]}")
 command -v npm >/dev/null || wanted+=(nodejs npm)
 python=0
 if grep -q '^python_packages' transports/*/transport.toml; then
