@@ -85,9 +85,11 @@ fn search_folders(program: &Path) -> Vec<PathBuf> {
     // Who can write there could have this user run anything.
     let beside = program.ancestors().skip(1).take(2).map(Path::to_path_buf);
     let packaged = program.ancestors().nth(2).map(|prefix| prefix.join("lib/tripmeter"));
-    let usual = beside.chain(packaged).chain(data_folder());
+    let system = Some(PathBuf::from("/usr/lib/tripmeter"));
+    let mut usual: Vec<PathBuf> = beside.chain(data_folder()).chain(packaged).chain(system).collect();
+    usual.dedup();
     let named: Vec<PathBuf> = folders.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
-    folders.extend(usual.map(|folder| folder.join("transports")).filter_map(|folder| match trusted(&folder, program) {
+    folders.extend(usual.into_iter().map(|folder| folder.join("transports")).filter_map(|folder| match trusted(&folder, program) {
         Ok(folder) => Some(folder),
         Err(_) if folder.canonicalize().map_or(true, |folder| named.contains(&folder)) => None,
         Err(why) => {
@@ -123,6 +125,14 @@ fn trusted(folder: &Path, program: &Path) -> io::Result<PathBuf> {
         }
     }
     Ok(folder)
+}
+
+/// Where plugins that are built from these sources are found by this program: in their own build folder, if it is the
+/// program's, too, and else among this user's files, in `data`.
+pub fn folder_of_built(sources: &Path, program: &Path, data: &Path) -> PathBuf {
+    let build = sources.canonicalize().map(|folder| folder.join("target"));
+    let is_beside = build.as_ref().is_ok_and(|build| program.ancestors().skip(1).take(2).any(|folder| folder == build));
+    if let (true, Ok(build)) = (is_beside, build) { build.join("transports") } else { data.join("transports") }
 }
 
 /// Where this user's files of ours are: `$XDG_DATA_HOME/tripmeter`, or `~/.local/share/tripmeter`.

@@ -20,9 +20,10 @@ use std::path::PathBuf;
 Systems have versions, variants, settings, limits, and what is missing. Plugins
 tripmeter_<system>.so are found in the folders of the variable
 TRIPMETER_TRANSPORTS (with colons between them), in `transports` beside this
-program and beside its folder, in lib/tripmeter/transports beside its folder
-(packages put them there), and in $XDG_DATA_HOME/tripmeter/transports. Of
-the latter four those are left out, and named, that somebody else can write.
+program and beside its folder, in $XDG_DATA_HOME/tripmeter/transports, and in
+lib/tripmeter/transports beside its folder and below /usr (packages put them
+there). Of the latter five those are left out, and named, that somebody else
+can write.
 
 `tripmeter run PRESET --print` prints a preset.")]
 pub struct ListArgs {
@@ -53,8 +54,10 @@ It prints what it will do, then does it, for each system:
 2. Python packages, pinned, go to a virtual environment in $XDG_DATA_HOME/tripmeter/python/SYSTEM
    (or ~/.local/share/tripmeter/python/SYSTEM). Needs python3 with its module venv.
 3. The plugin is built from the project's sources, which are found beside this program or named by
-   --source, into `target/transports` there. Without sources, a plugin that a package of Tripmeter
-   has put into lib/tripmeter/transports is used, or the package is named.
+   --source: into `target/transports` there, if this program was built there, or into
+   $XDG_DATA_HOME/tripmeter/transports. Without sources, a plugin that a package of Tripmeter has put
+   into lib/tripmeter/transports is used, or the package is named. With --all, what no package has is
+   left out.
 What is there already is left alone. Systems whose libraries come as wheels or
 crates need no root. With --python only the second step is done; it prints the
 folders.
@@ -74,7 +77,7 @@ pub struct InstallArgs {
     /// Install Python packages only
     #[arg(long)]
     pub python: bool,
-    /// The project's sources [default: found beside this program, or the working directory]
+    /// The project's sources [default: those that this program was built in]
     #[arg(long, value_name = "DIR")]
     pub source: Option<PathBuf>,
     /// No progress on standard error

@@ -74,6 +74,10 @@ struct Steps<'a> {
     /// Whether the program that writes Parquet is built, too.
     parquet: bool,
     source: Option<PathBuf>,
+    /// Where what is built is put.
+    built: PathBuf,
+    /// Systems that no package brings, where there are no sources to build them from.
+    left_out: Vec<&'a str>,
 }
 
 impl<'a> Steps<'a> {
@@ -96,14 +100,21 @@ impl<'a> Steps<'a> {
                 plugins: Vec::new(),
                 parquet: false,
                 source: None,
+                built: PathBuf::new(),
+                left_out: Vec::new(),
             });
         }
         let parquet = args.all || args.systems.iter().any(|name| name == PARQUET);
-        let mut plugins: Vec<&Sidecar> = chosen.iter().copied().filter(|one| !one.build.is_empty()).collect();
         let (source, program) = (source(args)?, experiment::program()?);
+        let is_prebuilt =
+            |one: &Sidecar| !one.deb.is_empty() || experiment::is_beside_plugins(&plugin_file(one), &program);
+        let (chosen, left_out): (Vec<&Sidecar>, Vec<&Sidecar>) =
+            chosen.iter().partition(|one| source.is_some() || !args.all || is_prebuilt(one));
+        let left_out = left_out.into_iter().map(|one| one.system.as_str()).collect();
+        let mut plugins: Vec<&Sidecar> = chosen.iter().copied().filter(|one| !one.build.is_empty()).collect();
         if source.is_none() {
             // What came built, by a package.
-            plugins.retain(|one| !experiment::is_beside_plugins(&format!("tripmeter_{}.so", one.system), &program));
+            plugins.retain(|one| !experiment::is_beside_plugins(&plugin_file(one), &program));
             let no_parquet = parquet && !experiment::is_beside_plugins(parquet::PROGRAM, &program);
             if no_parquet || !plugins.is_empty() {
                 return Err(not_built(&plugins, no_parquet));
@@ -119,7 +130,9 @@ impl<'a> Steps<'a> {
             .collect();
         packages.sort_unstable();
         packages.dedup();
-        Ok(Self { packages, python, finished, plugins, parquet, source })
+        let built = source.as_deref().map(|source| experiment::folder_of_built(source, &program, data));
+        let built = built.unwrap_or_default();
+        Ok(Self { packages, python, finished, plugins, parquet, source, built, left_out })
     }
 
     fn say(&self) {
@@ -130,11 +143,18 @@ impl<'a> Steps<'a> {
             let count = sidecar.python_packages.len();
             output::say(&format!("Python packages of {}: {count}, in '{}'", sidecar.system, folder.display()));
         }
+        let folder = self.built.display();
         if let (false, Some(source)) = (self.plugins.is_empty(), &self.source) {
-            output::say(&format!("plugins, by '{}': {}", source.join(BUILD).display(), self.plugins.join(" ")));
+            let (script, plugins) = (source.join(BUILD), self.plugins.join(" "));
+            output::say(&format!("plugins, by '{}': {plugins}, in '{folder}'", script.display()));
         }
         if let (true, Some(source)) = (self.parquet, &self.source) {
-            output::say(&format!("a program that writes Parquet, by '{} --parquet'", source.join(BUILD).display()));
+            let script = source.join(BUILD);
+            output::say(&format!("a program that writes Parquet, by '{} --parquet', in '{folder}'", script.display()));
+        }
+        if !self.left_out.is_empty() {
+            let systems = self.left_out.join(", ");
+            output::say(&format!("left out, as no package has the plugin: {systems}; name the sources (--source DIR)"));
         }
         if self.packages.is_empty() && self.python.is_empty() && self.plugins.is_empty() && !self.parquet {
             output::say("everything is there");
@@ -154,13 +174,18 @@ impl<'a> Steps<'a> {
         }
         let Some(source) = &self.source else { return Ok(()) };
         if !self.plugins.is_empty() {
-            build(source, &self.plugins)?;
+            build(source, &self.plugins, &self.built)?;
         }
         if self.parquet {
-            build(source, &["--parquet"])?;
+            build(source, &["--parquet"], &self.built)?;
         }
         Ok(())
     }
+}
+
+/// The file name of a system's plugin.
+fn plugin_file(one: &Sidecar) -> String {
+    format!("tripmeter_{}.so", one.system)
 }
 
 /// Where plugins that are not here can be had, without the project's sources.
@@ -231,10 +256,12 @@ fn install_packages(packages: &[&str]) -> Result<(), CliError> {
     apt(&[&["install", "-y", "--no-install-recommends"], packages].concat())
 }
 
-/// Builds plugins by the project's own script.
-fn build(source: &Path, arguments: &[&str]) -> Result<(), CliError> {
+/// Builds plugins into a folder, by the project's own script.
+fn build(source: &Path, arguments: &[&str], folder: &Path) -> Result<(), CliError> {
     let script = source.join(BUILD);
-    let status = Command::new(&script).args(arguments).stdin(Stdio::null()).stdout(std::io::stderr()).status();
+    let mut command = Command::new(&script);
+    command.args(arguments).env("OUT", folder).stdin(Stdio::null()).stdout(std::io::stderr());
+    let status = command.status();
     let failed = |why: String| CliError::new(exit::UNAVAILABLE, format!("'{}' {why}", script.display()));
     match status {
         Ok(status) if status.success() => Ok(()),

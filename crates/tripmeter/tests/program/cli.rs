@@ -1,5 +1,6 @@
 //! The command line, as far as nothing is measured.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -294,6 +295,50 @@ fn install_prints_what_it_would_do() {
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("Python packages of ecal") && said.contains("build-transports.sh': iceoryx ecal"), "{said}");
+    // Of all systems, those that no package has are left out.
+    let sidecars = format!("{source}/transports");
+    for folder in std::fs::read_dir(sidecars).unwrap() {
+        let folder = folder.unwrap();
+        let sidecar = std::fs::read_to_string(folder.path().join("transport.toml")).unwrap_or_default();
+        if sidecar.lines().any(|line| line.starts_with("deb = ")) {
+            let name = format!("tripmeter_{}.so", folder.file_name().to_str().unwrap());
+            std::fs::write(installed.transports.join(name), "").unwrap();
+        }
+    }
+    std::fs::write(installed.transports.join("tripmeter_parquet"), "").unwrap();
+    let output = run(&["install", "--all", "--dry-run"]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("left out, as no package has the plugin: ros2; name the sources"), "{said}");
+}
+
+#[test]
+fn plugins_are_built_to_where_the_program_finds_them() {
+    let installed = installed();
+    let (sources, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let script = sources.path().join("scripts/build-transports.sh");
+    std::fs::create_dir(sources.path().join("scripts")).unwrap();
+    std::fs::write(&script, "#!/bin/sh -eu\nmkdir -p \"$OUT\"\n: >\"$OUT/tripmeter_$1.so\"\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let run = |program: &Path, more: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(["install", "zenoh"]).args(more).env("XDG_DATA_HOME", data.path());
+        let output = command.env_remove("TRIPMETER_TRANSPORTS").output().unwrap();
+        (output.status.code(), stderr(&output))
+    };
+    let (code, said) = run(&installed.program, &["--source", sources.path().to_str().unwrap()]);
+    let plugin = data.path().join("tripmeter/transports/tripmeter_zenoh.so");
+    assert!(code == Some(0) && said.contains(plugin.parent().unwrap().to_str().unwrap()), "{said}");
+    assert!(plugin.exists(), "{said}");
+    assert_eq!(run(&installed.program, &[]), (Some(0), "everything is there\n".to_owned()));
+    // Where the program was built, it finds what is built beside it.
+    std::fs::remove_file(&plugin).unwrap();
+    let build = sources.path().join("target/debug");
+    std::fs::create_dir_all(&build).unwrap();
+    std::fs::copy(&installed.program, build.join("tripmeter")).unwrap();
+    let (code, said) = run(&build.join("tripmeter"), &[]);
+    assert!(code == Some(0) && build.with_file_name("transports/tripmeter_zenoh.so").exists(), "{said}");
+    assert!(!plugin.exists(), "{said}");
 }
 
 #[test]
