@@ -85,11 +85,12 @@ fn search_folders(program: &Path) -> Vec<PathBuf> {
     // Who can write there could have this user run anything.
     let beside = program.ancestors().skip(1).take(2).map(Path::to_path_buf);
     let packaged = program.ancestors().nth(2).map(|prefix| prefix.join("lib/tripmeter"));
-    let system = Some(PathBuf::from("/usr/lib/tripmeter"));
-    let mut usual: Vec<PathBuf> = beside.chain(data_folder()).chain(packaged).chain(system).collect();
+    let usual = beside.chain(data_folder()).chain(packaged).chain([PathBuf::from("/usr/lib/tripmeter")]);
+    let mut usual: Vec<PathBuf> = usual.map(|folder| folder.join("transports")).collect();
+    // The program of a package.
     usual.dedup();
     let named: Vec<PathBuf> = folders.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
-    folders.extend(usual.into_iter().map(|folder| folder.join("transports")).filter_map(|folder| match trusted(&folder, program) {
+    folders.extend(usual.into_iter().filter_map(|folder| match trusted(&folder, program) {
         Ok(folder) => Some(folder),
         Err(_) if folder.canonicalize().map_or(true, |folder| named.contains(&folder)) => None,
         Err(why) => {

@@ -260,8 +260,8 @@ fn install_packages(packages: &[&str]) -> Result<(), CliError> {
 fn build(source: &Path, arguments: &[&str], folder: &Path) -> Result<(), CliError> {
     let script = source.join(BUILD);
     let mut command = Command::new(&script);
-    command.args(arguments).env("OUT", folder).stdin(Stdio::null()).stdout(std::io::stderr());
-    let status = command.status();
+    let command = command.args(arguments).env("OUT", folder).stdin(Stdio::null());
+    let status = command.stdout(std::io::stderr()).status();
     let failed = |why: String| CliError::new(exit::UNAVAILABLE, format!("'{}' {why}", script.display()));
     match status {
         Ok(status) if status.success() => Ok(()),
