@@ -75,7 +75,10 @@ class Attacker:
         for place in self.places:
             for folder, folders, names in os.walk(place):
                 depth = folder.count("/") - str(place).count("/")
-                if depth >= 4 or os.path.ismount(folder) and folder != str(place):
+                if os.path.ismount(folder) and folder != str(place):
+                    names.clear()
+                    folders.clear()
+                elif depth >= 4:
                     folders.clear()
                 for name in folders + names:
                     path = os.path.join(folder, name)

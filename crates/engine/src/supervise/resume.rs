@@ -18,6 +18,7 @@ pub struct Begun {
     last: u32,
     /// Names and rounds of which nothing is to be measured any more.
     whole: HashSet<(String, u32)>,
+    left_ns: Option<u64>,
     /// Whether what is missing is measured, payload by payload; else whole rounds are.
     is_rest: bool,
 }
@@ -47,6 +48,11 @@ fn whole(manifest: &Manifest) -> HashSet<(String, u32)> {
     results.map(|result| (result.name.clone(), result.round)).collect()
 }
 
+/// True if a kill or its user ended the run before its time.
+fn is_cut(manifest: &Manifest) -> bool {
+    matches!(manifest.status, RunStatus::Running | RunStatus::Interrupted)
+}
+
 fn last_round(manifest: &Manifest) -> u32 {
     manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0)
 }
@@ -68,14 +74,14 @@ impl Begun {
         for result in manifest.sub_experiments.iter_mut().filter(|result| !is_ended(result)) {
             result.status = RunStatus::Interrupted;
         }
-        Self { folder, whole: whole(&manifest), manifest, rounds, last, is_rest: false }
+        Self { folder, whole: whole(&manifest), manifest, rounds, last, left_ns: None, is_rest: false }
     }
 
     /// What counts of the manifest in a results folder, which was read after that was locked: every payload that was measured
     /// to its end. The rest is measured in the same rounds, in fresh processes.
     pub fn finished_payloads(folder: LockedFolder, mut manifest: Manifest) -> Self {
         let last = last_round(&manifest);
-        let is_cut = matches!(manifest.status, RunStatus::Running | RunStatus::Interrupted);
+        let is_cut = is_cut(&manifest);
         if is_cut && manifest.plan.for_ns.is_some() {
             // Its time is not over, whatever was estimated: the next round says how many more there are.
             let next = (last + 1).min(manifest.plan.most_rounds());
@@ -94,7 +100,16 @@ impl Begun {
         let whole_rounds = (1..=plan.rounds)
             .take_while(|round| of_round.get(round).is_some_and(|count| *count >= plan.sub_experiments.len()));
         let rounds = whole_rounds.count() as u32;
-        Self { folder, whole: whole(&manifest), manifest, rounds, last, is_rest: true }
+        // Rounds before the kill took their share of the time, by the last estimate.
+        let share_left = 1.0 - f64::from(rounds) / f64::from(plan.rounds.max(1));
+        let left_ns = plan.for_ns.filter(|_| is_cut).map(|ns| (ns as f64 * share_left).round() as u64);
+        Self { folder, whole: whole(&manifest), manifest, rounds, last, left_ns, is_rest: true }
+    }
+
+    /// Nanoseconds for which further rounds are measured, if time ends the run. `None` also if its time was over: what is
+    /// missing is then measured in the rounds that there are.
+    pub fn left_ns(&self) -> Option<u64> {
+        self.left_ns
     }
 
     /// Sub-experiments of which something is to be measured: name and round, in the order of the plan.
@@ -313,6 +328,23 @@ mod tests {
         assert_eq!(rounds(RunStatus::Interrupted, Some(1)), 2);
         assert_eq!(rounds(RunStatus::Complete, Some(1)), 1);
         assert_eq!(rounds(RunStatus::Running, None), 1);
+    }
+
+    #[test]
+    fn rounds_of_a_run_that_was_cut_took_their_share_of_its_time() {
+        let left = |status, rounds, whole: usize| {
+            let of = [(1, "a", "complete"), (1, "b", "complete"), (2, "b", "complete"), (2, "a", "complete")];
+            let mut manifest = begun(&of[..2 * whole]).manifest;
+            (manifest.plan.rounds, manifest.plan.for_ns, manifest.status) = (rounds, Some(3_600), status);
+            Begun::finished_payloads(locked(), manifest).left_ns()
+        };
+        assert_eq!(left(RunStatus::Running, 8, 2), Some(2_700));
+        assert_eq!(left(RunStatus::Interrupted, 8, 1), Some(3_150));
+        assert_eq!(left(RunStatus::Running, 2, 0), Some(3_600), "no round is whole");
+        for status in [RunStatus::Complete, RunStatus::Failed] {
+            assert_eq!(left(status, 1, 1), None, "its time was over");
+            assert_eq!(left(status, 1, 0), None, "its time was over, whatever is missing");
+        }
     }
 
     #[test]

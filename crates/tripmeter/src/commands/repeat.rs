@@ -10,16 +10,17 @@ use tripmeter_model::plan::Plan;
 /// Between two looks whether a short round has waited for the next.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Returns how many rounds there are to be, of what is measured so far: as many as the plan has, or as fit into its time. Of a
-/// run that goes on, only rounds that had not begun say how long one takes; until the first of them has ended, the plan stays
-/// as it is. Waits where rounds would be too many.
+/// Returns how many rounds there are to be, of what is measured so far: as many as the plan has, or as fit into its time, beside
+/// the rounds that had begun before. Only rounds that begin now say how long one takes; until the first of them has ended, the
+/// plan stays as it is. Waits where rounds would be too many.
 pub fn rounds_wanted(plan: &Plan, stop: Arc<AtomicBool>) -> impl FnMut(&Manifest) -> u32 + use<> {
     let (for_ns, most) = (plan.for_ns, plan.most_rounds());
     let (mut begin, mut before) = (Instant::now(), None);
     move |manifest| {
         let Some(whole) = for_ns.map(Duration::from_nanos) else { return manifest.plan.rounds };
         let last = manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
-        let rounds = last - *before.get_or_insert(last);
+        let before = *before.get_or_insert(last);
+        let (rounds, most) = (last - before, most.saturating_sub(before).max(1));
         if rounds == 0 {
             begin = Instant::now();
             return manifest.plan.rounds;
@@ -28,7 +29,7 @@ pub fn rounds_wanted(plan: &Plan, stop: Arc<AtomicBool>) -> impl FnMut(&Manifest
         while begin.elapsed() < least && !stop.load(Relaxed) {
             std::thread::sleep(LOOK);
         }
-        within(whole, begin.elapsed(), rounds, most).max(last)
+        (before + within(whole, begin.elapsed(), rounds, most)).max(last)
     }
 }
 

@@ -7,8 +7,10 @@ use crate::error::CliError;
 use crate::output;
 use crate::progress::ProgressView;
 use crate::sample_files;
+use indicatif::HumanDuration;
 use std::collections::HashSet;
 use std::path::Path;
+use std::time::Duration;
 use tripmeter_engine::registry::Registry;
 use tripmeter_engine::resolve::check_plan;
 use tripmeter_engine::{Begun, Followers, LockedFolder, RunError};
@@ -41,12 +43,13 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
     let tables = show::usual(&manifest);
     let finished = manifest.clone();
     let begun = Begun::finished_payloads(folder, manifest);
-    let plan = Plan { tables, ..begun.plan().clone() };
+    let plan = Plan { tables, for_ns: begun.left_ns(), ..begun.plan().clone() };
     let prepared = Prepared::again(plan, args)?;
     check_systems(&begun, &prepared.registry)?;
     if !running.output.quiet {
         let (rest, all) = (begun.rest().len(), begun.plan().sub_experiments.len() * begun.plan().rounds as usize);
         output::say(&format!("going on: {rest} of {all} sub-experiments are not whole"));
+        time_left(&begun).iter().for_each(|line| output::say(line));
     }
     // Nothing is to be measured, so nothing changes.
     if finished.status == RunStatus::Complete && begun.rest().is_empty() {
@@ -59,6 +62,20 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
     let shown = ProgressView::of(running.output.quiet, running.live);
     let (manifest, folder) = prepared.go_on(begun, followers, shown)?;
     finish(&prepared, &manifest, &folder, &running.output, running.shown)
+}
+
+/// How long rounds will be repeated, of a run that ends by time.
+fn time_left(begun: &Begun) -> Option<String> {
+    let words = |ns: u64| HumanDuration(Duration::from_nanos(ns)).to_string();
+    let asked = words(begun.plan().for_ns?);
+    let Some(left) = begun.left_ns() else {
+        return Some(format!("its time (--for {asked}) was over: no further round is measured"));
+    };
+    Some(match begun.rounds() {
+        0 => format!("no round is whole: rounds are repeated for {asked} again (--for); Ctrl-C ends the run"),
+        1 => format!("1 round is whole: rounds are repeated for {} more (--for {asked})", words(left)),
+        rounds => format!("{rounds} rounds are whole: rounds are repeated for {} more (--for {asked})", words(left)),
+    })
 }
 
 /// Fails if what is in the folder cannot be resumed by this program, is another command's, or was measured with other hosts.

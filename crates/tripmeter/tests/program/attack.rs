@@ -62,6 +62,26 @@ fn nor_what_libraries_carry() {
     }
 }
 
+/// A clone that is mounted below `/tmp`, as by `scripts/isolated.sh`, is changed by other tests while a run is attacked.
+#[test]
+fn files_of_a_mounted_clone_are_not_of_the_run() {
+    let isolated = repository().join("scripts/isolated.sh");
+    if !Command::new(&isolated).arg("--check").status().unwrap().success() {
+        say("SKIPPED: a mounted clone: there are no namespaces of our own");
+        return;
+    }
+    let exposure = format!("python3 '{}'", repository().join("tests/security/exposure.py").display());
+    let script = format!(
+        "mkdir /tmp/clone && mount -n -t tmpfs none /tmp/clone && chmod 755 /tmp/clone
+         (until [ -e /tmp/ended ]; do date > /tmp/clone/$(date +%N); sleep 0.1; done) &
+         {exposure} '{}' --attack uds/datagram; code=$?; : > /tmp/ended; wait; exit $code",
+        env!("CARGO_BIN_EXE_tripmeter")
+    );
+    let output = Command::new(isolated).args(["sh", "-c", &script]).output().unwrap();
+    let [said, errors] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(output.status.success() && said.contains("uds/datagram: "), "{said}{errors}");
+}
+
 /// All files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

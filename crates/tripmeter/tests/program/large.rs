@@ -4,6 +4,7 @@
 use crate::common::{LONGEST, Tripmeter, alone, folder, manifest};
 use std::collections::BTreeMap;
 use std::path::Path;
+use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::RunStatus;
 use tripmeter_model::metric::{Process, Stream};
@@ -125,38 +126,47 @@ fn as_if_killed(results: &Path, is_kept: impl Fn(&str) -> bool, change: impl FnO
     std::fs::write(&made, manifest.to_string()).unwrap();
 }
 
-/// As many rounds as fit; the plan says how many in the end, and the samples of the last stay.
+/// As many rounds as fit; the plan says how many in the end, and the samples of the last stay. The second time is over in the
+/// first round, as the first is where the machine is busy.
 #[test]
 fn rounds_are_repeated_for_a_time() {
     let _alone = alone();
-    let folder = folder();
-    let results = folder.path().join("results");
-    let output = results.display().to_string();
-    let words = ["ping", "uds", "--wait", "block", "--payloads", "64", "-n", "100", "--no-floor", "-q"];
-    let begin = std::time::Instant::now();
-    let more = ["--for", "3s", "--keep-samples", "1", "-o", &output];
-    Tripmeter::new(words.iter().chain(&more)).run().with(0).clean();
-    assert!(begin.elapsed().as_secs() >= 3);
-    let whole = manifest(&results);
-    assert_eq!(whole.plan.rounds as usize, whole.sub_experiments.len());
-    assert_eq!((whole.status, whole.plan.for_ns), (RunStatus::Complete, Some(3_000_000_000)));
-    assert!(sample_files(&results).iter().all(|name| name.starts_with(&format!("round-{:02}/", whole.plan.rounds))));
-    // All that was asked for is there.
-    Tripmeter::new(["run", "-q", "--resume", &output]).run().with(0).clean();
-    assert_eq!(manifest(&results).sub_experiments.len(), whole.sub_experiments.len());
-    // What is missing of a run that came to its end is measured, and does not say how many more rounds fit into an hour.
-    as_if_killed(
-        &results,
-        |line| !line.contains("\"round\":1,"),
-        |made| {
-            made["plan"]["for_ns"] = 3_600_000_000_000_u64.into();
-            made["status"] = "failed".into();
-        },
-    );
-    Tripmeter::new(["run", "-q", "--resume", &output]).run().with(0).clean();
-    let again = manifest(&results);
-    assert_eq!((again.plan.rounds, again.sub_experiments.len()), (whole.plan.rounds, whole.sub_experiments.len()));
-    assert_eq!(again.resumptions.last().unwrap().rest, [format!("{}, round 1", whole.sub_experiments[0].name)]);
+    for (time, for_ns) in [("3s", 3_000_000_000), ("0.001s", 1_000_000)] {
+        let folder = folder();
+        let results = folder.path().join("results");
+        let output = results.display().to_string();
+        let words = ["ping", "uds", "--wait", "block", "--payloads", "64", "-n", "100", "--no-floor", "-q"];
+        let begin = std::time::Instant::now();
+        let more = ["--for", time, "--keep-samples", "1", "-o", &output];
+        Tripmeter::new(words.iter().chain(&more)).run().with(0).clean();
+        assert!(begin.elapsed().as_nanos() >= u128::from(for_ns));
+        let whole = manifest(&results);
+        assert_eq!(whole.plan.rounds as usize, whole.sub_experiments.len());
+        assert_eq!((whole.status, whole.plan.for_ns), (RunStatus::Complete, Some(for_ns)));
+        let newest = format!("round-{:02}/", whole.plan.rounds);
+        assert!(sample_files(&results).iter().all(|name| name.starts_with(&newest)));
+        // All that was asked for is there.
+        Tripmeter::new(["run", "-q", "--resume", &output]).run().with(0).clean();
+        assert_eq!(manifest(&results).sub_experiments.len(), whole.sub_experiments.len());
+        // A missing round of a run whose time was over is measured, and no other, however many more would fit into an hour.
+        as_if_killed(
+            &results,
+            |line| !line.contains("\"round\":1,"),
+            |made| {
+                made["plan"]["for_ns"] = 3_600_000_000_000_u64.into();
+                made["status"] = "failed".into();
+            },
+        );
+        let said = Tripmeter::new(["run", "--resume", &output]).run().with(0).clean().stderr;
+        assert!(said.contains("its time (--for 60 minutes) was over: no further round is measured"), "{said}");
+        let again = manifest(&results);
+        assert_eq!((again.plan.rounds, again.sub_experiments.len()), (whole.plan.rounds, whole.sub_experiments.len()));
+        let missing = match whole.plan.rounds {
+            1 => "all from round 1 on".to_owned(),
+            _ => format!("{}, round 1", whole.sub_experiments[0].name),
+        };
+        assert_eq!(again.resumptions.last().unwrap().rest, [missing]);
+    }
     for (flags, part) in [
         (["--for", "3d"], "10m or 24h"),
         (["--for", "0"], "more than 0"),
@@ -164,6 +174,34 @@ fn rounds_are_repeated_for_a_time() {
     ] {
         Tripmeter::new(["ping", "uds"].iter().chain(&flags)).run().with(64).says(&[part]).clean();
     }
+}
+
+/// A run that was killed before a round was whole is repeated for all of its time, and says so before it begins.
+#[test]
+fn a_resumed_run_says_for_how_long_it_goes_on() {
+    let _alone = alone();
+    let folder = folder();
+    let results = folder.path().join("results");
+    let output = results.display().to_string();
+    let words = ["ping", "uds", "--wait", "block", "--payloads", "64", "-n", "100", "--no-floor", "-q"];
+    let more = ["--for", "0.001s", "--attempts", "1", "-o", &output];
+    Tripmeter::new(words.iter().chain(&more)).run().with(0).clean();
+    as_if_killed(
+        &results,
+        |line| !line.contains("\"round\":1,"),
+        |made| made["plan"]["for_ns"] = 3_600_000_000_000_u64.into(),
+    );
+    let mut run = Tripmeter::new(["run", "--resume", &output]).start();
+    run.until("a round that is whole", |_| results.join("round-02").exists());
+    run.signal("INT");
+    let said = run.wait(LONGEST).with(exit::INTERRUPTED).clean().stderr;
+    assert!(said.contains("no round is whole: rounds are repeated for 60 minutes again (--for)"), "{said}");
+    // The rounds so far are their share of the hour.
+    let mut again = Tripmeter::new(["run", "--resume", &output]).start();
+    again.until("its first words", |run| run.said().contains("going on"));
+    again.signal("INT");
+    let said = again.wait(LONGEST).stderr;
+    assert!(said.contains(" whole: rounds are repeated for ") && said.contains(" more (--for 60 minutes)"), "{said}");
 }
 
 /// The time is over in the first round: there is one, in a folder of its own, and it is found there.
