@@ -252,22 +252,49 @@ impl Plan {
         (!names.is_empty()).then(|| format!("not installed: {names}; `tripmeter install --all` gets them"))
     }
 
-    /// Says so if several followers, or the leader and one of them, have one CPU and so take turns.
+    /// True if sides on this host share a CPU. `follower_cpus` has the CPU of each of several followers, and is empty for one.
+    pub fn shares_cpus(&self, follower_cpus: &[usize]) -> bool {
+        if !self.hosts.is_empty() {
+            return false;
+        }
+        let one = if follower_cpus.is_empty() { self.follower_cpu } else { None };
+        let mut sides: Vec<usize> = follower_cpus.iter().copied().chain(self.leader_cpu).chain(one).collect();
+        let count = sides.len();
+        sides.sort_unstable();
+        sides.dedup();
+        sides.len() < count || self.cpus.len() == 1
+    }
+
+    /// True if sides of a sub-experiment poll on a CPU that they share: its latencies are time slices of the scheduler.
+    pub fn polls_on_shared_cpu(&self, plan: &SubExperiment) -> bool {
+        plan.wait == Wait::Poll && plan.pattern != Pattern::Log && self.shares_cpus(&plan.follower_cpus)
+    }
+
+    /// A sentence if sides of a sub-experiment poll on a CPU that they share, or if several followers share CPUs.
     pub fn shared_cpus(&self, plan: &SubExperiment) -> Option<String> {
+        let polls = self.polls_on_shared_cpu(plan);
+        if !polls && !(plan.workload.is_fan_out() && self.shares_cpus(&plan.follower_cpus)) {
+            return None;
+        }
         let mut cpus = plan.follower_cpus.clone();
         cpus.sort_unstable();
         cpus.dedup();
         let with_leader = self.leader_cpu.is_some_and(|leader| cpus.contains(&leader));
-        if !with_leader && (cpus.is_empty() || cpus.len() == plan.workload.followers() as usize) {
-            return None;
-        }
-        let numbers: Vec<String> = cpus.iter().map(usize::to_string).collect();
+        let numbers = |cpus: &[usize]| cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
         let (plural, leader) =
             (if cpus.len() > 1 { "s" } else { "" }, if with_leader { ", one with the leader" } else { "" });
-        let (count, numbers) = (plan.workload.followers(), numbers.join(", "));
-        Some(format!(
-            "its {count} followers share CPU{plural} {numbers}{leader}: they take turns, and their latencies show it"
-        ))
+        let who = match (plan.follower_cpus.len(), self.leader_cpu.or(self.cpus.first().copied())) {
+            (0, Some(cpu)) => format!("leader and follower share CPU {cpu}"),
+            (0, None) => "leader and follower share a CPU".to_owned(),
+            (count, _) => format!("its {count} followers share CPU{plural} {}{leader}", numbers(&cpus)),
+        };
+        Some(match polls {
+            true => format!(
+                "{who} and poll: latencies are time slices of the scheduler, and are not ranked; wait by `block` or \
+                 `callback` (--wait), or use a CPU for each (--leader-cpu, --follower-cpu)"
+            ),
+            false => format!("{who}: they take turns, and their latencies show it"),
+        })
     }
 
     /// After how many nanoseconds without an answer a message of this sub-experiment counts as lost.

@@ -5,6 +5,7 @@ use crate::document::{Block, Document, Facts, Note, Severity};
 use crate::merged::{Merged, rounds_text};
 use crate::notes::{failed_proof, mishaps_and_warm_up, proof};
 use crate::number::counted;
+use crate::run_notes;
 use crate::series;
 use crate::verdicts;
 use std::collections::BTreeSet;
@@ -78,6 +79,7 @@ pub fn ab(ab: &Ab<'_>) -> Document {
     notes.extend(messages(ab));
     for (index, side) in (0..).zip(&merged) {
         notes.extend(failed_proof(side).map(|text| Note::new(Severity::Error, "path proof", None, text)));
+        notes.extend(run_notes::shared_cpus(plan, side.planned));
         notes.extend(series::notes_of(index, side, &metrics));
     }
     notes.extend(audit::note(ab.manifest).map(|text| Note::new(Severity::Info, "machine", None, text)));

@@ -148,6 +148,7 @@ mod tests {
     use super::Figure;
     use crate::fixture::{self, add, result};
     use crate::{FLOOR, all, screen};
+    use tripmeter_model::Wait;
     use tripmeter_model::figure::Statistic;
     use tripmeter_model::manifest::Manifest;
 
@@ -250,6 +251,31 @@ mod tests {
             said.contains("next b: b/one ×2.02") && said.contains("this is of one figure alone, without"),
             "{said}"
         );
+    }
+
+    /// Both sides on one CPU: what polls there is marked, ranked by nobody, and the note has the cause; what blocks is ranked.
+    #[test]
+    fn what_polls_on_a_shared_cpu_is_marked_and_not_ranked() {
+        let mut shared = manifest(6, &[("uds", 1000.0), ("tcp", 3000.0), ("mq", 4000.0)]);
+        shared.plan.follower_cpu = shared.plan.leader_cpu;
+        for sub in shared.plan.sub_experiments.iter_mut().skip(1) {
+            sub.wait = Wait::Block;
+        }
+        let said = |document| fixture::text(&document).split_whitespace().collect::<Vec<_>>().join(" ");
+        for (text, mark) in [(said(screen(&shared, false)), "!1.01"), (said(all(&shared)), "poll!")] {
+            assert!(text.contains(mark), "{text}");
+            assert!(text.contains("tcp/one, block is fastest"), "{text}");
+            assert!(text.contains("not ranked: uds/one, poll, which polled on a shared CPU"), "{text}");
+            assert!(
+                text.contains("uds: leader and follower share CPU 0 and poll: latencies are time slices"),
+                "{text}"
+            );
+            assert_eq!(text.matches("share CPU").count(), 1, "{text}");
+        }
+        for sub in &mut shared.plan.sub_experiments {
+            sub.wait = Wait::Poll;
+        }
+        assert!(!said(screen(&shared, false)).contains("fastest"), "{}", said(screen(&shared, false)));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use crate::FLOOR;
 use crate::merged::Merged;
-use crate::notes::failed_proof;
 use tripmeter_model::plan::SubExperiment;
 
 /// Floors, in groups of those that count for the same lines; looked up once per line, of thousands.
@@ -41,6 +40,6 @@ fn is_floor(sub: &Merged<'_>) -> bool {
     sub.planned.transport.system == FLOOR
         && !sub.planned.workload.is_fan_out()
         && !sub.same_process()
-        && failed_proof(sub).is_none()
+        && sub.disqualified().is_none()
         && sub.results.iter().any(|result| !result.cells.is_empty())
 }

@@ -3,7 +3,6 @@
 use crate::columns;
 use crate::document::{Cell, Column, Digits, Missing, Table};
 use crate::merged::Merged;
-use crate::notes::failed_proof;
 use tripmeter_analysis::{MetricTable, Row, derived};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
@@ -78,14 +77,13 @@ fn latency(row: Row, metrics: &MetricTable) -> Option<Figure> {
 /// The row of the same without a load.
 fn at_rest(row: Row, subs: &[Merged<'_>], metrics: &MetricTable) -> Option<Row> {
     let own = subs[row.sub as usize].planned;
-    latency(row, metrics).filter(|_| !own.load.is_none() && failed_proof(&subs[row.sub as usize]).is_none())?;
+    latency(row, metrics).filter(|_| !own.load.is_none() && subs[row.sub as usize].disqualified().is_none())?;
     let is_like = |other: &SubExperiment| {
         let parts = |sub: &SubExperiment| (sub.pattern, sub.wait, sub.touch, sub.sched, sub.one_way);
         let is_same = other.transport == own.transport && other.workload == own.workload;
         other.load.is_none() && is_same && parts(other) == parts(own) && !other.is_disturbed()
     };
-    let is_proven = |sub: &Merged<'_>| failed_proof(sub).is_none();
-    let rests = (0..).zip(subs).filter(|(_, sub)| is_like(sub.planned) && is_proven(sub));
+    let rests = (0..).zip(subs).filter(|(_, sub)| is_like(sub.planned) && sub.disqualified().is_none());
     let rests = rests.map(|(sub, _)| Row { sub, ..row });
     rests.into_iter().find(|rest| latency(*rest, metrics).is_some())
 }

@@ -13,6 +13,15 @@ pub struct Merged<'a> {
     pub results: Vec<&'a SubExperimentResult>,
     /// Rounds of the plan, whether or not they were run.
     pub rounds: u32,
+    /// Its sides polled on a CPU that they share.
+    pub polls_on_shared_cpu: bool,
+}
+
+/// Why figures are not ranked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disqualified {
+    PathProofFailed,
+    PolledOnSharedCpu,
 }
 
 impl<'a> Merged<'a> {
@@ -26,8 +35,21 @@ impl<'a> Merged<'a> {
         let results_of = |name: &str| results.get(name).cloned().unwrap_or_default();
         plan.sub_experiments
             .iter()
-            .map(|planned| Self { planned, results: results_of(&planned.name), rounds: plan.rounds })
+            .map(|planned| Self {
+                planned,
+                results: results_of(&planned.name),
+                rounds: plan.rounds,
+                polls_on_shared_cpu: plan.polls_on_shared_cpu(planned),
+            })
             .collect()
+    }
+
+    /// Why its figures are of something else than the transport, and are not ranked; `None` if they are.
+    pub fn disqualified(&self) -> Option<Disqualified> {
+        match self.proof() {
+            Some((_, proof)) if proof.verdict == Verdict::Failed => Some(Disqualified::PathProofFailed),
+            _ => self.polls_on_shared_cpu.then_some(Disqualified::PolledOnSharedCpu),
+        }
     }
 
     /// Leader and follower were threads of one process.

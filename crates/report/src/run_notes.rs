@@ -6,6 +6,7 @@ use crate::number::counted;
 use crate::{audit, channel, hosts, log, notes, recording, rpc, series, throughput};
 use tripmeter_analysis::MetricTable;
 use tripmeter_model::manifest::Manifest;
+use tripmeter_model::plan::{Plan, SubExperiment};
 
 /// Kind of the notes on trials.
 pub const TRIALS: &str = "trials";
@@ -38,6 +39,13 @@ fn resumed(manifest: &Manifest) -> Option<Note> {
     Some(Note::new(Severity::Warning, "resumed", None, text))
 }
 
+/// A note that sides of a sub-experiment share CPUs, a warning where they poll.
+pub fn shared_cpus(plan: &Plan, planned: &SubExperiment) -> Option<Note> {
+    let text = format!("{}: {}", planned.name, plan.shared_cpus(planned)?);
+    let severity = if plan.polls_on_shared_cpu(planned) { Severity::Warning } else { Severity::Info };
+    Some(Note::new(severity, "shared CPUs", None, text))
+}
+
 /// Notes on everything else that lowers the quality of figures, and on the run, in the order of its parts.
 pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     let plan = &manifest.plan;
@@ -51,12 +59,7 @@ pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -
     }
     all.extend(resumed(manifest));
     all.extend(series::notes(subs, metrics));
-    let shared =
-        subs.iter().map(|sub| sub.planned).filter(|planned| planned.workload.is_fan_out()).filter_map(|planned| {
-            let shared = plan.shared_cpus(planned)?;
-            Some(format!("{}: {shared}", planned.name))
-        });
-    all.extend(shared.map(info("shared CPUs")));
+    all.extend(subs.iter().filter_map(|sub| shared_cpus(plan, sub.planned)));
     all.extend(hosts::notes(manifest, metrics));
     all.extend(of_trials(manifest, subs, metrics));
     let mut cells = subs.iter().flat_map(|sub| &sub.results).flat_map(|result| &result.cells);

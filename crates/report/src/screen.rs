@@ -7,7 +7,6 @@ use crate::document::{Block, Cell, Column, Digits, Document, Missing, Table};
 use crate::floors::Floors;
 use crate::labels::{Distinctions, LabelledLine, load_text};
 use crate::merged::{CHANGED, Merged, rounds_text};
-use crate::notes::failed_proof;
 use crate::page::measured::MeasuredSide;
 use crate::plots::aimrt::NamedResults;
 use crate::table_row::MISSED;
@@ -119,11 +118,11 @@ fn row(line: LoadLine, payload_bytes: u64) -> Row {
 /// Help of the columns of a payload: median and 99th percentile.
 const LATENCY_HELP: [&str; 2] = [
     "median; * fewer samples or messages than planned, or damaged ones, ~ the core-to-core latency changed, ! the rate was \
-     missed, or the path proof failed",
+     missed, the path proof failed, or both sides polled on one CPU",
     "99th percentile; - too few samples for an upper bound",
 ];
 
-/// A mark, and that the rate was missed or the path proof failed.
+/// A mark, and that the figures are no answer.
 fn with_missed(mark: &'static str, is_missed: bool) -> &'static str {
     match mark {
         _ if !is_missed => mark,
@@ -219,7 +218,7 @@ impl<'a> ScreenPage<'a> {
         let get = |statistic| self.metrics.get(row(line, payload_bytes), &Stream::all(), figure, statistic);
         let merged = self.sub(line.0).payload(payload_bytes);
         let mark = if merged.star().is_empty() { merged.mark() } else { merged.star() };
-        let missed = self.is_missed(line, payload_bytes) || failed_proof(self.sub(line.0)).is_some();
+        let missed = self.is_missed(line, payload_bytes) || self.sub(line.0).disqualified().is_some();
         let mut p50 = Cell::of(get(Statistic::P50)).marked(with_missed(mark, missed));
         if matches!(p50, Cell::Missing(_)) && merged.cells.iter().any(|cell| cell.is_all_lost()) {
             let are_calls = self.planned(line).workload.is_call();
@@ -255,7 +254,7 @@ impl<'a> ScreenPage<'a> {
         let rows = lines.iter().map(|line| {
             let mut cells = vec![Cell::text(broken(&distinctions.parts(self.labelled(*line))))];
             for payload_bytes in &payloads {
-                let missed = self.is_missed(*line, *payload_bytes) || failed_proof(self.sub(line.0)).is_some();
+                let missed = self.is_missed(*line, *payload_bytes) || self.sub(line.0).disqualified().is_some();
                 let row = row(*line, *payload_bytes);
                 let star = if stars.contains(&row) { "*" } else { "" };
                 cells.extend([(Figure::ReceivedRate, star), (Figure::ReceivedBytes, "")].map(|(figure, mark)| {

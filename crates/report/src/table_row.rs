@@ -188,7 +188,8 @@ impl<'a> TableRow<'a> {
             false => String::new(),
         };
         let transport = format!("{}{same_process}{followers}", planned.transport_text());
-        [transport, planned.wait.to_string(), planned.touch.to_string()].map(Cell::text).to_vec()
+        let mark = if self.sub.polls_on_shared_cpu { MISSED } else { "" };
+        [transport, format!("{}{mark}", planned.wait), planned.touch.to_string()].map(Cell::text).to_vec()
     }
 
     /// The median over rounds with its interval.
@@ -264,7 +265,9 @@ impl<'a> TableRow<'a> {
 pub fn naming_columns(rows: &[TableRow<'_>]) -> Vec<Column> {
     let to_several = "with several followers, response and service end when the last of them has the message; service to i ends at follower i (the first 16)";
     let help = if rows.iter().any(|row| row.sub.planned.workload.is_fan_out()) { to_several } else { "" };
-    [("transport", help), ("wait", ""), ("touch", "")].map(|(id, help)| Column::words(id, id, help).merged()).to_vec()
+    let polls = rows.iter().any(|row| row.sub.polls_on_shared_cpu);
+    let wait = if polls { "! both sides polled on one CPU: latencies are time slices of the scheduler" } else { "" };
+    [("transport", help), ("wait", wait), ("touch", "")].map(|(id, help)| Column::words(id, id, help).merged()).to_vec()
 }
 
 /// Columns of the offered and the achieved rate, with their help texts.

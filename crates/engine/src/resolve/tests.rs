@@ -451,6 +451,34 @@ fn several_followers_are_planned_where_the_transport_reaches_them() {
     assert!(!text.contains("\"followers\"") && !text.contains("follower_cpus"), "{text}");
 }
 
+/// Each way of having both sides on one CPU.
+#[test]
+fn sides_that_share_a_cpu_do_not_poll_unless_asked_to() {
+    let on = |cpus: &[usize], text: &str| {
+        let cpus = cpus.iter().map(|&number| UsableCpu { number, core: vec![number] }).collect();
+        let experiment = Experiment::parse(&format!("{text}{}", of(&["uds"]))).unwrap();
+        let machine = Machine { cpus, ..machine() };
+        resolve_on(&machine, &experiment, "test", Unavailable::Refuse, &registry_of(systems())).unwrap()
+    };
+    let apart = on(&[0, 1], "");
+    assert!(apart.sub_experiments.iter().all(|sub| sub.wait == Wait::Poll && !apart.polls_on_shared_cpu(sub)));
+    for (cpus, more) in [(&[3][..], ""), (&[0, 1], "leader_cpu = 1\nfollower_cpu = 1\n")] {
+        let plan = on(cpus, more);
+        for sub in &plan.sub_experiments {
+            assert_eq!((sub.wait, plan.shared_cpus(sub)), (Wait::Block, None), "{more}");
+        }
+        let asked = on(cpus, &format!("{more}wait = 'poll'\n"));
+        for sub in &asked.sub_experiments {
+            let said = asked.shared_cpus(sub).unwrap();
+            assert!(asked.polls_on_shared_cpu(sub) && said.contains("leader and follower share CPU"), "{said}");
+            assert!(said.contains("time slices of the scheduler") && said.contains("--wait"), "{said}");
+        }
+    }
+    let confined = Plan { leader_cpu: None, follower_cpu: None, cpus: vec![1], ..apart };
+    let said = confined.shared_cpus(&confined.sub_experiments[0]).unwrap();
+    assert!(said.starts_with("leader and follower share CPU 1 and poll"), "{said}");
+}
+
 #[test]
 fn too_many_followers_or_those_that_cannot_be_reached_are_refused() {
     let several = |count: u32, rest: &str| format!("followers = {count}\n{rest}{}", of(&["uds"]));

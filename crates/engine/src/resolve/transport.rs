@@ -60,7 +60,7 @@ impl Planner<'_> {
             return Err(Problem::CpusOf(task.pattern));
         }
         let follower_cpus = self.cpus_of_followers(workload.followers());
-        let takes_turns = follower_cpus.iter().enumerate().any(|(at, cpu)| follower_cpus[..at].contains(cpu));
+        let takes_turns = self.plan.shares_cpus(&follower_cpus);
         // At a fixed rate, little is there to be waited for busily; clients share CPUs.
         let sleeps = matches!(task.pattern, Pattern::Channel | Pattern::Rpc);
         let wait = wait_of(variant, task.wait, takes_turns || sleeps)?;
@@ -210,8 +210,8 @@ pub(super) fn check_secrets(settings: &BTreeMap<String, String>) -> Result<(), P
     }
 }
 
-/// The way asked for, or else the first that it can do of poll, block, callback; if it is to sleep, as where followers share
-/// a CPU, which none may keep for itself, of block, callback, poll.
+/// The way asked for, or else the first that it can do of poll, block, callback; if it is to sleep, as where sides share a CPU,
+/// which none may keep for itself, of block, callback, poll.
 fn wait_of(variant: &Variant, asked: Option<Wait>, sleeps: bool) -> Result<Wait, Problem> {
     let mut order = Wait::ALL.to_vec();
     if sleeps {

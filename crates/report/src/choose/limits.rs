@@ -3,7 +3,7 @@
 use super::Wish;
 use crate::document::Digits;
 use crate::labels::load_text;
-use crate::notes::failed_proof;
+use crate::merged::Disqualified;
 use crate::number::percent;
 use crate::page::curves::Curve;
 use crate::page::measured::MeasuredSide;
@@ -178,7 +178,11 @@ impl<'a> JudgedTransport<'a> {
             ));
         }
         let sub = self.curve.merged();
-        self.fails.extend(failed_proof(sub).map(|_| "its path proof failed".to_owned()));
+        match sub.disqualified() {
+            Some(Disqualified::PathProofFailed) => self.fails.push("its path proof failed".to_owned()),
+            Some(Disqualified::PolledOnSharedCpu) => self.doubts.push("both sides polled on one CPU".to_owned()),
+            None => {}
+        }
         let (measured, planned) = (self.value.rounds, sub.rounds as usize);
         if measured < planned {
             self.fails.push(format!("it was measured in {measured} of {planned} rounds"));

@@ -6,12 +6,11 @@ use super::values::{Value, compare, lead, listed, name, unit};
 use crate::FLOOR;
 use crate::document::Digits;
 use crate::labels::{Distinctions, LabelledLine};
-use crate::merged::Merged;
+use crate::merged::{Disqualified, Merged};
 use crate::plots::chart::{BLACK, Line, Look, Stroke};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Better, Figure, Statistic};
-use tripmeter_model::manifest::Verdict;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::payload::display_size;
@@ -277,7 +276,7 @@ impl<'a> Panel<'a> {
     }
 
     /// The curves that have a value at a payload, the best first: of several rates, at the lowest. What was added as the floor
-    /// only, what missed its rate, and what failed its proof is no answer and not among them.
+    /// only, what missed its rate, failed its proof or polled on a shared CPU is no answer and not among them.
     pub fn ranking(&self, payload_bytes: u64) -> Vec<(&Curve<'a>, Value)> {
         let last = self.curves.iter().map(|curve| curve.folder).max();
         let lowest = self.curves.iter().filter_map(|curve| curve.offered().hz()).fold(f64::INFINITY, f64::min);
@@ -315,8 +314,10 @@ impl<'a> Panel<'a> {
             names
         };
         let missed = named(|curve, payload| curve.side.metrics.is_rate_missed(curve.row(payload)));
-        let failed = named(|curve, _| curve.has_failed_proof());
-        let reasons = [(missed, "missed the rate"), (failed, "failed the path proof")];
+        let failed = named(|curve, _| curve.merged().disqualified() == Some(Disqualified::PathProofFailed));
+        let polled = named(|curve, _| curve.merged().disqualified() == Some(Disqualified::PolledOnSharedCpu));
+        let reasons =
+            [(missed, "missed the rate"), (failed, "failed the path proof"), (polled, "polled on a shared CPU")];
         let reasons = reasons.into_iter().filter(|(names, _)| !names.is_empty());
         let parts: Vec<String> = reasons.map(|(names, why)| format!("{}, which {why}", listed(&names))).collect();
         (!parts.is_empty()).then(|| format!("not ranked: {}", parts.join("; ")))
@@ -428,14 +429,9 @@ impl Curve<'_> {
         }
     }
 
-    fn has_failed_proof(&self) -> bool {
-        self.merged().proof().is_some_and(|(_, proof)| proof.verdict == Verdict::Failed)
-    }
-
     fn counts(&self, payload_bytes: u64) -> bool {
-        let failed = self.has_failed_proof();
         let is_missed = self.side.metrics.is_rate_missed(self.row(payload_bytes));
-        !failed && !is_missed && !self.merged().planned.added_as_floor
+        self.merged().disqualified().is_none() && !is_missed && !self.merged().planned.added_as_floor
     }
 
     /// How many times another: of one folder round by round, as rounds are measured in turn; else of independent rounds.

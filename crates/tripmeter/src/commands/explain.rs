@@ -100,14 +100,17 @@ pub(super) fn write_page(explanation: &Explanation, folder: &Path, is_quiet: boo
     report::of_document(&tripmeter_report::explain(explanation), "explain", folder, is_quiet);
 }
 
-/// Ways to wait that are looked at: that of the sub-experiment first, and `poll` and `block` if the transport has them.
+/// Ways to wait that are looked at: that of the sub-experiment first, and `poll` and `block` if the transport has them. On a CPU
+/// that both sides share, `poll` shows the scheduler.
 fn waits(prepared: &Prepared, sub: &SubExperiment) -> Vec<Wait> {
     let mut waits = vec![sub.wait];
     let entry = prepared.registry.get(&sub.transport.system).ok();
     let description = entry.and_then(|entry| entry.describe().ok());
     let variant = description.and_then(|description| description.variant(&sub.transport.variant));
     let others = variant.map(|variant| variant.waits.clone()).unwrap_or_default();
-    waits.extend(others.into_iter().filter(|wait| *wait != sub.wait && [Wait::Poll, Wait::Block].contains(wait)));
+    let can_poll = !prepared.plan.shares_cpus(&sub.follower_cpus);
+    let is_looked_at = |wait: &Wait| *wait == Wait::Block || (*wait == Wait::Poll && can_poll);
+    waits.extend(others.into_iter().filter(|wait| *wait != sub.wait && is_looked_at(wait)));
     waits
 }
 

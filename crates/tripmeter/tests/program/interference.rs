@@ -5,6 +5,7 @@ use crate::common::traces::{marked, signal};
 use crate::common::{LONGEST, Running, Tripmeter, alone, built, folder, has_cell, is_required, manifest, result, say};
 use std::fs;
 use std::process::Command;
+use tripmeter_model::Wait;
 use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{PayloadResult, RunStatus};
@@ -294,4 +295,32 @@ fn what_no_load_or_scheduling_is_called_is_refused() {
     }
     let file = Tripmeter::new(["ping", "uds", "--load", "none", "--load", "memory,cpu:2", "--print"]).run().with(0);
     assert!(file.stdout.contains("load = [\"none\", \"cpu:2,memory\"]"), "{}", file.stdout);
+}
+
+/// On one CPU each command waits by `block`; `poll` that is asked for is marked, and called fastest by nobody.
+#[test]
+fn on_one_cpu_sides_do_not_poll_unless_asked_to() {
+    let _alone = alone();
+    let folder = folder();
+    let place = folder.path();
+    let on_one = |words: &str| {
+        let cpu = [
+            "sh",
+            "-c",
+            "exec taskset -c $(taskset -cp $$ | sed 's/.*: //; s/[,-].*//') env --default-signal=INT \"$@\"",
+            "sh",
+        ];
+        Tripmeter::under(&cpu, words.split(' ')).at(place).run().with(exit::GOOD).clean()
+    };
+    let small = "--payloads 64 -n 50 --warmup 5 --attempts 1";
+    for words in ["ping uds tcp", "publish uds --rate 200", "call uds tcp", "throughput uds --duration 0.05"] {
+        let command = words.split(' ').next().unwrap();
+        let samples = if command == "throughput" { "--payloads 64" } else { small };
+        on_one(&format!("{words} {samples} -o {command}"));
+        let plan = manifest(&place.join(command)).plan;
+        assert!(plan.sub_experiments.iter().all(|sub| sub.wait == Wait::Block), "{command}");
+    }
+    let polled = on_one(&format!("ping uds tcp shm --wait poll {small} -n 5 -o polled")).unwrapped();
+    assert!(polled.contains("polled on a shared CPU") && !polled.contains("fastest"), "{polled}");
+    assert!(polled.contains("leader and follower share CPU"), "{polled}");
 }
