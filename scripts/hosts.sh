@@ -9,7 +9,8 @@
 #
 # The hosts named in $HOSTS_SHIFTED have CLOCK_MONOTONIC, which is 5000 s later there, and no TSC.
 #
-# What is there is `tripmeter` of $TRIPMETER, and transports of $TRIPMETER_TRANSPORTS, as here.
+# What is there is `tripmeter` of $TRIPMETER, else COMMAND if that is a tripmeter, else the one that was built last; and
+# transports of $TRIPMETER_TRANSPORTS, as here.
 set -euo pipefail
 
 self=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
@@ -34,6 +35,16 @@ fi
 
 count=$1
 shift
+program=${TRIPMETER:-}
+if [ -z "$program" ]; then
+    for built in "$self"/../target/{release,debug}/tripmeter; do
+        if [ -x "$built" ] && [ ! "$program" -nt "$built" ]; then program=$built; fi
+    done
+    case ${1:-} in
+        */tripmeter) program=$1 ;;
+    esac
+fi
+[ -x "$program" ] || fail "no program '${program:-target/release/tripmeter}': build it (cargo build --release) or name it in TRIPMETER"
 folder=$(mktemp -d /tmp/tripmeter-hosts.XXXXXX)
 # Names of network namespaces are below /run, as is what sshd needs, which also wants a user of its own.
 mount -n -t tmpfs none /run
@@ -42,7 +53,7 @@ if ! getent passwd sshd >/dev/null; then
     mount -n --bind "$folder/passwd" /etc/passwd
 fi
 mkdir -p "$folder/bin" /run/sshd
-ln -s "$(readlink -f "${TRIPMETER:-target/debug/tripmeter}")" "$folder/bin/tripmeter"
+ln -s "$(readlink -f "$program")" "$folder/bin/tripmeter"
 ssh-keygen -q -t ed25519 -N '' -f "$folder/key"
 ssh-keygen -q -t ed25519 -N '' -f "$folder/host_key"
 cp "$folder/key.pub" "$folder/authorized_keys"

@@ -333,6 +333,8 @@ nightly() {
     TRIPMETER=$tripmeter PYTHON=$tools/checks/bin/python scripts/faults.sh || broken=1
     step archive
     TRIPMETER=$tripmeter scripts/test-archive.sh || broken=1
+    step files with settings that systems look for
+    "${isolated[@]}" python3 tests/security/defaults.py "$tripmeter" --check docs/results/defaults.md || broken=1
     step hostile user beside every transport
     "${isolated[@]}" python3 tests/security/exposure.py "$tripmeter" --attack || broken=1
     step known weaknesses of dependencies

@@ -10,10 +10,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use tripmeter_model::bounds::MOST_BYTES;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::file::FileError;
 use tripmeter_model::folder::{self, MANIFEST, TRIALS};
-use tripmeter_model::manifest::{MOST_BYTES, Manifest};
+use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::{Interval, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::printable;
@@ -45,6 +46,7 @@ pub fn read(path: &Path) -> Result<Results> {
     let manifest = folder::read(path, |text| Cow::Owned(printable::json(text)))?;
     let wrong = |what: String| ArchiveError::from(FileError::wrong(&path.join(MANIFEST), what));
     let time = |text: &str| {
+        tripmeter_model::check_date(text).map_err(wrong)?;
         let time: jiff::Timestamp = text.parse().map_err(|error| wrong(format!("'{text}' is no time: {error}")))?;
         i64::try_from(time.as_nanosecond()).map_err(|_| wrong(format!("the time '{text}' is beyond the year 2262")))
     };

@@ -16,9 +16,16 @@
 #define BAD_NAME 7      /* describes a variant with a name against the rules */
 #define LATER_TABLE 9 /* a table with an entry that this header does not have */
 #define NULL_VARIANTS 10 /* a list of its description is missing */
+#define UNDECLARED 11    /* of a header that does not know what settings name */
 
 #ifndef LOAD
 #define LOAD LOADS
+#endif
+
+#if LOAD == UNDECLARED
+#define NAMED(what) 0
+#else
+#define NAMED(what) what
 #endif
 
 /* With -DFAR=VERSION it claims to reach other hosts, and to be of that version. */
@@ -102,6 +109,12 @@ static int32_t trouble_at(const char *where, tm_error *error) {
         fprintf(stderr, "terminate called after throwing an instance of 'trouble'\n  what():  no room in %s\n\n", where);
         abort();
     }
+    if (strcmp(what, "flood") == 0 && trouble.noises++ == 0) { /* as a library that logs without a bound */
+        puts("first line");
+        for (int line = 0; line < 100000; line++) printf("%0127d\n", line);
+        puts("last line");
+        fflush(stdout);
+    }
     if (strcmp(what, "noise") == 0 && trouble.noises++ < 10) {
         printf("noise on stdout from %s\n", where);
         fflush(stdout);
@@ -131,11 +144,26 @@ static int32_t read_settings(const tm_node_options *options, tm_error *error) {
 static int32_t probe(const tm_node_options *options, tm_limits *limits, tm_error *error) {
     int32_t status = read_settings(options, error);
     if (status == TM_OK) status = common_probe(options, limits, error);
+    if (status == TM_OK && strcmp(trouble.mode, "limits-payload") == 0) limits->max_payload_bytes = UINT64_MAX;
+    if (status == TM_OK && strcmp(trouble.mode, "limits-packet") == 0) limits->packet_bytes = UINT64_MAX;
+    if (status == TM_OK && strcmp(trouble.mode, "limits-peers") == 0) limits->unauthorized_peers = UINT32_MAX;
     return status == TM_OK ? trouble_at("probe", error) : status;
+}
+
+/* Makes the file that the setting `makes` names, so that a test sees that a node was opened with it. */
+static int32_t make_file(const tm_node_options *options, tm_error *error) {
+    char name[512];
+    int32_t status = copy_str(name, sizeof name, setting(options, "makes"), error);
+    if (status != TM_OK || name[0] == '\0') return status;
+    FILE *file = fopen(name, "w");
+    if (!file) return tm_fail_errno(error, "making the file of setting makes");
+    fclose(file);
+    return TM_OK;
 }
 
 static int32_t node_open(const tm_node_options *options, tm_node **node, tm_error *error) {
     int32_t status = read_settings(options, error);
+    if (status == TM_OK) status = make_file(options, error);
     if (status == TM_OK) status = trouble_at("open", error);
     return status == TM_OK ? common_node_open(options, node, error) : status;
 }
@@ -222,17 +250,30 @@ static const tm_setting settings[] = {
     {.name = TM_STR("mode"),
      .default_value = TM_STR("none"),
      .values = TM_STR("none | (probe | open | link | connect | loan | publish | take | close)-"
-                      "(error | mute | garbage | code | odd | again | hang | chatter | crash | exit | throw | junk | broken | noise), "
-                      "loan-(null | short | misaligned), take-(null | short)"),
-     .summary = TM_STR("which call makes which trouble")},
+                      "(error | mute | garbage | code | odd | again | hang | chatter | crash | exit | throw | junk | broken | flood | noise), "
+                      "loan-(null | short | misaligned), take-(null | short), limits-(payload | packet | peers)"),
+     .summary = TM_STR("which call makes which trouble"),
+     .names = NAMED(TM_NAMES_NOTHING)},
     {.name = TM_STR("side"),
      .default_value = TM_STR("both"),
      .values = TM_STR("leader | follower | both"),
-     .summary = TM_STR("where")},
+     .summary = TM_STR("where"),
+     .names = NAMED(TM_NAMES_NOTHING)},
     {.name = TM_STR("after"),
      .default_value = TM_STR("0"),
      .values = TM_STR("messages taken by this side"),
-     .summary = TM_STR("when, for loan, publish and take")},
+     .summary = TM_STR("when, for loan, publish and take"),
+     .names = NAMED(TM_NAMES_NOTHING)},
+    {.name = TM_STR("makes"),
+     .default_value = TM_STR(""),
+     .values = TM_STR("file"),
+     .summary = TM_STR("made by every node that opens"),
+     .names = NAMED(TM_NAMES_FILE)},
+    {.name = TM_STR("host"),
+     .default_value = TM_STR("own"),
+     .values = TM_STR("own | address"),
+     .summary = TM_STR("stands for an address, and nothing is sent there"),
+     .names = NAMED(TM_NAMES_HOST)},
 };
 
 static const tm_description description = {

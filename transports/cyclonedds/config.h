@@ -40,15 +40,19 @@ static const tm_variant variants[] = {
 
 static const tm_setting settings[] = {
     TM_SETTING("reliability", "reliable", "reliable | best_effort",
-               "QoS of writer and reader; over iceoryx both may lose the oldest message of a full queue"),
+               "QoS of writer and reader; over iceoryx both may lose the oldest message of a full queue",
+               TM_NAMES_NOTHING),
     TM_SETTING("depth", "16", "messages, 1 to 256",
-               "most that a reader holds: reliable writers then wait, others and iceoryx drop the oldest"),
+               "most that a reader holds: reliable writers then wait, others and iceoryx drop the oldest",
+               TM_NAMES_NOTHING),
     TM_SETTING("packet", "default", "default | bytes, 1456 to 65000",
-               "MaxMessageSize, with fragments that fill it; default: 14720, fragments of 1344"),
+               "MaxMessageSize, with fragments that fill it; default: 14720, fragments of 1344", TM_NAMES_NOTHING),
     TM_SETTING("nodelay", "on", "on | off",
-               "on: TCP_NODELAY, set by us: Cyclone DDS 0.10 means to, and does not; off: as the library leaves it"),
+               "on: TCP_NODELAY, set by us: Cyclone DDS 0.10 means to, and does not; off: as the library leaves it",
+               TM_NAMES_NOTHING),
     TM_SETTING("security", "off", "off | on",
-               "on: authenticated, everything encrypted, with credentials made for the run; udp and tcp"),
+               "on: authenticated, everything encrypted, with credentials made for the run; udp and tcp",
+               TM_NAMES_NOTHING),
 };
 
 /* How the bytes travel, in the order of the variants. */

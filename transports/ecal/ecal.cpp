@@ -18,10 +18,14 @@
 #include <atomic>
 #include <cstring>
 #include <fstream>
+#include <cerrno>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <netdb.h>
+#include <sys/socket.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 namespace {
 
@@ -52,8 +56,8 @@ const tm_variant kVariants[] = {
 
 const tm_setting kSettings[] = {
     TM_SETTING("ack_timeout_ms", "100", "milliseconds, 0 (off) to 10000",
-               "shared memory: how long a send waits until the receiver's callback has returned"),
-    TM_SETTING("buffers", "1", "1 to 16", "shared memory: memory files per publisher"),
+               "shared memory: how long a send waits until the receiver's callback has returned", TM_NAMES_NOTHING),
+    TM_SETTING("buffers", "1", "1 to 16", "shared memory: memory files per publisher", TM_NAMES_NOTHING),
 };
 
 // What the options ask for.
@@ -127,6 +131,43 @@ uint64_t max_payload_bytes(const Settings& settings)
     return std::min(free_bytes / (UINT64_C(4) * settings.buffers), kMostBytes);
 }
 
+bool is_own(const addrinfo& address)
+{
+    const int socket = ::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    // That no port is free says nothing of the address.
+    const bool is_own = socket >= 0
+                        && (bind(socket, address.ai_addr, address.ai_addrlen) == 0 || errno != EADDRNOTAVAIL);
+    if (socket >= 0) {
+        close(socket);
+    }
+    return is_own;
+}
+
+// A subscriber connects to the name of the publisher's host, which is this one.
+void check_own_name()
+{
+    char name[256]{};
+    gethostname(name, sizeof name - 1);
+    addrinfo hints{};
+    hints.ai_family = AF_UNSPEC;
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    const int error = getaddrinfo(name, "0", &hints, &found);
+    const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(error == 0 ? found : nullptr, freeaddrinfo);
+    const std::string remedy = std::string("; eCAL connects to it by TCP: add '127.0.1.1 ") + name + "' to /etc/hosts";
+    if (error != 0) {
+        throw Failure(TM_UNAVAILABLE, std::string("this host's own name '") + name + "' does not resolve ("
+                                          + gai_strerror(error) + ")" + remedy);
+    }
+    for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+        if (is_own(*address)) {
+            return;
+        }
+    }
+    throw Failure(TM_UNAVAILABLE,
+                  std::string("this host's own name '") + name + "' resolves to no address of this host" + remedy);
+}
+
 Settings checked(const tm_node_options& options)
 {
     if (!library().is_usable()) {
@@ -142,7 +183,11 @@ Settings checked(const tm_node_options& options)
     if (address.find(':') != std::string::npos) {
         throw Failure(TM_LIMIT, "eCAL knows no IPv6 (" + address + "); name IPv4 addresses by --interface and --to-interface");
     }
-    return read_settings(options);
+    const Settings settings = read_settings(options);
+    if (settings.is_tcp) {
+        check_own_name();
+    }
+    return settings;
 }
 
 /** eCAL makes a folder in TMPDIR, and forgets it if it is killed: while this lives, TMPDIR is the scratch folder. */

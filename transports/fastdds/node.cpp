@@ -2,6 +2,7 @@
 
 #include "tripmeter_plugin.hpp"
 #include "../common/fastdds/closing.h"
+#include "../common/fastdds/ports.h"
 #include "link.h"
 #include "log.h"
 #include "security.h"
@@ -123,6 +124,11 @@ void tm_node::join()
     }
     const uint16_t port = is_tcp_client() ? meeting_.hear_port(kLeaderTime) : 0;
     joined = std::make_unique<Participant>(meeting_.domain(), end.participant(meeting_, port));
+    // A profile may have sockets of any kind; two participants of one process do without some.
+    const bool has_own_sockets = end.settings.way == Way::udp || end.settings.way == Way::data_sharing;
+    if (has_own_sockets && end.settings.profile.empty()) {
+        check_ports(meeting_.domain(), end.address, end.is_between_hosts);
+    }
 }
 
 void tm_node::join_as_tcp_leader()

@@ -1,5 +1,6 @@
 #include "qos.h"
 
+#include "../common/fastdds/environment.h"
 #include "tripmeter_plugin.hpp"
 #include "log.h"
 #include "security.h"
@@ -17,7 +18,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <tinyxml2.h>
@@ -105,9 +105,7 @@ void load_profile(const Settings& settings, bool is_leader)
     // Fast DDS keeps profiles for the whole process, without a lock; within one process, both ends come here at once.
     static std::mutex loading;
     const std::lock_guard<std::mutex> lock(loading);
-    // Whatever the environment or the working directory says, a run has the settings that are recorded with it.
-    setenv("SKIP_DEFAULT_XML", "1", 1);
-    unsetenv("FASTRTPS_DEFAULT_PROFILES_FILE");
+    ignore_defaults();
     watch_log();
     if (settings.profile.empty()) {
         return;

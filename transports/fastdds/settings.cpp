@@ -102,21 +102,24 @@ const tm_variant fastdds_variants[] = {
 };
 
 const tm_setting fastdds_settings[] = {
-    TM_SETTING("reliability", "reliable", "best_effort | reliable", "reliability of both ends"),
-    TM_SETTING("security", "off", "on | off", "DDS-Security: everything authenticated and encrypted (udp, tcp, shm)"),
+    TM_SETTING("reliability", "reliable", "best_effort | reliable", "reliability of both ends", TM_NAMES_NOTHING),
+    TM_SETTING("security", "off", "on | off", "DDS-Security: everything authenticated and encrypted (udp, tcp, shm)",
+               TM_NAMES_NOTHING),
     TM_SETTING("loans", "auto", "auto | on | off",
-               "write into and read from the library's own samples; auto: on for data-sharing only"),
+               "write into and read from the library's own samples; auto: on for data-sharing only", TM_NAMES_NOTHING),
     TM_SETTING("profile", "", "file",
-               "XML profiles as LatencyTest takes them: {pub,sub}_{participant,publisher,subscriber}_profile"),
-    TM_SETTING("domain", "auto", "auto | 0 to 232", "DDS domain; auto: one that is free"),
+               "XML profiles as LatencyTest takes them: {pub,sub}_{participant,publisher,subscriber}_profile",
+               TM_NAMES_FILE),
+    TM_SETTING("domain", "auto", "auto | 0 to 232", "DDS domain; auto: one that is free", TM_NAMES_HOST),
     TM_SETTING("depth", "auto", "auto | 1 to 1000 samples",
                "history of writer and reader: KEEP_LAST, or KEEP_ALL of a reliable data-sharing writer; auto: 1, data-sharing 4, "
-               "and 16 where messages do not wait for an answer"),
-    TM_SETTING("heartbeat_ms", "100", "1 to 10000", "heartbeat period of a reliable writer"),
+               "and 16 where messages do not wait for an answer", TM_NAMES_NOTHING),
+    TM_SETTING("heartbeat_ms", "100", "1 to 10000", "heartbeat period of a reliable writer", TM_NAMES_NOTHING),
     TM_SETTING("socket_buffer", "4194304", "bytes, 65536 to 1073741824",
-               "send and receive buffers of udp and tcp; the kernel caps them at net.core.{r,w}mem_max"),
+               "send and receive buffers of udp and tcp; the kernel caps them at net.core.{r,w}mem_max",
+               TM_NAMES_NOTHING),
     TM_SETTING("segment_size", "16777216", "bytes, 1048576 to 1073741824",
-               "shared segment of shm; the largest message is half of it"),
+               "shared segment of shm; the largest message is half of it", TM_NAMES_NOTHING),
 };
 
 Settings::Settings(const tm_node_options& options)

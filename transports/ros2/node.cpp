@@ -2,6 +2,7 @@
 
 #include "tripmeter_plugin.hpp"
 #include "../common/fastdds/closing.h"
+#include "../common/fastdds/ports.h"
 #include "link.h"
 
 #include <algorithm>
@@ -100,6 +101,7 @@ tm_node::tm_node(const tm_node_options& options)
     } else {
         notes_.note_during(join);
     }
+    check_ports(domain_.domain, tripmeter::address(options), tm_is_between_hosts(&options));
     // The domain is now taken visibly, because our sockets are open.
     domain_.claim = Descriptor();
     if (!is_leader) {

@@ -1,5 +1,6 @@
 #include "rcl.h"
 
+#include "../common/fastdds/environment.h"
 #include "tripmeter_plugin.hpp"
 
 #include <rcutils/logging.h>
@@ -97,9 +98,9 @@ void prepare_environment(const std::string& profile, const std::string& log_fold
 {
     static std::mutex preparing;
     const std::lock_guard<std::mutex> lock(preparing);
+    ignore_defaults();
     for (const char* const name :
-         {"FASTDDS_BUILTIN_TRANSPORTS", "FASTDDS_ENVIRONMENT_FILE", "ROS_DISCOVERY_SERVER", "ROS_SUPER_CLIENT",
-          "ROS_LOCALHOST_ONLY", "ROS_STATIC_PEERS", "ROS_SECURITY_ENABLE", "ROS_SECURITY_STRATEGY",
+         {"ROS_LOCALHOST_ONLY", "ROS_STATIC_PEERS", "ROS_SECURITY_ENABLE", "ROS_SECURITY_STRATEGY",
           "ROS_SECURITY_KEYSTORE", "ROS_SECURITY_ENCLAVE_OVERRIDE", "ROS_DOMAIN_ID", "ROS_DISABLE_LOANED_MESSAGES",
           "RMW_FASTRTPS_USE_QOS_FROM_XML", "RMW_FASTRTPS_PUBLICATION_MODE"}) {
         unsetenv(name);
@@ -110,9 +111,6 @@ void prepare_environment(const std::string& profile, const std::string& log_fold
     setenv("ROS_LOG_DIR", log_folder.c_str(), 1);
     for (const char* const name : {"FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE"}) {
         setenv(name, profile.c_str(), 1);
-    }
-    for (const char* const name : {"SKIP_DEFAULT_XML_FILE", "SKIP_DEFAULT_XML"}) {
-        setenv(name, "1", 1);
     }
     if (rcutils_logging_initialize() == RCUTILS_RET_OK) {
         rcutils_logging_set_output_handler(say_nothing);

@@ -37,15 +37,16 @@ const tm_variant ros2_variants[] = {
 
 const tm_setting ros2_settings[] = {
     TM_SETTING("reliability", "reliable", "best_effort | reliable",
-               "reliability of both ends; services are reliable"),
-    TM_SETTING("domain", "auto", "auto | 0 to 232", "ROS domain; auto: one that is free"),
-    TM_SETTING("depth", "10", "messages, 1 to 1000", "history (KEEP_LAST) of both ends"),
+               "reliability of both ends; services are reliable", TM_NAMES_NOTHING),
+    TM_SETTING("domain", "auto", "auto | 0 to 232", "ROS domain; auto: one that is free", TM_NAMES_HOST),
+    TM_SETTING("depth", "10", "messages, 1 to 1000", "history (KEEP_LAST) of both ends", TM_NAMES_NOTHING),
     TM_SETTING("socket_buffer", "4194304", "bytes, 65536 to 1073741824",
-               "send and receive buffers of UDP; the kernel caps them at net.core.{r,w}mem_max"),
+               "send and receive buffers of UDP; the kernel caps them at net.core.{r,w}mem_max", TM_NAMES_NOTHING),
     TM_SETTING("segment_size", "524288", "bytes, 131072 to 1073741824",
-               "shared segment of a process (shm, service); the default is Fast DDS's own"),
+               "shared segment of a process (shm, service); the default is Fast DDS's own", TM_NAMES_NOTHING),
     TM_SETTING("fragment_size", "65500", "bytes, 1024 to 67108864",
-               "shared memory: a longer message goes in parts of this size; the default is Fast DDS's own"),
+               "shared memory: a longer message goes in parts of this size; the default is Fast DDS's own",
+               TM_NAMES_NOTHING),
 };
 
 Settings::Settings(const tm_node_options& options)

@@ -41,8 +41,8 @@ const tm_variant kVariants[] = {
 
 const tm_setting kSettings[] = {
     TM_SETTING("overflow", "block", "block | overrun_oldest",
-               "async: a full queue keeps the call waiting, or drops its oldest line"),
-    TM_SETTING("queue", "8192", "lines, 1 to 4194304", "async: size of the queue"),
+               "async: a full queue keeps the call waiting, or drops its oldest line", TM_NAMES_NOTHING),
+    TM_SETTING("queue", "8192", "lines, 1 to 4194304", "async: size of the queue", TM_NAMES_NOTHING),
 };
 
 // What is asked for.

@@ -30,8 +30,10 @@ static const tm_variant variants[] = {
 
 static const tm_setting settings[] = {
     TM_SETTING("hwm", "1000", "messages, 1 to 1000000",
-               "ZMQ_SNDHWM and ZMQ_RCVHWM: so many messages are queued at each side; sending waits for room"),
-    TM_SETTING("io_threads", "1", "threads, 1 to 16", "ZMQ_IO_THREADS: threads of each process that move bytes"),
+               "ZMQ_SNDHWM and ZMQ_RCVHWM: so many messages are queued at each side; sending waits for room",
+               TM_NAMES_NOTHING),
+    TM_SETTING("io_threads", "1", "threads, 1 to 16", "ZMQ_IO_THREADS: threads of each process that move bytes",
+               TM_NAMES_NOTHING),
 };
 
 /* What the options ask for. */

@@ -46,11 +46,11 @@
             TM_FIELD(patterns)(carried), TM_FIELD(waits)(waited), TM_FIELD(flags)(flag_bits), TM_FIELD(reserved) {0}   \
     }
 
-/* One tm_setting of a list, all literals. */
-#define TM_SETTING(text, preset, allowed, about)                                                                       \
+/* One tm_setting of a list, all literals but the last, which is one of TM_NAMES_*. */
+#define TM_SETTING(text, preset, allowed, about, named)                                                                \
     {                                                                                                                  \
         TM_FIELD(name) TM_STR(text), TM_FIELD(default_value) TM_STR(preset), TM_FIELD(values) TM_STR(allowed),         \
-            TM_FIELD(summary) TM_STR(about), TM_FIELD(reserved) {0}                                                    \
+            TM_FIELD(summary) TM_STR(about), TM_FIELD(names)(named), TM_FIELD(reserved) {0}                            \
     }
 
 /* The tm_transport of functions with the names of its entries; `address` is link_address, and tm_no_address where peers need

@@ -135,6 +135,13 @@ extern "C" {
 #define TM_PATH_UDP 9u
 #define TM_PATH_FILE 10u
 
+/* What the value of a setting names outside the process. A setting that names a file or a host is not taken from a results
+ * folder, which somebody else may have made: the user has to give it again. With 0, as of a transport that is older than
+ * these, or with any other number, that holds for every value but the default. */
+#define TM_NAMES_NOTHING 1u
+#define TM_NAMES_FILE 2u /* a file or folder that is read or written */
+#define TM_NAMES_HOST 3u /* whom the system meets: an address, a port, a domain */
+
 typedef struct tm_str {
     const char *data;
     size_t length;
@@ -169,10 +176,12 @@ typedef struct tm_setting {
     tm_str default_value;
     tm_str values;        /* for people: "on | off", "bytes, 64 to 212960" */
     tm_str summary;
-    uint64_t reserved[4];
+    uint64_t names; /* TM_NAMES_*. It was reserved before: an older transport leaves it 0 */
+    uint64_t reserved[3];
 } tm_setting;
 
-/* What a transport is. Valid as long as the library is loaded; needs no daemon and no device. */
+/* What a transport is. Valid as long as the library is loaded; needs no daemon and no device. Each text has at most 4096
+ * bytes, each list at most 256 entries, and no two variants and no two settings have one name. */
 typedef struct tm_description {
     uint32_t struct_size;
     uint32_t reserved;
@@ -184,7 +193,9 @@ typedef struct tm_description {
     size_t variant_count;
     const tm_setting *settings;
     size_t setting_count;
-    tm_str daemon; /* name of the daemon it needs, e.g. "iox-roudi"; empty if none. Equal names share one daemon */
+    /* Name of the daemon it needs, e.g. "iox-roudi", without a slash and of at most 100 bytes; empty if none. Equal names
+     * share one daemon. */
+    tm_str daemon;
 } tm_description;
 
 typedef struct tm_key_value {
@@ -229,7 +240,7 @@ typedef struct tm_node_options {
     tm_str local_address;
 } tm_node_options;
 
-/* What a variant can carry here and now with the settings given. */
+/* What a variant can carry here and now with the settings given; both counts of bytes are at most 2^53. */
 typedef struct tm_limits {
     uint32_t struct_size;
     uint32_t unauthorized_peers;         /* TM_UNAUTHORIZED_* of a secured transport; 0: not secured with these settings */

@@ -123,6 +123,18 @@ words! {
     }
 }
 
+words! {
+    /// What the value of a setting names outside the process.
+    Names {
+        /// Nothing.
+        Nothing = 1 => "nothing",
+        /// A file or folder that is read or written.
+        File = 2 => "file",
+        /// Whom the system meets: an address, a port, a domain.
+        Host = 3 => "host",
+    }
+}
+
 /// One way of a system.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Variant {
@@ -213,13 +225,21 @@ pub struct Setting {
     pub values: String,
     /// One line for people.
     pub summary: String,
+    /// What its value names; `None` if the transport is older than this declaration.
+    #[serde(default)]
+    pub names: Option<Names>,
 }
 
 impl Setting {
-    /// A setting with its default and the values allowed.
-    pub fn new(name: &str, default: &str, values: &str, summary: &str) -> Self {
+    /// A setting with its default, the values allowed, and what they name.
+    pub fn new(name: &str, default: &str, values: &str, summary: &str, names: Names) -> Self {
         let [name, default, values, summary] = [name, default, values, summary].map(str::to_owned);
-        Self { name, default, values, summary }
+        Self { name, default, values, summary, names: Some(names) }
+    }
+
+    /// True if this value may name a file or a host.
+    pub fn reaches_out(&self, value: &str) -> bool {
+        self.names != Some(Names::Nothing) && value != self.default
     }
 }
 
@@ -243,6 +263,11 @@ pub struct Description {
 }
 
 impl Description {
+    /// The setting of that name.
+    pub fn setting(&self, name: &str) -> Option<&Setting> {
+        self.settings.iter().find(|setting| setting.name == name)
+    }
+
     /// The variant of that name.
     pub fn variant(&self, name: &str) -> Option<&Variant> {
         self.variants.iter().find(|variant| variant.name == name)

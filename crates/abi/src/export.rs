@@ -99,7 +99,8 @@ fn leak_description(description: Description) -> *const tm_description {
             default_value: leak_str(&setting.default),
             values: leak_str(&setting.values),
             summary: leak_str(&setting.summary),
-            reserved: [0; 4],
+            names: setting.names.map_or(0, |names| names.code().into()),
+            reserved: [0; 3],
         })
         .collect();
     let (variants, settings) = (Box::leak(variants.into_boxed_slice()), Box::leak(settings.into_boxed_slice()));

@@ -26,7 +26,7 @@ mod sdk;
 pub mod testing;
 
 pub use describe::{
-    Description, Path, Pattern, Setting, UnauthorizedPeer, Variant, Wait, kernel_version, locked_version,
+    Description, Names, Path, Pattern, Setting, UnauthorizedPeer, Variant, Wait, kernel_version, locked_version,
 };
 pub use error::{Cause, Error, Result, Status, panicked};
 pub use export::{Export, table};

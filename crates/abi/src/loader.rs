@@ -1,11 +1,14 @@
 //! A shared library as a [`System`].
 #![expect(unsafe_code, reason = "the C boundary")]
 
+mod description;
+
 use crate::raw::*;
 use crate::{
-    DaemonCommand, Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path, Pattern,
-    Result, Role, Setting, Status, System, UnauthorizedPeer, Variant, Wait,
+    DaemonCommand, Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Result, Role,
+    Status, System, UnauthorizedPeer,
 };
+use description::read_description;
 use libloading::Library;
 use std::ffi::{CStr, c_char};
 use std::fmt;
@@ -100,8 +103,10 @@ impl Functions {
 /// The shortest table: it ends behind the last entry that every transport has. What is appended to the header does not
 /// change this.
 const SHORTEST_TABLE: usize = offset_of!(tm_transport, release) + size_of::<usize>();
-/// The same of the description.
-const SHORTEST_DESCRIPTION: usize = offset_of!(tm_description, daemon) + size_of::<tm_str>();
+/// Most bytes of a message or packet: what a file of results can hold exactly.
+const MOST_BYTES: u64 = 1 << 53;
+/// All bits of `unauthorized_peers`.
+const ALL_UNAUTHORIZED: u32 = UnauthorizedPeer::Plain.code() | UnauthorizedPeer::Foreign.code() | TM_UNAUTHORIZED_LEADS;
 
 /// A block whose writer knew `size` bytes of it: what was appended since is zero, and what we do not know is left out.
 ///
@@ -212,107 +217,6 @@ fn is_of_this_machine(file: &FilePath) -> std::io::Result<bool> {
 fn reason_of(error: &libloading::Error) -> String {
     use std::error::Error as _;
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
-}
-
-/// # Safety
-/// `text` points to `length` readable bytes, or `length` is 0.
-unsafe fn read_str(text: tm_str) -> std::result::Result<String, String> {
-    if text.length == 0 {
-        return Ok(String::new());
-    }
-    if text.data.is_null() || text.length > 4096 {
-        return Err("a string of its description is NULL or longer than 4096 bytes".to_owned());
-    }
-    // SAFETY: the caller's contract.
-    let bytes = unsafe { std::slice::from_raw_parts(text.data.cast::<u8>(), text.length) };
-    String::from_utf8(bytes.to_vec()).map_err(|_| "a string of its description is not UTF-8".to_owned())
-}
-
-/// # Safety
-/// `description` is NULL or valid, with all that it points to.
-unsafe fn read_description(description: *const tm_description) -> std::result::Result<Description, String> {
-    if description.is_null() {
-        return Err("its description is NULL".to_owned());
-    }
-    // SAFETY: the caller's contract; the size has the same place in every version of the description.
-    let size = unsafe { (*description).struct_size as usize };
-    if size < SHORTEST_DESCRIPTION {
-        return Err(format!("its description has {size} bytes, {SHORTEST_DESCRIPTION} at least are needed"));
-    }
-    // SAFETY: the description is as long as it says; all of its fields may be zero.
-    let raw = unsafe { read_block(description, size) };
-    if raw.variant_count > 256 || raw.setting_count > 256 {
-        return Err("its description has more than 256 variants or settings".to_owned());
-    }
-    let lists = [
-        ("variants", raw.variants.is_null(), raw.variant_count),
-        ("settings", raw.settings.is_null(), raw.setting_count),
-    ];
-    if let Some((name, _, count)) = lists.iter().find(|(_, is_null, count)| *is_null && *count > 0) {
-        return Err(format!("the entry '{name}' of its description is NULL, and has {count} entries"));
-    }
-    let mut variants = Vec::new();
-    for index in 0..raw.variant_count {
-        // SAFETY: `variants` has `variant_count` entries.
-        variants.push(unsafe { read_variant(&*raw.variants.add(index)) }?);
-    }
-    let mut settings = Vec::new();
-    for index in 0..raw.setting_count {
-        // SAFETY: `settings` has `setting_count` entries with valid strings.
-        let setting = unsafe {
-            let raw = &*raw.settings.add(index);
-            let (name, default) = (read_str(raw.name)?, read_str(raw.default_value)?);
-            Setting { name, default, values: read_str(raw.values)?, summary: read_str(raw.summary)? }
-        };
-        settings.push(setting);
-    }
-    // SAFETY: the strings of the description are valid.
-    let [system, summary, version, system_version, daemon] =
-        unsafe { [raw.system, raw.summary, raw.version, raw.system_version, raw.daemon].map(|text| read_str(text)) };
-    let system = system?;
-    let name_is_plain = |name: &str| {
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-    };
-    if !name_is_plain(&system) || variants.iter().any(|variant| !name_is_plain(&variant.name)) {
-        return Err("the names of system and variants must be of a-z, 0-9 and '-'".to_owned());
-    }
-    if variants.is_empty() {
-        return Err("it describes no variant".to_owned());
-    }
-    Ok(Description {
-        system,
-        summary: summary?,
-        version: version?,
-        system_version: system_version?,
-        variants,
-        settings,
-        daemon: Some(daemon?).filter(|name| !name.is_empty()),
-    })
-}
-
-/// # Safety
-/// The strings of `raw` are valid.
-unsafe fn read_variant(raw: &tm_variant) -> std::result::Result<Variant, String> {
-    // SAFETY: the caller's contract.
-    let (name, summary) = unsafe { (read_str(raw.name)?, read_str(raw.summary)?) };
-    let has = |bit| raw.flags & bit != 0;
-    Ok(Variant {
-        name,
-        summary,
-        path: Path::from_code(raw.path).ok_or_else(|| format!("unknown path {}", raw.path))?,
-        patterns: Pattern::from_bits(raw.patterns),
-        waits: Wait::from_bits(raw.waits),
-        zero_copy: has(TM_ZERO_COPY),
-        lossy: has(TM_LOSSY),
-        remote: has(TM_REMOTE),
-        secure: has(TM_SECURE),
-        same_process: has(TM_SAME_PROCESS),
-        own_threads: has(TM_OWN_THREADS),
-        fan_out: has(TM_FAN_OUT),
-        publishers: has(TM_PUBLISHERS),
-        broker: has(TM_BROKER),
-        interrupt: has(TM_INTERRUPT),
-    })
 }
 
 fn str_of(text: &str) -> tm_str {
@@ -434,6 +338,16 @@ impl System for Plugin {
         let status = with_options(options, |raw| unsafe { (self.functions.probe)(raw, &mut limits, &mut error) });
         check("probe", status, &error)?;
         let tm_limits { max_payload_bytes, packet_bytes, unauthorized_peers, .. } = limits;
+        let bounded = [
+            ("max_payload_bytes", max_payload_bytes, MOST_BYTES),
+            ("packet_bytes", packet_bytes, MOST_BYTES),
+            ("unauthorized_peers", unauthorized_peers.into(), ALL_UNAUTHORIZED.into()),
+        ];
+        if let Some((name, value, most)) = bounded.into_iter().find(|(_, value, most)| value > most) {
+            let plugin = self.file.display();
+            let text = format!("plugin '{plugin}': `probe` gave limits whose {name} is {value}, {most} at most");
+            return Err(Error::failed(text));
+        }
         Ok(Limits { max_payload_bytes, packet_bytes, unauthorized_peers })
     }
 
@@ -618,6 +532,7 @@ impl Link for PluginLink {
 
 #[cfg(test)]
 mod tests {
+    use super::description::SHORTEST_DESCRIPTION;
     use super::*;
 
     /// The table of a later header.

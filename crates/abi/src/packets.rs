@@ -16,7 +16,7 @@ mod tests;
 pub use stream::StreamLink;
 
 use crate::os::{Deadline, Endpoint, Patience, number_or, os_error};
-use crate::{Error, Link, Loan, Message, NodeOptions, Result, Setting, Status};
+use crate::{Error, Link, Loan, Message, Names, NodeOptions, Result, Setting, Status};
 use buffer::Buffer;
 use std::ptr;
 
@@ -43,7 +43,7 @@ const FAREWELL_NS: u64 = 100_000_000;
 /// The setting `packet`, which all users of this module have.
 pub fn packet_setting() -> Setting {
     let summary = "most bytes per system send, prefix of 16 bytes included; 4096 is what iceperf sends";
-    Setting::new("packet", "native", "native | bytes, 64 and more", summary)
+    Setting::new("packet", "native", "native | bytes, 64 and more", summary, Names::Nothing)
 }
 
 /// The value of setting `packet`; `None` for `native`.

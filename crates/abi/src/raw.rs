@@ -70,7 +70,8 @@ pub struct tm_setting {
     pub default_value: tm_str,
     pub values: tm_str,
     pub summary: tm_str,
-    pub reserved: [u64; 4],
+    pub names: u64,
+    pub reserved: [u64; 3],
 }
 
 #[repr(C)]

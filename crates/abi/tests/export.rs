@@ -8,8 +8,8 @@ use std::ffi::CStr;
 use std::ptr;
 use tripmeter_abi::raw::*;
 use tripmeter_abi::{
-    DaemonCommand, Description, Error, Export, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path,
-    Result, Setting, Status, System, UnauthorizedPeer, Variant, table,
+    DaemonCommand, Description, Error, Export, Limits, Link, LinkOptions, Loan, Message, Names, Node, NodeOptions,
+    Path, Result, Setting, Status, System, UnauthorizedPeer, Variant, table,
 };
 
 thread_local! {
@@ -81,7 +81,7 @@ impl System for Echo {
             version: "1.2.3".to_owned(),
             system_version: "none".to_owned(),
             variants: vec![variant],
-            settings: vec![Setting::new("mode", "off", "off | panic", "trouble")],
+            settings: vec![Setting::new("mode", "off", "off | panic", "trouble", Names::Nothing)],
             daemon: Some("echod".to_owned()),
         }
     }

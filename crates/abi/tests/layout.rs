@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path as FilePath;
 use std::process::Command;
 use tripmeter_abi::raw::*;
-use tripmeter_abi::{AGREED_FOLDER, Path, Pattern, UnauthorizedPeer, Wait};
+use tripmeter_abi::{AGREED_FOLDER, Names, Path, Pattern, UnauthorizedPeer, Wait};
 
 const HEADER: &str = include_str!("../include/tripmeter_transport.h");
 const MIRROR: &str = include_str!("../src/raw.rs");
@@ -39,7 +39,7 @@ fn rust_structs() -> Facts {
         tm_bytes { data, length }
         tm_error { text }
         tm_variant { name, summary, path, patterns, waits, flags, reserved }
-        tm_setting { name, default_value, values, summary, reserved }
+        tm_setting { name, default_value, values, summary, names, reserved }
         tm_description {
             struct_size, reserved, system, summary, version, system_version, variants, variant_count, settings,
             setting_count, daemon,
@@ -86,6 +86,7 @@ fn rust_constants() -> Facts {
     Pattern::ALL.iter().for_each(|pattern| drop(words("TM_", pattern.as_str(), pattern.code())));
     Wait::ALL.iter().for_each(|wait| drop(words("TM_", wait.as_str(), wait.code())));
     Path::ALL.iter().for_each(|path| drop(words("TM_PATH_", path.as_str(), path.code())));
+    Names::ALL.iter().for_each(|names| drop(words("TM_NAMES_", names.as_str(), names.code())));
     UnauthorizedPeer::ALL.iter().for_each(|kind| drop(words("TM_UNAUTHORIZED_", kind.as_str(), kind.code())));
     facts
 }
@@ -198,7 +199,7 @@ fn headers_are_clean_c_and_cpp() {
                 "extern const tm_variant list[1];\n\
                  const tm_variant list[1] = {TM_VARIANT(\"a\", \"b\", TM_PATH_TCP, TM_RPC, TM_POLL, 0)};\n\
                  extern const tm_setting settings[1];\n\
-                 const tm_setting settings[1] = {TM_SETTING(\"a\", \"b\", \"c\", \"d\")};\n"
+                 const tm_setting settings[1] = {TM_SETTING(\"a\", \"b\", \"c\", \"d\", TM_NAMES_FILE)};\n"
             }
         };
         fs::write(&source, format!("#include \"{header}\"\n{entry}{list}")).unwrap();

@@ -134,6 +134,21 @@ fn errors_of_a_library_are_heard() {
 }
 
 #[test]
+fn limits_out_of_bounds_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = Plugin::load(&build(&folder, "tests/plugins/trouble.c", "-DLOAD=LOADS")).unwrap();
+    for (mode, told) in [
+        ("limits-payload", "max_payload_bytes is 18446744073709551615, 9007199254740992 at most"),
+        ("limits-packet", "packet_bytes is 18446744073709551615, 9007199254740992 at most"),
+        ("limits-peers", "unauthorized_peers is 4294967295, 7 at most"),
+    ] {
+        let error = plugin.probe(&options(&plugin, folder.path(), Role::Leader, &[("mode", mode)])).err().unwrap();
+        let file = plugin.file().display();
+        assert_eq!(error.message, format!("plugin '{file}': `probe` gave limits whose {told}"), "{mode}");
+    }
+}
+
+#[test]
 fn a_loan_that_cannot_be_written_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let plugin = Plugin::load(&build(&folder, "tests/plugins/trouble.c", "-DLOAD=LOADS")).unwrap();

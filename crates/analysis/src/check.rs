@@ -1,7 +1,7 @@
 //! An experiment against limits.
 
-use crate::results::JudgedResults;
-use crate::selection::{Selected, Selection};
+use crate::results::{JudgedResults, SubStanding};
+use crate::selection::{Selected, Selection, too_few};
 use std::collections::{BTreeSet, HashMap};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Statistic, Unit};
@@ -17,6 +17,8 @@ pub struct CheckedLimit {
     pub value: Option<f64>,
     /// By how much two clocks may put it off; see [`Selected::error`].
     pub error: f64,
+    /// Samples that each round needs, if there are too few; see [`Selected::needs`].
+    pub needs: Option<u64>,
 }
 
 /// What a figure is against its limit.
@@ -26,7 +28,7 @@ pub enum LimitOutcome {
     Passed,
     /// Beyond it, not a number, or not measured.
     Failed,
-    /// Within or beyond it, as the clocks of two hosts are.
+    /// Within or beyond it, as the clocks of two hosts are; or within it, with too few samples to tell.
     Inconclusive,
 }
 
@@ -42,13 +44,13 @@ impl LimitOutcome {
 }
 
 impl CheckedLimit {
-    /// Whether it was measured and is not beyond the limit, and whether its clocks tell that.
+    /// Whether it was measured and is not beyond the limit, and whether its clocks and its samples tell that.
     pub fn outcome(&self) -> LimitOutcome {
         let room = |value: f64| if self.limit.is_lower() { value - self.limit.limit } else { self.limit.limit - value };
         let room = self.value.map_or(f64::NAN, room);
         match [room - self.error, room + self.error].map(|room| room >= 0.0) {
-            [true, true] => LimitOutcome::Passed,
-            [false, true] => LimitOutcome::Inconclusive,
+            [true, true] if self.needs.is_none() => LimitOutcome::Passed,
+            [_, true] => LimitOutcome::Inconclusive,
             _ => LimitOutcome::Failed,
         }
     }
@@ -74,17 +76,22 @@ pub struct CheckedSub {
     pub rows: Vec<CheckedLimit>,
     /// Why it fails even if it is within all its limits.
     pub distrust: Option<String>,
+    /// What else is to be known of it, a line each.
+    pub notes: Vec<String>,
 }
 
 impl CheckedSub {
-    /// Whether it is beyond none of its limits.
-    pub fn passed(&self) -> bool {
-        self.distrust.is_none() && self.rows.iter().all(|row| row.outcome() != LimitOutcome::Failed)
+    /// Whether it is beyond none of its limits; if `strict`, whether it is known to meet all of them.
+    pub fn passed(&self, strict: bool) -> bool {
+        let is_bad = |outcome| outcome == LimitOutcome::Failed || strict && outcome == LimitOutcome::Inconclusive;
+        self.distrust.is_none() && !self.rows.iter().any(|row| is_bad(row.outcome()))
     }
 
-    /// Limits of which the clocks do not tell whether it meets them.
-    pub fn inconclusive_rows(&self) -> usize {
-        self.rows.iter().filter(|row| row.outcome() == LimitOutcome::Inconclusive).count()
+    /// Limits of which it is not known whether it meets them: by the clocks, and by too few samples.
+    pub fn inconclusive_rows(&self) -> [usize; 2] {
+        let unclear = self.rows.iter().filter(|row| row.outcome() == LimitOutcome::Inconclusive);
+        let (few, clocks): (Vec<_>, Vec<_>) = unclear.partition(|row| row.needs.is_some());
+        [clocks.len(), few.len()]
     }
 
     /// Limits that it meets.
@@ -136,19 +143,23 @@ impl ResultsCheck {
             let checked = |limit: &Limit| {
                 let found = measured.get(&limit.address);
                 let (value, error) = (found.map(|one| one.value), found.map_or(0.0, |one| one.error));
-                CheckedLimit { limit: limit.clone(), value, error }
+                CheckedLimit { limit: limit.clone(), value, error, needs: found.and_then(|one| one.needs) }
             };
-            let rows = rows.map(checked).collect();
-            check.checked.push(CheckedSub { name: name.to_owned(), rows, distrust: results.distrust(name) });
+            let rows: Vec<CheckedLimit> = rows.map(checked).collect();
+            let judged: Vec<&FigureAddress> = rows.iter().map(|row| &row.limit.address).collect();
+            let SubStanding { distrust, mut notes } = results.standing(name, &table, &judged);
+            let unclear = rows.iter().filter(|row| row.outcome() == LimitOutcome::Inconclusive);
+            notes.extend(too_few(unclear.filter_map(|row| Some((&row.limit.address, row.needs?)))));
+            check.checked.push(CheckedSub { name: name.to_owned(), rows, distrust, notes });
         }
         let planned = results.names();
         check.not_measured = limited.into_iter().filter(|name| !planned.contains(name)).map(str::to_owned).collect();
         check
     }
 
-    /// Sub-experiments that fail; if `strict` also those that are on one side only.
+    /// Sub-experiments that fail; if `strict` also those that are on one side only, or inconclusive.
     pub fn failing(&self, strict: bool) -> usize {
-        let failing = self.checked.iter().filter(|one| !one.passed()).count();
+        let failing = self.checked.iter().filter(|one| !one.passed(strict)).count();
         failing + if strict { self.without_limits.len() + self.not_measured.len() } else { 0 }
     }
 
@@ -259,6 +270,7 @@ pub(crate) mod tests {
         let address = FigureAddress {
             sub_experiment: name.to_owned(),
             payload_bytes: bytes,
+            has_several_sizes: false,
             load: OfferedLoad::Closed,
             stream: Stream::all(),
             figure,
@@ -275,9 +287,14 @@ pub(crate) mod tests {
     /// A run that measured these values of limits of one sub-experiment.
     fn run(limits: &FigureLimits, values: &[f64]) -> ResultsCheck {
         let rows = limits.rows.iter().zip(values);
-        let rows = rows.map(|(limit, value)| CheckedLimit { limit: limit.clone(), value: Some(*value), error: 0.0 });
+        let rows = rows.map(|(limit, value)| CheckedLimit {
+            limit: limit.clone(),
+            value: Some(*value),
+            error: 0.0,
+            needs: None,
+        });
         let rows = rows.collect();
-        let checked = vec![CheckedSub { name: "uds".to_owned(), rows, distrust: None }];
+        let checked = vec![CheckedSub { name: "uds".to_owned(), rows, distrust: None, notes: Vec::new() }];
         ResultsCheck { checked, ..ResultsCheck::default() }
     }
 
@@ -287,7 +304,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_limit_itself_passes_and_rates_have_lower_ones() {
-        let one = |kind, value| CheckedLimit { limit: limit("a", 1, kind, 2.0), value, error: 0.0 };
+        let one = |kind, value| CheckedLimit { limit: limit("a", 1, kind, 2.0), value, error: 0.0, needs: None };
         assert!(one(MEDIAN, Some(2.0)).passed() && one(RATE, Some(2.0)).passed());
         assert!(!one(MEDIAN, Some(2.1)).passed() && !one(RATE, Some(1.9)).passed());
         assert!(!one(MEDIAN, None).passed() && !one(MEDIAN, Some(f64::NAN)).passed());
@@ -300,7 +317,8 @@ pub(crate) mod tests {
     #[test]
     fn what_two_clocks_do_not_tell_is_inconclusive_and_fails_nothing() {
         use LimitOutcome::{Failed, Inconclusive, Passed};
-        let one = |kind, value| CheckedLimit { limit: limit("a", 1, kind, 2.0), value: Some(value), error: 0.2 };
+        let one =
+            |kind, value| CheckedLimit { limit: limit("a", 1, kind, 2.0), value: Some(value), error: 0.2, needs: None };
         assert_eq!(
             [1.7, 1.9, 2.1, 2.3].map(|value| one(MEDIAN, value).outcome()),
             [Passed, Inconclusive, Inconclusive, Failed]
@@ -310,11 +328,17 @@ pub(crate) mod tests {
             [Passed, Inconclusive, Inconclusive, Failed]
         );
         assert_eq!(CheckedLimit { value: None, ..one(MEDIAN, 1.0) }.outcome(), Failed, "not measured");
-        let sub = |value| CheckedSub { name: "a".to_owned(), rows: vec![one(MEDIAN, value)], distrust: None };
+        let sub = |row| {
+            let (name, rows, notes) = ("a".to_owned(), vec![row], Vec::new());
+            CheckedSub { name, rows, distrust: None, notes }
+        };
+        let of = |sub: CheckedSub| ([false, true].map(|strict| sub.passed(strict)), sub.inconclusive_rows());
         assert_eq!(
-            [1.7, 2.1, 2.3].map(|value| (sub(value).passed(), sub(value).passed_rows())),
-            [(true, 1), (true, 0), (false, 0)]
+            [1.7, 2.1, 2.3].map(|value| of(sub(one(MEDIAN, value)))),
+            [([true; 2], [0; 2]), ([true, false], [1, 0]), ([false; 2], [0; 2])]
         );
+        let few = |value| sub(CheckedLimit { error: 0.0, needs: Some(299), ..one(P99, value) });
+        assert_eq!([1.7, 2.1].map(|value| of(few(value))), [([true, false], [0, 1]), ([false; 2], [0; 2])]);
     }
 
     #[test]

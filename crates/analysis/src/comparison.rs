@@ -1,7 +1,7 @@
 //! An experiment against a reference: by a threshold, or by the ranks of several runs.
 
-use crate::results::JudgedResults;
-use crate::selection::{Selected, Selection, missing};
+use crate::results::{JudgedResults, SubStanding};
+use crate::selection::{Selected, Selection, missing, too_few};
 use std::collections::HashMap;
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Better, Figure};
@@ -16,7 +16,7 @@ pub enum ThresholdOutcome {
     Passed,
     /// Beyond it, or not a number.
     Failed,
-    /// Within or beyond it, as the clocks of two hosts are.
+    /// Within or beyond it, as the clocks of two hosts are, or with too few samples to tell.
     Inconclusive,
     /// The results lack it.
     Missing,
@@ -76,6 +76,8 @@ pub struct ComparedSub {
     pub compared: Vec<ComparedFigure>,
     /// Why it fails even if all comparisons pass.
     pub distrust: Option<String>,
+    /// What else is to be known of it, a line each.
+    pub notes: Vec<String>,
 }
 
 impl ComparedSub {
@@ -112,10 +114,11 @@ pub struct ByThreshold {
 
 impl ByThreshold {
     /// Compares every selected figure: it fails if result > reference * (1 + threshold); of what is better if there is more,
-    /// if result < reference / (1 + threshold). Where two clocks may be off by so much that it is not told apart, it is
-    /// inconclusive, and does not fail.
+    /// if result < reference / (1 + threshold). Where two clocks may be off by so much that it is not told apart, or a
+    /// percentile has too few samples for an upper bound, it is inconclusive, and does not fail.
     pub fn new([reference, results]: [&JudgedResults; 2], selection: &Selection, threshold: f64) -> Self {
-        let [of_reference, of_results] = [reference, results].map(|side| selection.select(&side.table()));
+        let tables = [reference, results].map(JudgedResults::table);
+        let [of_reference, of_results] = tables.each_ref().map(|table| selection.select(table));
         let [known, found] = [&of_reference, &of_results]
             .map(|all| all.iter().map(|one| (&one.address, one)).collect::<HashMap<&FigureAddress, &Selected>>());
         let is_new = |one: &&Selected| !known.contains_key(&one.address);
@@ -123,19 +126,31 @@ impl ByThreshold {
             of_reference.iter().chain(of_results.iter().filter(is_new)).map(|one| &one.address).collect();
         let mut made = Self::default();
         for name in reference.names().into_iter().filter(|name| results.plan(name).is_some()) {
-            let of_sub = all.iter().filter(|address| address.sub_experiment == name);
-            let compared = of_sub.map(|address| {
+            let of_sub: Vec<&FigureAddress> =
+                all.iter().copied().filter(|address| address.sub_experiment == name).collect();
+            let needs = |address: &FigureAddress| {
+                [known.get(address), found.get(address)].into_iter().flatten().filter_map(|one| one.needs).max()
+            };
+            let compared = of_sub.iter().map(|address| {
                 let sides = [known.get(address), found.get(address)];
                 let [reference, result] = sides.map(|one| one.map(|one| one.value));
                 let errors = sides.map(|one| one.map_or(0.0, |one| one.error));
-                let outcome = outcome([reference, result], errors, is_better_if_more(address), threshold);
+                let outcome = match outcome([reference, result], errors, is_better_if_more(address), threshold) {
+                    ThresholdOutcome::Passed | ThresholdOutcome::Failed if needs(address).is_some() => {
+                        ThresholdOutcome::Inconclusive
+                    }
+                    outcome => outcome,
+                };
                 ComparedFigure { address: (*address).clone(), reference, result, outcome }
             });
-            // What the results lack is a failure of its own.
-            let of_reference = reference.distrust(name).or_else(|| reference.unfinished(name));
-            let distrust =
-                results.distrust(name).or_else(|| of_reference.map(|why| format!("in the reference, {why}")));
-            made.both.push(ComparedSub { name: name.to_owned(), compared: compared.collect(), distrust });
+            let compared = compared.collect();
+            let SubStanding { distrust, mut notes } = results.standing(name, &tables[1], &of_sub);
+            let of_reference = reference.standing(name, &tables[0], &of_sub);
+            let in_reference = |why: String| format!("in the reference, {why}");
+            let distrust = distrust.or(of_reference.distrust.map(in_reference));
+            notes.extend(of_reference.notes.into_iter().map(in_reference));
+            notes.extend(too_few(of_sub.iter().filter_map(|address| Some((*address, needs(address)?)))));
+            made.both.push(ComparedSub { name: name.to_owned(), compared, distrust, notes });
         }
         made.missing = one_sided([reference, results], [&of_reference, &of_results]);
         made.new = one_sided([results, reference], [&of_results, &of_reference]);
@@ -271,6 +286,10 @@ pub struct ByRuns {
     pub judgements: Vec<JudgedFigure>,
     /// Rounds that do not count, a line each.
     pub failures: Vec<String>,
+    /// Why it fails even if nothing regressed, a line each.
+    pub missed: Vec<String>,
+    /// What else is to be known, a line each.
+    pub notes: Vec<String>,
     /// Figures that are 0 in every run of both sides: unchanged, and no comparison.
     pub always_zero: Vec<FigureAddress>,
     /// Losses that the medians of the sides do not show.
@@ -291,7 +310,8 @@ impl ByRuns {
         selection: &Selection,
         question: Question,
     ) -> Result<Self, Error> {
-        let sides = [reference, results].map(|side| selection.select(&side.whole()));
+        let tables = [reference, results].map(JudgedResults::whole);
+        let sides = tables.each_ref().map(|table| selection.select(table));
         let found: HashMap<&FigureAddress, &Selected> = sides[1].iter().map(|one| (&one.address, one)).collect();
         let (mut cells, mut always_zero) = (Vec::new(), Vec::new());
         for one in &sides[0] {
@@ -302,10 +322,23 @@ impl ByRuns {
                 false => cells.push((one.address.clone(), values, [one.error, other.error])),
             }
         }
+        let judged: Vec<&FigureAddress> = sides[0].iter().map(|one| &one.address).collect();
+        let (mut missed, mut notes) = (Vec::new(), Vec::new());
+        for ((side, table), word) in [reference, results].iter().zip(&tables).zip(["reference", "results"]) {
+            for name in side.names() {
+                let told = |why: String| format!("{name}, in the {word}: {why}");
+                let SubStanding { notes: own, .. } = side.standing(name, table, &judged);
+                notes.extend(own.into_iter().map(told));
+                let [own, _] = table.missed_rates(name, &judged);
+                missed.extend(own.into_iter().map(|(_, why)| told(why)));
+            }
+        }
         Ok(Self {
             question,
             judgements: JudgedFigure::all(cells, &question)?,
             failures: [reference.failures("reference"), results.failures("results")].concat(),
+            missed,
+            notes,
             always_zero,
             rare_losses: RareLoss::all([&sides[0], &sides[1]]),
             missing: one_sided([reference, results], [&sides[0], &sides[1]]),
@@ -316,7 +349,7 @@ impl ByRuns {
     /// Whether nothing regressed, and nothing of the reference is missing. If `strict`, nothing is new either.
     pub fn passed(&self, strict: bool) -> bool {
         let regressed = self.judgements.iter().any(JudgedFigure::is_regressed);
-        !regressed && self.missing.is_empty() && (self.new.is_empty() || !strict)
+        !regressed && self.missed.is_empty() && self.missing.is_empty() && (self.new.is_empty() || !strict)
     }
 
     /// Whether there is no figure that both sides have.

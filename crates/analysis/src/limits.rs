@@ -113,7 +113,7 @@ impl DerivedLimits {
             let checked = |one: &Selected| {
                 let limit = (*limits.get(&one.address)?).clone();
                 // Limits are made of values as they were measured.
-                Some(CheckedLimit { limit, value: Some(one.value), error: 0.0 })
+                Some(CheckedLimit { limit, value: Some(one.value), error: 0.0, needs: None })
             };
             let broken = run.figures.iter().filter_map(checked).filter(|one| !one.passed());
             broken.map(|one| (run.name.as_str(), one)).collect::<Vec<_>>()
@@ -147,7 +147,7 @@ mod tests {
     fn run(name: &str, figures: &[(&str, u64, (Figure, Statistic), f64)]) -> LimitRun {
         let selected = |&(sub, bytes, kind, value): &(&str, u64, (Figure, Statistic), f64)| {
             let address = limit(sub, bytes, kind, 0.0).address;
-            Selected { address, rounds: vec![(1, value)], value, error: 0.0 }
+            Selected { address, rounds: vec![(1, value)], value, error: 0.0, needs: None }
         };
         LimitRun { name: name.to_owned(), figures: figures.iter().map(selected).collect() }
     }

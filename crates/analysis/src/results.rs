@@ -4,10 +4,11 @@ use crate::selection::LATENCIES;
 use crate::table::{MetricTable, Row};
 use std::collections::BTreeMap;
 use tripmeter_model::Pattern;
+use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Environment, Manifest, PayloadResult, RunStatus, SubExperimentResult};
 use tripmeter_model::metric::Stream;
-use tripmeter_model::payload::display_size;
+use tripmeter_model::payload::at_text;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::workload::Topology;
 
@@ -40,14 +41,17 @@ impl JudgedResults {
         MetricTable::of(&self.manifest)
     }
 
-    /// The figures that are trusted: not of sub-experiments that failed in their round, or whose messages came damaged.
+    /// The figures that are trusted: not of sub-experiments that failed in their round, or whose messages came damaged, nor
+    /// of payloads that were interrupted.
     pub fn trusted(&self) -> MetricTable {
-        MetricTable::of_those(&self.manifest, |result| result.distrust(self.allows_damage).is_none())
+        MetricTable::of_those(&self.manifest, |result, cell| {
+            result.distrust(self.allows_damage).is_none() && !cell.is_cut_off()
+        })
     }
 
     /// The trusted figures of sub-experiments that came to their end in their round.
     pub fn whole(&self) -> MetricTable {
-        MetricTable::of_those(&self.manifest, |result| self.trouble(result).is_none())
+        MetricTable::of_those(&self.manifest, |result, _| self.trouble(result).is_none())
     }
 
     /// One round by itself.
@@ -99,7 +103,7 @@ impl JudgedResults {
         self.rounds_of(name).find_map(why)
     }
 
-    /// That a sub-experiment lacks payloads because its run was killed or interrupted, if so.
+    /// That a sub-experiment lacks payloads or samples because its run was killed or interrupted, if so.
     pub fn unfinished(&self, name: &str) -> Option<String> {
         let planned = self.plan(name)?.payloads.len();
         let is_ended = |result: &SubExperimentResult| matches!(result.status, RunStatus::Complete | RunStatus::Failed);
@@ -108,14 +112,52 @@ impl JudgedResults {
         if rounds.peek().is_none() {
             return Some(told(0));
         }
-        let short = |result: &&SubExperimentResult| !is_ended(result) && result.cells.len() < planned;
-        rounds.find(short).map(|result| self.in_round(result, &told(result.cells.len())))
+        let why = |result: &SubExperimentResult| {
+            let whole = result.cells.iter().filter(|cell| !cell.is_cut_off()).count();
+            let cut_off = cut_off(result).map_or_else(String::new, |why| format!("; {why}"));
+            let is_short = !is_ended(result) && whole < planned;
+            is_short.then(|| self.in_round(result, &(told(whole) + &cut_off)))
+        };
+        rounds.find_map(why)
+    }
+
+    /// That a payload of a sub-experiment that came to its end has nothing at an offered load, if so.
+    pub fn unmeasured(&self, name: &str) -> Option<String> {
+        let plan = self.plan(name)?;
+        self.rounds_of(name).find_map(|result| {
+            let (_, why) = result.unmeasured(plan).next()?;
+            Some(self.in_round(result, &format!("nothing was measured at {why}")))
+        })
+    }
+
+    /// A line about the payloads of a sub-experiment that their time cap ended, if there are any.
+    pub fn capped(&self, name: &str) -> Option<String> {
+        let cells = self.rounds_of(name).flat_map(|result| result.cells.iter().map(move |cell| (result, cell)));
+        let mut capped = cells.filter(|(_, cell)| cell.is_capped());
+        let (result, first) = capped.next()?;
+        let more = match capped.count() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let first = self.in_round(result, &first.shortfall()?);
+        Some(format!("fewer samples than planned: {first}{more}"))
+    }
+
+    /// Why a sub-experiment fails whatever its figures are, and what else is to be known; `judged` are the figures of it that
+    /// count. A rate that was missed is a failure unless it is judged itself.
+    pub fn standing(&self, name: &str, table: &MetricTable, judged: &[&FigureAddress]) -> SubStanding {
+        let [missed, known] = table.missed_rates(name, judged);
+        let distrust = self.distrust(name).or_else(|| self.unfinished(name)).or_else(|| self.unmeasured(name));
+        let distrust = distrust.or_else(|| missed.into_iter().next().map(|(_, why)| why));
+        let notes = self.capped(name).into_iter().chain(known.into_iter().map(|(_, why)| why));
+        SubStanding { distrust, notes: notes.collect() }
     }
 
     /// Why rounds of sub-experiments are not among the trusted figures, a line each that begins with their names.
     pub fn left_out(&self) -> Vec<String> {
         let why = |result: &SubExperimentResult| {
-            Some(format!("'{}': {}", result.name, self.in_round(result, &result.distrust(self.allows_damage)?)))
+            let why = result.distrust(self.allows_damage).or_else(|| cut_off(result))?;
+            Some(format!("'{}': {}", result.name, self.in_round(result, &why)))
         };
         let is_disturbed =
             |name: &str| self.manifest.plan.sub_experiments.iter().any(|sub| sub.name == name && sub.is_disturbed());
@@ -136,7 +178,8 @@ impl JudgedResults {
                         None => lines.extend(silent(&table, plan, round).map(|bytes| {
                             let cell = result.cells.iter().find(|cell| cell.payload_bytes == bytes);
                             let why = cell.map_or("it was not measured", PayloadResult::why_silent);
-                            format!("{} at {}, {place}: {why}", plan.name, display_size(bytes))
+                            let at = at_text(bytes, cell.is_some_and(PayloadResult::has_several_sizes));
+                            format!("{} {at}, {place}: {why}", plan.name)
                         })),
                     },
                 }
@@ -160,6 +203,21 @@ impl JudgedResults {
         machine.extend(settings.map(|finding| (finding.check.clone(), finding.value.clone())));
         machine
     }
+}
+
+/// What a sub-experiment is worth beside its figures.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubStanding {
+    /// Why it fails whatever its figures are.
+    pub distrust: Option<String>,
+    /// What is to be known of it, a line each.
+    pub notes: Vec<String>,
+}
+
+/// Why a payload that was interrupted has fewer samples than planned, if there is one.
+fn cut_off(result: &SubExperimentResult) -> Option<String> {
+    let interrupted = result.status != RunStatus::Failed;
+    result.cells.iter().filter(|_| interrupted).find(|cell| cell.is_cut_off()).and_then(PayloadResult::shortfall)
 }
 
 /// Names of the hosts that followers were on.

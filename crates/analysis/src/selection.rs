@@ -20,6 +20,8 @@ pub(crate) const LATENCIES: [Figure; 7] = [
     Figure::ServiceRtt,
     Figure::Call,
 ];
+/// Most figures that a line names.
+const MOST_TOLD: usize = 5;
 const STATISTICS: [Statistic; 2] = [Statistic::P50, Statistic::P99];
 /// Figures of one value that are judged unless others are named.
 const VALUES: [Figure; 4] = [Figure::LossShare, Figure::AchievedRate, Figure::ReceivedRate, Figure::Completed];
@@ -97,6 +99,8 @@ pub struct Selected {
     pub value: f64,
     /// By how much two clocks may put the values off, in their unit: the most of all rounds; 0 with one clock.
     pub error: f64,
+    /// Samples that each round of a percentile needs for an upper bound at 95 %, if one has fewer.
+    pub needs: Option<u64>,
 }
 
 impl Selected {
@@ -243,12 +247,14 @@ fn selected(table: &MetricTable, row: Row, stream: &Stream, figure: Figure, stat
     let address = FigureAddress {
         sub_experiment: table.sub(row).to_owned(),
         payload_bytes: row.payload_bytes,
+        has_several_sizes: table.has_several_sizes(row),
         load: table.load(row),
         stream: stream.clone(),
         figure,
         statistic,
     };
-    Some(Selected { address, rounds, value, error })
+    let needs = table.samples_needed(row, stream, figure, statistic);
+    Some(Selected { address, rounds, value, error, needs })
 }
 
 /// The rounds of a derived figure put together: of a loss all messages, else the median.
@@ -283,9 +289,21 @@ fn there(tables: &[&MetricTable]) -> Vec<String> {
     all.map(|(figure, statistic)| FigureName { figure, statistic: Some(statistic) }.to_string()).collect()
 }
 
+/// A line about percentiles that have too few samples for an upper bound: each with the samples that a round needs.
+pub(crate) fn too_few<'a>(unbounded: impl Iterator<Item = (&'a FigureAddress, u64)>) -> Option<String> {
+    let told: Vec<String> =
+        unbounded.map(|(address, needs)| format!("{} {} needs {needs}", address.place(), address.name())).collect();
+    let more = match told.len().saturating_sub(MOST_TOLD) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let shown = told[..told.len().min(MOST_TOLD)].join(", ");
+    (!told.is_empty()).then(|| format!("too few samples a round for an upper bound: {shown}{more}; use -n"))
+}
+
 /// What is missing of one side, each as coarsely as it can be told: whole sub-experiments, payloads and loads, or figures.
 pub fn missing(of_one: &[Selected], of_other: &[Selected]) -> Vec<String> {
-    let place = |address: &FigureAddress| format!("{} at {}", address.sub_experiment, address.place());
+    let place = FigureAddress::located;
     let addresses: HashSet<&FigureAddress> = of_other.iter().map(|one| &one.address).collect();
     let places: HashSet<String> = of_other.iter().map(|one| place(&one.address)).collect();
     let subs: HashSet<&str> = of_other.iter().map(|one| one.address.sub_experiment.as_str()).collect();

@@ -2,21 +2,27 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
+use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Fold, Statistic, Unit};
-use tripmeter_model::manifest::{Manifest, SubExperimentResult};
+use tripmeter_model::manifest::{Manifest, PayloadResult, SubExperimentResult};
 use tripmeter_model::metric::{Interval, Stream};
 use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::payload::at_text;
 use tripmeter_model::trial::Trial;
 use tripmeter_stats::ErrorBounds;
 use tripmeter_stats::order::fewest_for_upper_bound;
 use tripmeter_stats::rounds::{ALPHA, Estimate, figure_over_rounds};
+
+/// Figures that show a missed rate.
+const RATES: [Figure; 5] =
+    [Figure::AchievedRate, Figure::SlowestRate, Figure::PublishedRate, Figure::ReceivedRate, Figure::Completed];
 
 /// What is shown in one line of most tables: one sub-experiment at one payload and one offered load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Row {
     /// Index of the sub-experiment, in the order of the plan.
     pub sub: u32,
-    /// Bytes of every message.
+    /// Bytes of every message, or of the largest.
     pub payload_bytes: u64,
     /// Index of the offered load, in the order in which loads were first measured.
     pub load: u32,
@@ -96,6 +102,8 @@ pub struct MetricTable {
     within: Vec<Option<Interval>>,
     /// Of each row, its trials round by round, without their figures.
     trials: BTreeMap<Row, Vec<(u32, Trial)>>,
+    /// Rows whose messages have several sizes.
+    several_sizes: HashSet<Row>,
 }
 
 /// Takes trials in any order.
@@ -149,6 +157,9 @@ impl Builder {
             let key = Key { row, stream, figure: one.figure, statistic: one.statistic };
             self.entries.push((key, round, one.value, one.within));
         }
+        if trial.has_several_sizes() {
+            table.several_sizes.insert(row);
+        }
         table.trials.entry(row).or_default().push((round, trial.without_figures()));
     }
 
@@ -174,20 +185,20 @@ impl MetricTable {
     /// The figures of everything that a manifest holds; attempts that were set aside are not among them, and neither are
     /// passes of `tripmeter explain` that were disturbed.
     pub fn of(manifest: &Manifest) -> Self {
-        Self::of_those(manifest, |_| true)
+        Self::of_those(manifest, |_, _| true)
     }
 
-    /// The figures of the sub-experiments that count, each in one round.
-    pub fn of_those(manifest: &Manifest, counts: impl Fn(&SubExperimentResult) -> bool) -> Self {
+    /// The figures of the payloads that count, each of a sub-experiment in one round.
+    pub fn of_those(manifest: &Manifest, counts: impl Fn(&SubExperimentResult, &PayloadResult) -> bool) -> Self {
         let planned = &manifest.plan.sub_experiments;
         let undisturbed: HashSet<&str> =
             planned.iter().filter(|sub| !sub.is_disturbed()).map(|sub| sub.name.as_str()).collect();
         let mut builder = Builder::new(planned.iter().map(|sub| sub.name.clone()).collect());
         for result in &manifest.sub_experiments {
-            if !undisturbed.contains(result.name.as_str()) || !counts(result) {
+            if !undisturbed.contains(result.name.as_str()) {
                 continue;
             }
-            for cell in &result.cells {
+            for cell in result.cells.iter().filter(|cell| counts(result, cell)) {
                 for trial in cell.flat_trials() {
                     builder.add(&result.name, result.round, cell.payload_bytes, trial);
                 }
@@ -204,6 +215,16 @@ impl MetricTable {
     /// The offered load of a row.
     pub fn load(&self, row: Row) -> OfferedLoad {
         self.loads[row.load as usize]
+    }
+
+    /// True if the messages of a row have several sizes: its payload is that of the largest.
+    pub fn has_several_sizes(&self, row: Row) -> bool {
+        self.several_sizes.contains(&row)
+    }
+
+    /// Place of the figures of a row within a sentence: `at 64k`, `on all topics`.
+    pub fn at_size(&self, row: Row) -> String {
+        at_text(row.payload_bytes, self.has_several_sizes(row))
     }
 
     /// Whether the rate that was offered was not kept in any round.
@@ -288,18 +309,46 @@ impl MetricTable {
         Some(self.at(place))
     }
 
-    /// Whether each round has samples enough for an upper bound at 95 %, if it is a percentile above the median.
+    /// True if each round has samples enough for an upper bound at 95 %, or if it is no percentile above the median.
     pub fn is_bounded(&self, row: Row, stream: &Stream, figure: Figure, statistic: Statistic) -> bool {
-        let below = match statistic {
-            Statistic::P90 => 0.9,
-            Statistic::P99 => 0.99,
-            Statistic::P999 => 0.999,
-            Statistic::P9999 => 0.9999,
-            _ => return true,
-        };
+        self.samples_needed(row, stream, figure, statistic).is_none()
+    }
+
+    /// Samples that each round of a percentile needs for an upper bound at 95 %, if one has fewer.
+    pub fn samples_needed(&self, row: Row, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<u64> {
+        let needed = samples_for(statistic)?;
         let samples = self.get(row, stream, figure, Statistic::N);
         let fewest = samples.map_or(0.0, |samples| samples.values.iter().copied().fold(f64::INFINITY, f64::min));
-        fewest >= fewest_for_upper_bound(below, ALPHA) as f64
+        (fewest < needed as f64).then_some(needed)
+    }
+
+    /// A line for each row of a sub-experiment whose offered rate was not kept: of those whose rate is not among the figures
+    /// that are `judged`, and of the others.
+    pub fn missed_rates(&self, name: &str, judged: &[&FigureAddress]) -> [Vec<(Row, String)>; 2] {
+        let is_judged = |row: &Row| {
+            judged.iter().any(|one| {
+                let is_here = one.payload_bytes == row.payload_bytes && one.load == self.load(*row);
+                is_here && one.sub_experiment == name && RATES.contains(&one.figure)
+            })
+        };
+        let rows = self.all_rows().filter(|row| self.sub(*row) == name && self.is_rate_missed(*row));
+        let (known, others): (Vec<Row>, Vec<Row>) = rows.partition(is_judged);
+        [others, known].map(|rows| rows.into_iter().map(|row| (row, self.missed_rate(row))).collect())
+    }
+
+    fn missed_rate(&self, row: Row) -> String {
+        let (trials, all) = (self.trials(row), Stream::all());
+        let missed = trials.iter().filter(|(_, trial)| trial.rate_missed).count();
+        let rounds = if trials.len() > 1 { format!(" in {missed} of {} rounds", trials.len()) } else { String::new() };
+        let least = |figure| {
+            let found = self.get(row, &all, figure, Statistic::Value)?;
+            found.values.iter().copied().reduce(f64::min)
+        };
+        let kept = least(Figure::AchievedRate).or_else(|| least(Figure::PublishedRate)).map(f64::round);
+        let rates = kept.zip(least(Figure::OfferedRate));
+        let rates = rates.map_or_else(String::new, |(kept, offered)| format!(": {kept} of {offered} /s"));
+        let (at, load) = (self.at_size(row), self.load(row));
+        format!("RATE MISSED {at} {load}{rounds}{rates}; figures are of a load that was not offered")
     }
 
     /// The streams of a row that have a figure.
@@ -311,6 +360,18 @@ impl MetricTable {
         streams.dedup();
         streams
     }
+}
+
+/// Samples that an upper bound at 95 % of a percentile above the median needs; `None` of any other statistic.
+pub fn samples_for(statistic: Statistic) -> Option<u64> {
+    let below = match statistic {
+        Statistic::P90 => 0.9,
+        Statistic::P99 => 0.99,
+        Statistic::P999 => 0.999,
+        Statistic::P9999 => 0.9999,
+        _ => return None,
+    };
+    Some(fewest_for_upper_bound(below, ALPHA))
 }
 
 #[cfg(test)]

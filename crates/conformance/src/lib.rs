@@ -246,12 +246,13 @@ impl Suite {
         variants.iter().enumerate().filter(move |(index, _)| is_meant(*index)).map(|(_, variant)| variant)
     }
 
-    /// Asks for what the system does not declare.
+    /// Asks for what the system does not declare, and checks what its settings declare.
     ///
     /// # Errors
     /// As [`contract`](Self::contract).
     pub fn refusals(&self, known: &Known) -> Result<Vec<String>, SuiteError> {
         let mut faults = Faults::default();
+        known.description.iter().for_each(|description| refusals::check_settings(&mut faults, description));
         for variant in &variants_here(known, self.is_thorough) {
             refusals::check(self, &mut faults, variant)?;
         }

@@ -1,9 +1,29 @@
 //! What a system does not declare is refused before anything is started.
 
 use crate::{Faults, Suite, SuiteError, VariantHere, command_of};
-use tripmeter_abi::{Pattern, Wait};
+use tripmeter_abi::{Description, Names, Pattern, Wait};
 use tripmeter_model::exit;
 use tripmeter_model::payload::LARGEST_BYTES;
+
+/// Words in the name or the values of a setting that names a file or a host.
+const NAMING: &str = "file files path folder directory dir host hosts address addresses url uri port domain";
+
+/// Checks that each setting declares what it names, without which a resumed run trusts none of its values.
+pub(crate) fn check_settings(faults: &mut Faults, description: &Description) {
+    for setting in &description.settings {
+        let place = format!("setting '{}' of {}", setting.name, description.system);
+        faults.check(setting.names.is_some(), || format!("{place} does not declare what it names (TM_NAMES_*)"));
+        let text = format!("{} {}", setting.name, setting.values).to_lowercase();
+        let mut words = text.split(|letter: char| !letter.is_ascii_alphanumeric());
+        let naming = words
+            .find(|word| NAMING.split(' ').any(|naming| naming == *word))
+            .filter(|_| setting.names == Some(Names::Nothing));
+        faults.check(naming.is_none(), || {
+            let word = naming.unwrap_or_default();
+            format!("{place} declares that it names nothing, and its name or values say '{word}'")
+        });
+    }
+}
 
 /// Asks a variant for each wait and pattern that it lacks, for more followers, publishers and bytes than it has.
 pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_>) -> Result<(), SuiteError> {
@@ -58,4 +78,46 @@ fn is_refused(
     finished.left().into_iter().for_each(|left| faults.0.push(format!("`{line}` left {left}")));
     faults.check(!results.exists(), || format!("{}: `{line}` has started something", variant.name()));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tripmeter_abi::Setting;
+
+    #[test]
+    fn a_setting_that_names_something_must_say_so() {
+        let faults_of = |setting: Setting| {
+            let (mut faults, mut description) = (Faults::default(), description());
+            description.settings = vec![setting];
+            check_settings(&mut faults, &description);
+            faults.0
+        };
+        let of = |name: &str, values: &str, names| Setting::new(name, "", values, "", names);
+        for good in [
+            of("profile", "file", Names::File),
+            of("host", "own | IP address", Names::Host),
+            of("depth", "messages, 1 to 9", Names::Nothing),
+        ] {
+            assert_eq!(faults_of(good), [""; 0]);
+        }
+        let undeclared = Setting { names: None, ..of("depth", "1 to 9", Names::Nothing) };
+        assert_eq!(faults_of(undeclared), ["setting 'depth' of test does not declare what it names (TM_NAMES_*)"]);
+        for (name, values) in [("profile", "file"), ("log_path", "text"), ("to", "URL"), ("peer", "an address")] {
+            let [fault] = &faults_of(of(name, values, Names::Nothing))[..] else { panic!("{name}") };
+            assert!(fault.contains("declares that it names nothing"), "{fault}");
+        }
+    }
+
+    fn description() -> Description {
+        Description {
+            system: "test".to_owned(),
+            summary: String::new(),
+            version: String::new(),
+            system_version: String::new(),
+            variants: Vec::new(),
+            settings: Vec::new(),
+            daemon: None,
+        }
+    }
 }

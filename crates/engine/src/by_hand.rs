@@ -3,8 +3,9 @@
 use crate::channel::{Heard, Incoming, Versions, send};
 use crate::os;
 use crate::private::Private;
+use crate::received::BoundedMessage;
 use crate::scratch;
-use crate::spawn::Worker;
+use crate::spawn::{ROOT, Worker};
 use crate::wire::{Follow, ToWorker};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -39,6 +40,10 @@ enum Coming {
     /// It will follow; its versions, which must be the leader's.
     Follower(Versions),
 }
+
+impl BoundedMessage for Order {}
+
+impl BoundedMessage for Coming {}
 
 /// Longest that another leader may take to look at the place.
 const LOCK_TIME: Duration = Duration::from_secs(25);
@@ -235,7 +240,10 @@ pub fn follow(
             Ok(Heard::Nothing) => {}
             Ok(Heard::Message(Order::System(name))) => watch(&name),
             Ok(Heard::Message(Order::Start(control))) => {
-                let mut started = Worker::spawn(tripmeter, &BTreeMap::new(), None, None).map_err(system)?;
+                // The scratch folder of the leader.
+                let folder = control.parent().unwrap_or(Path::new(ROOT));
+                let started = Worker::spawn(tripmeter, folder, &BTreeMap::new(), None, None);
+                let mut started = started.map_err(system)?;
                 let part = Follow { control, plugins: plugins.clone(), place: None };
                 started.send(&ToWorker::Follow(part)).map_err(system)?;
                 worker = Some(started);

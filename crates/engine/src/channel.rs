@@ -2,8 +2,8 @@
 
 use crate::measure::Shared;
 use crate::os::{self, Target, wait_readable};
+use crate::received::BoundedMessage;
 use crate::wire::PROTOCOL;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -28,19 +28,20 @@ pub fn send<T: Serialize>(stream: &mut UnixStream, message: &T) -> io::Result<()
 /// Most bytes of one message.
 const MOST_MESSAGE_BYTES: usize = 64 << 20;
 
-pub(crate) fn parse<T: DeserializeOwned>(line: &[u8]) -> io::Result<T> {
-    serde_json::from_slice(line).map_err(|_| Junk::of(&String::from_utf8_lossy(line)).into())
+pub(crate) fn parse<T: BoundedMessage>(line: &[u8]) -> io::Result<T> {
+    let message: T = serde_json::from_slice(line).map_err(|_| Junk::of(&String::from_utf8_lossy(line)))?;
+    Ok(message.within_bounds().map_err(Junk::over)?)
 }
 
 fn too_long() -> io::Error {
-    Junk { text: format!("a message of more than {MOST_MESSAGE_BYTES} bytes"), versions: None }.into()
+    Junk::over(format!("a message of more than {MOST_MESSAGE_BYTES} bytes, the limit of a line")).into()
 }
 
 /// Reads one message; `None` at the end of the stream.
 ///
 /// # Errors
 /// If the stream breaks, or the line is no such message, or too long for one.
-pub fn receive<T: DeserializeOwned>(reader: &mut impl BufRead) -> io::Result<Option<T>> {
+pub fn receive<T: BoundedMessage>(reader: &mut impl BufRead) -> io::Result<Option<T>> {
     receive_line(reader)?.map(|line| parse(&line)).transpose()
 }
 
@@ -89,7 +90,7 @@ impl Incoming {
     ///
     /// # Errors
     /// As [`receive`].
-    pub fn next<T: DeserializeOwned>(&mut self, time: Duration) -> io::Result<Heard<T>> {
+    pub fn next<T: BoundedMessage>(&mut self, time: Duration) -> io::Result<Heard<T>> {
         Ok(match self.next_line(time)? {
             Heard::Message(line) => Heard::Message(parse(&line)?),
             Heard::Nothing => Heard::Nothing,
@@ -113,6 +114,8 @@ impl Incoming {
         let bytes = self.stream.read(&mut piece)?;
         self.read.extend(&piece[..bytes]);
         match self.whole() {
+            // Its end may come with the piece that is too much.
+            Some(line) if line.len() > MOST_MESSAGE_BYTES => Err(too_long()),
             Some(line) => Ok(Heard::Message(line)),
             None if bytes == 0 => Ok(Heard::End),
             None if self.read.len() > MOST_MESSAGE_BYTES => Err(too_long()),
@@ -121,7 +124,7 @@ impl Incoming {
     }
 
     fn whole(&mut self) -> Option<Vec<u8>> {
-        let end = self.read.iter().skip(self.searched).position(|byte| *byte == b'\n');
+        let end = memchr::memchr(b'\n', &self.read.make_contiguous()[self.searched..]);
         let Some(end) = end.map(|end| self.searched + end) else {
             self.searched = self.read.len();
             return None;
@@ -160,14 +163,20 @@ impl Versions {
 
 /// What came instead of a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("junk on the control channel: \"{text}\"")]
+#[error("{what}")]
 pub struct Junk {
-    text: String,
+    /// Completes "it sent".
+    what: String,
     /// It is the settings of a follower, perhaps of another version.
     pub versions: Option<Versions>,
 }
 
 impl Junk {
+    /// A message with something over its limit.
+    fn over(what: String) -> Self {
+        Self { what, versions: None }
+    }
+
     #[cold]
     fn of(line: &str) -> Self {
         const MOST_CHARACTERS: usize = 80;
@@ -177,8 +186,8 @@ impl Junk {
             setup: Versions,
         }
         let text: String = line.chars().filter(|letter| !letter.is_control()).take(MOST_CHARACTERS).collect();
-        let text = printable::line(&text).into_owned();
-        Self { text, versions: serde_json::from_str::<Greeting>(line).ok().map(|greeting| greeting.setup) }
+        let what = format!("junk on the control channel: \"{}\"", printable::line(&text));
+        Self { what, versions: serde_json::from_str::<Greeting>(line).ok().map(|greeting| greeting.setup) }
     }
 }
 
@@ -190,8 +199,8 @@ impl From<Junk> for io::Error {
 
 impl From<io::Error> for Junk {
     fn from(error: io::Error) -> Self {
-        let text = error.to_string();
-        error.downcast().unwrap_or(Junk { text, versions: None })
+        let what = error.to_string();
+        error.downcast().unwrap_or(Junk { what, versions: None })
     }
 }
 
@@ -215,7 +224,7 @@ pub enum NoMessage {
     Junk(Junk),
 }
 
-impl<In: DeserializeOwned + Send + 'static> Channel<In> {
+impl<In: BoundedMessage + Send + 'static> Channel<In> {
     /// Starts reading. A message of which `stops` gives a number sets [`Shared::last`] to it and [`Shared::stop`], and
     /// interrupts `target` until it has taken note; the end of the stream sets [`Shared::peer_gone`] and interrupts it once.
     ///
@@ -325,6 +334,8 @@ fn remind(shared: &Shared, target: &Target, noted: impl Fn() -> bool) {
 mod tests {
     use super::*;
 
+    impl BoundedMessage for u64 {}
+
     const SHORTLY: Duration = Duration::from_millis(1);
     const LONG: Duration = Duration::from_secs(60);
 
@@ -378,6 +389,12 @@ mod tests {
         assert!(error.contains("more than 67108864 bytes"), "{error}");
         drop(incoming);
         endless.join().unwrap();
+        let (mut other, stream) = UnixStream::pair().unwrap();
+        let read = vec![b'x'; MOST_MESSAGE_BYTES].into();
+        let mut incoming = Incoming { stream, read, searched: MOST_MESSAGE_BYTES };
+        other.write_all(b"x\n").unwrap();
+        let error = incoming.next_line(LONG).unwrap_err().to_string();
+        assert!(error.contains("more than 67108864 bytes"), "its end comes with the rest: {error}");
         let mut endless = BufReader::new(std::io::repeat(b'x'));
         assert!(receive::<u64>(&mut endless).unwrap_err().to_string().contains("more than 67108864 bytes"));
     }

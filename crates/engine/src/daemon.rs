@@ -4,15 +4,16 @@
 //! that Tripmeter started. Who can lock it exclusively is the last user, and stops the daemon. A second lock on the same
 //! file lets one experiment at a time start the daemon, also in place of one that died while others hold on to it.
 
-use crate::last_line::last_words;
+use crate::bounded_log::BoundedLog;
 use crate::os::{self, ProcessIdentity, Signal};
 use crate::private::Private;
 use crate::registry::{Entry, RegistryError};
+use crate::spawn::ROOT;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,7 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use tripmeter_abi::{NodeOptions, Status};
-use tripmeter_model::file::append;
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::plan::Daemons;
 
 /// Most bytes of a lease: it has a line of ours, and one of each daemon that cannot be checked from here.
@@ -89,6 +90,8 @@ struct Lease {
     /// Set by the user who does not want to wait.
     stop: Arc<AtomicBool>,
     child: Option<Child>,
+    /// Its output, if we started it.
+    log: Option<BoundedLog>,
     /// The daemon, if Tripmeter started it.
     daemon: Option<ProcessIdentity>,
     /// It is looked at once whether this was the last user: what does not end then is not waited for again.
@@ -106,7 +109,7 @@ impl DaemonLeases {
         name: &str,
         options: &NodeOptions,
         policy: Daemons,
-        logs: &Path,
+        logs: &FolderHandle,
         stop: &Arc<AtomicBool>,
     ) -> Result<Option<String>, DaemonError> {
         let is_held = self.leases.iter().any(|lease| lease.name == name);
@@ -126,6 +129,13 @@ impl DaemonLeases {
         lease.daemon = lease.started_by_us();
         self.leases.push(lease);
         Ok(started.then(|| format!("started {name}; it is stopped at the end")))
+    }
+
+    /// Leaves out the middle of logs that are too long; true if one was.
+    pub fn bound_logs(&mut self) -> bool {
+        let logs = self.leases.iter_mut().filter_map(|lease| lease.log.as_mut());
+        // Each of them, also after the first that is too long.
+        logs.map(|log| log.bound()).filter(|is_long| *is_long).count() > 0
     }
 
     /// Gives them up, and returns what to tell of those that are left. A user who has stopped the run is to stop it again
@@ -200,6 +210,7 @@ impl Lease {
             lock,
             stop: stop.clone(),
             child: None,
+            log: None,
             daemon: None,
             is_given_up: false,
         })
@@ -253,7 +264,7 @@ impl Lease {
     }
 
     /// Starts the daemon, unless somebody else does.
-    fn start(&mut self, entry: &Entry, options: &NodeOptions, logs: &Path) -> Result<bool, DaemonError> {
+    fn start(&mut self, entry: &Entry, options: &NodeOptions, logs: &FolderHandle) -> Result<bool, DaemonError> {
         // A file of its own: this lock ends when it is closed.
         let starting = self.private.file(&format!("{PREFIX}{}", self.name)).map_err(|error| self.system(error))?;
         let locked = self.wait_for(|| os::lock_file_to_start(&starting), STARTING_TIME + STOPPING_TIME);
@@ -270,8 +281,8 @@ impl Lease {
                 false => self.system(io::Error::other("the one before it was killed, and has not ended")),
             });
         }
-        let log = logs.join(format!("daemon_{}.log", self.name));
-        let child = self.spawn(entry, options, &log)?;
+        let log = BoundedLog::open(logs, &format!("daemon_{}.log", self.name)).map_err(|error| self.system(error))?;
+        let child = self.spawn(entry, options, log.file())?;
         let identity = ProcessIdentity::of(child.id());
         self.child = Some(child);
         self.note(identity.as_ref()).map_err(|error| self.system(error))?;
@@ -279,15 +290,16 @@ impl Lease {
         Ok(true)
     }
 
-    fn spawn(&self, entry: &Entry, options: &NodeOptions, log: &Path) -> Result<Child, DaemonError> {
+    fn spawn(&self, entry: &Entry, options: &NodeOptions, log: &File) -> Result<Child, DaemonError> {
         let command = entry.daemon_command(options).map_err(|error| self.system(io::Error::other(error)))?;
         let Some(command) = command else {
             return Err(self.system(io::Error::other("the transport does not say how")));
         };
-        let output = append(log).map_err(|error| self.system(error))?;
-        let errors = output.try_clone().map_err(|error| self.system(error))?;
+        let output = || log.try_clone().map_err(|error| self.system(error));
+        let (output, errors) = (output()?, output()?);
         let spawned = Command::new(&command.program)
             .args(&command.arguments)
+            .current_dir(ROOT)
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors)
@@ -296,23 +308,29 @@ impl Lease {
         spawned.map_err(|error| self.system(io::Error::other(format!("{}: {error}", command.program))))
     }
 
-    fn await_ready(&mut self, entry: &Entry, options: &NodeOptions, log: PathBuf) -> Result<(), DaemonError> {
+    fn await_ready(&mut self, entry: &Entry, options: &NodeOptions, mut log: BoundedLog) -> Result<(), DaemonError> {
         let begin = Instant::now();
         while daemon_missing(entry, options).is_some() {
             let (name, is_stopped) = (self.name.clone(), self.is_stopped());
             let child = self.child.as_mut().expect("it was just started");
             if let Ok(Some(status)) = child.try_wait() {
-                let said = File::open(&log).map_or_else(|_| String::new(), |mut file| last_words(&mut file, 0, &[]));
+                let (said, log) = (log.last_words(&[]), log.path().to_path_buf());
                 return Err(DaemonError::Ended { name, status: status.to_string(), said, log });
             }
             if is_stopped {
                 return Err(DaemonError::Interrupted(name));
             }
             if begin.elapsed() > STARTING_TIME {
-                return Err(DaemonError::NotReady { name, seconds: STARTING_TIME.as_secs(), log });
+                return Err(DaemonError::NotReady {
+                    name,
+                    seconds: STARTING_TIME.as_secs(),
+                    log: log.path().to_path_buf(),
+                });
             }
+            log.bound();
             std::thread::sleep(Duration::from_millis(50));
         }
+        self.log = Some(log);
         Ok(())
     }
 

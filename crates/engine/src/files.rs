@@ -19,9 +19,10 @@ use histograms::HistogramLog;
 use samples::SamplesFile;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use tripmeter_eprosima::measurements::{MeasurementsWriter, file_name};
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::Raw;
 use tripmeter_model::workload::Reply;
@@ -44,7 +45,7 @@ impl Files {
     ///
     /// # Errors
     /// If a file cannot be created or written; one that exists is not overwritten.
-    pub(crate) fn of(job: &Job) -> io::Result<Self> {
+    pub(crate) fn of(job: &Job, folder: &FolderHandle) -> io::Result<Self> {
         let workload = &job.sub_experiment.workload;
         let has_rows = !workload.is_saturating() || job.sub_experiment.one_way;
         let kind = match workload.reply {
@@ -59,8 +60,7 @@ impl Files {
             eprosima: job.raw.eprosima && workload.is_round_trips(),
             parquet: false,
         };
-        let files =
-            Self::begin(&job.results_dir, &job.sub_experiment.name, job.round, raw, kind, !job.done.is_empty())?;
+        let files = Self::begin(folder, &job.sub_experiment.name, job.round, raw, kind, !job.done.is_empty())?;
         Ok(Self { trials: job.trials, ..files })
     }
 
@@ -68,20 +68,20 @@ impl Files {
     ///
     /// # Errors
     /// As `Files::of`.
-    pub fn create(folder: &Path, name: &str, round: u32, raw: Raw, what: Option<&str>) -> io::Result<Self> {
+    pub fn create(folder: &FolderHandle, name: &str, round: u32, raw: Raw, what: Option<&str>) -> io::Result<Self> {
         Self::begin(folder, name, round, raw, what, false)
     }
 
     /// The same; files that are there `is_resumed`.
     fn begin(
-        folder: &Path,
+        folder: &FolderHandle,
         name: &str,
         round: u32,
         raw: Raw,
         what: Option<&str>,
         is_resumed: bool,
     ) -> io::Result<Self> {
-        let measurements = || match discarded::begin(&folder.join(file_name(name)), is_resumed)? {
+        let measurements = || match discarded::begin(&folder.at(&file_name(name))?, is_resumed)? {
             (csv, 0) => MeasurementsWriter::begin(csv),
             (csv, _) => MeasurementsWriter::resume(csv),
         };
@@ -203,15 +203,6 @@ fn has_folder(path: &Path) -> io::Result<bool> {
             true => Ok(true),
             false => Err(io::Error::other(format!("'{}' is a link or a file, and should be a folder", path.display()))),
         },
-    }
-}
-
-/// A folder in another one, which is created if it is not there; no link to one.
-fn folder_in(folder: &Path, name: &str) -> io::Result<PathBuf> {
-    let inside = folder.join(name);
-    match fs::create_dir(&inside) {
-        Err(_) if is_folder(&inside) => Ok(inside),
-        made => made.map(|()| inside),
     }
 }
 

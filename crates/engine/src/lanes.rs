@@ -13,7 +13,7 @@ use crate::measure::notes::ArrivalLog;
 use crate::measure::publish::{Sending, Sleep};
 use crate::measure::sampling::SampledTimes;
 use crate::measure::stamped::StampLog;
-use crate::measure::stream::{Even, Extent};
+use crate::measure::stream::{Even, Extent, Paused};
 use crate::measure::trips::StoredSamples;
 use crate::measure::{Failure, LoopEnd, Shared};
 use crate::message::TouchLimit;
@@ -286,8 +286,8 @@ pub enum Spaced {
     Unspaced,
     /// At an even rate.
     Even(Even),
-    /// So many ticks after the one before.
-    Paused(u64),
+    /// A pause after the one before.
+    Paused(Paused),
 }
 
 /// A stream of messages between two batches.

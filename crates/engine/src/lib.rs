@@ -4,6 +4,7 @@
 
 pub mod audit;
 pub mod bare;
+mod bounded_log;
 pub mod by_hand;
 pub mod channel;
 pub mod clock;
@@ -28,6 +29,7 @@ pub mod parsers;
 pub mod parts;
 mod private;
 pub mod proof;
+pub mod received;
 pub mod record;
 pub mod registry;
 pub mod replay;
@@ -43,4 +45,6 @@ pub mod wire;
 pub mod worker;
 
 pub use results::LockedFolder;
-pub use supervise::{Begun, Event, Followers, RunError, RunOptions, machine, measured_cpus, run, run_while};
+pub use supervise::{
+    Begun, Event, Followers, RunError, RunOptions, machine, measured_cpus, run, run_while, time_of, unfinished,
+};

@@ -14,13 +14,14 @@ mod sockets;
 mod threads;
 
 pub use counters::CpuCounters;
-pub(crate) use exhausted::{shared_memory, stopped_child, tight_limits, with_lack, with_lack_of};
+pub(crate) use exhausted::{no_port, shared_memory, stopped_child, tight_limits, with_lack, with_lack_of};
 pub(crate) use files::{FOLDER, NO_LINK, NO_WAIT, ONLY_A_PATH, lock_file_to_start};
 pub use files::{file_size_limit, lock_file, make_fifo, names_in, raise_file_limit, space, stranger_at};
 pub use for_this_user::ForThisUser;
 pub use process::{
-    ProcessIdentity, Whose, become_worker, boot, full_files_are_errors, is_beyond_signals, is_kept_waiting, is_stopped,
-    is_zombie, lock_memory, mapped_below, peak_memory_bytes, process_cpu_ns, usage, user_id,
+    ProcessIdentity, Whose, become_worker, boot, ensure_stack, full_files_are_errors, is_beyond_signals,
+    is_kept_waiting, is_stopped, is_zombie, lock_memory, mapped_below, peak_memory_bytes, process_cpu_ns, usage,
+    user_id,
 };
 pub(crate) use process::{handles, signal};
 pub(crate) use queues::{remove_queue, unlink_queue};

@@ -8,6 +8,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tripmeter_model::exit;
+use tripmeter_model::folder_handle::FolderHandle;
+use tripmeter_model::samples::SAMPLES;
 
 /// The program's name.
 pub const PROGRAM: &str = "tripmeter_parquet";
@@ -21,11 +23,30 @@ const MOST_TOLD_BYTES: u64 = 4096;
 /// Between two looks whether it has ended.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// [`convert`] for the samples of a sub-experiment in the folder of a round.
+///
+/// # Errors
+/// The same.
+pub fn convert_in(
+    folder: &FolderHandle,
+    name: &str,
+    program: &Path,
+    keeps_csv: bool,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let samples = match folder.inside(SAMPLES) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        samples => samples?,
+    };
+    let converted = convert(program, &samples.at_for_children(&format!("{name}.csv"))?, keeps_csv, stop);
+    converted.map_err(|error| io::Error::new(error.kind(), samples.shown(&error.to_string())))
+}
+
 /// Writes `<name>.parquet` beside `<name>.csv`, if that is there; removes the CSV unless it is kept. Ends when `stop` is set.
 ///
 /// # Errors
 /// Why it was not made; the CSV stays then.
-pub fn convert(program: &Path, csv: &Path, keeps_csv: bool, stop: &AtomicBool) -> io::Result<()> {
+fn convert(program: &Path, csv: &Path, keeps_csv: bool, stop: &AtomicBool) -> io::Result<()> {
     let bytes = match fs::symlink_metadata(csv) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         there => there?.len(),

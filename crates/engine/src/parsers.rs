@@ -3,11 +3,11 @@
 use crate::files::{head_of_log, line_of_log};
 use crate::hosts::{ArchiveLimits, Connection, FromHost, Hello, ToHost, next_line, unpack};
 use crate::os::ProcessIdentity;
+use crate::received::BoundedMessage;
 use crate::wire::{FromFollower, FromLeader, ToFollower, ToWorker};
 use crate::{audit, channel, hosts, proof, system_calls};
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::io::{self, Cursor};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -26,7 +26,7 @@ pub fn control_messages(bytes: &[u8]) {
     }
 }
 
-fn comes_back<T: DeserializeOwned + Serialize>(line: &[u8]) {
+fn comes_back<T: BoundedMessage + Serialize>(line: &[u8]) {
     let Ok(message) = channel::parse::<T>(line) else { return };
     let written = serde_json::to_vec(&message).expect("a message is written");
     let again: T = channel::parse(&written).expect("a message that was written is read");

@@ -399,6 +399,7 @@ fn made_up(system: &str, language: &str) -> Sidecar {
         python_packages: Vec::new(),
         python_sources: Vec::new(),
         ignores_environment: Vec::new(),
+        names_outside: BTreeMap::new(),
         open_to_others: Vec::new(),
         deb: String::new(),
         build: String::new(),
@@ -429,7 +430,8 @@ fn ask_for_name(file: &Path, sidecars: &BTreeMap<String, Sidecar>, prober: &Prob
 fn found_in(search: &[PathBuf]) -> BTreeMap<String, PathBuf> {
     let mut found = BTreeMap::new();
     for folder in search {
-        let Ok(files) = std::fs::read_dir(folder) else { continue };
+        // The processes that load them have another working directory.
+        let Ok(files) = std::path::absolute(folder).and_then(std::fs::read_dir) else { continue };
         for file in files.flatten() {
             let name = file.file_name();
             let system = name

@@ -129,8 +129,7 @@ impl Replay {
         let text = std::fs::read(&topics).map_err(|error| cannot(&topics, &error))?;
         let recording: Recording = serde_json::from_slice(&text).map_err(|error| cannot(&topics, &error))?;
         let file = File::open(&messages).map_err(|error| cannot(&messages, &error))?;
-        let entries = Entries(BufReader::with_capacity(1 << 20, file));
-        Self::of(recording, entries, timebase).map_err(|error| cannot(&messages, &error))
+        Self::of(recording, Entries::new(file), timebase).map_err(|error| cannot(&messages, &error))
     }
 
     /// From messages in any order; messages of one time keep theirs.
@@ -188,7 +187,14 @@ impl Messages {
 }
 
 /// The entries of a file, until its end.
-struct Entries<R>(R);
+pub struct Entries<R>(R);
+
+impl Entries<BufReader<File>> {
+    /// Reads a file from where it stands.
+    pub fn new(file: File) -> Self {
+        Self(BufReader::with_capacity(1 << 20, file))
+    }
+}
 
 impl<R: Read> Iterator for Entries<R> {
     type Item = io::Result<ScheduleEntry>;
@@ -212,23 +218,18 @@ impl<R: Read> Iterator for Entries<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
 
     const START_NS: u64 = 1_700_000_000_000_000_000;
 
     fn recording(speed: f64, counts: &[u64]) -> Recording {
         let topic = |messages: &u64| RecordedTopic { messages: *messages, last_ns: 3000, ..RecordedTopic::default() };
         Recording {
-            file: "x.mcap".to_owned(),
-            file_bytes: 1,
-            sha256: String::new(),
             speed,
             start_ns: START_NS,
             duration_ns: 3000,
             messages: counts.iter().sum(),
-            silent_topics: 0,
             topics: counts.iter().map(topic).collect(),
-            schedule: PathBuf::new(),
+            ..Recording::default()
         }
     }
 

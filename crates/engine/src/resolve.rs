@@ -26,13 +26,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tripmeter_abi::{Description, Pattern, Variant};
+use tripmeter_model::count::MOST_COUNT;
 use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, TableKind};
 use tripmeter_model::interference::{BackgroundLoad, Sched};
 use tripmeter_model::name::{self, is_name, is_name_byte};
 use tripmeter_model::plan::{Host, Plan, Raw, SamplesAbove, SubExperiment};
 use tripmeter_model::transport::Selector;
 use tripmeter_model::workload::Workload;
-use tripmeter_model::{Touch, Wait, experiment, payload};
+use tripmeter_model::{Touch, Wait, exit, experiment, payload};
 
 /// Payloads if none are asked for.
 const DEFAULT_PAYLOADS: &str = "1k..4M";
@@ -47,9 +48,7 @@ const DEFAULT_CLOCK_ERROR_US: f64 = 100.0;
 /// What to do about a transport that was asked for by name and cannot run here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unavailable {
-    /// Refuse the whole experiment.
-    Refuse,
-    /// Go on with the others, and name it in [`Plan::missing`]: for presets, which name more than most machines have.
+    /// Go on with the others, and name it in [`Plan::missing`].
     LeaveOut,
     /// The same, also of those that cannot do what is asked anywhere: for a search among transports.
     LeaveOutUnable,
@@ -113,6 +112,7 @@ fn resolve_on(
         plan: &mut plan,
         made,
         places: HashMap::new(),
+        refused: Vec::new(),
     };
     for entry in &experiment.sub_experiments {
         planner.add(entry, &common)?;
@@ -121,10 +121,7 @@ fn resolve_on(
         return Err(PlanError::anywhere(Problem::UnusedSetting(setting.clone())));
     }
     if planner.made.is_empty() {
-        let not_installed = plan.not_installed();
-        return Err(PlanError::anywhere(Problem::NothingLeft(
-            plan.left_out.into_iter().chain(not_installed).collect(),
-        )));
+        return Err(planner.nothing_left());
     }
     let made = std::mem::take(&mut planner.made);
     if experiment.floor.unwrap_or(true) {
@@ -149,8 +146,10 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         return Err(Problem::CpusAndCpu);
     }
     let is_bound = cpus.is_empty();
-    // Only its low bits matter; any value does.
-    let from_clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
+    // Exact in every reader of JSON; only its low bits differ from run to run.
+    let from_clock =
+        || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64 % MOST_COUNT);
+    experiment.seed.map_or(Ok(()), check::seed)?;
     Ok(Plan {
         source: source.to_owned(),
         sub_experiments: Vec::new(),
@@ -357,6 +356,8 @@ struct Planner<'a> {
     made: Vec<ResolvedSubExperiment>,
     /// Places in it, by transport and payloads: there may be thousands.
     places: HashMap<(String, Vec<u64>), Vec<usize>>,
+    /// Errors of those that were asked for by name and are left out.
+    refused: Vec<PlanError>,
 }
 
 impl<'a> Planner<'a> {
@@ -459,10 +460,24 @@ impl<'a> Planner<'a> {
         Ok(candidates)
     }
 
+    /// The error of an experiment of which all was left out: of one transport by name its own.
+    fn nothing_left(&mut self) -> PlanError {
+        let not_installed = self.plan.not_installed();
+        let lines: Vec<String> = self.plan.left_out.drain(..).chain(not_installed).collect();
+        if lines.len() == 1
+            && let Some(only) = self.refused.pop()
+        {
+            return only;
+        }
+        let codes: BTreeSet<u8> = self.refused.iter().map(PlanError::exit_code).collect();
+        let common = codes.first().filter(|_| codes.len() == 1 && self.refused.len() >= lines.len());
+        let code = common.copied().unwrap_or(exit::UNAVAILABLE);
+        PlanError::anywhere(Problem::NothingLeft { lines, code })
+    }
+
     /// Notes a transport that cannot run, or refuses the experiment for it.
     fn leave_out(&mut self, transport: &str, problem: Problem, by_name: bool) -> Result<(), PlanError> {
         let goes_on = match self.unavailable {
-            Unavailable::Refuse => false,
             Unavailable::LeaveOut => problem.is_of_this_machine(),
             Unavailable::LeaveOutUnable => problem.is_of_this_machine() || problem.is_of_the_transport(),
         };
@@ -476,12 +491,14 @@ impl<'a> Planner<'a> {
             }
             problem => problem,
         };
-        let line = PlanError::at(transport, problem).to_string();
+        let error = PlanError::at(transport, problem);
+        let line = error.to_string();
         if !self.plan.left_out.contains(&line) {
             self.plan.left_out.push(line.clone());
         }
         if by_name {
             self.plan.missing.push(line);
+            self.refused.push(error);
         }
         Ok(())
     }

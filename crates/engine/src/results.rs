@@ -1,14 +1,17 @@
 //! The results folder and its manifest.
 
-use crate::files::is_folder;
+use crate::files::{rest, rotate};
 use crate::os::lock_file;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 use thiserror::Error;
-use tripmeter_model::file::{self, FileError};
+use tripmeter_model::bounds::{MOST_TRIALS_BYTES, to_json};
+use tripmeter_model::file::{self, FileError, FolderGone};
 use tripmeter_model::folder::{AUDIT, Audits, LOGS, MANIFEST, TRIALS, TrialsLine, payload_lines};
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, PayloadResult, SubExperimentResult};
 use tripmeter_model::metrics_file::{self, METRICS};
 
@@ -31,26 +34,67 @@ pub enum ResultsError {
     #[error("results in '{}' are still being measured; wait for that run, or stop it", .0.display())]
     InUse(PathBuf),
     /// It is to be resumed, and cannot be written.
-    #[error("results '{}' cannot be changed: {}; {}", .0.display(), .1, full_advice(.1).unwrap_or("make them writable, or copy the folder and resume the copy"))]
+    #[error("results '{}' cannot be changed: {}; {}", .0.display(), .1, to_change(.1))]
     NotChangeable(PathBuf, io::Error),
-    /// It cannot be created or written.
-    #[error("output '{}' cannot be written: {}; {}", .0.display(), .1, full_advice(.1).unwrap_or("name another folder with -o"))]
+    /// It cannot be created or written, and nothing was measured.
+    #[error("output '{}' cannot be written: {}; name another folder with -o", .0.display(), .1)]
     NotWritable(PathBuf, io::Error),
+    /// It cannot be written any more.
+    #[error("results '{}' cannot be written any more: {}; {}", .0.display(), .1, to_go_on(.1))]
+    Unfinished(PathBuf, io::Error),
+    /// It has lost its name.
+    #[error(transparent)]
+    Gone(#[from] FolderGone),
+    /// Readers would refuse what it would hold.
+    #[error("'{}' would hold {what}, so it stays as it is; measure less at once", .file.display())]
+    TooLarge {
+        /// The file.
+        file: PathBuf,
+        /// Value and limit.
+        what: String,
+    },
 }
 
-/// What to do if that error says that there is no room.
-pub(crate) fn full_advice(error: &io::Error) -> Option<&'static str> {
-    let is_full = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
-    is_full.then_some(
-        "make room there, then measure what is missing: `tripmeter run --resume DIR`, or the same `tripmeter ab` again",
-    )
+/// What to do where a run that has begun cannot be written.
+fn to_go_on(error: &io::Error) -> String {
+    let first = if is_full(error) { "make room there" } else { "make them writable" };
+    format!("{first}, then measure what is missing: `tripmeter run --resume DIR`, or the same `tripmeter ab` again")
+}
+
+/// The same where one cannot be resumed.
+fn to_change(error: &io::Error) -> String {
+    match is_full(error) {
+        true => to_go_on(error),
+        false => "make them writable, or copy the folder and resume the copy".to_owned(),
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+impl ResultsError {
+    /// The error of a file of a run that has begun: it is resumed when the cause is gone.
+    pub(crate) fn unfinished(file: PathBuf, error: io::Error) -> Self {
+        Self::of(error, |error| Self::Unfinished(file, error))
+    }
+
+    /// An error of its own class if the folder has gone, or else of this `class`.
+    fn of(error: io::Error, class: impl FnOnce(io::Error) -> Self) -> Self {
+        match error.downcast() {
+            Ok(gone) => Self::Gone(gone),
+            Err(error) => class(error),
+        }
+    }
 }
 
 /// A results folder that one process writes to.
 #[derive(Debug)]
 pub struct Results {
-    folder: PathBuf,
+    folder: FolderHandle,
     has_rounds: bool,
+    /// The folder of the round that was begun last.
+    round: Option<(u32, FolderHandle)>,
     is_resumed: bool,
     /// What is locked, so that nobody else resumes the run meanwhile.
     lock: Option<Arc<File>>,
@@ -59,7 +103,7 @@ pub struct Results {
 /// A results folder that no other process resumes or measures into, as long as this or a copy lives.
 #[derive(Clone, Debug)]
 pub struct LockedFolder {
-    folder: PathBuf,
+    folder: FolderHandle,
     lock: Arc<File>,
 }
 
@@ -68,24 +112,23 @@ impl LockedFolder {
     ///
     /// # Errors
     /// If another process has locked it, or it cannot be written.
-    pub fn take(folder: PathBuf) -> Result<Self, ResultsError> {
-        let lock = lock(&folder).map_err(|error| match error {
-            ResultsError::NotWritable(file, error) => ResultsError::NotChangeable(file, error),
-            error => error,
-        })?;
+    pub fn take(folder: &Path) -> Result<Self, ResultsError> {
+        let failed = |error| ResultsError::of(error, |error| ResultsError::NotChangeable(folder.to_path_buf(), error));
+        let folder = FolderHandle::open(folder).map_err(failed)?;
+        let lock = lock(&folder).map_err(failed)?.ok_or_else(|| ResultsError::InUse(folder.path().to_path_buf()))?;
         Ok(Self { folder, lock: Arc::new(lock) })
     }
 
     /// The folder.
-    pub fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &FolderHandle {
         &self.folder
     }
 }
 
-fn lock(folder: &Path) -> Result<File, ResultsError> {
-    let failed = |error| ResultsError::NotWritable(folder.to_path_buf(), error);
-    let file = file::to_lock(&folder.join(MEASURING)).map_err(failed)?;
-    if lock_file(&file, true).map_err(failed)? { Ok(file) } else { Err(ResultsError::InUse(folder.to_path_buf())) }
+/// A lock on a folder; `None` if another process has it.
+fn lock(folder: &FolderHandle) -> io::Result<Option<File>> {
+    let file = file::to_lock(&folder.at(MEASURING)?)?;
+    Ok(lock_file(&file, true)?.then_some(file))
 }
 
 impl Results {
@@ -97,15 +140,16 @@ impl Results {
     pub fn create(output: Option<&Path>, has_rounds: bool) -> Result<Self, ResultsError> {
         let folder = match output {
             Some(folder) => named(folder)?,
-            None => dated(Path::new(RESULTS))?,
+            None => named(&dated(Path::new(RESULTS))?)?,
         };
-        Ok(Self { folder, has_rounds, is_resumed: false, lock: None })
+        Ok(Self { folder, has_rounds, round: None, is_resumed: false, lock: None })
     }
 
     /// Opens one in which anything is whole, without the beginnings of files that a killed process left.
     pub fn resume(locked: &LockedFolder, has_rounds: bool) -> Self {
-        remove_beginnings(&locked.folder);
-        Self { folder: locked.folder.clone(), has_rounds, is_resumed: true, lock: Some(locked.lock.clone()) }
+        locked.folder.at("").iter().for_each(|folder| remove_beginnings(folder));
+        let (folder, lock) = (locked.folder.clone(), Some(locked.lock.clone()));
+        Self { folder, has_rounds, round: None, is_resumed: true, lock }
     }
 
     /// Locks the folder, in which trials have been begun.
@@ -114,7 +158,9 @@ impl Results {
     /// As [`LockedFolder::take`].
     pub fn take_lock(&mut self) -> Result<(), ResultsError> {
         if self.lock.is_none() {
-            self.lock = Some(Arc::new(lock(&self.folder)?));
+            let failed = |error| self.not_writable(self.folder.path().to_path_buf(), error);
+            let in_use = || ResultsError::InUse(self.folder.path().to_path_buf());
+            self.lock = Some(Arc::new(lock(&self.folder).map_err(failed)?.ok_or_else(in_use)?));
         }
         Ok(())
     }
@@ -125,10 +171,10 @@ impl Results {
     /// If that cannot be removed.
     pub fn reopen(locked: &LockedFolder, rounds: u32) -> Result<Self, ResultsError> {
         let results = Self::resume(locked, true);
-        for later in (rounds + 1..).map(|round| results.round(round)) {
-            match fs::remove_dir_all(&later) {
+        for later in (rounds + 1..).map(round_folder) {
+            match fs::remove_dir_all(results.folder.at(&later)?) {
                 Err(error) if error.kind() == ErrorKind::NotFound => break,
-                removed => removed.map_err(|error| results.not_writable(later, error))?,
+                removed => removed.map_err(|error| results.not_writable(results.folder.path().join(later), error))?,
             }
         }
         Ok(results)
@@ -138,34 +184,75 @@ impl Results {
     ///
     /// # Errors
     /// If it cannot be created.
-    pub fn begin_round(&self, round: u32) -> Result<(), ResultsError> {
-        let folder = self.round(round);
-        let made = || {
-            for folder in [folder.clone(), folder.join(LOGS)] {
-                match fs::create_dir(&folder) {
-                    Err(_) if is_folder(&folder) => {}
-                    made => made?,
-                }
-            }
-            Ok(())
-        };
-        made().map_err(|error| self.not_writable(folder.clone(), error))
+    pub fn begin_round(&mut self, round: u32) -> Result<(), ResultsError> {
+        let folder = if self.has_rounds { self.folder.enter(&round_folder(round)) } else { Ok(self.folder.clone()) };
+        let made = folder.and_then(|folder| folder.enter(LOGS).map(|_| folder));
+        let made = made.map_err(|error| self.not_writable(self.round_path(round), error))?;
+        self.round = Some((round, made));
+        Ok(())
     }
 
-    /// The error of a file in the folder: a run that is resumed has no other folder.
+    /// Leaves in the files of a sub-experiment what is of the payloads in `kept`, see [`rest::keep`].
+    ///
+    /// # Errors
+    /// If a file cannot be changed.
+    pub fn keep_rest(&self, name: &str, round: u32, kept: &[PayloadResult]) -> Result<(), ResultsError> {
+        let keep = |folder: &Path| rest::keep(folder, name, kept);
+        self.in_round(round, keep).map_err(|error| self.not_writable(self.round_path(round), error))
+    }
+
+    /// Removes the files of samples of a round, see [`rotate::remove_samples`].
+    ///
+    /// # Errors
+    /// If one cannot be removed.
+    pub fn remove_samples<'a>(&self, round: u32, names: impl Iterator<Item = &'a str>) -> io::Result<()> {
+        self.in_round(round, |folder| rotate::remove_samples(folder, names))
+    }
+
+    /// Does something with the files of a round, if there are any.
+    fn in_round(&self, round: u32, change: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
+        let folder = match self.round(round) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            folder => folder?,
+        };
+        change(&folder.at("")?).map_err(|error| io::Error::new(error.kind(), folder.shown(&error.to_string())))
+    }
+
+    /// The error of a file in the folder.
     fn not_writable(&self, file: PathBuf, error: io::Error) -> ResultsError {
-        let class = if self.is_resumed { ResultsError::NotChangeable } else { ResultsError::NotWritable };
-        class(file, error)
+        ResultsError::of(error, |error| match self.lock {
+            _ if self.is_resumed => ResultsError::NotChangeable(file, error),
+            // Before the first file there is nothing to resume.
+            None if !self.is_begun() => ResultsError::NotWritable(file, error),
+            _ => ResultsError::Unfinished(file, error),
+        })
+    }
+
+    fn is_begun(&self) -> bool {
+        self.folder.at(MANIFEST).is_ok_and(|file| file.symlink_metadata().is_ok())
     }
 
     /// The folder.
-    pub fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &FolderHandle {
         &self.folder
     }
 
     /// The folder of a round: the folder itself if there are none.
-    pub fn round(&self, round: u32) -> PathBuf {
-        if self.has_rounds { self.folder.join(format!("round-{round:02}")) } else { self.folder.clone() }
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn round(&self, round: u32) -> io::Result<FolderHandle> {
+        match &self.round {
+            Some((begun, folder)) if *begun == round => Ok(folder.clone()),
+            _ if self.has_rounds => self.folder.inside(&round_folder(round)),
+            _ => Ok(self.folder.clone()),
+        }
+    }
+
+    /// Its path, for people.
+    pub fn round_path(&self, round: u32) -> PathBuf {
+        let folder = self.folder.path();
+        if self.has_rounds { folder.join(round_folder(round)) } else { folder.to_path_buf() }
     }
 
     /// Writes the manifest, whole or not at all.
@@ -173,7 +260,7 @@ impl Results {
     /// # Errors
     /// If it cannot be written.
     pub fn write(&self, manifest: &Manifest) -> Result<(), ResultsError> {
-        self.replace(MANIFEST, &pretty(manifest))
+        self.replace(MANIFEST, &self.pretty(MANIFEST, manifest)?)
     }
 
     /// Writes the audits, whole or not at all.
@@ -181,18 +268,17 @@ impl Results {
     /// # Errors
     /// If they cannot be written.
     pub fn write_audits(&self, manifest: &Manifest) -> Result<(), ResultsError> {
-        self.replace(AUDIT, &pretty(&Audits::of(&manifest.environment)))
+        self.replace(AUDIT, &self.pretty(AUDIT, &Audits::of(&manifest.environment))?)
     }
 
     fn replace(&self, name: &str, text: &[u8]) -> Result<(), ResultsError> {
-        let failed = |error| {
-            // Before the first file there is nothing to resume.
-            let is_begun = self.folder.join(MANIFEST).exists();
-            let kind = if let FileError::NotWritable { kind, .. } = error { kind } else { ErrorKind::Other };
-            let kind = if is_begun { kind } else { ErrorKind::Other };
-            self.not_writable(self.folder.clone(), io::Error::new(kind, error))
-        };
-        file::write_synced(&self.folder.join(name), text).map_err(failed)
+        self.folder.write_synced(name, text).map_err(|error| match error {
+            FileError::Gone(gone) => gone.into(),
+            FileError::NotWritable { why, kind, .. } => {
+                self.not_writable(self.folder.path().join(name), io::Error::new(kind, why))
+            }
+            error => self.not_writable(self.folder.path().join(name), io::Error::other(error)),
+        })
     }
 
     /// Begins the files of trials and figures with what the manifest holds, each whole or not at all.
@@ -200,13 +286,13 @@ impl Results {
     /// # Errors
     /// If they cannot be written.
     pub fn begin_trials(&self, manifest: &Manifest) -> Result<(), ResultsError> {
-        let failed = |error| self.not_writable(self.folder.clone(), error);
+        let failed = |error| self.not_writable(self.folder.path().to_path_buf(), error);
         let (mut lines, mut rows) = (Vec::new(), metrics_file::header().map_err(failed)?);
         for result in &manifest.sub_experiments {
-            lines.extend(line(&TrialsLine::SubExperiment(result.clone())));
+            lines.extend(self.line(&TrialsLine::SubExperiment(result.clone()))?);
             for cell in &result.cells {
                 rows.extend(metrics_file::rows(result, cell).map_err(failed)?);
-                lines.extend(payload_lines(result, cell).iter().flat_map(line));
+                lines.extend(self.lines(result, cell)?);
             }
         }
         self.replace(METRICS, &rows)?;
@@ -218,7 +304,7 @@ impl Results {
     /// # Errors
     /// If it cannot be written.
     pub fn append_state(&self, of: &SubExperimentResult) -> Result<(), ResultsError> {
-        self.append(TRIALS, &line(&TrialsLine::SubExperiment(of.clone())))
+        self.append_trials(&self.line(&TrialsLine::SubExperiment(of.clone()))?)
     }
 
     /// Adds what was measured at a payload; before it its figures, if it `is_final` and will not be measured again.
@@ -231,19 +317,50 @@ impl Results {
         cell: &PayloadResult,
         is_final: bool,
     ) -> Result<(), ResultsError> {
-        let metrics_bytes = self.length(METRICS)?;
+        let (metrics_bytes, lines) = (self.length(METRICS)?, self.lines(of, cell)?);
         if is_final {
             let rows = metrics_file::rows(of, cell);
-            self.append(METRICS, &rows.map_err(|error| self.not_writable(self.folder.join(METRICS), error))?)?;
+            self.append(METRICS, &rows.map_err(|error| self.not_writable(self.folder.path().join(METRICS), error))?)?;
         }
-        let lines: Vec<u8> = payload_lines(of, cell).iter().flat_map(line).collect();
         // That the rows cannot be cut off is the lesser error.
-        self.append(TRIALS, &lines).inspect_err(|_| drop(self.cut(METRICS, metrics_bytes)))
+        self.append_trials(&lines).inspect_err(|_| drop(self.cut(METRICS, metrics_bytes)))
+    }
+
+    fn append_trials(&self, lines: &[u8]) -> Result<(), ResultsError> {
+        let bytes = self.length(TRIALS)?.saturating_add(lines.len() as u64);
+        if bytes > MOST_TRIALS_BYTES {
+            return Err(self.too_large(TRIALS, format!("{bytes} bytes, and the most are {MOST_TRIALS_BYTES}")));
+        }
+        self.append(TRIALS, lines)
+    }
+
+    fn too_large(&self, name: &str, what: String) -> ResultsError {
+        ResultsError::TooLarge { file: self.folder.path().join(name), what }
+    }
+
+    /// JSON for people, too, with a line break at its end.
+    fn pretty(&self, name: &str, what: &impl serde::Serialize) -> Result<Vec<u8>, ResultsError> {
+        let text = to_json(what, true).map_err(|what| self.too_large(name, what))?;
+        Ok((text + "\n").into_bytes())
+    }
+
+    /// A line of `trials.jsonl`, with its end.
+    fn line(&self, line: &TrialsLine) -> Result<Vec<u8>, ResultsError> {
+        let text = to_json(line, false).map_err(|what| self.too_large(TRIALS, what))?;
+        Ok((text + "\n").into_bytes())
+    }
+
+    fn lines(&self, of: &SubExperimentResult, cell: &PayloadResult) -> Result<Vec<u8>, ResultsError> {
+        let lines: Result<Vec<_>, _> = payload_lines(of, cell).iter().map(|line| self.line(line)).collect();
+        Ok(lines?.concat())
     }
 
     fn append(&self, name: &str, lines: &[u8]) -> Result<(), ResultsError> {
-        let path = self.folder.join(name);
-        file::append_whole(&path, lines).map_err(|error| self.not_writable(path, error))
+        self.written(name, file::append_whole(&self.folder.at(name)?, lines))
+    }
+
+    fn written<T>(&self, name: &str, written: io::Result<T>) -> Result<T, ResultsError> {
+        written.map_err(|error| self.not_writable(self.folder.path().join(name), error))
     }
 
     /// Bytes of the trials so far.
@@ -255,9 +372,8 @@ impl Results {
     }
 
     fn length(&self, name: &str) -> Result<u64, ResultsError> {
-        let path = self.folder.join(name);
-        let length = fs::symlink_metadata(&path).map(|there| there.len());
-        length.map_err(|error| self.not_writable(path, error))
+        let length = fs::symlink_metadata(self.folder.at(name)?).map(|there| there.len());
+        self.written(name, length)
     }
 
     /// Takes back all trials but the first `bytes`.
@@ -269,9 +385,7 @@ impl Results {
     }
 
     fn cut(&self, name: &str, bytes: u64) -> Result<(), ResultsError> {
-        let path = self.folder.join(name);
-        let cut = file::append(&path).and_then(|file| file.set_len(bytes));
-        cut.map_err(|error| self.not_writable(path, error))
+        self.written(name, file::append(&self.folder.at(name)?).and_then(|file| file.set_len(bytes)))
     }
 
     /// Waits until the trials are on the disk.
@@ -279,8 +393,7 @@ impl Results {
     /// # Errors
     /// If they cannot be written.
     pub fn sync_trials(&self) -> Result<(), ResultsError> {
-        let path = self.folder.join(TRIALS);
-        file::append(&path).and_then(|file| file.sync_all()).map_err(|error| self.not_writable(path, error))
+        self.written(TRIALS, file::append(&self.folder.at(TRIALS)?).and_then(|file| file.sync_all()))
     }
 
     /// Waits until all files are on the disk: a manifest that says that all is there comes after them.
@@ -288,49 +401,34 @@ impl Results {
     /// # Errors
     /// If they cannot be written.
     pub fn sync(&self) -> Result<(), ResultsError> {
-        sync_folder(&self.folder).map_err(|error| self.not_writable(self.folder.clone(), error))
+        sync_folder(&self.folder.at("")?).map_err(|error| self.not_writable(self.folder.path().to_path_buf(), error))
     }
 
     /// Removes log files of the first `rounds` rounds that nothing was written to.
     pub fn remove_empty_logs(&self, rounds: u32) {
-        for round in 1..=rounds {
-            let folder = self.round(round).join(LOGS);
-            if [self.round(round), folder.clone()].iter().any(|folder| !is_folder(folder)) {
-                continue;
-            }
-            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+        for round in (1..=rounds).filter_map(|round| self.round(round).ok()) {
+            let Ok(logs) = round.inside(LOGS) else { continue };
+            for entry in logs.at("").into_iter().flat_map(fs::read_dir).flatten().flatten() {
                 if entry.metadata().is_ok_and(|metadata| metadata.len() == 0) {
                     let _ = fs::remove_file(entry.path());
                 }
             }
             // Stays if a log is left in it.
-            let _ = fs::remove_dir(folder);
+            let _ = round.at(LOGS).map(fs::remove_dir);
         }
     }
 }
 
-/// JSON for people, too, with a line break at its end.
-fn pretty(what: &impl serde::Serialize) -> Vec<u8> {
-    let mut text = serde_json::to_vec_pretty(what).expect("results are plain data");
-    text.push(b'\n');
-    text
+/// Name of the folder of a round.
+fn round_folder(round: u32) -> String {
+    format!("round-{round:02}")
 }
 
-/// A line of `trials.jsonl`, with its end.
-fn line(line: &TrialsLine) -> Vec<u8> {
-    let mut text = serde_json::to_vec(line).expect("results are plain data");
-    text.push(b'\n');
-    text
-}
-
-fn named(folder: &Path) -> Result<PathBuf, ResultsError> {
-    let not_writable = |error| ResultsError::NotWritable(folder.to_path_buf(), error);
-    fs::create_dir_all(folder).map_err(not_writable)?;
-    let absolute = folder.canonicalize().map_err(not_writable)?;
-    if !holds_nothing(&absolute).map_err(not_writable)? {
-        return Err(ResultsError::NotEmpty(folder.to_path_buf()));
-    }
-    Ok(absolute)
+fn named(folder: &Path) -> Result<FolderHandle, ResultsError> {
+    let not_writable = |error| ResultsError::of(error, |error| ResultsError::NotWritable(folder.to_path_buf(), error));
+    let handle = FolderHandle::create(folder).map_err(not_writable)?;
+    let is_empty = handle.at("").map_err(io::Error::from).and_then(|inside| holds_nothing(&inside));
+    if is_empty.map_err(not_writable)? { Ok(handle) } else { Err(ResultsError::NotEmpty(folder.to_path_buf())) }
 }
 
 /// Whether nothing is in a folder but what a run that was killed at once leaves: a lock, the beginning of a manifest.
@@ -377,6 +475,21 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Checks a manifest before there is a folder for it.
+///
+/// # Errors
+/// What readers would refuse: value and limit.
+pub(crate) fn check_size(manifest: &Manifest) -> Result<(), String> {
+    to_json(manifest, true)?;
+    to_json(&Audits::of(&manifest.environment), true).map(drop)
+}
+
+/// Local time of now; the last that there is if the clock of this machine is beyond the year 9999.
+pub(crate) fn local_time() -> jiff::Zoned {
+    let now = jiff::Timestamp::try_from(SystemTime::now()).unwrap_or(jiff::Timestamp::MAX);
+    now.to_zoned(jiff::tz::TimeZone::system())
+}
+
 /// Creates a folder below `parent` named after the time, with a suffix if that is taken.
 ///
 /// # Errors
@@ -385,7 +498,7 @@ pub fn dated(parent: &Path) -> Result<PathBuf, ResultsError> {
     let not_writable = |error| ResultsError::NotWritable(parent.to_path_buf(), error);
     fs::create_dir_all(parent).map_err(not_writable)?;
     let parent = parent.canonicalize().map_err(not_writable)?;
-    let name = jiff::Zoned::now().strftime("%Y-%m-%d_%H-%M-%S").to_string();
+    let name = local_time().strftime("%Y-%m-%d_%H-%M-%S").to_string();
     for suffix in 1.. {
         let folder = parent.join(if suffix == 1 { name.clone() } else { format!("{name}-{suffix}") });
         match fs::create_dir(&folder) {
@@ -398,139 +511,6 @@ pub fn dated(parent: &Path) -> Result<PathBuf, ResultsError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn logs_that_a_link_leads_to_are_left_alone() {
-        let parent = tempfile::tempdir().unwrap();
-        let (folder, theirs) = (parent.path().join("results"), parent.path().join("theirs"));
-        fs::create_dir_all(theirs.join("logs")).unwrap();
-        fs::write(theirs.join("logs/empty"), "").unwrap();
-        let results = Results::create(Some(&folder), true).unwrap();
-        std::os::unix::fs::symlink(&theirs, folder.join("round-01")).unwrap();
-        fs::create_dir(folder.join("round-02")).unwrap();
-        std::os::unix::fs::symlink(theirs.join("logs"), folder.join("round-02/logs")).unwrap();
-        results.remove_empty_logs(2);
-        assert!(theirs.join("logs/empty").exists());
-        assert!(results.begin_round(1).is_err() && results.begin_round(2).is_err());
-    }
-
-    #[test]
-    fn a_folder_with_something_in_it_is_refused() {
-        let parent = tempfile::tempdir().unwrap();
-        let folder = parent.path().join("a/b");
-        let results = Results::create(Some(&folder), false).unwrap();
-        results.begin_round(1).unwrap();
-        results.remove_empty_logs(1);
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
-        assert!(Results::create(Some(&folder), false).is_ok());
-        fs::write(folder.join(LOCK), "").unwrap();
-        fs::write(folder.join(BEING_WRITTEN.to_owned() + "a1b2c3"), "{").unwrap();
-        assert!(Results::create(Some(&folder), false).is_ok(), "killed while the first manifest was written");
-        fs::write(folder.join("x"), "").unwrap();
-        assert!(matches!(Results::create(Some(&folder), false), Err(ResultsError::NotEmpty(_))));
-        let file = folder.join("x/y");
-        assert!(matches!(Results::create(Some(&file), false), Err(ResultsError::NotWritable(..))));
-    }
-
-    #[test]
-    fn beginnings_of_files_are_removed_and_nothing_else() {
-        let place = tempfile::tempdir().unwrap();
-        let (beginning, elsewhere) = (BEING_WRITTEN.to_owned() + "a1B2c3", place.path().join("elsewhere"));
-        let folder = place.path().join("results");
-        let of = |name: &str| folder.join(BEING_WRITTEN.to_owned() + name);
-        fs::create_dir_all(of("folder")).unwrap();
-        for file in [&folder.join(&beginning), &of("longer7"), &of("a.2c3d"), &folder.join("x"), &elsewhere] {
-            fs::write(file, "{").unwrap();
-        }
-        std::os::unix::fs::symlink(&elsewhere, of("linked")).unwrap();
-        Results::resume(&LockedFolder::take(folder.clone()).unwrap(), false);
-        assert!(!folder.join(beginning).exists());
-        let others = [of("folder"), of("longer7"), of("a.2c3d"), of("linked"), folder.join("x"), elsewhere];
-        assert!(others.iter().all(|file| file.exists()), "{others:?}");
-    }
-
-    #[test]
-    fn a_manifest_is_replaced_whole_under_whoever_reads_it() {
-        let parent = tempfile::tempdir().unwrap();
-        let results = Results::create(Some(parent.path()), false).unwrap();
-        let environment = crate::environment::environment(&crate::clock::Calibration::new());
-        let mut manifest: Manifest = serde_json::from_value(serde_json::json!({
-            "schema_version": "2.0", "tripmeter_version": "", "started": "first", "ended": null, "status": "running",
-            "environment": environment, "plan": {
-                "source": "", "sub_experiments": [], "rounds": 1, "seed": 1, "raw": ["samples"], "daemons": "start",
-                "loss_timeout_ns": 1, "leader_cpu": null, "follower_cpu": null, "left_out": [],
-            },
-        }))
-        .unwrap();
-        results.write(&manifest).unwrap();
-        let mut reader = fs::File::open(parent.path().join(MANIFEST)).unwrap();
-        manifest.started = "second".to_owned();
-        results.write(&manifest).unwrap();
-        let first: Manifest = serde_json::from_reader(&mut reader).unwrap();
-        let second: Manifest = serde_json::from_slice(&fs::read(parent.path().join(MANIFEST)).unwrap()).unwrap();
-        assert_eq!((first.started.as_str(), second.started.as_str()), ("first", "second"));
-        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1, "a temporary file was left");
-    }
-
-    #[test]
-    fn what_is_written_grows_with_what_is_measured() {
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tripmeter/tests/golden/results-2.0");
-        let read = tripmeter_model::folder::read(&golden, |text| text.into()).unwrap();
-        let written = |sub_experiments: usize| {
-            let parent = tempfile::tempdir().unwrap();
-            let results = Results::create(Some(parent.path()), false).unwrap();
-            let mut manifest = Manifest { sub_experiments: Vec::new(), ..read.clone() };
-            results.write(&manifest).unwrap();
-            results.begin_trials(&manifest).unwrap();
-            for number in 0..sub_experiments {
-                let cells = std::mem::take(&mut read.sub_experiments[0].clone().cells);
-                let name = format!("sub-experiment-{number:04}");
-                let result = SubExperimentResult { name, cells: Vec::new(), ..read.sub_experiments[0].clone() };
-                manifest.sub_experiments.push(result.clone());
-                (0..3).for_each(|_| results.append_state(&result).unwrap());
-                (0..13).for_each(|_| results.append_payload(&result, &cells[0], true).unwrap());
-            }
-            results.write(&manifest).unwrap();
-            let length = |name: &str| fs::metadata(parent.path().join(name)).unwrap().len();
-            // The manifest was written twice.
-            let bytes = 2 * length(MANIFEST) + length(TRIALS) + length(METRICS);
-            println!("{sub_experiments} sub-experiments with 13 payloads: {bytes} bytes");
-            bytes
-        };
-        let (few, many) = (written(4), written(40));
-        assert!(many < 10 * few, "{few} {many}");
-    }
-
-    #[test]
-    fn a_payload_that_cannot_be_appended_leaves_no_figures() {
-        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tripmeter/tests/golden/results-2.0");
-        let read = tripmeter_model::folder::read(&golden, |text| text.into()).unwrap();
-        let parent = tempfile::tempdir().unwrap();
-        let results = Results::create(Some(parent.path()), false).unwrap();
-        results.begin_trials(&Manifest { sub_experiments: Vec::new(), ..read.clone() }).unwrap();
-        let of = &read.sub_experiments[0];
-        let written = || fs::read(parent.path().join(METRICS)).unwrap();
-        results.append_payload(of, &of.cells[0], true).unwrap();
-        let before = written();
-        let trials = parent.path().join(TRIALS);
-        fs::remove_file(&trials).unwrap();
-        std::os::unix::fs::symlink("/dev/full", &trials).unwrap();
-        assert!(results.append_payload(of, &of.cells[1], true).is_err());
-        assert_eq!(written(), before);
-    }
-
-    #[test]
-    fn rounds_have_folders_of_their_own() {
-        let parent = tempfile::tempdir().unwrap();
-        let results = Results::create(Some(parent.path()), true).unwrap();
-        results.begin_round(2).unwrap();
-        assert!(results.round(2).ends_with("round-02") && results.round(2).is_dir());
-        let locked = LockedFolder::take(parent.path().to_path_buf()).unwrap();
-        assert!(matches!(LockedFolder::take(parent.path().to_path_buf()), Err(ResultsError::InUse(_))));
-        let again = Results::reopen(&locked, 2).unwrap();
-        assert!(again.round(2).is_dir());
-        assert!(!Results::reopen(&locked, 1).unwrap().round(2).exists());
-    }
-}
+mod longest;
+#[cfg(test)]
+mod tests;

@@ -70,7 +70,8 @@ impl ScratchFolder {
     /// # Errors
     /// If it cannot be created.
     pub fn create() -> io::Result<Self> {
-        let (identity, place) = (ProcessIdentity::own(), std::env::temp_dir());
+        // Workers have another working directory.
+        let (identity, place) = (ProcessIdentity::own(), std::path::absolute(std::env::temp_dir())?);
         let folder = place.join(fresh_run_id());
         let (bytes, most) = (folder.as_os_str().len(), SOCKET_PATH_BYTES - NAME_BYTES);
         if bytes > most {

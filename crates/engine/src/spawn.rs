@@ -2,9 +2,9 @@
 
 use crate::channel::{Heard, Incoming, send};
 use crate::os::{self, Signal};
+use crate::received::BoundedMessage;
 use crate::system_calls::traced;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -18,6 +18,10 @@ use tripmeter_model::exit;
 
 /// The hidden command that makes a process a worker.
 pub const WORKER_COMMAND: &str = "worker";
+
+/// Working directory of processes that have no folder of their own and may load code of others: only root can put a file there.
+/// Libraries obey configuration files in the working directory, which anybody may have put into that of the user.
+pub(crate) const ROOT: &str = "/";
 
 /// A running worker. Dropping it kills it.
 #[derive(Debug)]
@@ -36,12 +40,14 @@ impl Worker {
     /// Starts one. What it prints goes to `log`, or to our standard error.
     ///
     /// It gets a process group of its own, so that a Ctrl-C in the terminal does not reach it, and `environment` is added
-    /// to ours. If there is a file `trace`, its system calls are written there.
+    /// to ours. Its working directory is `folder`, where nobody else can write; see [`ROOT`]. If there is a file `trace`, its
+    /// system calls are written there.
     ///
     /// # Errors
     /// If it cannot be started.
     pub fn spawn(
         tripmeter: &Path,
+        folder: &Path,
         environment: &BTreeMap<String, String>,
         log: Option<&File>,
         trace: Option<&Path>,
@@ -52,6 +58,7 @@ impl Worker {
         let child = command
             .arg(WORKER_COMMAND)
             .envs(environment)
+            .current_dir(folder)
             .stdin(OwnedFd::from(other))
             .stdout(output()?)
             .stderr(output()?)
@@ -139,7 +146,7 @@ impl Worker {
     }
 
     /// What it told us last, unasked, before it ended.
-    pub fn last_word<T: DeserializeOwned>(&self) -> Option<T> {
+    pub fn last_word<T: BoundedMessage>(&self) -> Option<T> {
         const SHORTLY: Duration = Duration::from_millis(100);
         let (mut incoming, end) = (Incoming::new(self.stream.try_clone().ok()?), Instant::now() + SHORTLY);
         loop {

@@ -19,16 +19,15 @@ use crate::by_hand::{self, MeetError, Meeting};
 use crate::clock::Calibration;
 use crate::daemon::{self, DaemonLeases};
 use crate::environment;
-use crate::files::rotate;
 use crate::hosts::{self, HostError, Met, Pushed};
 use crate::memory_copy::memory_copy;
 use crate::os;
 use crate::parquet;
 use crate::registry::Registry;
-use crate::results::{Results, ResultsError};
+use crate::results::{Results, ResultsError, check_size, local_time};
 use crate::scratch::{self, ScratchFolder};
 pub use long_text::LongText;
-pub use resume::Begun;
+pub use resume::{Begun, unfinished};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,11 +36,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use thiserror::Error;
 use tripmeter_model::audit::{Audit, Finding, ProcessActivity};
+use tripmeter_model::bounds::to_json;
 use tripmeter_model::exit;
 use tripmeter_model::file::FileError;
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Environment, Manifest, PayloadResult, RunStatus, SCHEMA_VERSION, SubExperimentResult};
 use tripmeter_model::plan::{Plan, SubExperiment};
-use tripmeter_model::samples::SAMPLES;
 
 /// Length of the hiccup spin before a run; `tripmeter doctor` takes longer.
 const HICCUP_SPIN: Duration = Duration::from_millis(200);
@@ -91,7 +91,7 @@ pub enum Event<'a> {
     /// Something people should know even if they want no progress.
     Warning(String),
     /// The folder that results go to.
-    Results(PathBuf),
+    Results(FolderHandle),
     /// A sub-experiment begins.
     SubExperimentStarted {
         /// 1-based.
@@ -152,6 +152,11 @@ pub enum RunError {
     /// The manifest could not be read again.
     #[error(transparent)]
     LongText(#[from] LongText),
+    /// Readers would refuse the manifest.
+    #[error(
+        "results would hold {0}, which no reader takes; ask for less at once, or leave a host out that says so much"
+    )]
+    TooLarge(String),
     /// What was begun has lost something.
     #[error(transparent)]
     Damaged(#[from] FileError),
@@ -191,7 +196,7 @@ impl RunError {
             RunError::Host(error) => error.exit_code(),
             RunError::Damaged(error) => error.exit_code(),
             RunError::Unfit(_) => exit::FINDING,
-            RunError::OtherMachine { .. } | RunError::LongText(_) => exit::DATA,
+            RunError::OtherMachine { .. } | RunError::LongText(_) | RunError::TooLarge(_) => exit::DATA,
         }
     }
 }
@@ -243,6 +248,7 @@ pub fn run_while<'a>(
     rounds_wanted: &mut dyn FnMut(&Manifest) -> u32,
 ) -> Result<Manifest, RunError> {
     LongText::find(plan).map_or(Ok(()), Err)?;
+    to_json(plan, true).map_err(RunError::TooLarge)?;
     let (calibration, cpus) = (Calibration::new(), measured_cpus(plan));
     let audit = audit::before(&Root::machine(), &cpus, &calibration, options.spin.then_some(HICCUP_SPIN));
     if options.strict && !audit.refused().is_empty() {
@@ -265,11 +271,12 @@ pub fn run_while<'a>(
     let met = meet_hosts(plan, options, registry_of, watch)?;
     let mut manifest = new_manifest(plan, &calibration, audit);
     manifest.environment.hosts = met.iter().map(|host| host.environment.clone()).collect();
+    check_size(&manifest).map_err(RunError::TooLarge)?;
     let (manifest, results) = match &options.begun {
         Some(begun) => begun.go_on(&manifest.environment)?,
         None => (manifest, Results::create(options.output.as_deref(), plan.has_round_folders())?),
     };
-    watch(&Event::Results(results.folder().to_path_buf()));
+    watch(&Event::Results(results.folder().clone()));
     let daemons = DaemonLeases::default();
     let begin = Snapshot::take(&Root::machine(), &cpus);
     let mut run = Run {
@@ -382,8 +389,13 @@ pub fn machine() -> (String, Environment) {
     (now(), environment::environment(&Calibration::new()))
 }
 
+/// Seconds since 1970 of a time as manifests have it, with its offset; `None` if it is none.
+pub fn time_of(started: &str) -> Option<i64> {
+    Some(started.parse::<jiff::Timestamp>().ok()?.as_second())
+}
+
 fn now() -> String {
-    jiff::Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
+    local_time().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
 }
 
 impl<'a> Run<'a> {
@@ -427,9 +439,9 @@ impl<'a> Run<'a> {
         let Some(keep) = self.plan.keep_samples.filter(|_| !self.stopped()) else { return };
         while *rotated < round.saturating_sub(keep) {
             *rotated += 1;
-            let folder = self.results.round(*rotated);
             let names = self.plan.sub_experiments.iter().map(|one| one.name.as_str());
-            if let Err(error) = rotate::remove_samples(&folder, names) {
+            if let Err(error) = self.results.remove_samples(*rotated, names) {
+                let folder = self.results.round_path(*rotated);
                 let folder = folder.display();
                 (self.watch)(&Event::Warning(format!("samples in '{folder}' stay (--keep-samples): {error}")));
             }
@@ -499,6 +511,7 @@ impl<'a> Run<'a> {
             same_process: before.as_ref().is_some_and(|before| before.same_process),
             path_proof: before.as_ref().and_then(|before| before.path_proof.clone()),
             memory_lock: before.as_ref().and_then(|before| before.memory_lock.clone()),
+            queues: before.as_ref().map_or_else(Vec::new, |before| before.queues.clone()),
             unreliable: false,
             payloads: 0,
             cells: before.map_or_else(Vec::new, |before| before.cells),
@@ -524,15 +537,17 @@ impl<'a> Run<'a> {
     /// Makes Parquet of the samples of a sub-experiment that has ended, if it is asked for. If that fails, they stay CSV.
     fn make_parquet(&mut self, plan: &SubExperiment, round: u32) {
         let Some(program) = self.options.parquet.as_ref().filter(|_| self.plan.raw.parquet) else { return };
-        let csv = self.results.round(round).join(SAMPLES).join(format!("{}.csv", plan.name));
         // What is not whole may be resumed, and that needs the CSV.
         let is_whole = self.manifest.sub_experiments.last().is_some_and(|result| result.status == RunStatus::Complete);
         let keeps_csv = self.plan.raw.samples || !is_whole;
         // That it is whole is on the disk before the CSV goes.
         let synced = if keeps_csv { Ok(()) } else { self.results.sync_trials().map_err(|error| error.to_string()) };
-        let converted =
-            || parquet::convert(program, &csv, keeps_csv, &self.options.stop).map_err(|error| error.to_string());
-        if let Err(error) = synced.and_then(|()| converted()) {
+        let folder = self.results.round(round).map_err(|error| error.to_string());
+        let converted = synced.and(folder).and_then(|folder| {
+            let converted = parquet::convert_in(&folder, &plan.name, program, keeps_csv, &self.options.stop);
+            converted.map_err(|error| error.to_string())
+        });
+        if let Err(error) = converted {
             (self.watch)(&Event::Warning(format!("samples of '{}' stay CSV: {error}", plan.name)));
         }
     }
@@ -583,7 +598,11 @@ impl<'a> Run<'a> {
         self.manifest.environment.clock.drift_ppm = self.calibration.drift_ppm();
         self.manifest.environment.audit_after = Some(self.audit());
         self.results.sync()?;
-        self.results.write_audits(&self.manifest)?;
+        match self.results.write_audits(&self.manifest) {
+            // Those of before stay, and figures need none.
+            Err(error @ ResultsError::TooLarge { .. }) => (self.watch)(&Event::Warning(error.to_string())),
+            written => written?,
+        }
         self.save()?;
         self.results.remove_empty_logs(self.manifest.plan.rounds);
         for left in self.daemons.end(&self.options.stop) {

@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tripmeter_model::explain::CallCount;
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::plan::{Instrument, Plan};
 
 /// The program that traces.
@@ -20,12 +21,12 @@ pub fn trace_file(logs: &Path, sub_experiment: &str, worker: &str) -> PathBuf {
 }
 
 /// Removes the traces of a plan, which can be large.
-pub fn remove_traces(plan: &Plan, logs: &Path) {
+pub fn remove_traces(plan: &Plan, logs: &FolderHandle) {
     let traced = plan.sub_experiments.iter().filter(|sub| sub.instrument == Some(Instrument::SystemCalls));
     for sub in traced {
         for worker in ["leader", "follower"] {
             // Where both sides are one process, there is one.
-            let _ = fs::remove_file(trace_file(logs, &sub.name, worker));
+            let _ = logs.at("").map(|logs| fs::remove_file(trace_file(&logs, &sub.name, worker)));
         }
     }
 }

@@ -5,6 +5,7 @@
 use crate::clock::Timebase;
 use crate::os::MemoryFile;
 use crate::proof::Evidence;
+use crate::received::{BoundedMessage, cut_text};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -12,7 +13,10 @@ use std::path::PathBuf;
 use tripmeter_abi::{NodeOptions, UnauthorizedPeer};
 use tripmeter_model::Touch;
 use tripmeter_model::audit::ProcessActivity;
+use tripmeter_model::bounds::said;
+use tripmeter_model::folder_handle::FolderIdentity;
 use tripmeter_model::interference::{BackgroundLoad, Sched};
+use tripmeter_model::kernel_queue::KernelQueues;
 use tripmeter_model::log::Lines;
 use tripmeter_model::manifest::{Counts, PathProof, PayloadResult, RefusalTrial};
 use tripmeter_model::plan::{Instrument, Raw, Streams, SubExperiment};
@@ -46,7 +50,7 @@ pub struct Job {
     /// For sockets and the like.
     pub scratch_dir: PathBuf,
     /// Where results go.
-    pub results_dir: PathBuf,
+    pub results: FolderIdentity,
     /// 1-based.
     pub round: u32,
     /// Where each follower comes to, by its index.
@@ -159,7 +163,7 @@ pub(crate) struct LoadReading {
     pub cpu_time_ns: u64,
     /// Copied in memory.
     pub memory_bytes: u64,
-    /// Received over the loopback interface.
+    /// BoundedMessage over the loopback interface.
     pub network_bytes: u64,
     /// Why it does nothing, if so.
     pub failed: Option<String>,
@@ -221,6 +225,9 @@ pub enum FromLeader {
         same_process: bool,
         /// Outcome of locking memory.
         memory_lock: String,
+        /// Capacity of what messages wait in, at both sides.
+        #[serde(default)]
+        queues: Vec<KernelQueues>,
     },
     /// Nothing more is measured, as this has failed; what is open is closed now.
     Broken(String),
@@ -397,6 +404,9 @@ pub(crate) enum FromFollower {
     Connected {
         /// Outcome of locking memory.
         memory_lock: String,
+        /// Capacity of what messages wait in, at its side.
+        #[serde(default)]
+        queues: Vec<KernelQueues>,
     },
     /// Where its clock is asked for.
     Clock(ClockAddress),
@@ -410,6 +420,59 @@ pub(crate) enum FromFollower {
     Used(ProcessActivity),
     /// It cannot go on.
     Failed(String),
+}
+
+impl BoundedMessage for ToWorker {}
+
+impl BoundedMessage for ToFollower {}
+
+impl BoundedMessage for FromLeader {
+    fn within_bounds(self) -> Result<Self, String> {
+        Ok(match self {
+            Self::Phase(phase) => Self::Phase(cut_text(phase)),
+            Self::Opened { transport_version, system_version, same_process, memory_lock, queues } => Self::Opened {
+                transport_version: cut_text(transport_version),
+                system_version: cut_text(system_version),
+                same_process,
+                memory_lock: cut_text(memory_lock),
+                queues: KernelQueues::joined(queues),
+            },
+            Self::Broken(why) => Self::Broken(cut_text(why)),
+            Self::Proof(proof) => Self::Proof(said(proof)?),
+            Self::Used(activity) => Self::Used(said(activity)?),
+            Self::Failed(why) => Self::Failed(cut_text(why)),
+            message => message,
+        })
+    }
+}
+
+impl BoundedMessage for FromFollower {
+    fn within_bounds(self) -> Result<Self, String> {
+        Ok(match self {
+            Self::Connected { memory_lock, queues } => {
+                Self::Connected { memory_lock: cut_text(memory_lock), queues: KernelQueues::joined(queues) }
+            }
+            Self::Report(mut report) => {
+                report.failed = report.failed.map(cut_text);
+                Self::Report(report)
+            }
+            Self::Used(activity) => Self::Used(said(activity)?),
+            Self::Failed(why) => Self::Failed(cut_text(why)),
+            message => message,
+        })
+    }
+}
+
+impl BoundedMessage for RefusalTrial {
+    fn within_bounds(self) -> Result<Self, String> {
+        said(self)
+    }
+}
+
+impl BoundedMessage for LoadReading {
+    fn within_bounds(self) -> Result<Self, String> {
+        said(self)
+    }
 }
 
 /// What a follower has seen of the messages since [`ToFollower::Begin`].

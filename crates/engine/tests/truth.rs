@@ -1,6 +1,7 @@
 //! Measurement truth: faults injected on a fake clock must come out in exactly the right figure.
 
 use std::ptr::null_mut;
+use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Loan, Message, Wait};
 use tripmeter_engine::clock::Clock;
 use tripmeter_engine::measure::answers::Answers;
@@ -123,6 +124,35 @@ fn an_overtaken_message_is_late_and_reordered_and_not_lost() {
         let (samples, counts) = run(wait, &[("reorder", "7")], 1000).unwrap();
         assert_eq!(samples.len(), 1000);
         assert_eq!(counts, Counts { sent: 1001, received: 1000, late: 1, reordered: 1, ..Counts::default() }, "{wait}");
+    }
+}
+
+#[test]
+fn a_trip_under_way_when_the_time_is_over_counts_for_nothing_then_and_later() {
+    for wait in WAITS {
+        let (mut link, clock) = link(wait, &[("stall", "50:400us")]);
+        let shared = Shared::default();
+        let mask = if wait == Wait::Poll { 0x3f } else { 0 };
+        let timeout = (200_000, LOSS_TIMEOUT_NS);
+        let mut trips =
+            Trips::new(Tap::off(&mut link), Fake(clock.clone()), Tracker::default(), &shared, timeout, mask);
+        trips.touch = TouchLimit::FULL;
+        trips.begin(LENGTH);
+        let capped = clock.now_ns() + 49 * SERVICE_NS + 100_000;
+        shared.capped.store(capped, Relaxed);
+        let mut samples = vec![0; 100];
+        let (stored, end) = trips.run(&mut samples, u64::MAX);
+        assert_eq!((stored, end.unwrap()), (49, LoopEnd::Deadline), "{wait}");
+        assert!(clock.now_ns() < capped + 300_000, "{wait}: its answer was not waited for");
+        assert_eq!((trips.answers.abandoned(), trips.answers.counts()), (1, Counts::default()), "{wait}");
+        // Its answer comes to the next cell.
+        shared.capped.store(0, Relaxed);
+        let abandoned = trips.sequence;
+        trips.begin(LENGTH);
+        trips.answers.abandon(abandoned);
+        let (stored, end) = trips.run(&mut samples[..10], u64::MAX);
+        assert_eq!((stored, end.unwrap()), (10, LoopEnd::Full), "{wait}");
+        assert_eq!((trips.answers.abandoned(), trips.answers.counts()), (0, Counts::default()), "{wait}");
     }
 }
 

@@ -167,6 +167,15 @@ fn a_message_that_was_refused_is_sent_later_and_counts_from_its_first_try() {
 }
 
 #[test]
+fn a_message_that_is_refused_is_tried_until_the_time_is_over() {
+    let shared = Shared::default();
+    shared.capped.store(FIRST_NS + 6 * PERIOD_NS, std::sync::atomic::Ordering::Relaxed);
+    let outcome = publish(0, MOST_SILENT, u64::MAX, &shared);
+    assert!(matches!(outcome.ended, Ok((0, LoopEnd::Stopped))), "{:?}", outcome.ended);
+    assert_eq!(outcome.refused, 2, "each takes three periods");
+}
+
+#[test]
 fn it_ends_at_the_deadline_and_when_asked_to() {
     let ended = publish(0, 0, FIRST_NS + 10 * PERIOD_NS, &Shared::default()).ended;
     assert!(matches!(ended, Ok((10, LoopEnd::Deadline))), "{ended:?}");

@@ -91,7 +91,8 @@ fn call(stalled: usize, refuses: u32, deadline: u64, shared: &Shared) -> (Vec<u6
         refused: 0,
     };
     let ended = calls.run(&mut samples, deadline);
-    assert_eq!(calls.refused, u64::from(refuses.min(MOST_SILENT)));
+    let most = if shared.capped.load(Relaxed) > 0 { 3 } else { MOST_SILENT };
+    assert_eq!(calls.refused, u64::from(refuses.min(most)));
     (samples, link.lines, ended)
 }
 
@@ -119,6 +120,15 @@ fn a_line_that_was_refused_is_logged_later_and_its_call_lasts_until_then() {
     assert_eq!(check(&lines), Counts { sent: 100, received: 100, ..Counts::default() });
     let (_, lines, ended) = call(0, u32::MAX, u64::MAX, &Shared::default());
     assert!(matches!(ended, Err(Failure::Full { count: MOST_SILENT, .. })) && lines.is_empty(), "{ended:?}");
+}
+
+#[test]
+fn a_logger_that_stays_full_is_tried_until_the_time_is_over() {
+    let shared = Shared::default();
+    // The first line is refused by its call, and again at three tries.
+    shared.capped.store(3 * (CALL_NS + 10_000), Relaxed);
+    let (_, lines, ended) = call(0, u32::MAX, u64::MAX, &shared);
+    assert!(matches!(ended, Ok((0, LoopEnd::Deadline))) && lines.is_empty(), "{ended:?}");
 }
 
 #[test]

@@ -170,10 +170,39 @@ fn a_rate_that_is_too_high_is_not_kept_and_said_so() {
 
 #[test]
 fn bursts_make_up_for_nothing_that_was_late() {
-    let sent = send(&mut slow(&[], 100, 0), &mut Paused { period: 50_000 }, 10, u64::MAX, 1_000_000);
+    let sent = send(&mut slow(&[], 100, 0), &mut Paused::new(10, 10, 50_000), 10, u64::MAX, 1_000_000);
     assert!((190..=200).contains(&sent.count) && sent.count.is_multiple_of(10), "{}", sent.count);
-    let late = send(&mut slow(&[], 10_000, 0), &mut Paused { period: 50_000 }, 10, u64::MAX, 1_000_000);
+    let late = send(&mut slow(&[], 10_000, 0), &mut Paused::new(10, 10, 50_000), 10, u64::MAX, 1_000_000);
     assert_eq!(late.count, 100, "bursts of 100 us every 50 us");
+}
+
+#[test]
+fn a_long_burst_ends_at_a_deadline_and_goes_on_after_it() {
+    let (mut link, mut paused) = (slow(&[], 100, 0), Paused::new(1000, 32, 1_000_000));
+    let (clock, shared) = (Ticking(link.clock.clone()), Shared::default());
+    let mut stream = StreamSender::new(Tap::off(&mut link), clock.clone(), &shared, LENGTH, 0);
+    let mut until = |deadline| {
+        let extent = Extent { burst: 32, last: u64::MAX, deadline };
+        let end = stream.run(&mut paused, extent);
+        assert!(matches!(end, Ok(LoopEnd::Deadline)), "{end:?}");
+        stream.sequence
+    };
+    let begun = clock.0.now_ns();
+    // 32 messages take 3.2 us and two readings of the clock.
+    assert_eq!(until(begun + 10_000), 4 * 32);
+    assert_eq!(until(begun + 900_000), 1000, "the rest of the burst, and no other");
+    assert_eq!(until(begun + 1_001_000), 1032, "the next is due a period after the first began");
+}
+
+#[test]
+fn a_transport_that_stays_full_is_tried_until_the_time_is_over() {
+    let mut link = slow(&[], 400, 1);
+    let (clock, shared) = (Ticking(link.clock.clone()), Shared::default());
+    shared.capped.store(2000, Relaxed);
+    let mut stream = StreamSender::new(Tap::off(&mut link), clock, &shared, LENGTH, 0);
+    let end = stream.run(&mut Unspaced, Extent { burst: 32, last: 10, deadline: 2000 });
+    assert!(matches!(end, Ok(LoopEnd::Deadline)), "{end:?}");
+    assert_eq!((stream.sequence, stream.refused), (0, 5), "fewer than the {MOST_SILENT} that are a failure");
 }
 
 #[test]

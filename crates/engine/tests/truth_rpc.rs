@@ -323,18 +323,7 @@ fn requests_have_the_sizes_of_a_recording_and_all_others_the_usual_one() {
     assert_eq!(lengths(Times::Bursts(Bursts { first: 0, size: 2, gap: 1000.0 }), 3), [LENGTH; 3]);
     let sizes = [100, 20, 4000];
     let topic = RecordedTopic { messages: 3, last_ns: 2, ..RecordedTopic::default() };
-    let recording = Recording {
-        file: String::new(),
-        file_bytes: 0,
-        sha256: String::new(),
-        speed: 1.0,
-        start_ns: 0,
-        duration_ns: 2,
-        messages: 3,
-        silent_topics: 0,
-        topics: vec![topic],
-        schedule: Default::default(),
-    };
+    let recording = Recording { speed: 1.0, duration_ns: 2, messages: 3, topics: vec![topic], ..Recording::default() };
     let entries = sizes.iter().zip(0..).map(|(bytes, time_ns)| Ok(ScheduleEntry { time_ns, topic: 0, bytes: *bytes }));
     let replay = Replay::of(recording, entries, &Timebase::NANOSECONDS).unwrap();
     assert_eq!(lengths(Times::Recorded(replay.times(0, 0)), 3), sizes.map(|bytes| bytes as usize));

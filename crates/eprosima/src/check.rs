@@ -3,8 +3,6 @@
 use crate::bytes::Bytes;
 use crate::summary::Magnitude;
 use crate::table::{push_row, three_decimals};
-use std::path::Path;
-use tripmeter_model::file::{self, FileError};
 
 /// Names of the columns, in their order.
 ///
@@ -70,14 +68,6 @@ impl CheckReport {
             push_row(&mut text, first.into_iter().chain(figures.iter().map(String::as_str)).chain([status]));
         }
         text
-    }
-
-    /// Writes the file, whole or not at all.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn write(&self, file: &Path) -> Result<(), FileError> {
-        file::write_whole(file, &self.to_csv())
     }
 }
 

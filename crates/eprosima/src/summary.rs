@@ -4,7 +4,7 @@ use crate::bytes::Bytes;
 use crate::table::{CsvColumn, CsvRow, CsvTable, as_in_file, push_row, three_decimals};
 use std::collections::BTreeSet;
 use std::path::Path;
-use tripmeter_model::file::{self, FileError};
+use tripmeter_model::file::FileError;
 
 /// Names of the columns, in their order.
 ///
@@ -139,14 +139,6 @@ impl Summary {
                 SummaryRow { bytes, samples, max, min, mean, median, stdev, mean_jitter, max_jitter, p90, p99, p9999 };
         }
         self
-    }
-
-    /// Writes the file, whole or not at all.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn write(&self, file: &Path) -> Result<(), FileError> {
-        file::write_whole(file, &self.to_csv())
     }
 
     /// The row of a payload.

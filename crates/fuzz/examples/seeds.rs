@@ -1,11 +1,11 @@
 //! Makes the first inputs of every target below a folder, of kept results and of what the libraries write.
 
-use mcap::records::MessageHeader;
+use mcap::records::{MessageHeader, Metadata};
 use mcap::{Compression, WriteOptions};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
-use std::io::Cursor;
+use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -149,6 +149,12 @@ fn binaries(seeds: &mut Seeds) -> Outcome<()> {
     }
     let bare = WriteOptions::new().compression(None).use_chunks(false).emit_summary_records(false);
     seeds.add("recording", recording(bare.emit_summary_offsets(false))?)?;
+    let plain = recording(WriteOptions::new().compression(None).compression_threads(0))?;
+    seeds.add("recording", zstd::stream::encode_all(&plain[..], 1)?)?;
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&plain)?;
+    seeds.add("recording", gzip.finish()?)?;
+    seeds.add("recording", "  relative_file_paths:\n    - drive_0.mcap\n  compression_mode: \"\"\n")?;
     for paths in
         [&["manifest.json"][..], &["samples/", "samples/x.csv", "trials.jsonl"], &["../x", "/etc/x", "a/../../b"]]
     {
@@ -199,12 +205,17 @@ fn binaries(seeds: &mut Seeds) -> Outcome<()> {
 fn recording(options: WriteOptions) -> Outcome<Vec<u8>> {
     let mut file = Cursor::new(Vec::new());
     let mut writer = options.create(&mut file)?;
+    let yaml = "compression_format: zstd\ncompression_mode: MESSAGE\n".to_owned();
+    let metadata = BTreeMap::from([("serialized_metadata".to_owned(), yaml)]);
+    writer.write_metadata(&Metadata { name: "rosbag2".to_owned(), metadata })?;
+    let packed = zstd::bulk::compress(&[7; 60], 1)?;
     let channels =
         [writer.add_channel(0, "/a", "cdr", &BTreeMap::new())?, writer.add_channel(0, "/b", "", &BTreeMap::new())?];
     for sequence in 0..4 {
         let channel_id = channels[sequence as usize % 2];
         let header = MessageHeader { channel_id, sequence, log_time: 1000 + u64::from(sequence), publish_time: 7 };
-        writer.write_to_known_channel(&header, &[7; 60])?;
+        let body = if sequence < 2 { &[7; 60][..] } else { &packed };
+        writer.write_to_known_channel(&header, body)?;
     }
     writer.finish()?;
     drop(writer);

@@ -204,7 +204,7 @@ fn variant(input: &mut Input<'_>) -> tm_variant {
 
 fn setting(input: &mut Input<'_>) -> tm_setting {
     let [name, default_value, values, summary] = [(); 4].map(|()| string(input));
-    tm_setting { name, default_value, values, summary, reserved: [0; 4] }
+    tm_setting { name, default_value, values, summary, names: summary.length as u64, reserved: [0; 3] }
 }
 
 /// A list and its number of entries: NULL with any, or no more than there are, or more than is taken.

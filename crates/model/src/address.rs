@@ -3,19 +3,22 @@
 use crate::figure::{Figure, Statistic, Unit};
 use crate::metric::Stream;
 use crate::pace::OfferedLoad;
-use crate::payload::display_size;
+use crate::payload::size_text;
 use serde::{Serialize, Serializer};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
 /// Where a figure is found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Eq, Serialize)]
 pub struct FigureAddress {
     /// The name of the sub-experiment.
     pub sub_experiment: String,
-    /// Bytes of every message.
+    /// Bytes of every message, or of the largest.
     pub payload_bytes: u64,
+    /// Messages have several sizes. It says how the address is shown, and is no part of it.
+    #[serde(skip)]
+    pub has_several_sizes: bool,
     /// How messages were offered.
     #[serde(rename = "offered_load", serialize_with = "as_text")]
     pub load: OfferedLoad,
@@ -30,6 +33,14 @@ pub struct FigureAddress {
 
 fn as_text<T: fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
+}
+
+impl PartialEq for FigureAddress {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { sub_experiment, payload_bytes, has_several_sizes: _, load, stream, figure, statistic } = self;
+        (*payload_bytes, *figure, *statistic) == (other.payload_bytes, other.figure, other.statistic)
+            && (sub_experiment, load, stream) == (&other.sub_experiment, &other.load, &other.stream)
+    }
 }
 
 impl Hash for FigureAddress {
@@ -56,16 +67,43 @@ impl FigureAddress {
         Self { payload_bytes: self.payload_bytes, ..other.clone() } == *self
     }
 
-    /// Payload and offered load: `1k`, `1k 1000hz`.
+    /// The payload that it stands under, which is none where messages have several sizes: `1k`, `all topics`, `one topic`.
+    pub fn size(&self) -> String {
+        match self.stream.topic {
+            Some(_) if self.has_several_sizes => "one topic".to_owned(),
+            _ => size_text(self.payload_bytes, self.has_several_sizes),
+        }
+    }
+
+    /// Payload and offered load: `1k`, `1k 1000hz`, `all topics`.
     pub fn place(&self) -> String {
-        let size = display_size(self.payload_bytes);
-        if self.load == OfferedLoad::Closed { size } else { format!("{size} {}", self.load) }
+        match self.load {
+            OfferedLoad::Closed => self.size(),
+            OfferedLoad::Recorded if self.has_several_sizes => self.size(),
+            load => format!("{} {load}", self.size()),
+        }
+    }
+
+    /// The sub-experiment with that place: `uds at 1k 1000hz`, `uds on all topics`.
+    pub fn located(&self) -> String {
+        self.located_as(&self.sub_experiment)
+    }
+
+    /// As [`Self::located`], by another name of the sub-experiment.
+    pub fn located_as(&self, name: &str) -> String {
+        format!("{name} {}", self.at())
+    }
+
+    /// Payload and offered load within a sentence: `at 1k 1000hz`, `on all topics`.
+    pub fn at(&self) -> String {
+        let word = if self.has_several_sizes { "on" } else { "at" };
+        format!("{word} {}", self.place())
     }
 }
 
 impl fmt::Display for FigureAddress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} at {}: {}", self.sub_experiment, self.place(), self.name())
+        write!(formatter, "{}: {}", self.located(), self.name())
     }
 }
 
@@ -124,6 +162,7 @@ mod tests {
         let address = FigureAddress {
             sub_experiment: "uds".to_owned(),
             payload_bytes: 65536,
+            has_several_sizes: false,
             load: OfferedLoad::Rate { hz: 1000.0 },
             stream: Stream::last(),
             figure: Figure::OneWay,
@@ -132,6 +171,13 @@ mod tests {
         assert_eq!(address.to_string(), "uds at 64k 1000hz: follower=last one_way_ns.p99");
         let closed = FigureAddress { load: OfferedLoad::Closed, stream: Stream::all(), ..address };
         assert_eq!(closed.to_string(), "uds at 64k: one_way_ns.p99");
+        let load = OfferedLoad::Recorded;
+        let recorded = FigureAddress { has_several_sizes: true, load, stream: Stream::all(), ..closed.clone() };
+        assert_eq!(recorded.to_string(), "uds on all topics: one_way_ns.p99");
+        let topic = FigureAddress { stream: Stream::topic("/a"), ..recorded.clone() };
+        assert_eq!(topic.to_string(), "uds on one topic: topic=/a one_way_ns.p99");
+        // As a file of limits has it.
+        assert_eq!(recorded, FigureAddress { has_several_sizes: false, ..recorded.clone() });
         let json = serde_json::to_value(&closed).unwrap();
         assert_eq!((&json["offered_load"], &json["stream"]), (&"closed".into(), &"all".into()));
     }

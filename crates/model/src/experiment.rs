@@ -2,10 +2,10 @@
 
 use crate::interference::{BackgroundLoad, Sched};
 use crate::plan::{Daemons, Raw, Streams};
-use crate::recording::Recording;
+use crate::recording::{RecordedPart, Recording};
 use crate::toml_text::from_toml;
 use crate::{Pattern, Touch, Wait};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -42,10 +42,55 @@ pub struct WrittenSamplesAbove {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrittenRecording {
-    /// An MCAP file.
-    pub file: PathBuf,
+    /// MCAP files, or folders of them, that are played as one; a single one is written without a list.
+    #[serde(rename = "file", deserialize_with = "one_or_several", serialize_with = "as_one_or_several")]
+    pub files: Vec<PathBuf>,
     /// How many times faster it is played, 0.001 to 1000; default 1.
     pub speed: Option<f64>,
+    /// Topics that are played; default all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<String>,
+    /// Seconds of the recording before the part that is played; default 0.
+    pub from_s: Option<f64>,
+    /// Seconds of the recording at which that part ends; default all.
+    pub until_s: Option<f64>,
+}
+
+impl WrittenRecording {
+    /// How many times faster it is played.
+    pub fn factor(&self) -> f64 {
+        self.speed.unwrap_or(1.0)
+    }
+
+    /// Part that is played.
+    pub fn part(&self) -> RecordedPart {
+        RecordedPart { topics: self.topics.clone(), from_s: self.from_s, until_s: self.until_s }
+    }
+}
+
+/// A value, or a list of them.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "not the path of a recording, or a list of such paths")]
+enum OneOrSeveral {
+    One(PathBuf),
+    Several(Vec<PathBuf>),
+}
+
+fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+    match OneOrSeveral::deserialize(deserializer)? {
+        OneOrSeveral::One(one) => Ok(vec![one]),
+        OneOrSeveral::Several(several) if several.is_empty() => {
+            Err(serde::de::Error::custom("the list of recordings is empty; name one"))
+        }
+        OneOrSeveral::Several(several) => Ok(several),
+    }
+}
+
+fn as_one_or_several<S: Serializer>(files: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+    match files {
+        [one] => one.serialize(serializer),
+        several => several.serialize(serializer),
+    }
 }
 
 /// When a client makes its next call; the plan has it as the loads of its workload.

@@ -41,6 +41,45 @@ pub enum FileError {
         /// Its class: whether the disk is full, and the like.
         kind: ErrorKind,
     },
+    /// Its folder has gone.
+    #[error(transparent)]
+    Gone(#[from] FolderGone),
+}
+
+/// A folder that lost its name while something was written in it.
+#[derive(Debug, Error)]
+#[error(
+    "folder '{}' {what}; nothing is written any more: leave a folder in its place as long as a command writes in it, and give \
+     the command again, for a renamed run `tripmeter run --resume DIR`", .folder.display()
+)]
+pub struct FolderGone {
+    folder: PathBuf,
+    what: String,
+}
+
+impl FolderGone {
+    /// Of a folder that has the path `now`, if that is known, and in whose place `there` is, if anything is.
+    pub fn new(folder: &Path, now: Option<PathBuf>, there: Option<fs::Metadata>) -> Self {
+        let now = now.map(|now| now.display().to_string());
+        let gone = match now {
+            Some(now) if now.ends_with(" (deleted)") => "was removed".to_owned(),
+            Some(now) if Path::new(&now) != folder => format!("was renamed to '{now}'"),
+            _ => "was renamed or removed".to_owned(),
+        };
+        let what = match there.map(|there| there.file_type()) {
+            Some(kind) if kind.is_symlink() => format!("{gone}, and a link has its name"),
+            Some(kind) if kind.is_dir() => format!("{gone}, and another folder has its name"),
+            Some(_) => format!("{gone}, and a file has its name"),
+            None => gone,
+        };
+        Self { folder: folder.to_owned(), what }
+    }
+}
+
+impl From<FolderGone> for io::Error {
+    fn from(gone: FolderGone) -> Self {
+        Self::other(gone)
+    }
 }
 
 /// What is wrong in a file, and where.
@@ -97,7 +136,7 @@ impl FileError {
         match self {
             Self::Unreadable { .. } => crate::exit::NO_INPUT,
             Self::Wrong(_) => crate::exit::DATA,
-            Self::NotWritable { .. } => crate::exit::CANNOT_CREATE,
+            Self::NotWritable { .. } | Self::Gone(_) => crate::exit::CANNOT_CREATE,
         }
     }
 }

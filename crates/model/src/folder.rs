@@ -2,12 +2,14 @@
 //! `audit.json` what disturbs measuring on this machine.
 
 use crate::audit::Audit;
+use crate::bounds::{MOST_BYTES, MOST_TRIALS_BYTES, too_long};
+use crate::explain;
 use crate::file::{self, FileError};
 use crate::json::{JsonError, from_json, is_object};
 use crate::manifest::{
-    Environment, HostEnvironment, MOST_BYTES, MOST_ELEMENTS, MOST_MEMBERS, MOST_TEXT_BYTES, Manifest, Network,
-    PayloadResult, RunStatus, SCHEMA_VERSION, SubExperimentResult,
+    Environment, HostEnvironment, Manifest, Network, PayloadResult, RunStatus, SCHEMA_VERSION, SubExperimentResult,
 };
+use crate::metrics_file::METRICS;
 use crate::plain_words::shortened;
 use crate::samples::SAMPLES;
 use crate::trial::Trial;
@@ -16,17 +18,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// The plan, the environment and the state of the whole.
 pub const MANIFEST: &str = "manifest.json";
-/// Most bytes of `trials.jsonl`: [`MOST_TRIALS`](crate::plan::MOST_TRIALS) of 10 kB, with all attempts at
-/// it. In `docs/results` one has 0.9 to 4.6 kB.
-const MOST_TRIALS_BYTES: u64 = 1 << 30;
 /// What was measured: a [`TrialsLine`] for each trial, for each payload that is finished, and for the states of sub-experiments.
 pub const TRIALS: &str = "trials.jsonl";
 /// The audits of the machine: [`Audits`].
 pub const AUDIT: &str = "audit.json";
+/// What `tripmeter ab` found.
+pub const AB: &str = "ab.json";
 /// The page that shows all of it; nothing is read from it.
 pub const REPORT: &str = "report.html";
 /// Folder of histogram logs, in the folder of results or of a round.
@@ -35,6 +36,9 @@ pub const HISTOGRAMS: &str = "histograms";
 pub const ATTEMPTS: &str = "attempts";
 /// Folder of what workers and daemons said, in the folder of results or of a round.
 pub const LOGS: &str = "logs";
+
+/// Endings of samples, histograms and logs.
+const FETCHED: [&str; 6] = ["csv", "gz", "parquet", "hlog", "log", "strace"];
 
 /// A line of `trials.jsonl`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -241,6 +245,22 @@ fn is_of_results(name: &str) -> bool {
     let is_measurements = name.starts_with("measurements_") && !name.ends_with("_summary.csv");
     let names = [MANIFEST, TRIALS, AUDIT, SAMPLES, HISTOGRAMS, ATTEMPTS, LOGS];
     names.contains(&name) || is_measurements || name.starts_with("round-")
+}
+
+/// True if a file or folder with this path is taken of a results folder of another host: data of this program. Pages and
+/// pictures are not, they are made here.
+pub fn is_fetched(path: &Path, is_folder: bool) -> bool {
+    let whole = [MANIFEST, TRIALS, AUDIT, METRICS, explain::FILE, AB];
+    let ending = path.extension().is_some_and(|ending| FETCHED.iter().any(|known| ending == *known));
+    let mut names = path.components().filter_map(|part| match part {
+        Component::Normal(name) => name.to_str(),
+        _ => None,
+    });
+    match (names.next(), names.next()) {
+        (None, _) => is_folder,
+        (Some(name), None) if whole.contains(&name) => !is_folder,
+        (Some(first), _) => is_of_results(first) && !whole.contains(&first) && (is_folder || ending),
+    }
 }
 
 /// Refuses links among what counts, at any depth: what is read, cut or removed must be in the folder. A folder that cannot be
@@ -509,42 +529,6 @@ fn check_whole(manifest: &Manifest) -> Result<(), String> {
              with the manifest"
         ))
     })
-}
-
-/// What of a JSON text is longer than a file of results may have it: the first such string, or all lists together.
-fn too_long(text: &str) -> Option<String> {
-    let (mut begin, mut is_escaped) = (None, false);
-    // Of each bracket that is open, whether it is a list's.
-    let (mut open, mut elements, mut members) = (Vec::new(), 0, 0);
-    for (at, byte) in text.bytes().enumerate() {
-        match (byte, begin) {
-            _ if is_escaped => is_escaped = false,
-            (b'\\', _) => is_escaped = true,
-            (b'"', None) => begin = Some(at + 1),
-            (b'"', Some(from)) if at - from > MOST_TEXT_BYTES => {
-                let (length, most) = (at - from, MOST_TEXT_BYTES);
-                return Some(format!("a text of {length} bytes, and the most are {most}"));
-            }
-            (b'"', Some(_)) => begin = None,
-            (b'[' | b'{', None) => {
-                open.push(byte == b'[');
-                elements += usize::from(byte == b'[');
-            }
-            (b']' | b'}', None) => {
-                open.pop();
-            }
-            (b',', None) if open.last() == Some(&true) => elements += 1,
-            (b',', None) => members += 1,
-            _ => {}
-        }
-        if members > MOST_MEMBERS {
-            return Some(format!("objects of more than {} members in all, which are the most", MOST_MEMBERS));
-        }
-        if elements > MOST_ELEMENTS {
-            return Some(format!("lists of more than {} elements in all, which are the most", MOST_ELEMENTS));
-        }
-    }
-    None
 }
 
 #[cfg(test)]

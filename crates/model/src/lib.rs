@@ -8,6 +8,7 @@
 //! | [`plan`] | an experiment resolved: what will be run, exactly |
 //! | [`workload`] | what is sent at each payload, and what comes back |
 //! | [`manifest`] | `manifest.json`: plan and environment; results in memory |
+//! | [`bounds`] | most bytes and elements of files of results, and of what others say |
 //! | [`audit`] | what of a machine disturbs measuring |
 //! | [`series`] | how samples went on in time |
 //! | [`address`] | where a figure of an experiment is found, in any other experiment too |
@@ -20,10 +21,11 @@
 //! | [`fleet`] | hosts that one command is run on, and which of them were measured |
 //! | [`host`] | a host beside another, without measuring |
 //! | [`interference`] | a load beside a measurement, and how its processes are scheduled |
+//! | [`kernel_queue`] | capacity of what messages wait in, as the kernel granted it |
 //! | [`log`] | calls of a logger, and the lines that came of them |
 //! | [`search`] | steps of a search for the highest rate |
 //! | [`mod@secret`] | what must not come into results |
-//! | [`mod@file`] | files, whatever they hold |
+//! | [`mod@file`], [`folder_handle`] | files, whatever they hold; folders that may lose their names |
 //! | [`exit`] | exit codes |
 
 #![forbid(unsafe_code)]
@@ -33,7 +35,9 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub mod address;
 pub mod audit;
-mod count;
+pub mod bounds;
+pub mod count;
+mod date;
 pub mod delivery;
 pub mod exit;
 pub mod expected;
@@ -43,11 +47,13 @@ pub mod figure;
 pub mod file;
 pub mod fleet;
 pub mod folder;
+pub mod folder_handle;
 mod handover;
 pub mod host;
 pub mod interference;
 mod json;
 mod kept;
+pub mod kernel_queue;
 mod known;
 pub mod limits;
 pub mod log;
@@ -76,6 +82,7 @@ pub mod used;
 pub mod verdict;
 pub mod workload;
 
+pub use date::check_date;
 pub use plain_words::counted;
 pub use touch::Touch;
 pub use tripmeter_abi::{Path, Pattern, Wait};

@@ -3,6 +3,7 @@
 use crate::address::FigureAddress;
 use crate::figure::{Better, Figure};
 use crate::file::{self, FileError};
+use crate::pace::OfferedLoad;
 use crate::printable;
 use std::collections::HashSet;
 use std::path::Path;
@@ -143,10 +144,13 @@ impl LineOfLimits<'_> {
         if figure.better() == Better::Neither {
             return Err(self.wrong(4, "has no limit: neither less nor more of it is better"));
         }
+        let load: OfferedLoad = self.value(2)?;
         let address = FigureAddress {
             sub_experiment: printable::line(self.texts[0]).into_owned(),
             payload_bytes: self.texts[1].parse().map_err(|_| self.wrong(1, "is no number of bytes"))?,
-            load: self.value(2)?,
+            // A recording has, unless its figures say otherwise.
+            has_several_sizes: load == OfferedLoad::Recorded,
+            load,
             stream: printable::line(self.texts[3]).parse().map_err(|why: String| self.wrong(3, &why))?,
             figure,
             statistic: self.value(5)?,

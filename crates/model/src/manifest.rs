@@ -4,8 +4,10 @@ use crate::audit::{Audit, ProcessActivity};
 use crate::count;
 use crate::figure::{Figure, Statistic};
 pub use crate::handover::{Handover, Handovers, ModeChange};
+use crate::kernel_queue::KernelQueues;
 use crate::metric::{Probe, Stream};
 use crate::name::is_name;
+use crate::payload::size_text;
 use crate::plan::{MOST_ROUNDS, Plan};
 use crate::trial::Trial;
 use schemars::JsonSchema;
@@ -47,15 +49,6 @@ pub struct Manifest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumptions: Vec<Resumption>,
 }
-
-/// Most bytes of the file, or of a line of `trials.jsonl`. It has what was planned, and nothing of each round.
-pub const MOST_BYTES: u64 = 64 << 20;
-/// Most elements of all lists in it.
-pub const MOST_ELEMENTS: usize = 250_000;
-/// Most members of all its objects, but for the first of each.
-pub const MOST_MEMBERS: usize = 4_000_000;
-/// Most bytes of a text in it.
-pub const MOST_TEXT_BYTES: usize = 64 << 10;
 
 impl Manifest {
     /// Everything as one JSON value: with the sub-experiments, their cells and the audits of the environment, which have
@@ -299,6 +292,9 @@ pub struct SubExperimentResult {
     pub path_proof: Option<PathProof>,
     /// Memory of both processes was locked; else why not.
     pub memory_lock: Option<String>,
+    /// Capacity of pipes, queues and sockets of its path, as the kernel granted it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<KernelQueues>,
     /// Its daemon ended during the measurement, and nothing shows which payloads were measured without it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unreliable: bool,
@@ -372,6 +368,9 @@ pub enum Verdict {
     NotVisible,
 }
 
+/// Begins the reason of what a time cap ended.
+pub const TIME_CAP: &str = "time cap";
+
 /// What was measured at one payload.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PayloadResult {
@@ -428,6 +427,16 @@ pub(crate) fn is_zero(count: &u64) -> bool {
 }
 
 impl PayloadResult {
+    /// The payload for people: `64k`, `all topics`.
+    pub fn size(&self) -> String {
+        size_text(self.payload_bytes, self.has_several_sizes())
+    }
+
+    /// True if its messages have several sizes: its payload is that of the largest.
+    pub fn has_several_sizes(&self) -> bool {
+        self.trials.iter().any(Trial::has_several_sizes)
+    }
+
     /// Sum of the counts of all trials; messages of the warm-up are not among them.
     pub fn counts(&self) -> Counts {
         let of_trials = self.trials.iter().map(|trial| trial.counts(&Stream::all()));
@@ -454,9 +463,21 @@ impl PayloadResult {
         self.earlier_attempts.iter().map(Self::damaged).fold(self.warmup_damaged, u64::saturating_add)
     }
 
-    /// Whether a failure or the user ended it before its time; a time cap is planned.
+    /// True if a failure or the user ended it before its time; a time cap is planned.
     pub fn is_cut_off(&self) -> bool {
-        self.cut_short.as_deref().is_some_and(|why| !why.starts_with("time cap"))
+        self.cut_short.is_some() && !self.is_capped()
+    }
+
+    /// True if its time cap ended it.
+    pub fn is_capped(&self) -> bool {
+        self.cut_short.as_deref().is_some_and(|why| why.starts_with(TIME_CAP))
+    }
+
+    /// Why it has fewer samples than planned, with their number, if it has.
+    pub fn shortfall(&self) -> Option<String> {
+        let (samples, planned) = (self.samples, self.samples_planned);
+        let of = if samples < planned { format!(", {samples} of {planned} samples") } else { String::new() };
+        self.cut_short.as_ref().map(|why| format!("{}: {why}{of}", self.size()))
     }
 
     /// Why it has no latencies, for people, if it has none.

@@ -43,6 +43,25 @@ pub fn finished_text(planned: &[u64], finished: &[u64], cut_off: Option<u64>) ->
     if missing.is_empty() { text } else { format!("{text}; missing: {}", missing.join(", ")) }
 }
 
+/// Stands for the payload of figures of all topics where their messages have several sizes.
+pub const ALL_TOPICS: &str = "all topics";
+
+/// The payload that figures stand under: `64k`, or [`ALL_TOPICS`] if it is only the largest of several sizes.
+pub fn size_text(bytes: u64, has_several_sizes: bool) -> String {
+    if has_several_sizes { ALL_TOPICS.to_owned() } else { display_size(bytes) }
+}
+
+/// As [`size_text`], within a sentence: `at 64k`, `on all topics`.
+pub fn at_text(bytes: u64, has_several_sizes: bool) -> String {
+    let word = if has_several_sizes { "on" } else { "at" };
+    format!("{word} {}", size_text(bytes, has_several_sizes))
+}
+
+/// As [`size_text`], in names of charts and columns: `65536`, `all_topics`.
+pub fn size_key(bytes: u64, has_several_sizes: bool) -> String {
+    if has_several_sizes { ALL_TOPICS.replace(' ', "_") } else { bytes.to_string() }
+}
+
 /// Reads one size in bytes: `512`, `1k`, `4M`, `1G`; k = 1024.
 ///
 /// # Errors

@@ -273,7 +273,8 @@ impl Plan {
     /// A sentence if sides of a sub-experiment poll on a CPU that they share, or if several followers share CPUs.
     pub fn shared_cpus(&self, plan: &SubExperiment) -> Option<String> {
         let polls = self.polls_on_shared_cpu(plan);
-        if !polls && !(plan.workload.is_fan_out() && self.shares_cpus(&plan.follower_cpus)) {
+        let takes_turns = plan.workload.is_fan_out() && self.shares_cpus(&plan.follower_cpus);
+        if !polls && !takes_turns {
             return None;
         }
         let mut cpus = plan.follower_cpus.clone();

@@ -6,6 +6,8 @@
 use crate::payload::HEADER_BYTES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Most messages of a recording: the leader needs up to 90 bytes of memory for each.
@@ -16,14 +18,20 @@ pub const MOST_TOPICS: usize = 4096;
 pub const LONGEST_NS: u64 = 30 * 86_400 * 1_000_000_000;
 
 /// What is in a recording, and how it is played.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Recording {
-    /// Name of its file, without the folder.
+    /// Name of its file, without the folder; of several, that of their folder or of the first.
     pub file: String,
-    /// Size of the file.
+    /// Size of the file; of several, their sum.
     pub file_bytes: u64,
-    /// SHA-256 of the file, in hexadecimal digits.
+    /// SHA-256 of the file, in hexadecimal digits; of several, of their SHA-256s, sorted, a line each.
     pub sha256: String,
+    /// Files that are played as one, if they are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<RecordedFile>,
+    /// Part that is played.
+    #[serde(default, skip_serializing_if = "RecordedPart::is_all")]
+    pub part: RecordedPart,
     /// How many times faster than recorded it is played.
     pub speed: f64,
     /// Log time of the first message, in nanoseconds since what the recorder counted from (usually 1970).
@@ -40,6 +48,31 @@ pub struct Recording {
     #[schemars(skip)]
     #[serde(skip)]
     pub schedule: PathBuf,
+}
+
+/// One of the files of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordedFile {
+    /// Its name, without the folder.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Its SHA-256, in hexadecimal digits.
+    pub sha256: String,
+}
+
+/// Part of a recording that is played.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordedPart {
+    /// Names of its topics; none means all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<String>,
+    /// Seconds from the first message of the recording to the first that may be played.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_s: Option<f64>,
+    /// Seconds from the first message of the recording to the first that is not played any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_s: Option<f64>,
 }
 
 /// One topic of a recording.
@@ -98,6 +131,38 @@ impl Recording {
     }
 }
 
+impl RecordedPart {
+    /// True if nothing is left out.
+    pub fn is_all(&self) -> bool {
+        self.topics.is_empty() && !self.has_times()
+    }
+
+    /// True if it begins after the recording, or ends before it.
+    pub fn has_times(&self) -> bool {
+        self.from_s.is_some() || self.until_s.is_some()
+    }
+
+    /// Its times in nanoseconds after the first message of the recording; the end is not part of it.
+    pub fn times_ns(&self) -> Range<u64> {
+        let ns = |seconds: f64| (seconds * 1e9).round() as u64;
+        self.from_s.map_or(0, ns)..self.until_s.map_or(u64::MAX, ns)
+    }
+}
+
+impl fmt::Display for RecordedPart {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let topics = match &self.topics[..] {
+            [] => None,
+            [one] => Some(format!("topic '{one}'")),
+            several => Some(format!("{} topics chosen", several.len())),
+        };
+        let from = self.from_s.map(|seconds| format!("from {seconds} s"));
+        let until = self.until_s.map(|seconds| format!("until {seconds} s"));
+        let parts: Vec<String> = [topics, from, until].into_iter().flatten().collect();
+        formatter.write_str(&parts.join(", "))
+    }
+}
+
 impl RecordedTopic {
     /// Bytes of its largest message as sent.
     pub fn largest_sent_bytes(&self) -> u64 {
@@ -148,18 +213,8 @@ mod tests {
     use super::*;
 
     fn recording(speed: f64, topics: Vec<RecordedTopic>) -> Recording {
-        Recording {
-            file: "x.mcap".to_owned(),
-            file_bytes: 0,
-            sha256: String::new(),
-            speed,
-            start_ns: 0,
-            duration_ns: 4_000_000_000,
-            messages: topics.iter().map(|topic| topic.messages).sum(),
-            silent_topics: 0,
-            topics,
-            schedule: PathBuf::new(),
-        }
+        let messages = topics.iter().map(|topic| topic.messages).sum();
+        Recording { speed, duration_ns: 4_000_000_000, messages, topics, ..Recording::default() }
     }
 
     #[test]
@@ -177,6 +232,22 @@ mod tests {
         let periods: Vec<f64> = half.topics.iter().map(|topic| half.period_ns(topic)).collect();
         assert_eq!(periods, [2e9, 8e9, 2e8]);
         assert_eq!(recording(3.0, Vec::new()).due_ns(10), 3);
+    }
+
+    #[test]
+    fn a_part_has_times_in_nanoseconds_and_words() {
+        let part = RecordedPart { topics: vec!["/a".to_owned()], from_s: Some(0.5), until_s: Some(2.0) };
+        assert_eq!(
+            (part.times_ns(), part.to_string().as_str()),
+            (500_000_000..2_000_000_000, "topic '/a', from 0.5 s, until 2 s")
+        );
+        let all = RecordedPart::default();
+        assert!(all.is_all() && all.times_ns() == (0..u64::MAX) && serde_json::to_string(&all).unwrap() == "{}");
+        // As older results have it.
+        let mut old = serde_json::to_value(recording(1.0, Vec::new())).unwrap();
+        assert!(old.get("part").is_none() && old.get("files").is_none());
+        old["file"] = "x.mcap".into();
+        assert_eq!(serde_json::from_value::<Recording>(old).unwrap().part, all);
     }
 
     #[test]

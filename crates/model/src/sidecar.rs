@@ -1,6 +1,8 @@
 //! `transport.toml`: what is known of a transport before, and even without, its library.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use tripmeter_abi::Names;
 
 /// The file beside every transport's sources.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +27,9 @@ pub struct Sidecar {
     /// Variables of the environment that programs of this system usually heed and that have no effect here.
     #[serde(default)]
     pub ignores_environment: Vec<String>,
+    /// Settings whose values name a file or a host, as the plugin declares them.
+    #[serde(default)]
+    pub names_outside: BTreeMap<String, Names>,
     /// What others can reach while it is measured, because the system does not allow to close it.
     #[serde(default)]
     pub open_to_others: Vec<String>,

@@ -420,6 +420,13 @@ impl Trial {
         self.streams.keys()
     }
 
+    /// True if its messages have several sizes: the payload that it stands under is that of the largest.
+    pub fn has_several_sizes(&self) -> bool {
+        let sizes = self.figures().filter(|one| one.figure == Figure::MessageBytes).map(|one| one.value);
+        let (least, most) = sizes.fold((f64::INFINITY, 0.0), |(least, most), size| (size.min(least), size.max(most)));
+        least < most
+    }
+
     /// Every figure.
     pub fn figures(&self) -> impl Iterator<Item = TrialFigure<'_>> {
         self.streams.iter().flat_map(|(stream, figures)| {

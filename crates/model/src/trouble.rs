@@ -1,6 +1,10 @@
 //! Why results do not count.
 
+use crate::figure::Figure;
 use crate::manifest::{RunStatus, SubExperimentResult, Verdict};
+use crate::metric::Stream;
+use crate::payload::size_text;
+use crate::plan::SubExperiment;
 
 impl SubExperimentResult {
     /// Why what it measured in its round does not count, if so: it did not come to its end, or its path proof failed.
@@ -26,6 +30,21 @@ impl SubExperimentResult {
         let damaged = self.damaged();
         let noun = if damaged == 1 { "message" } else { "messages" };
         (damaged > 0 && !allows_damage).then(|| format!("{damaged} {noun} came damaged (--allow-damage)"))
+    }
+
+    /// Planned payloads at which an offered load has no message, each with the reason, if it came to its end.
+    pub fn unmeasured<'a>(&'a self, plan: &'a SubExperiment) -> impl Iterator<Item = (u64, String)> + 'a {
+        let is_ended = self.status == RunStatus::Complete;
+        let why = move |bytes: u64| {
+            let cell = self.cells.iter().find(|cell| cell.payload_bytes == bytes)?;
+            let has_messages = |sent: Option<f64>| sent != Some(0.0);
+            let mut sent = cell.trials.iter().map(|trial| trial.value(&Stream::all(), Figure::Sent));
+            let is_whole = cell.trials.len() >= plan.workload.loads.len() && sent.all(has_messages);
+            (!is_whole).then(|| cell.cut_short.clone().unwrap_or_else(|| "nothing was sent".to_owned()))
+        };
+        let payloads = plan.payloads.iter().copied().filter(move |_| is_ended);
+        let size = |bytes: u64| size_text(bytes, plan.workload.is_recorded());
+        payloads.filter_map(move |bytes| Some((bytes, format!("{}: {}", size(bytes), why(bytes)?))))
     }
 
     fn failed_proof(&self) -> Option<String> {

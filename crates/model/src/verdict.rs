@@ -181,8 +181,11 @@ impl FigureVerdict {
 pub struct VerdictRow {
     /// Name of the sub-experiment; under `ab` `b`, the side that is judged.
     pub sub_experiment: String,
-    /// Bytes of every message.
+    /// Bytes of every message, or of the largest.
     pub payload_bytes: u64,
+    /// Messages have several sizes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_several_sizes: bool,
     /// How messages were offered, as in `metrics.csv`.
     pub offered_load: String,
     /// Which messages, or which process, as in `metrics.csv`.
@@ -219,6 +222,7 @@ impl VerdictRow {
         Self {
             sub_experiment: address.sub_experiment.clone(),
             payload_bytes: address.payload_bytes,
+            has_several_sizes: address.has_several_sizes,
             offered_load: address.load.to_string(),
             stream: address.stream.to_string(),
             figure: address.figure.to_string(),
@@ -328,6 +332,7 @@ mod tests {
         let address = FigureAddress {
             sub_experiment: "uds".to_owned(),
             payload_bytes: 1024,
+            has_several_sizes: false,
             load: OfferedLoad::Closed,
             stream: Stream::all(),
             figure: Figure::RttHalf,

@@ -13,8 +13,8 @@ use tripmeter_analysis::MetricTable;
 use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_analysis::pairs::Pairs;
 use tripmeter_model::address::FigureAddress;
-use tripmeter_model::manifest::{Counts, Manifest, RunStatus};
-use tripmeter_model::payload::display_size;
+use tripmeter_model::manifest::{Counts, Manifest, PayloadResult, RunStatus};
+use tripmeter_model::payload::at_text;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::runs::Question;
 
@@ -112,7 +112,8 @@ fn outcomes(ab: &Ab<'_>) -> Vec<Note> {
         notes.push(Note::new(Severity::Warning, "interrupted", None, text));
     }
     notes.extend(ab.pairs.failures.iter().map(|failure| {
-        let at = failure.payload_bytes.map(|bytes| format!(" at {}", display_size(bytes))).unwrap_or_default();
+        let is_recorded = ab.manifest.plan.recording.is_some();
+        let at = failure.payload_bytes.map(|bytes| format!(" {}", at_text(bytes, is_recorded))).unwrap_or_default();
         let (round, side, why) = (failure.round, LETTERS[failure.side], &failure.why);
         let text = format!("FAILED: {side}{at}, round {round}: {why}; this round is not in the verdicts");
         Note::new(Severity::Error, "failed or not run", None, text)
@@ -170,7 +171,8 @@ fn messages(ab: &Ab<'_>) -> Vec<Note> {
         for &bytes in &planned.payloads {
             let cells = ab.pairs.pairs.iter().map(|pair| pair.cells[side]).filter(|cell| cell.payload_bytes == bytes);
             let counts = cells.clone().fold(Counts::default(), |sum, cell| sum + cell.counts());
-            let place = format!("{} at {}", LETTERS[side], display_size(bytes));
+            let several = cells.clone().any(PayloadResult::has_several_sizes);
+            let place = format!("{} {}", LETTERS[side], at_text(bytes, several));
             let mut note =
                 |severity, kind, what| notes.push(Note::new(severity, kind, None, format!("{place}: {what}")));
             let warmup_damaged = cells.clone().map(|cell| cell.warmup_damaged).fold(0, u64::saturating_add);

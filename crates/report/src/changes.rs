@@ -97,6 +97,7 @@ mod tests {
         let address = FigureAddress {
             sub_experiment: "uds".to_owned(),
             payload_bytes: 1024,
+            has_several_sizes: false,
             load: OfferedLoad::Closed,
             stream: Stream::all(),
             figure: Figure::RttHalf,

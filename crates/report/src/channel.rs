@@ -2,10 +2,10 @@
 
 use crate::columns;
 use crate::document::{Cell, Column, Digits, Missing, Note, Table};
-use crate::merged::Merged;
+use crate::merged::{MISSED, Merged};
 use crate::notes::{ALL_LOST, mishaps, odd};
 use crate::number::count;
-use crate::table_row::{self, LATENCIES, MISSED, TableRow};
+use crate::table_row::{self, LATENCIES, TableRow};
 use crate::throughput::offered;
 use std::cmp::Reverse;
 use tripmeter_analysis::derived::is_all_lost;
@@ -13,7 +13,6 @@ use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::{Process, Stream};
-use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::trial::SHOWN_FOLLOWERS;
 
@@ -109,8 +108,8 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
 }
 
 fn of_rate(row: &TableRow<'_>) -> Vec<Note> {
-    let (planned, size) = (row.sub.planned, display_size(row.row.payload_bytes));
-    let (place, late) = (format!("{} at {size}, {}", planned.name, offered(row.load())), row.too_late());
+    let (planned, at) = (row.sub.planned, row.at_size());
+    let (place, late) = (format!("{} {at}, {}", planned.name, offered(row.load())), row.too_late());
     let mut notes = Vec::new();
     for (round, trial) in row.trials() {
         notes.extend(trial.cut_short.iter().map(|why| row.warning(format!("* {place}: {why}"))));

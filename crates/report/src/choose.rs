@@ -16,12 +16,13 @@ use answering::LATENCY;
 use limits::{JudgedTransport, Standing, time, written};
 use tripmeter_analysis::Row;
 use tripmeter_analysis::derived::{self, Each};
+use tripmeter_analysis::table::samples_for;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Manifest, PayloadResult};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::payload::display_size;
 use tripmeter_stats::multiplicity::{discoveries, level_of};
-use tripmeter_stats::order::{fewest_for_upper_bound, median_p};
+use tripmeter_stats::order::median_p;
 use tripmeter_stats::proportion::{self, Proportion};
 use tripmeter_stats::rounds::{ALPHA, interval_over_rounds};
 use tripmeter_stats::shift::fewest_pairs;
@@ -319,12 +320,7 @@ impl<'a> Ranking<'a> {
 
     /// That rounds have too few messages for the percentile.
     fn too_few(&self, by: Statistic) -> Option<String> {
-        let share = match by {
-            Statistic::P99 => 0.99,
-            Statistic::P999 => 0.999,
-            _ => return None,
-        };
-        let needed = fewest_for_upper_bound(share, ALPHA) as f64;
+        let needed = samples_for(by)? as f64;
         let rounds = self.judged.iter().filter_map(|one| one.curve.rounds(self.payload, Statistic::N));
         let fewest = rounds.flat_map(|rounds| rounds.values.to_vec()).fold(f64::INFINITY, f64::min);
         (fewest < needed).then(|| {

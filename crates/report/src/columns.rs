@@ -1,12 +1,19 @@
 //! Columns that several tables have.
 
-use crate::document::{Column, Digits};
+use crate::document::{Cell, Column, Digits};
 use crate::notes::PROOF_HELP;
+use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::Figure;
+use tripmeter_model::payload::ALL_TOPICS;
 
 /// The payload.
 pub fn payload() -> Column {
     Column::numbers("payload_bytes", "payload", "bytes", Digits::Size, "k = 1024 bytes")
+}
+
+/// The payload of a row, or that its figures are of all topics.
+pub fn payload_cell(metrics: &MetricTable, row: Row) -> Cell {
+    if metrics.has_several_sizes(row) { Cell::text(ALL_TOPICS) } else { Cell::number(row.payload_bytes as f64) }
 }
 
 /// Messages that came damaged, if any did.

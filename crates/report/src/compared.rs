@@ -19,8 +19,13 @@ pub fn by_runs(made: &ByRuns, effect: f64, strict: bool) -> Document {
     blocks.push(Block::Text(verdicts::summary(&made.judgements, &made.question, effect) + &unchanged(made)));
     let failures = made.failures.iter().map(|line| format!("FAILED: {line}; it is not in the verdicts"));
     let failures = failures.map(|text| Note::new(Severity::Error, "failed or not run", None, text));
+    let missed =
+        made.missed.iter().map(|line| Note::new(Severity::Error, "not trusted", None, format!("FAILED: {line}")));
+    let known =
+        made.notes.iter().map(|line| Note::new(Severity::Warning, "to be known", None, format!("note: {line}")));
     let rare = made.rare_losses.iter().map(rare_loss);
-    let notes: Vec<Note> = failures.chain(rare).chain(lacks(&made.missing, &made.new, strict)).collect();
+    let notes: Vec<Note> =
+        failures.chain(missed).chain(known).chain(rare).chain(lacks(&made.missing, &made.new, strict)).collect();
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }
@@ -49,6 +54,7 @@ fn unchanged(made: &ByRuns) -> String {
 /// A row for each sub-experiment with the figure that became worst, and the verdict; before it every figure if `detailed`.
 pub fn by_threshold(made: &ByThreshold, threshold: f64, detailed: bool, strict: bool) -> Document {
     let distrusted = made.both.iter().filter_map(|one| verdicts::distrusted(&one.name, &one.distrust));
+    let known = made.both.iter().flat_map(|one| verdicts::known(&one.name, &one.notes));
     let passed = made.both.iter().filter(|one| one.passed(strict)).count();
     let most = (threshold * 1e8).round() / 1e6;
     let least = ((1.0 / (1.0 + threshold) - 1.0) * 1e3).round() / 10.0;
@@ -56,7 +62,7 @@ pub fn by_threshold(made: &ByThreshold, threshold: f64, detailed: bool, strict: 
         made.both.iter().filter(|_| detailed).map(details),
         [["worst", "worst figure"], ["increase_percent", "increase"]],
         made.both.iter().map(|one| row(one, strict)),
-        distrusted.chain(lacks(&made.missing, &made.new, strict)).collect(),
+        distrusted.chain(known).chain(lacks(&made.missing, &made.new, strict)).collect(),
         format!(
             "{passed} of {} sub-experiments passed: at most {most:+} %, or at least {least:+} % of what is better if there is more",
             made.both.len()
@@ -117,6 +123,7 @@ mod tests {
         FigureAddress {
             sub_experiment,
             payload_bytes,
+            has_several_sizes: false,
             load: OfferedLoad::Closed,
             stream: Stream::all(),
             figure,
@@ -141,6 +148,8 @@ mod tests {
             question,
             judgements: JudgedFigure::all(vec![cell("uds", 1.0), cell("tcp", 2.0)], &question).unwrap(),
             failures: vec!["uds, round 3 of the results: it hangs".to_owned()],
+            missed: Vec::new(),
+            notes: vec!["uds, in the results: fewer samples than planned".to_owned()],
             always_zero: vec![address("uds", Figure::LossShare, Statistic::Value)],
             rare_losses: vec![RareLoss {
                 address: address("tcp", Figure::LossShare, Statistic::Value),
@@ -166,7 +175,13 @@ mod tests {
         assert!(!made.passed(false));
         made.judgements.truncate(1);
         made.missing.clear();
+        assert!(text.contains("note: uds, in the results: fewer samples than planned\n"), "{text}");
         assert!(made.passed(true));
+        made.missed.push("uds, in the results: RATE MISSED at 1k 1000hz".to_owned());
+        assert!(!made.passed(false));
+        let text = crate::fixture::text(&by_runs(&made, 0.1, false));
+        assert!(text.contains("FAILED: uds, in the results: RATE MISSED at 1k 1000hz\n"), "{text}");
+        made.missed.clear();
         made.new.push("pipe".to_owned());
         assert!(made.passed(false) && !made.passed(true));
     }
@@ -183,7 +198,7 @@ mod tests {
             compared(Figure::RttHalf, 2000.0, 3000.0, ThresholdOutcome::Failed),
             compared(Figure::ReceivedRate, 1000.0, 1100.0, ThresholdOutcome::Passed),
         ];
-        let both = vec![ComparedSub { name: "uds".to_owned(), compared: bad, distrust: None }];
+        let both = vec![ComparedSub { name: "uds".to_owned(), compared: bad, distrust: None, notes: Vec::new() }];
         let made = ByThreshold { both, missing: vec!["mq".to_owned()], new: Vec::new() };
         let golden = "\
 sub-experiment passed worst figure          increase verdict

@@ -13,10 +13,9 @@ pub use openmetrics::openmetrics;
 
 use crate::plots::aimrt::NamedResults;
 use std::collections::BTreeMap;
-use tripmeter_analysis::{JudgedResults, MetricTable, Row, Selected, Selection};
-use tripmeter_model::address::FigureAddress;
+use tripmeter_analysis::{JudgedResults, MetricTable, Selected, Selection};
 use tripmeter_model::figure::{Figure, Unit};
-use tripmeter_model::payload::display_size;
+use tripmeter_model::payload::{at_text, size_text};
 use tripmeter_model::verdict::{VerdictDocument, VerdictRow};
 
 /// What is exported.
@@ -30,13 +29,29 @@ pub struct ExportInput<'a> {
 /// How a payload of a sub-experiment came out.
 enum PayloadState {
     Passed,
+    /// Messages were lost.
+    Lossy(String),
     Failed(String),
+    /// An offered load has no message.
     Skipped(String),
+}
+
+impl PayloadState {
+    /// Why its figures are not those of what was asked for, if so.
+    fn unusable(&self) -> Option<&str> {
+        match self {
+            PayloadState::Passed | PayloadState::Lossy(_) => None,
+            PayloadState::Failed(why) | PayloadState::Skipped(why) => Some(why),
+        }
+    }
 }
 
 /// A planned payload with the usual figures: p50 and p99 of latencies, rates and loss.
 struct ExportedPayload {
-    bytes: u64,
+    /// The payload, or that all topics are meant.
+    size: String,
+    /// As `size`, within a sentence.
+    at: String,
     state: PayloadState,
     figures: Vec<Selected>,
     /// Percentiles that its samples are too few for: those have no upper bound.
@@ -49,6 +64,8 @@ struct ExportedSub {
     name: String,
     /// Why its figures are not trusted or not complete, if so.
     trouble: Option<String>,
+    /// What else is to be known of it, a line each.
+    notes: Vec<String>,
     payloads: Vec<ExportedPayload>,
     duration_s: f64,
 }
@@ -65,38 +82,43 @@ fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
         }
         for plan in one.manifest.plan.sub_experiments.iter().filter(|plan| !plan.is_disturbed()) {
             let cells = one.manifest.sub_experiments.iter().filter(|result| result.name == plan.name);
+            let unmeasured: Vec<(u64, String)> = cells.clone().flat_map(|result| result.unmeasured(plan)).collect();
             let cells: Vec<_> = cells.flat_map(|result| &result.cells).collect();
+            let [missed, _] = table.missed_rates(&plan.name, &[]);
             let distrust = judged.distrust(&plan.name);
             let payload = |&bytes: &u64| {
                 let figures = by_place.remove(&(plan.name.clone(), bytes)).unwrap_or_default();
-                let state =
-                    match (cells.iter().any(|cell| cell.payload_bytes == bytes), distrust.clone(), lost(&figures)) {
-                        (false, _, _) => PayloadState::Skipped("it was not measured".to_owned()),
-                        (_, Some(why), _) | (_, None, Some(why)) => PayloadState::Failed(why),
-                        (_, None, None) => PayloadState::Passed,
-                    };
-                let (figures, unbounded) = figures.into_iter().partition(|one| is_bounded(&table, &one.address));
-                ExportedPayload { bytes, state, figures, unbounded }
+                let mut cells = cells.iter().filter(|cell| cell.payload_bytes == bytes).peekable();
+                let has_several_sizes = match cells.peek() {
+                    None => plan.workload.is_recorded(),
+                    Some(_) => cells.clone().any(|cell| cell.has_several_sizes()),
+                };
+                let (size, at) = (size_text(bytes, has_several_sizes), at_text(bytes, has_several_sizes));
+                let nothing = || unmeasured.iter().find(|(of, _)| *of == bytes).map(|(_, why)| why.clone());
+                let nothing = if cells.peek().is_none() { Some("it was not measured".to_owned()) } else { nothing() };
+                let mut cut_off = cells.filter(|cell| cell.is_cut_off()).filter_map(|cell| cell.shortfall());
+                let mut missed = missed.iter().filter(|(row, _)| row.payload_bytes == bytes);
+                let missed = || missed.next().map(|(_, why)| why.clone());
+                let failed = distrust.clone().or_else(|| cut_off.next()).or_else(missed);
+                let state = match (nothing, failed, lost(&figures)) {
+                    (Some(why), _, _) => PayloadState::Skipped(why),
+                    (None, Some(why), _) => PayloadState::Failed(why),
+                    (None, None, Some(why)) => PayloadState::Lossy(why),
+                    (None, None, None) => PayloadState::Passed,
+                };
+                let (figures, unbounded) = figures.into_iter().partition(|one| one.needs.is_none());
+                ExportedPayload { size, at, state, figures, unbounded }
             };
             all.push(ExportedSub {
                 name: if results.len() > 1 { format!("{}/{}", one.name, plan.name) } else { plan.name.clone() },
                 payloads: plan.payloads.iter().map(payload).collect(),
                 trouble: distrust.clone().or_else(|| judged.unfinished(&plan.name)),
+                notes: judged.capped(&plan.name).into_iter().collect(),
                 duration_s: cells.iter().map(|cell| cell.duration_ns as f64 / 1e9).sum(),
             });
         }
     }
     all
-}
-
-/// Whether it has an upper bound, if it is a percentile.
-fn is_bounded(table: &MetricTable, address: &FigureAddress) -> bool {
-    let is_its = |row: &Row| {
-        let place = (table.sub(*row), row.payload_bytes, table.load(*row));
-        place == (address.sub_experiment.as_str(), address.payload_bytes, address.load)
-    };
-    let bounded = |row| table.is_bounded(row, &address.stream, address.figure, address.statistic);
-    table.all_rows().find(is_its).is_none_or(bounded)
 }
 
 /// That messages were lost, if so.
@@ -107,12 +129,16 @@ fn lost(figures: &[Selected]) -> Option<String> {
     Some(format!("{percent} of {} did not come in time and intact", worst.address.stream))
 }
 
-/// Within its sub-experiment: `64k 1000hz rtt_half_ns.p99`.
+/// Within its sub-experiment: `64k 1000hz rtt_half_ns.p99`, `all topics response_ns.p99`, `topic=/imu response_ns.p99`.
 fn row_name(row: &VerdictRow) -> String {
-    let load = if row.offered_load == "closed" { String::new() } else { format!(" {}", row.offered_load) };
-    let stream = if row.stream == "all" { String::new() } else { format!(" {}", row.stream) };
+    let is_topic = row.has_several_sizes && row.stream.contains("topic=");
+    let size = (!is_topic).then(|| size_text(row.payload_bytes, row.has_several_sizes));
+    let is_told = row.offered_load == "closed" || row.has_several_sizes && row.offered_load == "recorded";
+    let load = (!is_told).then(|| row.offered_load.clone());
+    let stream = (row.stream != "all").then(|| row.stream.clone());
     let statistic = if row.statistic == "value" { String::new() } else { format!(".{}", row.statistic) };
-    format!("{}{load}{stream} {}{statistic}", display_size(row.payload_bytes), row.figure)
+    let figure = Some(format!("{}{statistic}", row.figure));
+    [size, load, stream, figure].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// What was judged, in one line: `regressed: 8.152 µs, then 26.76 µs; ratio 3.28 (3.20 to 3.35)`.
@@ -157,6 +183,7 @@ fn cut(text: &str, most: usize) -> String {
 mod tests {
     use super::*;
     use crate::fixture::{self, add, result, set_trips};
+    use tripmeter_model::manifest::{Manifest, RunStatus};
 
     #[test]
     fn a_percentile_without_a_bound_is_none_in_any_format() {
@@ -166,7 +193,7 @@ mod tests {
         for (samples, is_bound) in [(298, false), (299, true)] {
             set_trips(&mut manifest.sub_experiments[0].cells[0], samples);
             let results = [NamedResults { name: "r", manifest: &manifest }];
-            let metrics = &bencher(&results)["mq at 1k"];
+            let metrics = &bencher(&results).0["mq at 1k"];
             assert_eq!((metrics["latency"].is_object(), metrics["rtt-half-ns-p99"].is_object()), (true, is_bound));
             let summary = github_summary(&ExportInput { results: &results, verdict: None });
             assert_eq!(!summary.contains("| too few samples |"), is_bound, "{summary}");
@@ -176,5 +203,74 @@ mod tests {
             assert_eq!(gauges.contains("statistic=\"p99\""), is_bound, "{gauges}");
             assert!(suites.contains("rtt_half_ns.p50") && gauges.contains("statistic=\"p50\""));
         }
+    }
+
+    /// What each format says of the payload 1k of a sub-experiment: JUnit, annotations, summary, and Bencher with its notes.
+    fn exported(manifest: &Manifest) -> ([String; 3], bool, Vec<String>) {
+        let results = [NamedResults { name: "r", manifest }];
+        let input = ExportInput { results: &results, verdict: None };
+        let (metrics, left_out) = bencher(&results);
+        let texts = [junit(&input), github_commands(&input), github_summary(&input)];
+        (texts, metrics.as_object().is_some_and(|metrics| !metrics.is_empty()), left_out)
+    }
+
+    #[test]
+    fn what_was_not_measured_as_planned_passes_in_no_format() {
+        let mut whole = fixture::manifest();
+        add(&mut whole, "mq", "mq/queue", &[1024]);
+        result(&mut whole, "mq", 1, &[(1024, 1000.0)]);
+        let ([suites, commands, summary], is_in_bencher, left_out) = exported(&whole);
+        assert!(!suites.contains("<failure") && commands.is_empty() && is_in_bencher && left_out.is_empty());
+        assert!(summary.contains("| passed |"), "{summary}");
+        let changed = |change: fn(&mut Manifest)| {
+            let mut manifest = whole.clone();
+            change(&mut manifest);
+            exported(&manifest)
+        };
+
+        let ([suites, commands, summary], is_in_bencher, left_out) = changed(|manifest| {
+            let cell = &mut manifest.sub_experiments[0].cells[0];
+            (cell.samples, cell.cut_short) = (0, Some("time cap: 0 of 1 offered loads".to_owned()));
+            cell.trials.clear();
+        });
+        let why = "1k: time cap: 0 of 1 offered loads";
+        assert!(suites.contains(&format!("<skipped message=\"{why}\"")) && !suites.contains("<failure"), "{suites}");
+        assert!(commands.starts_with("::error title=mq at 1k::incomplete: 1k: time cap"), "{commands}");
+        assert!(summary.contains(&format!("| incomplete: {why} |")), "{summary}");
+        assert_eq!((is_in_bencher, left_out), (false, vec![format!("mq at 1k: {why}")]));
+
+        let ([suites, commands, summary], is_in_bencher, left_out) = changed(|manifest| {
+            let result = &mut manifest.sub_experiments[0];
+            result.status = RunStatus::Interrupted;
+            (result.cells[0].samples, result.cells[0].cut_short) = (932, Some("interrupted".to_owned()));
+        });
+        let why = "1k: interrupted, 932 of 10000 samples";
+        assert!(suites.contains("type=\"run\"") && suites.contains(&format!("message=\"{why}\"")), "{suites}");
+        assert!(commands.starts_with("::error title=mq::it did not come to its end: 0 of 1 payloads"), "{commands}");
+        assert!(summary.contains(&format!("| {why} |")) && !summary.contains("passed"), "{summary}");
+        assert_eq!((is_in_bencher, left_out), (false, vec![format!("mq at 1k: {why}")]));
+
+        let ([suites, commands, summary], is_in_bencher, left_out) = changed(|manifest| {
+            let trial = fixture::trial_of(manifest, 0);
+            trial.rate_missed = true;
+            fixture::put(trial, &[(Figure::AchievedRate, 834.2), (Figure::OfferedRate, 20_000.0)]);
+        });
+        let why = "RATE MISSED at 1k closed: 834 of 20000 /s";
+        assert!(suites.contains("<failure type=\"payload\"") && suites.contains(why), "{suites}");
+        assert!(commands.starts_with("::error title=mq at 1k::RATE MISSED"), "{commands}");
+        assert!(summary.contains(why) && !is_in_bencher && left_out[0].contains(why), "{summary}");
+
+        let ([suites, commands, summary], is_in_bencher, left_out) = changed(|manifest| {
+            let cell = &mut manifest.sub_experiments[0].cells[0];
+            (cell.samples, cell.cut_short) = (500, Some("time cap of 2 s".to_owned()));
+        });
+        let why = "fewer samples than planned: 1k: time cap of 2 s, 500 of 10000 samples";
+        assert!(
+            suites.contains(&format!("<system-out>{why}</system-out>")) && !suites.contains("<failure"),
+            "{suites}"
+        );
+        assert!(commands.starts_with(&format!("::warning title=mq::{why}")), "{commands}");
+        assert!(summary.contains("| passed |") && summary.contains(&format!("- mq: {why}")), "{summary}");
+        assert!(is_in_bencher && left_out.is_empty());
     }
 }

@@ -108,13 +108,14 @@ mod tests {
     use crate::notes::PROOF_HELP;
     use crate::render::json;
     use serde_json::json;
+    use tripmeter_model::Wait;
     use tripmeter_model::manifest::Counts;
 
     #[test]
     fn each_follower_has_a_line_and_so_have_the_last_and_the_round_trip() {
         let mut manifest = fixture::manifest();
         let sub = add(&mut manifest, "shm", "shm/ring", &[1024]);
-        (sub.workload.topology.followers, sub.follower_cpus) = (2, vec![1, 1]);
+        (sub.workload.topology.followers, sub.follower_cpus, sub.wait) = (2, vec![1, 1], Wait::Block);
         let trial = &mut result(&mut manifest, "shm", 1, &[(1024, 500.0)]).cells[0].trials[0];
         for (follower, lost) in [(0, 0), (1, 2)] {
             let counts = Counts { sent: 11_000, received: 11_000 - lost, lost, ..Counts::default() };
@@ -126,15 +127,15 @@ mod tests {
         let expected = "\
 All transports, pattern pingpong, several followers
 
-transport wait touch payload     n latency         median   p99    max     over         lost path
-                     [bytes]                         [µs]  [µs]   [µs] handover          [n] proof
-                                                                           [µs]
---------------------------------------------------------------------------------------------------
-shm/ring  poll none       1k 10000 one_way to 0     0.400 0.800  4.000        -            0 ok
-                                   one_way to 1         -     -      -        -            2
-                                                                                0.002..0.066
-                                   one_way to last  0.600 1.200  6.000        -
-                                   rtt of last      1.000 2.000 10.000        -            2
+transport wait  touch payload     n latency         median   p99    max     over         lost path
+                      [bytes]                         [µs]  [µs]   [µs] handover          [n] proof
+                                                                            [µs]
+---------------------------------------------------------------------------------------------------
+shm/ring  block none       1k 10000 one_way to 0     0.400 0.800  4.000        -            0 ok
+                                    one_way to 1         -     -      -        -            2
+                                                                                 0.002..0.066
+                                    one_way to last  0.600 1.200  6.000        -
+                                    rtt of last      1.000 2.000 10.000        -            2
 
 shm: its 2 followers share CPU 1: they take turns, and their latencies show it
 

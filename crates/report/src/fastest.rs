@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 use tripmeter_analysis::Row;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::proportion;
 use tripmeter_stats::rounds::ALPHA;
@@ -127,7 +126,7 @@ pub fn line(
     let first = panel.payloads.iter().find_map(at);
     let last = panel.payloads.iter().rev().find_map(at).filter(|last| first.as_ref() != Some(last));
     let has_several = panel.payloads.len() > 1;
-    let part = |(payload, text)| if has_several { format!("at {}: {text}", display_size(payload)) } else { text };
+    let part = |(payload, text)| if has_several { format!("{}: {text}", panel.at(payload)) } else { text };
     let parts: Vec<String> = first.into_iter().chain(last).map(part).collect();
     let places =
         [panel.leaves_out_floor().then(|| "without the floor".to_owned()), (loads.len() > 1).then(|| load_text(load))];

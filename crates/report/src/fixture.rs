@@ -121,6 +121,7 @@ pub fn result<'a>(
             "20000 bytes went over unix-stream".to_owned(),
         )),
         memory_lock: None,
+        queues: Vec::new(),
         cells: cells.iter().map(|&(payload, median)| cell(payload, median)).collect(),
         processes: Vec::new(),
     });

@@ -177,7 +177,7 @@ impl<'a> FleetView<'a> {
 
     /// What was measured, at which payload and load, and which figure.
     fn title(&self, over: &OverAll<'_>) -> String {
-        format!("{} at {}: {}", self.label(over), over.address.place(), figure_name(over.address))
+        format!("{}: {}", over.address.located_as(&self.label(over)), figure_name(over.address))
     }
 
     /// What one job is.
@@ -187,7 +187,10 @@ impl<'a> FleetView<'a> {
 
     /// Of each sub-experiment, payload and load the first figure.
     fn firsts(&self) -> Vec<&OverAll<'a>> {
-        let place = |over: &OverAll<'_>| (over.address.sub_experiment.clone(), over.address.place());
+        let place = |over: &OverAll<'_>| {
+            let address = over.address;
+            (address.sub_experiment.clone(), address.payload_bytes, address.load.to_string())
+        };
         let mut firsts: Vec<&OverAll<'_>> = Vec::new();
         for over in &self.overs {
             if !firsts.iter().any(|first| place(first) == place(over)) {

@@ -6,7 +6,6 @@ use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::metric::Stream;
-use tripmeter_model::payload::display_size;
 
 /// The kinds of these notes.
 pub const KINDS: [&str; 4] = ["hosts", "clocks too far apart", "network", "two clocks"];
@@ -24,8 +23,8 @@ pub fn notes(manifest: &Manifest, metrics: &MetricTable) -> Vec<Note> {
         planned.is_some_and(|sub| sub.one_way || sub.workload.is_publication())
     };
     let without = |row: Row, why: String| {
-        let (sub, payload) = (metrics.sub(row), display_size(row.payload_bytes));
-        let text = format!("{sub} at {payload}: NO LATENCY ONE WAY: {why}");
+        let (sub, at) = (metrics.sub(row), metrics.at_size(row));
+        let text = format!("{sub} {at}: NO LATENCY ONE WAY: {why}");
         Note::new(Severity::Warning, KINDS[1], Some(row), text)
     };
     for row in metrics.all_rows().filter(has_latencies) {

@@ -42,7 +42,7 @@ pub fn table(subs: &[Merged<'_>], metrics: &MetricTable) -> Option<Table> {
         let mut cells = vec![
             Cell::text(label(planned)),
             Cell::text(planned.load.to_string()),
-            Cell::number(loaded.payload_bytes as f64),
+            columns::payload_cell(metrics, loaded),
             Cell::text(statistic.id()),
             Cell::of(of(rest)),
             Cell::of(of(loaded)),

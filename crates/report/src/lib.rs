@@ -63,6 +63,7 @@ mod notes;
 mod number;
 mod page;
 pub mod plots;
+mod queues;
 mod recording;
 pub mod render;
 mod rpc;

@@ -3,8 +3,8 @@
 use crate::document::{Block, Cell, Column, Digits, Document, Table};
 use crate::number::counted;
 use crate::verdicts::{
-    JudgedRow, NOT_CHECKED, NOT_MEASURED, address_cells, address_columns, change_cell, distrusted, lacking, page,
-    value_cell, value_column,
+    JudgedRow, NOT_CHECKED, NOT_MEASURED, address_cells, address_columns, change_cell, distrusted, known, lacking,
+    page, value_cell, value_column,
 };
 use tripmeter_analysis::check::{CheckedLimit, CheckedSub, ResultsCheck};
 use tripmeter_model::limits::{FigureLimits, Limit};
@@ -13,11 +13,13 @@ use tripmeter_model::limits::{FigureLimits, Limit};
 /// `detailed`, tables of all limits come first.
 pub fn limit_checks(check: &ResultsCheck, detailed: bool, strict: bool) -> Document {
     let distrusted = check.checked.iter().filter_map(|one| distrusted(&one.name, &one.distrust));
+    let known = check.checked.iter().flat_map(|one| known(&one.name, &one.notes));
     page(
         check.checked.iter().filter(|_| detailed).map(details),
         [["worst", "worst figure"], ["from_limit_percent", "from limit"]],
-        check.checked.iter().map(row),
+        check.checked.iter().map(|one| row(one, strict)),
         distrusted
+            .chain(known)
             .chain(lacking(&check.without_limits, "without limits", NOT_CHECKED, strict))
             .chain(lacking(&check.not_measured, "with limits but not measured", NOT_CHECKED, strict))
             .collect(),
@@ -60,13 +62,13 @@ fn details(check: &CheckedSub) -> Table {
     Table::new(check.name.clone(), columns.collect(), check.rows.iter().map(row).collect())
 }
 
-fn row(check: &CheckedSub) -> JudgedRow<'_> {
+fn row(check: &CheckedSub, strict: bool) -> JudgedRow<'_> {
     let name = |row: &CheckedLimit| format!("{} at {}", row.limit.address.name(), row.limit.address.place());
     JudgedRow {
         name: &check.name,
         passed: [check.passed_rows(), check.rows.len()],
         worst: check.worst().map(|row| (name(row), distance(row))),
-        is_good: check.passed(),
+        is_good: check.passed(strict),
     }
 }
 
@@ -79,9 +81,11 @@ fn verdict(check: &ResultsCheck, strict: bool) -> String {
     let (passed, all) = check.counts();
     let one_sided = if strict { check.without_limits.len() + check.not_measured.len() } else { 0 };
     let judged = counted(check.checked.len() + one_sided, "sub-experiment");
-    let unclear: usize = check.checked.iter().map(CheckedSub::inconclusive_rows).sum();
-    let unclear =
-        if unclear > 0 { format!(", {unclear} inconclusive by the clocks of two hosts") } else { String::new() };
+    let unclear = check.checked.iter().map(CheckedSub::inconclusive_rows);
+    let [clocks, few] = unclear.fold([0, 0], |[clocks, few], one| [clocks + one[0], few + one[1]]);
+    let unclear = [(clocks, "by the clocks of two hosts"), (few, "with too few samples")]
+        .map(|(count, why)| if count > 0 { format!(", {count} inconclusive {why}") } else { String::new() });
+    let unclear = unclear.concat();
     let limits = format!("{passed} of {} met{unclear}", counted(all, "limit"));
     match check.failing(strict) {
         0 => format!("{limits}; all of {judged} passed\n"),
@@ -92,8 +96,12 @@ fn verdict(check: &ResultsCheck, strict: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture;
+    use tripmeter_analysis::comparison::{ByThreshold, ThresholdOutcome};
+    use tripmeter_analysis::{JudgedResults, Selection};
     use tripmeter_model::address::FigureAddress;
     use tripmeter_model::figure::{Figure, Statistic};
+    use tripmeter_model::manifest::{Manifest, RunStatus};
     use tripmeter_model::metric::Stream;
     use tripmeter_model::pace::OfferedLoad;
 
@@ -101,6 +109,7 @@ mod tests {
         let address = FigureAddress {
             sub_experiment: "uds".to_owned(),
             payload_bytes: 1024,
+            has_several_sizes: false,
             load: OfferedLoad::Closed,
             stream: Stream::all(),
             figure,
@@ -110,9 +119,14 @@ mod tests {
     }
 
     fn one(name: &str, rows: &[(Limit, Option<f64>)]) -> CheckedSub {
-        let row =
-            |(limit, value): &(Limit, Option<f64>)| CheckedLimit { limit: limit.clone(), value: *value, error: 0.0 };
-        CheckedSub { name: name.to_owned(), rows: rows.iter().map(row).collect(), distrust: None }
+        let row = |(limit, value): &(Limit, Option<f64>)| CheckedLimit {
+            limit: limit.clone(),
+            value: *value,
+            error: 0.0,
+            needs: None,
+        };
+        let rows = rows.iter().map(row).collect();
+        CheckedSub { name: name.to_owned(), rows, distrust: None, notes: Vec::new() }
     }
 
     #[test]
@@ -160,5 +174,79 @@ not checked: 1 sub-experiment without limits: new
             rows[rows.len() - 2..],
             ["uds 1k rtt_half_ns.p50 at most 2.000", "uds 1k received_rate_hz at least 5.000 /s"]
         );
+    }
+
+    /// The check of a limit of p99 that 10,000 round trips of a fixture meet, after a change of what was measured.
+    fn checked(limited: &[(Figure, Statistic)], change: impl FnOnce(&mut Manifest)) -> (ResultsCheck, ByThreshold) {
+        let mut manifest = fixture::manifest();
+        fixture::add(&mut manifest, "uds", "uds/datagram", &[1024]);
+        fixture::result(&mut manifest, "uds", 1, &[(1024, 1000.0)]);
+        fixture::put(fixture::trial_of(&mut manifest, 0), &[(Figure::AchievedRate, 5.0)]);
+        let reference = JudgedResults { manifest: manifest.clone(), allows_damage: false };
+        change(&mut manifest);
+        let results = JudgedResults { manifest, allows_damage: false };
+        let bound = |figure: Figure| if figure == Figure::AchievedRate { 1.0 } else { 1e9 };
+        let rows = limited.iter().map(|&(figure, statistic)| limit(figure, statistic, bound(figure))).collect();
+        let names: Vec<String> = limited.iter().map(|(figure, statistic)| format!("{figure}.{statistic}")).collect();
+        let selection = Selection::named(&names, &[&reference.table()]).unwrap();
+        let compared = ByThreshold::new([&reference, &results], &selection, 0.1);
+        (ResultsCheck::new(&FigureLimits { rows }, &results), compared)
+    }
+
+    const P99: (Figure, Statistic) = (Figure::RttHalf, Statistic::P99);
+    const RATE: (Figure, Statistic) = (Figure::AchievedRate, Statistic::Value);
+
+    #[test]
+    fn what_was_interrupted_not_measured_or_missed_its_rate_fails_and_what_was_capped_is_named() {
+        let (check, compared) = checked(&[P99], |_| ());
+        assert!(check.failing(true) == 0 && compared.passed(true) && check.checked[0].notes.is_empty());
+        let fails = |limited: &[_], change: fn(&mut Manifest), why: &str| {
+            let (check, compared) = checked(limited, change);
+            let whys = [&check.checked[0].distrust, &compared.both[0].distrust];
+            assert!(whys.iter().all(|found| found.as_ref().is_some_and(|found| found.contains(why))), "{whys:?}");
+            assert!(check.failing(false) == 1 && !compared.passed(false));
+        };
+        let interrupt = |manifest: &mut Manifest| {
+            let result = &mut manifest.sub_experiments[0];
+            result.status = RunStatus::Interrupted;
+            (result.cells[0].samples, result.cells[0].cut_short) = (932, Some("interrupted".to_owned()));
+        };
+        fails(&[P99], interrupt, "0 of 1 payloads; 1k: interrupted, 932 of 10000 samples");
+        let empty = |manifest: &mut Manifest| {
+            manifest.sub_experiments[0].cells[0].cut_short = Some("time cap: 0 of 1 offered loads".to_owned());
+            manifest.sub_experiments[0].cells[0].trials.clear();
+        };
+        fails(&[P99], empty, "nothing was measured at 1k: time cap: 0 of 1 offered loads");
+        let miss = |manifest: &mut Manifest| fixture::trial_of(manifest, 0).rate_missed = true;
+        fails(&[P99], miss, "RATE MISSED at 1k closed");
+        let named = |limited: &[_], change: fn(&mut Manifest), why: &str| {
+            let (check, compared) = checked(limited, change);
+            let notes = [&check.checked[0].notes, &compared.both[0].notes];
+            assert!(notes.iter().all(|notes| notes.len() == 1 && notes[0].contains(why)), "{notes:?}");
+            assert!(check.failing(true) == 0 && compared.passed(true));
+        };
+        named(&[P99, RATE], miss, "RATE MISSED at 1k closed");
+        let cap = |manifest: &mut Manifest| {
+            let cell = &mut manifest.sub_experiments[0].cells[0];
+            (cell.samples, cell.cut_short) = (500, Some("time cap of 2 s".to_owned()));
+        };
+        named(&[P99], cap, "fewer samples than planned: 1k: time cap of 2 s, 500 of 10000 samples");
+    }
+
+    #[test]
+    fn a_percentile_of_too_few_samples_is_inconclusive_with_the_number_it_needs() {
+        let few = |samples| {
+            move |manifest: &mut Manifest| fixture::set_trips(&mut manifest.sub_experiments[0].cells[0], samples)
+        };
+        let (check, compared) = checked(&[P99], few(298));
+        let notes = [&check.checked[0].notes, &compared.both[0].notes];
+        let needs = "too few samples a round for an upper bound: 1k rtt_half_ns.p99 needs 299; use -n";
+        assert!(notes.iter().all(|notes| **notes == [needs]), "{notes:?}");
+        assert_eq!([false, true].map(|strict| check.failing(strict)), [0, 1]);
+        assert_eq!(compared.both[0].count(ThresholdOutcome::Inconclusive), 1);
+        let text = crate::fixture::text(&limit_checks(&check, false, false));
+        assert!(text.contains("0 of 1 limit met, 1 inconclusive with too few samples; all of 1 sub-exp"), "{text}");
+        let (check, compared) = checked(&[P99], few(299));
+        assert!(check.failing(true) == 0 && compared.both[0].count(ThresholdOutcome::Passed) == 1);
     }
 }

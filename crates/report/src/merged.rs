@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use tripmeter_model::manifest::{
     Counts, Manifest, ModeChange, PathProof, PayloadResult, RunStatus, SubExperimentResult, Verdict,
 };
+use tripmeter_model::payload::{at_text, size_text};
 use tripmeter_model::plan::SubExperiment;
 
 /// One sub-experiment of the plan with its results, round by round.
@@ -52,6 +53,11 @@ impl<'a> Merged<'a> {
         }
     }
 
+    /// How both sides wait, marked `!` if they polled on a CPU that they share.
+    pub fn wait_text(&self) -> String {
+        format!("{}{}", self.planned.wait, if self.polls_on_shared_cpu { MISSED } else { "" })
+    }
+
     /// Leader and follower were threads of one process.
     pub fn same_process(&self) -> bool {
         self.results.iter().any(|result| result.same_process)
@@ -77,7 +83,13 @@ impl<'a> Merged<'a> {
     /// What was measured at one payload.
     pub fn payload(&self, bytes: u64) -> MergedCell<'a> {
         let cells = self.results.iter().flat_map(|result| &result.cells);
-        MergedCell { payload_bytes: bytes, cells: cells.filter(|cell| cell.payload_bytes == bytes).collect() }
+        let cells: Vec<&PayloadResult> = cells.filter(|cell| cell.payload_bytes == bytes).collect();
+        let is_measured = cells.iter().any(|cell| !cell.trials.is_empty());
+        let has_several_sizes = match is_measured {
+            true => cells.iter().any(|cell| cell.has_several_sizes()),
+            false => self.planned.workload.is_recorded(),
+        };
+        MergedCell { payload_bytes: bytes, has_several_sizes, cells }
     }
 
     /// Rounds that did not complete, with state and error; a round without a result was not begun.
@@ -99,11 +111,23 @@ impl<'a> Merged<'a> {
 /// One payload of one sub-experiment over all rounds.
 pub struct MergedCell<'a> {
     pub payload_bytes: u64,
+    /// The payload is that of the largest message.
+    pub has_several_sizes: bool,
     /// One of each round that has it.
     pub cells: Vec<&'a PayloadResult>,
 }
 
 impl MergedCell<'_> {
+    /// The payload for people: `64k`, `all topics`.
+    pub fn size(&self) -> String {
+        size_text(self.payload_bytes, self.has_several_sizes)
+    }
+
+    /// As [`Self::size`], within a sentence: `at 64k`, `on all topics`.
+    pub fn at(&self) -> String {
+        at_text(self.payload_bytes, self.has_several_sizes)
+    }
+
     pub fn samples(&self) -> u64 {
         self.cells.iter().map(|cell| cell.samples).fold(0, u64::saturating_add)
     }
@@ -166,6 +190,9 @@ pub fn incomplete<'a>(subs: impl Iterator<Item = &'a Merged<'a>> + Clone) -> Opt
     let rounds = subs.flat_map(Merged::payloads).map(|payload| payload.cells.len());
     Some(if planned > 1 { format!("INCOMPLETE, {}", rounds_text(planned, rounds)) } else { "INCOMPLETE".to_owned() })
 }
+
+/// A mark where figures are of something else: the rate was missed, the path proof failed, or both sides polled on one CPU.
+pub const MISSED: &str = "!";
 
 /// A mark where the hand-over probe changed.
 pub const CHANGED: &str = "~";

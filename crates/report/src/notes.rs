@@ -6,7 +6,6 @@ use crate::number::micros;
 use std::collections::BTreeSet;
 use tripmeter_model::Pattern;
 use tripmeter_model::manifest::{Counts, Handover, PayloadResult, RunStatus, Verdict};
-use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 
 /// What the column of the path proof means.
@@ -121,7 +120,7 @@ fn figures_of_round(sub: &Merged<'_>, round: u32, status: RunStatus) -> String {
     let cells = sub.results.iter().filter(|result| result.round == round).flat_map(|result| &result.cells);
     let cut = cells.filter(|cell| cell.is_cut_off()).map(|cell| {
         let PayloadResult { samples, samples_planned, .. } = cell;
-        let size = display_size(cell.payload_bytes);
+        let size = sub.payload(cell.payload_bytes).size();
         if samples < samples_planned {
             format!("; {size} was cut off after {samples} of {samples_planned} samples")
         } else {
@@ -138,7 +137,7 @@ fn missing_payloads(sub: &Merged<'_>, round: u32) -> Vec<String> {
     let measured: Vec<u64> = results.flat_map(|result| &result.cells).map(|cell| cell.payload_bytes).collect();
     let missing: BTreeSet<u64> =
         sub.planned.payloads.iter().copied().filter(|bytes| !measured.contains(bytes)).collect();
-    missing.into_iter().map(display_size).collect()
+    missing.into_iter().map(|bytes| sub.payload(bytes).size()).collect()
 }
 
 fn in_round(sub: &Merged<'_>, round: u32) -> String {
@@ -178,7 +177,7 @@ pub fn odd(counts: &Counts) -> bool {
 /// A line if the core-to-core probe changed while a payload was measured, or if the payload was measured again for that.
 pub fn handover(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     let (changed, again) = (cell.changed(), cell.set_aside().count());
-    let place = format!("{} at {}", sub.planned.name, display_size(cell.payload_bytes));
+    let place = format!("{} {}", sub.planned.name, cell.at());
     let rounds = |count: usize| if sub.rounds > 1 { format!(" in {}", counted(count, "round")) } else { String::new() };
     let mut parts = Vec::new();
     if let Some((first, why)) = changed.first() {
@@ -210,7 +209,7 @@ pub fn handovers(sub: &Merged<'_>) -> Vec<String> {
 
 /// A line if no message of a trial arrived.
 pub fn all_lost(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
-    let place = format!("{} at {}", sub.planned.name, display_size(cell.payload_bytes));
+    let place = format!("{} {}", sub.planned.name, cell.at());
     let what = if sub.planned.workload.is_call() { ALL_FAILED } else { ALL_LOST };
     cell.cells.iter().any(|cell| cell.is_all_lost()).then(|| format!("* {place}: {what}"))
 }
@@ -235,7 +234,7 @@ pub fn mishaps_and_warm_up(counts: &Counts, warmup_damaged: u64, are_calls: bool
 /// time and intact.
 pub fn mishap_line(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     let what = mishaps_and_warm_up(&cell.counts(), cell.warmup_damaged(), sub.planned.workload.is_call());
-    (!what.is_empty()).then(|| format!("{} at {}: {what}", sub.planned.name, display_size(cell.payload_bytes)))
+    (!what.is_empty()).then(|| format!("{} {}: {what}", sub.planned.name, cell.at()))
 }
 
 /// Kind of notes on sub-experiments that a table leaves out.

@@ -44,6 +44,7 @@ use measured::MeasuredSide;
 pub use pairs::AskedPairs;
 use tripmeter_analysis::check::ResultsCheck;
 use tripmeter_model::figure::Figure;
+use tripmeter_model::metric::Stream;
 
 /// What a report is made of.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,6 +77,8 @@ pub struct SampledTrial {
     pub round: u32,
     /// Its payload.
     pub payload_bytes: u64,
+    /// Messages that the samples are of: all, or those of one stream.
+    pub stream: Stream,
     /// What the samples are.
     pub figure: Figure,
     /// In microseconds.

@@ -16,7 +16,7 @@ use tripmeter_model::recording::{RecordedTopic, Recording};
 use tripmeter_model::trial::SHOWN_FOLLOWERS;
 
 const LATENCIES: [Statistic; 5] = [Statistic::Mean, Statistic::P50, Statistic::P90, Statistic::P99, Statistic::Max];
-const TOPIC_HELP: &str = "(all): all of them, rates as their mean; what the processes used is in trials.jsonl";
+const TOPIC_HELP: &str = "(all): all of them, rates as their sum; what the processes used is in trials.jsonl";
 const RATE_HELP: [&str; 2] = [
     "messages per second from the first of a topic to its last, as recorded times the speed; -: all are of one instant",
     "the same, as sent; !: the rate was missed",
@@ -35,11 +35,12 @@ fn plays<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<TableRow<'
 
 /// `Recording drive.mcap, speed 2: 7 messages on 3 topics, 0.033 s as recorded, sha256 0123456789abcdef...`.
 fn caption(recording: &Recording) -> String {
-    let Recording { file, speed, messages, duration_ns, sha256, .. } = recording;
+    let Recording { file, speed, messages, duration_ns, sha256, part, .. } = recording;
+    let part = if part.is_all() { String::new() } else { format!(", {part}") };
     let (topics, seconds) = (recording.topics.len(), *duration_ns as f64 / 1e9);
     let hash = sha256.get(..16).unwrap_or(sha256);
     format!(
-        "Recording {file}, speed {speed}: {} on {}, {seconds:.3} s as recorded, sha256 {hash}...",
+        "Recording {file}{part}, speed {speed}: {} on {}, {seconds:.3} s as recorded, sha256 {hash}...",
         counted(*messages as usize, "message"),
         counted(topics, "topic")
     )
@@ -109,14 +110,25 @@ fn lines(play: &TableRow<'_>, recorded: &[RecordedTopic]) -> Vec<(Option<Row>, V
 fn naming(play: &TableRow<'_>, topic: &str, stream: &Stream, mean_bytes: f64) -> Vec<Cell> {
     let get = |figure| play.get(stream, figure, Statistic::Value);
     let folded = |figure| get(figure).map_or(0.0, |rounds| rounds.folded());
+    let is_all = *stream == Stream::all();
     let is_missed = play
         .trials()
         .any(|(_, trial)| if *stream == Stream::all() { trial.rate_missed } else { trial.missed.contains(stream) });
     let mut cells = play.naming();
     cells.push(Cell::text(topic));
-    cells.extend([folded(Figure::Sent), mean_bytes, folded(Figure::OfferedRate)].map(Cell::number));
-    cells.push(play.of(get(Figure::AchievedRate)).marked(if is_missed { "!" } else { "" }));
+    let [offered, achieved] = [Figure::OfferedRate, Figure::AchievedRate].map(|figure| match is_all {
+        true => Cell::number(total_rate(play.metrics, play.row, figure)),
+        false => play.of(get(figure)),
+    });
+    cells.extend([folded(Figure::Sent), mean_bytes].map(Cell::number));
+    cells.extend([offered, achieved.marked(if is_missed { "!" } else { "" })]);
     cells
+}
+
+/// A rate of all topics together: that of `all` is their mean in results of older programs.
+pub fn total_rate(metrics: &MetricTable, row: Row, figure: Figure) -> f64 {
+    let topics = metrics.streams(row, figure).into_iter().filter(|stream| stream.topic.is_some());
+    topics.filter_map(|topic| metrics.get(row, topic, figure, Statistic::Value)).map(|rate| rate.folded()).sum()
 }
 
 /// Mean size of the messages of a topic, and their number, per round.
@@ -241,15 +253,12 @@ pub mod tests {
         };
         manifest.plan.recording = Some(Recording {
             file: "drive.mcap".to_owned(),
-            file_bytes: 1,
             sha256: "0123456789abcdef0123".to_owned(),
             speed: 2.0,
-            start_ns: 0,
             duration_ns: 1_500_000_000,
             messages: 2000,
-            silent_topics: 0,
             topics: vec![topic("/imu", 0), topic("/switch", 7)],
-            schedule: Default::default(),
+            ..Recording::default()
         });
         let workload = &mut manifest.plan.sub_experiments[0].workload;
         *workload = workload.clone().playing(Recorded { messages: 2000, duration_ns: 750_000_000 }, 2);
@@ -269,7 +278,7 @@ pub mod tests {
             "Recording drive.mcap, speed 2: 2000 messages on 2 topics, 1.500 s as recorded, sha256 0123456789abcdef...",
             "uds/stream poll none /imu 1000 324 400 400 response 66.000 60.000 90.000 120.000 600.000 0 ok",
             "uds/stream poll none /switch 1000 16 400 400 response 66.000 60.000 90.000 120.000 600.000 0 ok",
-            "uds/stream poll none (all) 2000 170 1000 1000 response 66.000 60.000 90.000 120.000 600.000 0 ok",
+            "uds/stream poll none (all) 2000 170 800 800 response 66.000 60.000 90.000 120.000 600.000 0 ok",
             "service 11.000 10.000 15.000 20.000 100.000",
             "recording: 7 messages are smaller than our header and were sent with 16 bytes: '/switch'",
         ] {
@@ -340,7 +349,7 @@ pub mod tests {
         let lines = squeezed(&text);
         for line in [
             "uds/stream poll none /imu 500 324 400 400 response rtt 66.000 60.000 90.000 120.000 600.000 0.4 ok",
-            "uds/stream poll none (all) 1000 170 400 400 response rtt 66.000 60.000 90.000 120.000 600.000 0 ok",
+            "uds/stream poll none (all) 1000 170 800 800 response rtt 66.000 60.000 90.000 120.000 600.000 0 ok",
             "service rtt 11.000 10.000 15.000 20.000 100.000",
             "calls, topic '/imu': 2 timed out",
         ] {

@@ -2,10 +2,10 @@
 
 use crate::columns;
 use crate::document::{Cell, Column, Digits, Missing, Note, Table};
-use crate::merged::Merged;
+use crate::merged::{MISSED, Merged};
 use crate::notes::{ALL_FAILED, mishaps};
 use crate::number::count;
-use crate::table_row::{self, LATENCIES, MISSED, TableRow};
+use crate::table_row::{self, LATENCIES, TableRow};
 use crate::throughput::offered;
 use tripmeter_analysis::derived::{is_all_lost, losses};
 use tripmeter_analysis::{MetricTable, Row};
@@ -14,7 +14,6 @@ use tripmeter_model::experiment::Mode;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::payload::display_size;
 
 const MODE_HELP: &str = "\
 bench = each call is made when the one before has ended; fixed-freq = at a rate; *: cut short, calls failed, or none succeeded";
@@ -142,10 +141,10 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
 fn of_load(row: &TableRow<'_>) -> Vec<Note> {
     // Round trips at a rate are calls of one client, and called what they are.
     let is_round_trips = row.sub.planned.pattern == Pattern::PingPong;
-    let (name, size) = (&row.sub.planned.name, display_size(row.row.payload_bytes));
+    let (name, at) = (&row.sub.planned.name, row.at_size());
     let place = match row.load() {
-        OfferedLoad::Closed => format!("{name} at {size}"),
-        load => format!("{name} at {size}, {}", offered(load)),
+        OfferedLoad::Closed => format!("{name} {at}"),
+        load => format!("{name} {at}, {}", offered(load)),
     };
     let mut notes = Vec::new();
     for (round, trial) in row.trials() {

@@ -3,7 +3,7 @@
 use crate::document::{Note, Severity};
 use crate::merged::Merged;
 use crate::number::counted;
-use crate::{audit, channel, hosts, log, notes, recording, rpc, series, throughput};
+use crate::{audit, channel, hosts, log, notes, queues, recording, rpc, series, throughput};
 use tripmeter_analysis::MetricTable;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::plan::{Plan, SubExperiment};
@@ -58,6 +58,7 @@ pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -
         }));
     }
     all.extend(resumed(manifest));
+    all.extend(queues::notes(subs));
     all.extend(series::notes(subs, metrics));
     all.extend(subs.iter().filter_map(|sub| shared_cpus(plan, sub.planned)));
     all.extend(hosts::notes(manifest, metrics));

@@ -2,14 +2,14 @@
 //! in the table `all`.
 
 pub(crate) mod notes;
+mod topics;
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Table};
 use crate::floors::Floors;
 use crate::labels::{Distinctions, LabelledLine, load_text};
-use crate::merged::{CHANGED, Merged, rounds_text};
+use crate::merged::{CHANGED, MISSED, Merged, rounds_text};
 use crate::page::measured::MeasuredSide;
 use crate::plots::aimrt::NamedResults;
-use crate::table_row::MISSED;
 use crate::{fastest, interference, throughput};
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
@@ -18,7 +18,7 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::payload::display_size;
+use tripmeter_model::payload::{display_size, size_key, size_text};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::median;
 
@@ -70,6 +70,7 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
     let mut blocks = Vec::new();
     for view in &LATENCIES {
         blocks.extend(page.latencies(view).map(Block::Table));
+        blocks.extend(topics::blocks(&page, view));
         blocks.extend(fastest::line(&side, |sub| sub.pattern == view.pattern, view.figure));
     }
     blocks.extend(interference::table(subs, metrics).map(|table| Block::Table(table.within(COLUMNS))));
@@ -174,10 +175,14 @@ impl<'a> ScreenPage<'a> {
         let has_floor = distances.iter().any(Option::is_some) || lines.iter().any(|line| self.is_floor(*line));
         let farthest = distances.iter().flatten().fold(1.0, |most: f64, distance| most.max(*distance));
         let mut columns = vec![Column::words("transport", &format!("µs, {}", view.what), "")];
-        for payload in payloads.iter().map(|payload| display_size(*payload)) {
+        for &bytes in &payloads {
+            // An experiment plays one recording, or none.
+            let several = lines.iter().any(|line| self.metrics.has_several_sizes(row(*line, bytes)));
+            let size = size_text(bytes, several);
+            let key = if several { size_key(bytes, several) } else { size.clone() };
             for (statistic, help) in [Statistic::P50, Statistic::P99].into_iter().zip(LATENCY_HELP) {
-                let (id, title) = (format!("{payload}_{statistic}"), statistic.id());
-                columns.push(Column::numbers(&id, title, "µs", Digits::Significant(3), help).grouped(&payload));
+                let (id, title) = (format!("{key}_{statistic}"), statistic.id());
+                columns.push(Column::numbers(&id, title, "µs", Digits::Significant(3), help).grouped(&size));
             }
         }
         if has_floor {

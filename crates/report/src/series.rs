@@ -11,7 +11,6 @@ use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::payload::display_size;
 use tripmeter_model::series::Series;
 use tripmeter_stats::rounds::{drift_of_rounds, modes_of_rounds};
 
@@ -63,7 +62,7 @@ struct Audited<'a> {
 }
 
 fn place(sub: &Merged<'_>, row: Row) -> String {
-    format!("{} at {}", sub.planned.name, display_size(row.payload_bytes))
+    format!("{} {}", sub.planned.name, sub.payload(row.payload_bytes).at())
 }
 
 /// A line for each topic and figure; clients share one.

@@ -11,16 +11,12 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::{At, Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::trial::Trial;
 
 /// Statistics shown of latencies.
 pub const LATENCIES: [Statistic; 6] =
     [Statistic::Mean, Statistic::P50, Statistic::P90, Statistic::P99, Statistic::P999, Statistic::Max];
-
-/// Stands before figures of a rate that was missed.
-pub const MISSED: &str = "!";
 
 /// A row of the metric table with its sub-experiment.
 #[derive(Clone, Copy)]
@@ -110,6 +106,11 @@ impl<'a> TableRow<'a> {
         self.metrics.trials(self.row).iter()
     }
 
+    /// Place of its figures within a sentence: `at 64k`, `on all topics`.
+    pub fn at_size(&self) -> String {
+        self.metrics.at_size(self.row)
+    }
+
     /// `mark` if the condition holds in any round, else nothing.
     pub fn mark(&self, is: impl Fn(&Trial) -> bool, mark: &'static str) -> &'static str {
         if self.trials().any(|(_, trial)| is(trial)) { mark } else { "" }
@@ -118,8 +119,8 @@ impl<'a> TableRow<'a> {
     /// Notes on rows: for each payload why it has fewer trials than planned, then the notes of each row.
     pub fn notes(rows: &[Self], of_row: impl Fn(&Self) -> Vec<Note>) -> Vec<Note> {
         let of_payload = |rows: &[Self]| {
-            let (first, size) = (rows[0], display_size(rows[0].row.payload_bytes));
-            let short = |why: &str| first.warning(format!("* {} at {size}: {why}", first.sub.planned.name));
+            let (first, at) = (rows[0], rows[0].at_size());
+            let short = |why: &str| first.warning(format!("* {} {at}: {why}", first.sub.planned.name));
             let of_rows = rows.iter().flat_map(&of_row).chain(first.warm_up());
             Self::shortfalls(rows).into_iter().map(short).chain(of_rows).collect::<Vec<_>>()
         };
@@ -141,8 +142,8 @@ impl<'a> TableRow<'a> {
     pub fn warm_up(&self) -> Option<Note> {
         let damaged = self.sub.payload(self.row.payload_bytes).warmup_damaged();
         let what = if self.sub.planned.workload.is_call() { "failed" } else { "damaged" };
-        let (name, size) = (&self.sub.planned.name, display_size(self.row.payload_bytes));
-        (damaged > 0).then(|| self.info(format!("{name} at {size}: {damaged} {what} in the warm-up")))
+        let (name, at) = (&self.sub.planned.name, self.at_size());
+        (damaged > 0).then(|| self.info(format!("{name} {at}: {damaged} {what} in the warm-up")))
     }
 
     /// A note that no message of a trial arrived.
@@ -188,8 +189,7 @@ impl<'a> TableRow<'a> {
             false => String::new(),
         };
         let transport = format!("{}{same_process}{followers}", planned.transport_text());
-        let mark = if self.sub.polls_on_shared_cpu { MISSED } else { "" };
-        [transport, format!("{}{mark}", planned.wait), planned.touch.to_string()].map(Cell::text).to_vec()
+        [transport, self.sub.wait_text(), planned.touch.to_string()].map(Cell::text).to_vec()
     }
 
     /// The median over rounds with its interval.

@@ -2,11 +2,11 @@
 
 use crate::columns;
 use crate::document::{Cell, Column, Digits, Note, Severity, Table};
-use crate::merged::Merged;
+use crate::merged::{MISSED, Merged};
 use crate::notes;
 use crate::number::{count, percent};
 use crate::run_notes::SENT_LATE;
-use crate::table_row::{MISSED, TableRow};
+use crate::table_row::TableRow;
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
@@ -14,7 +14,6 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::{At, Stream};
 use tripmeter_model::pace::{Burst, OfferedLoad};
-use tripmeter_model::payload::display_size;
 use tripmeter_model::trial::SHOWN_FOLLOWERS;
 use tripmeter_model::trial::Trial;
 
@@ -79,7 +78,7 @@ impl FollowerLine<'_> {
         let arrived = |figure| row.of(row.get(self.stream, figure, Statistic::Value));
         let offered = self.offered();
         let planned = row.sub.planned;
-        let names = [planned.transport_text(), planned.wait.to_string(), planned.touch.to_string()];
+        let names = [planned.transport_text(), row.sub.wait_text(), planned.touch.to_string()];
         let mut cells = names.map(Cell::text).to_vec();
         cells.extend([
             Cell::number(row.row.payload_bytes as f64),
@@ -118,7 +117,7 @@ impl FollowerLine<'_> {
     }
 
     fn place(&self) -> String {
-        format!("{} at {}", self.row.sub.planned.name, display_size(self.row.row.payload_bytes))
+        format!("{} {}", self.row.sub.planned.name, self.row.at_size())
     }
 
     /// Notes of trials that ended early or missed their rate.

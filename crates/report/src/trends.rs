@@ -8,7 +8,7 @@ use crate::plots::Chart;
 use crate::plots::chart::{AxisValue, BLACK, Line, Look, Mark, Marker, PURPLE, Stroke, VERMILLION, X, Y};
 use tripmeter_analysis::history::{Change, History, HistorySeries, Reach};
 use tripmeter_model::limits::FigureLimits;
-use tripmeter_model::payload::display_size;
+use tripmeter_model::payload::{at_text, size_key};
 use tripmeter_stats::median;
 
 /// What the page is made of.
@@ -87,14 +87,14 @@ fn chart(input: &Trends<'_>, group: &[&HistorySeries]) -> Chart {
     let (name, sub) = (address.name(), &address.sub_experiment);
     let (at, suffix) = match group {
         [one] => {
-            let size = display_size(one.address.payload_bytes);
-            (format!(" at {size}"), format!("_{}", one.address.payload_bytes))
+            let (bytes, several) = (one.address.payload_bytes, one.address.has_several_sizes);
+            (format!(" {}", at_text(bytes, several)), format!("_{}", size_key(bytes, several)))
         }
         _ => (String::new(), String::new()),
     };
     let count = input.history.experiments.len();
     let line = |series: &&HistorySeries| Line {
-        name: display_size(series.address.payload_bytes),
+        name: series.address.size(),
         points: series.points.iter().map(|point| (point.experiment as f64, factor * point.value)).collect(),
         ..Line::default()
     };
@@ -102,20 +102,15 @@ fn chart(input: &Trends<'_>, group: &[&HistorySeries]) -> Chart {
         let at = factor * input.limits?.of(&series.address)?.limit;
         let look = Look { color: Some(VERMILLION), marker: Marker::None, stroke: Stroke::Dashed, strong: false };
         let ends = vec![(0.0, at), (count.saturating_sub(1) as f64, at)];
-        Some(Line {
-            name: format!("limit of {}", display_size(series.address.payload_bytes)),
-            points: ends,
-            look,
-            ..Line::default()
-        })
+        Some(Line { name: format!("limit of {}", series.address.size()), points: ends, look, ..Line::default() })
     };
     let is_shown = |change: &&Change| group.iter().any(|series| series.address == change.address);
     let place = |name: &str| input.history.experiments.iter().position(|one| one == name);
     let step = |change: &Change| {
         let what = format!(
-            "{:+.1} % at {}",
+            "{:+.1} % {}",
             (change.after / change.before - 1.0) * 100.0,
-            display_size(change.address.payload_bytes)
+            at_text(change.address.payload_bytes, change.address.has_several_sizes)
         );
         let (until, known) = (change.until.as_deref(), change.word());
         let known = if known.is_empty() { String::new() } else { format!(", {known}") };
@@ -191,6 +186,7 @@ mod tests {
         FigureAddress {
             sub_experiment: "uds <b>".to_owned(),
             payload_bytes,
+            has_several_sizes: false,
             load: OfferedLoad::Closed,
             stream: Stream::all(),
             figure: Figure::RttHalf,

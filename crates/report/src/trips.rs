@@ -124,7 +124,7 @@ pub fn over_column(id: &str) -> Column {
 pub fn name_cells(label: String, sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<Cell> {
     vec![
         Cell::text(label),
-        Cell::text(sub.planned.wait.to_string()),
+        Cell::text(sub.wait_text()),
         Cell::text(sub.planned.touch.to_string()),
         Cell::number(row.payload_bytes as f64),
         Cell::number(samples(metrics, row)).marked(sub.payload(row.payload_bytes).star()),

@@ -23,7 +23,11 @@ pub fn address_columns() -> [Column; 3] {
 /// A cell for each of [`address_columns`].
 pub fn address_cells(address: &FigureAddress) -> [Cell; 3] {
     let load = if address.load == OfferedLoad::Closed { String::new() } else { address.load.to_string() };
-    [Cell::number(address.payload_bytes as f64), Cell::text(load), Cell::text(address.name())]
+    let size = match address.has_several_sizes {
+        true => Cell::text(address.size()),
+        false => Cell::number(address.payload_bytes as f64),
+    };
+    [size, Cell::text(load), Cell::text(address.name())]
 }
 
 /// A column of values of any figure, times in microseconds.
@@ -81,6 +85,11 @@ pub const NOT_MEASURED: &str = "not measured";
 pub fn distrusted(name: &str, why: &Option<String>) -> Option<Note> {
     let text = format!("FAILED: {name}: {}", why.as_ref()?);
     Some(Note::new(Severity::Error, "not trusted", None, text))
+}
+
+/// Notes of what else is to be known of a sub-experiment.
+pub fn known<'a>(name: &'a str, notes: &'a [String]) -> impl Iterator<Item = Note> + 'a {
+    notes.iter().map(move |why| Note::new(Severity::Warning, "to be known", None, format!("note: {name}: {why}")))
 }
 
 /// A sub-experiment that was judged.
@@ -274,13 +283,13 @@ fn blindness(all: &[JudgedFigure], question: &Question, effect: f64) -> String {
     let runs = if question.layout == Layout::Paired { "pairs" } else { "runs of either side" };
     let needed = needed.map_or("more than a million".to_owned(), |needed| needed.to_string());
     format!(
-        "not enough for {} %: {} of {} comparisons show it with a probability of {}; all of them would with {needed} {runs} (most for {} at {})\n",
+        "not enough for {} %: {} of {} comparisons show it with a probability of {}; all of them would with {needed} {runs} (most for {} {})\n",
         signed(effect * 100.0, 1),
         seen,
         able().count(),
         percent(question.power),
         hardest.address.name(),
-        hardest.address.place()
+        hardest.address.at()
     )
 }
 

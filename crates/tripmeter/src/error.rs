@@ -1,7 +1,7 @@
 use std::fmt;
 use tripmeter_engine::registry::RegistryError;
 use tripmeter_engine::resolve::PlanError;
-use tripmeter_model::file::FileError;
+use tripmeter_model::file::{FileError, FolderGone};
 
 /// What ends a command: one line for people, and the exit code of its class.
 #[derive(Debug)]
@@ -31,6 +31,12 @@ impl From<PlanError> for CliError {
 impl From<FileError> for CliError {
     fn from(error: FileError) -> Self {
         Self::new(error.exit_code(), error.to_string())
+    }
+}
+
+impl From<FolderGone> for CliError {
+    fn from(error: FolderGone) -> Self {
+        FileError::from(error).into()
     }
 }
 

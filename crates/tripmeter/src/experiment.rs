@@ -2,6 +2,7 @@
 
 use crate::args::{Cpu, ExperimentArgs, PluginArgs, Written};
 use crate::error::CliError;
+use crate::recording::is_recording;
 use crate::{embedded, output};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -143,12 +144,12 @@ pub fn data_folder() -> Option<PathBuf> {
     given("XDG_DATA_HOME").or_else(home).map(|folder| folder.join("tripmeter"))
 }
 
-/// Puts file or preset and flags together, and resolves them. A recording is read by `open` at the speed asked for, once all
-/// else makes sense.
+/// Puts file or preset and flags together, and resolves them. A recording is read by `open`, once all else makes
+/// sense.
 pub fn plan(
     args: &ExperimentArgs,
     registry: &Registry,
-    open: impl FnOnce(&Path, f64) -> Result<Recording, CliError>,
+    open: impl FnOnce(&WrittenRecording) -> Result<Recording, CliError>,
 ) -> Result<Plan, CliError> {
     let mut plan = resolved(args, registry, open)?.1?;
     if args.measuring.leader_cpu == Some(Cpu::Any) {
@@ -168,20 +169,21 @@ pub fn plan(
 fn resolved(
     args: &ExperimentArgs,
     registry: &Registry,
-    open: impl FnOnce(&Path, f64) -> Result<Recording, CliError>,
+    open: impl FnOnce(&WrittenRecording) -> Result<Recording, CliError>,
 ) -> Result<(Experiment, Result<Plan, CliError>), CliError> {
-    let (mut experiment, source, unavailable) = flagged(args, registry)?;
-    if let Some(WrittenRecording { file, speed }) = experiment.written_recording.clone() {
+    let (mut experiment, source) = flagged(args, registry)?;
+    let unavailable = if args.leaves_out_unable { Unavailable::LeaveOutUnable } else { Unavailable::LeaveOut };
+    if let Some(asked) = experiment.written_recording.clone() {
         check_recording(&experiment)
             .map_err(|error| of_the_file(args, error, |alone| check_recording(alone).is_err()))?;
         // No flag changes the recording of a file.
-        let opened = open(&file, speed.unwrap_or(1.0)).map_err(|error| of_the_file(args, error, |_| true))?;
+        let opened = open(&asked).map_err(|error| of_the_file(args, error, |_| true))?;
         experiment.recording = Some(opened);
     }
     let plan = resolve(&experiment, &source, unavailable, registry).map_err(|error| {
         of_the_file(args, error.into(), |alone| {
             let alone = Experiment { recording: experiment.recording.clone(), ..alone.clone() };
-            resolve(&alone, "", Unavailable::Refuse, registry).is_err()
+            resolve(&alone, "", Unavailable::LeaveOut, registry).is_err()
         })
     });
     Ok((experiment, plan))
@@ -197,21 +199,20 @@ fn check_recording(experiment: &Experiment) -> Result<(), CliError> {
         .map_err(|problem| CliError::new(problem.exit_code(), problem.to_string()))
 }
 
-/// File or preset with the flags put into it, where it comes from, and what becomes of transports that are not here.
-fn flagged(args: &ExperimentArgs, registry: &Registry) -> Result<(Experiment, String, Unavailable), CliError> {
-    let (mut experiment, source, mut unavailable) = written(args)?;
+/// File or preset with the flags put into it, and where it comes from.
+fn flagged(args: &ExperimentArgs, registry: &Registry) -> Result<(Experiment, String), CliError> {
+    let (mut experiment, source) = written(args)?;
     if !args.transports.is_empty() {
         if args.written == Written::Flags {
             no_experiments(&args.transports, registry)?;
         }
         choose(&mut experiment, &split(&args.transports), registry);
-        unavailable = if args.leaves_out_unable { Unavailable::LeaveOutUnable } else { Unavailable::Refuse };
     }
     apply(&mut experiment, args);
     if let Some(file) = &args.profile {
         experiment.settings.insert("profile".to_owned(), absolute("profile", file)?);
     }
-    Ok((experiment, source, unavailable))
+    Ok((experiment, source))
 }
 
 /// Refuses presets and files in the place of transports.
@@ -219,8 +220,13 @@ fn no_experiments(transports: &[String], registry: &Registry) -> Result<(), CliE
     // A system may have the name of a preset.
     let is_preset =
         |name: &str| embedded::presets().iter().any(|(preset, _)| *preset == name) && registry.find(name).is_none();
-    let is_file = |name: &str| name.ends_with(".toml") || Path::new(name).is_file();
+    let is_file = |name: &str| name.ends_with(".toml") || is_recording(name) || Path::new(name).is_file();
     match transports.iter().find(|name| is_preset(name) || is_file(name)) {
+        Some(name) if is_recording(name) => {
+            let text =
+                format!("'{name}' is a recording and no transport; `tripmeter replay {name} TRANSPORT` plays it");
+            Err(CliError::new(exit::USAGE, text))
+        }
         Some(name) => {
             let text = format!("'{name}' is an experiment and no transport; `tripmeter run {name}` runs it");
             Err(CliError::new(exit::USAGE, text))
@@ -237,7 +243,7 @@ fn no_experiments(transports: &[String], registry: &Registry) -> Result<(), CliE
 pub fn text(
     args: &ExperimentArgs,
     registry: &Registry,
-    open: impl FnOnce(&Path, f64) -> Result<Recording, CliError>,
+    open: impl FnOnce(&WrittenRecording) -> Result<Recording, CliError>,
 ) -> Result<String, CliError> {
     if [args.measuring.leader_cpu, args.measuring.follower_cpu].contains(&Some(Cpu::Any)) {
         let text = "experiment files name CPUs and cannot leave one to the kernel, so this one cannot be printed; leave \
@@ -248,7 +254,9 @@ pub fn text(
     // Another machine may have what is missing here.
     plan.map(drop).or_else(|error| if error.code == exit::UNAVAILABLE { Ok(()) } else { Err(error) })?;
     if let Some(written) = &mut experiment.written_recording {
-        written.file = absolute("recording", &written.file)?.into();
+        for file in &mut written.files {
+            *file = absolute_of("recording", file, true)?.into();
+        }
     }
     let (plain, ..) = written(&ExperimentArgs { written: args.written.clone(), ..ExperimentArgs::default() })?;
     let as_toml = |experiment: &Experiment| {
@@ -264,10 +272,16 @@ pub fn text(
 
 /// The path of a file as every process can open it, wherever it was started; `what` names it in errors.
 fn absolute(what: &str, file: &Path) -> Result<String, CliError> {
+    absolute_of(what, file, false)
+}
+
+/// As [`absolute`], where `may_be_folder` also of a folder.
+fn absolute_of(what: &str, file: &Path, may_be_folder: bool) -> Result<String, CliError> {
     let cannot =
         |why: &str| CliError::new(exit::NO_INPUT, format!("{what} '{}' cannot be read: {why}", file.display()));
     let path = std::fs::canonicalize(file).map_err(|error| cannot(&error.to_string()))?;
-    if !path.is_file() {
+    let is_there = path.is_file() || (may_be_folder && path.is_dir());
+    if !is_there {
         return Err(cannot("it is not a file"));
     }
     std::fs::File::open(&path).map_err(|error| cannot(&error.to_string()))?;
@@ -284,16 +298,16 @@ fn of_the_file(args: &ExperimentArgs, error: CliError, is_wrong: impl Fn(&Experi
     CliError::new(code, format!("experiment '{}': {error}", file.display()))
 }
 
-/// The file or preset, where it comes from, and what becomes of transports that it names and that are not here.
-fn written(args: &ExperimentArgs) -> Result<(Experiment, String, Unavailable), CliError> {
+/// The file or preset, and where it comes from.
+fn written(args: &ExperimentArgs) -> Result<(Experiment, String), CliError> {
     match &args.written {
-        Written::File(file) => Ok((read(file)?, file.display().to_string(), Unavailable::Refuse)),
-        Written::Preset(name) => Ok((embedded::preset_experiment(name)?, name.clone(), Unavailable::LeaveOut)),
+        Written::File(file) => Ok((read(file)?, file.display().to_string())),
+        Written::Preset(name) => Ok((embedded::preset_experiment(name)?, name.clone())),
         Written::Flags if args.transports.is_empty() => {
             let experiment = Experiment { sub_experiments: vec![SubExperimentFile::of("*")], ..Experiment::default() };
-            Ok((experiment, "flags".to_owned(), Unavailable::LeaveOut))
+            Ok((experiment, "flags".to_owned()))
         }
-        Written::Flags => Ok((Experiment::default(), "flags".to_owned(), Unavailable::Refuse)),
+        Written::Flags => Ok((Experiment::default(), "flags".to_owned())),
     }
 }
 
@@ -306,9 +320,9 @@ fn read(path: &Path) -> Result<Experiment, CliError> {
     })?;
     let mut experiment = Experiment::parse(&text)
         .map_err(|error| CliError::new(exit::DATA, format!("experiment '{}': {}", path.display(), one_line(&error))))?;
-    // It is beside the experiment, wherever this program was started.
+    // They are beside the experiment, wherever this program was started.
     if let (Some(recording), Some(folder)) = (&mut experiment.written_recording, path.parent()) {
-        recording.file = folder.join(&recording.file);
+        recording.files.iter_mut().for_each(|file| *file = folder.join(&*file));
     }
     Ok(experiment)
 }

@@ -24,11 +24,24 @@ use clap::FromArgMatches;
 use clap::error::ErrorKind;
 use commands::run::run;
 use std::process::ExitCode;
+use tripmeter_engine::os;
 use tripmeter_engine::worker::BuiltIn;
 use tripmeter_model::exit;
 
 fn main() -> ExitCode {
-    tripmeter_engine::os::full_files_are_errors();
+    // Before any frame that needs it.
+    match os::ensure_stack() {
+        Ok(()) => command_line(),
+        Err(why) => {
+            output::say(&format!("tripmeter: {why}"));
+            ExitCode::from(exit::UNAVAILABLE)
+        }
+    }
+}
+
+#[inline(never)]
+fn command_line() -> ExitCode {
+    os::full_files_are_errors();
     let parsed = args::command().try_get_matches().and_then(|found| Cli::from_arg_matches(&found));
     let cli = match parsed {
         Ok(cli) => cli,

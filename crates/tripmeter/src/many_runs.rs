@@ -6,8 +6,9 @@
 use crate::commands::run::{Prepared, exit_code};
 use crate::commands::show;
 use crate::error::CliError;
-use crate::lock::lock;
+use crate::lock::CommandFolder;
 use crate::output;
+use crate::progress::ProgressView;
 use crate::results::{NamedFolder, UNFINISHED, is_results};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use tripmeter_engine::Followers;
 use tripmeter_engine::results::holds_nothing;
 use tripmeter_model::exit;
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::Plan;
 
@@ -51,18 +53,16 @@ impl ManyRuns<'_> {
     /// Makes the runs that are not there yet.
     ///
     /// # Errors
-    /// If the experiment has several rounds, the folder has runs of another experiment or is locked by another command, or a
-    /// run measured nothing.
-    pub fn make(&self) -> Result<RunsOutcome, CliError> {
-        if self.prepared.plan.rounds > 1 {
-            return Err(CliError::new(
-                exit::USAGE,
-                "each run has one round, and the experiment has several; use --runs",
-            ));
+    /// If the folder has runs of another experiment or is locked by another command, or a run measured nothing.
+    pub fn make(mut self) -> Result<RunsOutcome, CliError> {
+        let plan = &mut self.prepared.plan;
+        if plan.rounds > 1 {
+            output::say(&format!("note: each run has one round, not the {} of the experiment", plan.rounds));
+            (plan.rounds, plan.keep_samples) = (1, None);
         }
         let folder = self.folder.map_or_else(|| beside(self.output), Path::to_owned);
-        let _lock = lock(&folder, "command", self.flag)?;
-        let mut runs = RunSeries { of: self, folder: &folder, code: exit::GOOD, took: vec![] };
+        let taken = CommandFolder::take(&folder, "command", self.flag)?;
+        let mut runs = RunSeries { of: &self, folder: &taken.folder, code: exit::GOOD, took: vec![] };
         for index in 1..=self.number {
             if !runs.one(index)? {
                 output::say(&format!("stopped at run {index} of {}; the same command continues", self.number));
@@ -89,7 +89,7 @@ fn beside(file: &Path) -> PathBuf {
 /// Runs in a folder.
 struct RunSeries<'a> {
     of: &'a ManyRuns<'a>,
-    folder: &'a Path,
+    folder: &'a FolderHandle,
     code: u8,
     /// How long each run of this process took.
     took: Vec<Duration>,
@@ -98,20 +98,22 @@ struct RunSeries<'a> {
 impl RunSeries<'_> {
     /// Makes one run, unless it is there. False if the user stopped it.
     fn one(&mut self, index: u32) -> Result<bool, CliError> {
-        let finished = self.folder.join(name(index));
+        self.folder.check()?;
+        let finished = self.folder.path().join(name(index));
         if finished.exists() {
             let manifest = show::read_exact(&finished)?;
             self.same_experiment(&finished, &manifest.plan)?;
             self.note_code(&manifest);
             return Ok(true);
         }
-        let unfinished = self.folder.join(name(index) + UNFINISHED);
-        remove_unfinished(&unfinished)?;
+        remove_unfinished(self.folder, &(name(index) + UNFINISHED))?;
+        let unfinished = self.folder.path().join(name(index) + UNFINISHED);
         if !self.of.quiet {
             output::say(&format!("run {index} of {}{}", self.of.number, self.left(index)));
         }
         let begin = Instant::now();
-        let manifest = self.of.prepared.run(Some(&unfinished), Followers::Local, self.of.quiet)?;
+        let shown = ProgressView::of(self.of.quiet, false);
+        let (manifest, measured) = self.of.prepared.run_into(Some(&unfinished), Followers::Local, shown)?;
         if manifest.status == RunStatus::Interrupted {
             return Ok(false);
         }
@@ -119,7 +121,9 @@ impl RunSeries<'_> {
             let text = format!("run {index} measured nothing: {why}; it is in '{}'", unfinished.display());
             return Err(CliError::new(exit::PARTIAL, text));
         }
-        fs::rename(&unfinished, &finished).map_err(|error| {
+        measured.check()?;
+        let renamed = fs::rename(self.folder.at(&(name(index) + UNFINISHED))?, self.folder.at(&name(index))?);
+        renamed.map_err(|error| {
             CliError::new(exit::CANNOT_CREATE, format!("'{}' cannot be renamed: {error}", unfinished.display()))
         })?;
         self.note_code(&manifest);
@@ -158,16 +162,17 @@ impl RunSeries<'_> {
     }
 }
 
-/// Removes the folder of a killed run; refuses anything else.
-pub fn remove_unfinished(folder: &Path) -> Result<(), CliError> {
+/// Removes the folder of a killed run, which is in another one; refuses anything else.
+pub fn remove_unfinished(parent: &FolderHandle, name: &str) -> Result<(), CliError> {
+    let (folder, shown) = (parent.at(name)?, parent.path().join(name));
     let Ok(metadata) = folder.symlink_metadata() else { return Ok(()) };
     let failed =
-        |why: String| CliError::new(exit::CANNOT_CREATE, format!("'{}' cannot be removed: {why}", folder.display()));
-    let has_just_begun = || holds_nothing(folder).unwrap_or(false);
-    if !metadata.is_dir() || !(is_results(folder) || has_just_begun()) {
+        |why: String| CliError::new(exit::CANNOT_CREATE, format!("'{}' cannot be removed: {why}", shown.display()));
+    let has_just_begun = || holds_nothing(&folder).unwrap_or(false);
+    if !metadata.is_dir() || !(is_results(&folder) || has_just_begun()) {
         return Err(failed("it is not a run that was killed; remove it by hand".to_owned()));
     }
-    fs::remove_dir_all(folder).map_err(|error| failed(error.to_string()))
+    fs::remove_dir_all(&folder).map_err(|error| failed(error.to_string()))
 }
 
 /// Why there is not a single figure.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tripmeter_engine::Event;
 use tripmeter_model::manifest::{PayloadResult, RunStatus};
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::payload::{display_size, finished_text};
+use tripmeter_model::payload::{finished_text, size_text};
 use tripmeter_model::plan::{Plan, SubExperiment};
 
 /// A shorter time left is in no line.
@@ -71,6 +71,22 @@ struct Running<'a> {
     cut_off: Option<u64>,
 }
 
+impl Running<'_> {
+    /// A payload for people.
+    fn size(&self, bytes: u64) -> String {
+        size_text(bytes, self.sub_experiment.workload.is_recorded())
+    }
+
+    /// How much was measured, without what was cut off.
+    fn measured(&self, finished: &[u64], cut_off: Option<u64>) -> String {
+        match (self.sub_experiment.workload.is_recorded(), finished.is_empty()) {
+            (false, _) => finished_text(&self.sub_experiment.payloads, finished, cut_off),
+            (true, true) => "the recording was not played to its end".to_owned(),
+            (true, false) => "the recording was played".to_owned(),
+        }
+    }
+}
+
 impl<'a> Progress<'a> {
     /// Progress of a plan. A view sets `stop` when the user ends the run.
     pub fn new(plan: &'a Plan, shown: ProgressView, stop: &Arc<AtomicBool>) -> Self {
@@ -116,7 +132,7 @@ impl<'a> Progress<'a> {
             Event::RoundsWanted(rounds) => self.bar.set_length(total(self.plan, *rounds)),
             Event::Note(text) => self.say(text),
             Event::Warning(text) => self.complain(text),
-            Event::Results(folder) => self.say(&format!("results in '{}'", folder.display())),
+            Event::Results(folder) => self.say(&format!("results in '{}'", folder.path().display())),
         }
     }
 
@@ -147,7 +163,7 @@ impl<'a> Progress<'a> {
         let Some(running) = &mut self.running else { return };
         running.payload_bytes = payload_bytes;
         running.payload_started = Instant::now();
-        let place = format!("{} {}", running.place, display_size(payload_bytes));
+        let place = format!("{} {}", running.place, running.size(payload_bytes));
         self.set_place(place, false);
     }
 
@@ -177,7 +193,7 @@ impl<'a> Progress<'a> {
         running.cut_off = cell.is_cut_off().then_some(cell.payload_bytes);
         self.done += weight(running.sub_experiment, cell.payload_bytes);
         self.bar.set_position(self.done);
-        let (place, size) = (&running.place, display_size(cell.payload_bytes));
+        let (place, size) = (&running.place, running.size(cell.payload_bytes));
         let line = format!("{place} {size}: {} of {} samples", cell.samples, cell.samples_planned);
         // A view was asked for, and there is none.
         if self.shown == ProgressView::Live && self.live.is_none() {
@@ -198,10 +214,9 @@ impl<'a> Progress<'a> {
         let Some(running) = self.running.take() else { return };
         self.done = self.done_after;
         self.bar.set_position(self.done);
-        let Running { place, sub_experiment, mut finished, cut_off, .. } = running;
-        let cut_off = cut_off.filter(|_| status != RunStatus::Complete);
-        finished.retain(|bytes| Some(*bytes) != cut_off);
-        let payloads = finished_text(&sub_experiment.payloads, &finished, cut_off);
+        let cut_off = running.cut_off.filter(|_| status != RunStatus::Complete);
+        let finished: Vec<u64> = running.finished.iter().copied().filter(|bytes| Some(*bytes) != cut_off).collect();
+        let (place, payloads) = (&running.place, running.measured(&finished, cut_off));
         match (status, error) {
             (RunStatus::Complete, _) if !self.bar.is_hidden() || self.shown == ProgressView::Live => {}
             (RunStatus::Complete, _) => self.say(&format!("{place}: {payloads}{}", self.left())),

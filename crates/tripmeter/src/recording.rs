@@ -1,28 +1,38 @@
-//! `tripmeter replay`: from an MCAP file to the schedule that the engine plays.
+//! `tripmeter replay`: from MCAP files to the schedule that the engine plays.
 //!
-//! The file is read once, from begin to end. Memory holds its largest record (a message or an attachment) and the names of
-//! its channels. The schedule goes to a temporary folder, 16 bytes per message.
+//! Each file is read once, from begin to end. Memory holds its largest record (a message or an attachment) and the names of
+//! its channels. The schedule goes to a temporary folder, 16 bytes per message; its messages are put in the order of their
+//! times when it is played, so that several files are one.
 
+mod compression;
+mod files;
 mod scan;
 mod schedule;
 #[cfg(test)]
 mod tests;
+mod yaml;
 
 use crate::error::CliError;
 use crate::progress;
+use compression::Unpacked;
+pub use files::is_recording;
+use indicatif::ProgressBar;
 use scan::{RecordingError, ScanSizes};
-use schedule::Writer;
+use schedule::{Writer, messages_file};
 use sha2::{Digest, Sha256};
-use std::fs::File;
-use std::io::{self, BufWriter, Read};
-use std::path::Path;
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use tempfile::TempDir;
 use tripmeter_engine::os::ProcessIdentity;
+use tripmeter_engine::replay::Entries;
 use tripmeter_engine::scratch::temporary_folder;
-use tripmeter_model::exit;
-use tripmeter_model::recording::Recording;
+use tripmeter_model::experiment::WrittenRecording;
+use tripmeter_model::recording::{RecordedFile, RecordedPart, Recording};
+use tripmeter_model::{exit, printable};
 
 /// Speeds that can be asked for.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
@@ -34,43 +44,158 @@ pub struct Opened {
     _schedule: TempDir,
 }
 
-/// Reads the recording in a file, with a bar on a terminal unless `quiet`.
-pub fn open(file: &Path, speed: f64, stop: &AtomicBool, quiet: bool) -> Result<Opened, CliError> {
-    if !SPEEDS.contains(&speed) {
-        let text = format!("a speed of {speed} is outside {} to {} (--speed)", SPEEDS.start(), SPEEDS.end());
-        return Err(CliError::new(exit::USAGE, text));
+/// Reads the part of a recording that is asked for, with a bar on a terminal unless `quiet`.
+pub fn open(asked: &WrittenRecording, stop: &AtomicBool, quiet: bool) -> Result<Opened, CliError> {
+    let (speed, part) = (asked.factor(), asked.part());
+    check(speed, &part)?;
+    let files = files::expanded(&asked.files)?;
+    let sizes: Vec<Option<u64>> = files.iter().map(|file| size_of(file)).collect::<Result<_, _>>()?;
+    let bar = progress::of_bytes(sizes.iter().flatten().sum(), quiet);
+    let (schedule, mut writer) = scratch(&part)?;
+    let mut read: Vec<RecordedFile> = Vec::new();
+    for (file, bytes) in files.iter().zip(sizes) {
+        let one = scanned(file, bytes, &mut writer, stop, &bar)?;
+        if let Some(known) = read.iter().position(|known| known.sha256 == one.sha256) {
+            let text = format!(
+                "recording '{}' is the same as '{}', which is named too; name it once",
+                file.display(),
+                files[known].display()
+            );
+            return Err(CliError::new(exit::USAGE, text));
+        }
+        read.push(one);
     }
-    let unreadable = |error: &dyn std::fmt::Display| {
-        CliError::new(exit::NO_INPUT, format!("recording '{}' cannot be read: {error}", file.display()))
-    };
-    let opened = tripmeter_model::file::open(file)?;
-    let metadata = opened.metadata().map_err(|error| unreadable(&error))?;
-    if metadata.is_dir() {
-        return Err(unreadable(&"it is a folder; give the .mcap file in it"));
-    }
-    let bar = progress::of_bytes(metadata.len(), quiet);
-    let mut source = HashedReader { inner: bar.wrap_read(opened), hash: Sha256::new(), bytes: 0, stop };
-    let (schedule, mut writer) = scratch()?;
-    let sizes = ScanSizes::of_file(metadata.is_file().then_some(metadata.len()));
-    let scanned =
-        scan::scan(&mut source, sizes, &mut writer).and_then(|()| Ok(io::copy(&mut source, &mut io::sink())?));
     bar.finish_and_clear();
-    scanned.map_err(|broken| broken.told(file, source.bytes, writer.messages()))?;
-    let digest = source.hash.finalize();
-    let mut recording = writer.finish(speed).map_err(|broken| broken.told(file, source.bytes, 0))?;
-    recording.file = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
-    recording.file_bytes = source.bytes;
-    recording.sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let told = |broken: RecordingError| broken.told(&asked.files[0], 0, 0);
+    let (schedule, writer) = match part.has_times() {
+        false => (schedule, writer),
+        true => within(&schedule, writer).map_err(told)?,
+    };
+    let mut recording = writer.finish(speed).map_err(told)?;
+    name(&mut recording, asked, read);
     recording.schedule = schedule.path().to_path_buf();
     schedule::keep(&recording).map_err(|error| cannot_create(&error))?;
     Ok(Opened { recording, _schedule: schedule })
 }
 
+/// Refuses a speed or times that make no sense.
+fn check(speed: f64, part: &RecordedPart) -> Result<(), CliError> {
+    let wrong = |text: String| Err(CliError::new(exit::USAGE, text));
+    if !SPEEDS.contains(&speed) {
+        return wrong(format!("a speed of {speed} is outside {} to {} (--speed)", SPEEDS.start(), SPEEDS.end()));
+    }
+    for (flag, seconds) in [("--from", part.from_s), ("--until", part.until_s)] {
+        if let Some(seconds) = seconds.filter(|seconds| !(0.0..=LATEST_S).contains(seconds)) {
+            return wrong(format!("{seconds} seconds of a recording are outside 0 to {LATEST_S} ({flag})"));
+        }
+    }
+    match (part.from_s.unwrap_or(0.0), part.until_s) {
+        (from, Some(until)) if from >= until => wrong(format!(
+            "a part from {from} s until {until} s of the recording is empty; ask for an end after its begin (--from, --until)"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Latest second that a part may begin or end at: a thousand days.
+const LATEST_S: f64 = 86_400_000.0;
+
+/// Bytes of a regular file.
+fn size_of(file: &Path) -> Result<Option<u64>, CliError> {
+    let metadata = fs::metadata(file).map_err(|error| unreadable(file, &error))?;
+    Ok(metadata.is_file().then_some(metadata.len()))
+}
+
+fn unreadable(file: &Path, error: &dyn std::fmt::Display) -> CliError {
+    CliError::new(exit::NO_INPUT, format!("recording '{}' cannot be read: {error}", file.display()))
+}
+
+/// Gives the writer every message of a file.
+fn scanned(
+    file: &Path,
+    bytes: Option<u64>,
+    writer: &mut Writer<BufWriter<File>>,
+    stop: &AtomicBool,
+    bar: &ProgressBar,
+) -> Result<RecordedFile, CliError> {
+    let (read, before) = (Cell::new(0), writer.seen());
+    let opened = tripmeter_model::file::open(file)?;
+    let mut source = HashedReader { inner: bar.wrap_read(opened), hash: Sha256::new(), bytes: &read, stop };
+    let scan = |source: &mut HashedReader<'_, _>, writer: &mut Writer<_>| {
+        let mut unpacked = Unpacked::of(BufReader::with_capacity(1 << 16, source), &read)?;
+        let sizes = ScanSizes::of_file(bytes.filter(|_| !unpacked.is_packed()));
+        scan::scan(&mut unpacked, sizes, writer)
+    };
+    let scanned = scan(&mut source, writer).and_then(|()| Ok(io::copy(&mut source, &mut io::sink())?));
+    scanned.map_err(|broken| {
+        bar.finish_and_clear();
+        broken.told(file, read.get(), writer.seen() - before)
+    })?;
+    let sha256 = hex(source.hash);
+    Ok(RecordedFile { name: file_name(file), bytes: read.get(), sha256 })
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The last name of a path.
+fn file_name(path: &Path) -> String {
+    let whole = path.canonicalize();
+    let name = path.file_name().or_else(|| whole.as_ref().ok()?.file_name());
+    name.unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// Says what was read.
+fn name(recording: &mut Recording, asked: &WrittenRecording, read: Vec<RecordedFile>) {
+    recording.file = file_name(&asked.files[0]);
+    if asked.files.len() > 1 {
+        recording.file += &format!(" and {} more", asked.files.len() - 1);
+    }
+    recording.file_bytes = read.iter().map(|one| one.bytes).sum();
+    if let [one] = &read[..] {
+        recording.sha256.clone_from(&one.sha256);
+        return;
+    }
+    let mut hashes: Vec<&str> = read.iter().map(|one| one.sha256.as_str()).collect();
+    hashes.sort_unstable();
+    let lines: String = hashes.iter().map(|hash| format!("{hash}\n")).collect();
+    recording.sha256 = hex(Sha256::new().chain_update(lines));
+    recording.files = read;
+}
+
+/// The times that are asked for, out of what was written to a folder.
+fn within(
+    all: &TempDir,
+    writer: Writer<BufWriter<File>>,
+) -> Result<(TempDir, Writer<BufWriter<File>>), RecordingError> {
+    let folder = fresh_folder().map_err(RecordingError::Unwritable)?;
+    let file = messages_file(folder.path()).map_err(RecordingError::Unwritable)?;
+    let flushed = writer.flushed()?;
+    let written = File::open(Recording::files(all.path()).1).map_err(RecordingError::Unwritable)?;
+    let writer = flushed.within(Entries::new(written), file)?;
+    Ok((folder, writer))
+}
+
+/// True if what is asked for is what was measured before.
+pub fn is_same(recording: &Recording, before: &Recording) -> bool {
+    recording.sha256 == before.sha256 && recording.part == before.part
+}
+
+/// How a recording that was played before is asked for again, by its files.
+pub fn again(before: &Recording, files: &[PathBuf]) -> WrittenRecording {
+    let RecordedPart { topics, from_s, until_s } = before.part.clone();
+    WrittenRecording { files: files.to_vec(), speed: Some(before.speed), topics, from_s, until_s }
+}
+
 /// An empty folder, named so that a later run removes what this process, if killed, leaves.
-fn scratch() -> Result<(TempDir, Writer<BufWriter<File>>), CliError> {
-    let prefix = format!("{}-recording", ProcessIdentity::own());
-    let folder = temporary_folder(&prefix).map_err(|error| cannot_create(&error))?;
-    let writer = Writer::create(folder.path()).map_err(|error| cannot_create(&error))?;
+fn fresh_folder() -> io::Result<TempDir> {
+    temporary_folder(&format!("{}-recording", ProcessIdentity::own()))
+}
+
+fn scratch(part: &RecordedPart) -> Result<(TempDir, Writer<BufWriter<File>>), CliError> {
+    let folder = fresh_folder().map_err(|error| cannot_create(&error))?;
+    let writer = Writer::create(folder.path(), part).map_err(|error| cannot_create(&error))?;
     Ok((folder, writer))
 }
 
@@ -83,7 +208,7 @@ fn cannot_create(error: &io::Error) -> CliError {
 struct HashedReader<'a, R> {
     inner: R,
     hash: Sha256,
-    bytes: u64,
+    bytes: &'a Cell<u64>,
     stop: &'a AtomicBool,
 }
 
@@ -94,7 +219,7 @@ impl<R: Read> Read for HashedReader<'_, R> {
         }
         let count = self.inner.read(buffer)?;
         self.hash.update(&buffer[..count]);
-        self.bytes += count as u64;
+        self.bytes.set(self.bytes.get() + count as u64);
         Ok(count)
     }
 }
@@ -119,7 +244,12 @@ impl RecordingError {
                      `mcap recover` makes a whole file of what is there"
                 ),
             ),
-            RecordingError::Wrong(why) => CliError::new(exit::DATA, format!("{place} {why}")),
+            RecordingError::Wrong(why) => {
+                CliError::new(exit::DATA, printable::line(&format!("{place} {why}")).into_owned())
+            }
+            RecordingError::Part(why) => {
+                CliError::new(exit::USAGE, printable::line(&format!("{place} {why}")).into_owned())
+            }
         }
     }
 }

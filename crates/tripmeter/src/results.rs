@@ -6,7 +6,9 @@ use crate::error::CliError;
 use crate::output;
 use std::path::{Path, PathBuf};
 use tripmeter_analysis::{JudgedResults, MetricTable, Selection};
+use tripmeter_model::file::FileError;
 use tripmeter_model::folder::{MANIFEST, REPORT};
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::{exit, printable};
 
 /// Ends the name of a run's folder until the run is finished.
@@ -63,6 +65,14 @@ pub fn open_finished(folder: &NamedFolder, allows_damage: bool) -> Result<Option
         return Ok(None);
     }
     Ok(Some(results))
+}
+
+/// Opens a results folder to write in it what is made of its data.
+///
+/// # Errors
+/// If it is not there.
+pub fn opened(folder: &Path) -> Result<FolderHandle, CliError> {
+    FolderHandle::open_named(folder).map_err(|error| FileError::reading(folder, &error).into())
 }
 
 /// Whether a folder has a manifest, readable or not, or a link to one.
@@ -137,9 +147,13 @@ pub fn selection(names: &[String], results: &[&JudgedResults]) -> Result<Selecti
     selection.map_err(|why| CliError::new(exit::USAGE, format!("{why} (--figures)")))
 }
 
-/// Prints a note per sub-experiment that is left out because it is not trusted.
+/// Prints a note per sub-experiment that is left out because it is not trusted or was interrupted, and per sub-experiment
+/// that a time cap ended.
 pub fn note_left_out(name: &str, results: &JudgedResults) {
     for line in results.left_out() {
         output::say(&format!("note: left out of '{name}': {line}"));
+    }
+    for (sub, why) in results.names().into_iter().filter_map(|sub| Some((sub, results.capped(sub)?))) {
+        output::say(&format!("note: '{sub}' of '{name}': {why}"));
     }
 }

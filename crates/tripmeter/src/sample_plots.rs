@@ -143,7 +143,9 @@ fn first_trial(place: usize, file: &Path, result: &SubExperimentResult) -> Resul
     expected.check(file)?;
     let points = SampleSeries::of(&samples, true);
     let (sub_experiment, payload_bytes) = (result.name.clone(), cell.payload_bytes);
-    let trial = SampledTrial { folder: place, sub_experiment, round: result.round, payload_bytes, figure, points };
+    let stream = stream.and_then(|stream| stream.parse().ok()).unwrap_or_default();
+    let round = result.round;
+    let trial = SampledTrial { folder: place, sub_experiment, round, payload_bytes, stream, figure, points };
     Ok((!samples.is_empty()).then_some(trial))
 }
 

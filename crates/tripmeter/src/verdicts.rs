@@ -117,10 +117,16 @@ pub fn of_check(checked: &ResultsCheck, strict: bool, exit_code: u8) -> VerdictD
     };
     let rows = checked.checked.iter().flat_map(|one| &one.rows).map(row).collect();
     let distrust = checked.checked.iter().filter_map(|one| Some(trouble(Some(&one.name), one.distrust.clone()?, true)));
+    let known = checked.checked.iter().flat_map(|one| known(&one.name, &one.notes));
     let without = checked.without_limits.iter().map(|name| trouble(Some(name), "it has no limits", strict));
     let absent = checked.not_measured.iter().map(|name| trouble(Some(name), "it has limits and was not run", strict));
-    let troubles = distrust.chain(without).chain(absent).collect();
+    let troubles = distrust.chain(known).chain(without).chain(absent).collect();
     VerdictDocument::new(JudgingCommand::Check, exit_code, rows, 0).with_troubles(troubles)
+}
+
+/// What else is to be known of a sub-experiment.
+fn known<'a>(name: &'a str, notes: &'a [String]) -> impl Iterator<Item = VerdictTrouble> + 'a {
+    notes.iter().map(move |what| trouble(Some(name), what, false))
 }
 
 /// What one side of a comparison lacks.
@@ -148,7 +154,8 @@ pub fn of_threshold(made: &ByThreshold, strict: bool, exit_code: u8) -> VerdictD
     };
     let rows = made.both.iter().flat_map(|one| &one.compared).map(row).collect();
     let distrust = made.both.iter().filter_map(|one| Some(trouble(Some(&one.name), one.distrust.clone()?, true)));
-    let troubles = distrust.chain(one_sided(&made.missing, &made.new, strict)).collect();
+    let known = made.both.iter().flat_map(|one| known(&one.name, &one.notes));
+    let troubles = distrust.chain(known).chain(one_sided(&made.missing, &made.new, strict)).collect();
     VerdictDocument::new(JudgingCommand::Compare, exit_code, rows, 0).with_troubles(troubles)
 }
 
@@ -184,21 +191,22 @@ pub fn of_ranks(made: &ByRuns, strict: bool, exit_code: u8) -> VerdictDocument {
         ..VerdictRow::new(address, FigureVerdict::Equivalent)
     };
     let rows = made.judgements.iter().map(judged_row).chain(made.always_zero.iter().map(zero)).collect();
-    let failures = made.failures.iter().map(|what| trouble(None, what, false));
-    let troubles = failures.chain(one_sided(&made.missing, &made.new, strict)).collect();
+    let failures = made.failures.iter().chain(&made.notes).map(|what| trouble(None, what, false));
+    let missed = made.missed.iter().map(|what| trouble(None, what, true));
+    let troubles = failures.chain(missed).chain(one_sided(&made.missing, &made.new, strict)).collect();
     let document = VerdictDocument::new(JudgingCommand::Compare, exit_code, rows, 0).with_troubles(troubles);
     VerdictDocument { false_discovery_rate: rate(&made.question), ..document }
 }
 
-/// The verdict of `ab` on its second side, whose name is `side`; `failures` are rounds that do not count, a line each.
+/// The verdict of `ab` on its second side, whose name is `side`; `troubles` are lines, and whether `ab` fails by them.
 pub fn of_pairs(
     side: &str,
     judged: &[JudgedFigure],
     question: &Question,
-    failures: Vec<String>,
+    troubles: Vec<(String, bool)>,
     exit_code: u8,
 ) -> VerdictDocument {
-    let troubles = failures.into_iter().map(|what| trouble(None, what, false)).collect();
+    let troubles = troubles.into_iter().map(|(what, fails)| trouble(None, what, fails)).collect();
     let row = |one: &JudgedFigure| VerdictRow { sub_experiment: side.to_owned(), ..judged_row(one) };
     let rows = judged.iter().map(row).collect();
     let document = VerdictDocument::new(JudgingCommand::Ab, exit_code, rows, 0).with_troubles(troubles);

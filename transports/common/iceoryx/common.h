@@ -17,7 +17,7 @@ static const tm_variant iceoryx_variants[] = {
 
 static const tm_setting iceoryx_settings[] = {
     TM_SETTING("queue_capacity", "16", "messages, 1 to 256",
-               "length of a subscriber's queue; when it is full, the oldest message is dropped"),
+               "length of a subscriber's queue; when it is full, the oldest message is dropped", TM_NAMES_NOTHING),
 };
 
 /* What a subscriber's queue holds: at the leader an answer of each follower at least, at the follower a message of each

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use tokio::runtime::Runtime;
 use tripmeter_abi::os;
 use tripmeter_abi::{
-    Description, Limits, Link, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, Setting, System,
+    Description, Limits, Link, LinkOptions, Names, Node, NodeOptions, Path, Pattern, Result, Role, Setting, System,
     UnauthorizedPeer, Variant, Wait, export_transport, locked_version, raw,
 };
 use tripmeter_web::driver::{self, Driver};
@@ -63,26 +63,41 @@ impl System for Http {
                 variant(HTTP2, "HTTP/2 with prior knowledge"),
             ],
             settings: vec![
-                Setting::new("tls", "off", "on | off", "TLS 1.3, both ends with certificates made for the run"),
-                Setting::new("nodelay", "on", "on | off", "TCP_NODELAY: send at once, without Nagle's algorithm"),
+                Setting::new(
+                    "tls",
+                    "off",
+                    "on | off",
+                    "TLS 1.3, both ends with certificates made for the run",
+                    Names::Nothing,
+                ),
+                Setting::new(
+                    "nodelay",
+                    "on",
+                    "on | off",
+                    "TCP_NODELAY: send at once, without Nagle's algorithm",
+                    Names::Nothing,
+                ),
                 // The windows are those that hyper's clients have.
                 Setting::new(
                     "stream_window",
                     "2097152",
                     "bytes, 65535 to 2147483647",
                     "http2: initial flow-control window of a stream at both ends",
+                    Names::Nothing,
                 ),
                 Setting::new(
                     "connection_window",
                     "5242880",
                     "bytes, 65535 to 2147483647",
                     "http2: initial flow-control window of the connection at both ends",
+                    Names::Nothing,
                 ),
                 Setting::new(
                     "in_flight",
                     "default",
                     "default | 1 to 100",
                     "http2: requests without a response before the leader waits; default: 16",
+                    Names::Nothing,
                 ),
             ],
             daemon: None,

@@ -1,6 +1,6 @@
 //! What shall go wrong, by message number.
 
-use tripmeter_abi::{Error, Result, Role, Setting, Status};
+use tripmeter_abi::{Error, Names, Result, Role, Setting, Status};
 
 const MAX_STALL_NS: u64 = 600_000_000_000;
 const MAX_DELAY_NS: u64 = 1_000_000_000;
@@ -161,12 +161,13 @@ pub(crate) fn direction_of(sender: Role) -> usize {
 pub(crate) fn settings() -> Vec<Setting> {
     let numbers = "message numbers from 1, e.g. 3,17, or every:N";
     vec![
-        Setting::new("side", "leader", "leader | follower | both", "whose messages the faults hit"),
+        Setting::new("side", "leader", "leader | follower | both", "whose messages the faults hit", Names::Nothing),
         Setting::new(
             "at",
             "all",
             "all, or an index from 0",
             "of several followers or publishers, the one that the faults hit",
+            Names::Nothing,
         ),
         Setting::new(
             "lose",
@@ -174,24 +175,33 @@ pub(crate) fn settings() -> Vec<Setting> {
             numbers,
             "messages that vanish; numbers count every message of the link: first the path proof (256 KiB), then the \
              warm-up",
+            Names::Nothing,
         ),
-        Setting::new("duplicate", "", numbers, "messages that are delivered twice"),
-        Setting::new("reorder", "", numbers, "messages held back, one at a time, until the next one was delivered"),
-        Setting::new("damage", "", numbers, "messages with one bit flipped in their first 16 bytes"),
-        Setting::new("damage_body", "", numbers, "messages with one bit flipped in their last byte"),
+        Setting::new("duplicate", "", numbers, "messages that are delivered twice", Names::Nothing),
+        Setting::new(
+            "reorder",
+            "",
+            numbers,
+            "messages held back, one at a time, until the next one was delivered",
+            Names::Nothing,
+        ),
+        Setting::new("damage", "", numbers, "messages with one bit flipped in their first 16 bytes", Names::Nothing),
+        Setting::new("damage_body", "", numbers, "messages with one bit flipped in their last byte", Names::Nothing),
         Setting::new(
             "stall",
             "",
             "NUMBER:DURATION or every:N:DURATION, e.g. 11:50ms",
             "messages kept back, and all behind them",
+            Names::Nothing,
         ),
         Setting::new(
             "stall_sender",
             "",
             "as of stall",
             "messages whose sending returns late, once they are on their way",
+            Names::Nothing,
         ),
-        Setting::new("delay", "0", "duration of at most 1s, e.g. 10us", "busy delay of every message"),
+        Setting::new("delay", "0", "duration of at most 1s, e.g. 10us", "busy delay of every message", Names::Nothing),
     ]
 }
 

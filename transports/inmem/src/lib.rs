@@ -19,8 +19,8 @@ use faults::FaultsAt;
 use queue::{EventCount, Line};
 use std::sync::Arc;
 use tripmeter_abi::{
-    Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path, Pattern, Result, Role,
-    Setting, Status, System, Variant, Wait,
+    Description, Error, Limits, Link, LinkOptions, Loan, Message, Names, Node, NodeOptions, Path, Pattern, Result,
+    Role, Setting, Status, System, Variant, Wait,
 };
 
 /// Messages on their way per direction.
@@ -49,7 +49,7 @@ impl System for Inmem {
         let mut log = Variant::new("log", "lines written to a file one by one, with faults on demand", Path::File);
         (log.patterns, log.waits, log.lossy) = (vec![Pattern::Log], vec![Wait::Block], true);
         let depth = "messages on their way per direction";
-        let mut settings = vec![Setting::new("depth", "16", "messages, 4 to 1024", depth)];
+        let mut settings = vec![Setting::new("depth", "16", "messages, 4 to 1024", depth, Names::Nothing)];
         settings.extend(faults::settings());
         Description {
             system: "inmem".into(),

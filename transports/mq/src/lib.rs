@@ -14,7 +14,7 @@ use queue::QueuePair;
 use tripmeter_abi::os;
 use tripmeter_abi::packets::{self, MOST_PAYLOAD_BYTES, PacketLink};
 use tripmeter_abi::{
-    Description, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Setting, System, Variant,
+    Description, Limits, LinkOptions, Names, Node, NodeOptions, Path, Pattern, Result, Setting, System, Variant,
     kernel_version,
 };
 
@@ -39,7 +39,7 @@ impl System for Mq {
             }],
             settings: vec![
                 packets::packet_setting(),
-                Setting::new("depth", "native", "native | messages, 1 and more", depth),
+                Setting::new("depth", "native", "native | messages, 1 and more", depth, Names::Nothing),
             ],
             daemon: None,
         }

@@ -2,7 +2,7 @@
 
 use rumqttc::QoS;
 use std::net::IpAddr;
-use tripmeter_abi::{Error, NodeOptions, Result, Role, Setting, Status, os};
+use tripmeter_abi::{Error, Names, NodeOptions, Result, Role, Setting, Status, os};
 
 /// What an MQTT packet may carry, less than its topic and header take.
 ///
@@ -131,24 +131,50 @@ impl Settings {
 /// All of them, for people.
 pub(crate) fn described() -> Vec<Setting> {
     vec![
-        Setting::new("qos", "0", "0 | 1 | 2", "quality of service: at most, at least, exactly once"),
-        Setting::new("tls", "off", "off | on", "on: TLS, both sides with certificates that are made for the run"),
-        Setting::new("nodelay", "on", "on | off", "TCP_NODELAY of the clients, and of a broker that we start"),
-        Setting::new("in_flight", "20", "messages, 1 to 100", "most that a client sends before they are acknowledged"),
+        Setting::new("qos", "0", "0 | 1 | 2", "quality of service: at most, at least, exactly once", Names::Nothing),
+        Setting::new(
+            "tls",
+            "off",
+            "off | on",
+            "on: TLS, both sides with certificates that are made for the run",
+            Names::Nothing,
+        ),
+        Setting::new(
+            "nodelay",
+            "on",
+            "on | off",
+            "TCP_NODELAY of the clients, and of a broker that we start",
+            Names::Nothing,
+        ),
+        Setting::new(
+            "in_flight",
+            "20",
+            "messages, 1 to 100",
+            "most that a client sends before they are acknowledged",
+            Names::Nothing,
+        ),
         Setting::new(
             "queue",
             QUEUE,
             "messages, 1 to 1000000",
             "most that the broker keeps for a subscriber that is behind, 512 MiB at most; the rest is lost",
+            Names::Nothing,
         ),
         Setting::new(
             "broker",
             "start",
             "start | follower | running",
             "start: by the leader; follower: by the follower; running: one listens at `port` of `host` already",
+            Names::Nothing,
         ),
-        Setting::new("host", "own", "own | IP address", "with broker=running: where it is; own: the leader's address"),
-        Setting::new("port", "free", "free | 1 to 65535", "where the broker listens"),
+        Setting::new(
+            "host",
+            "own",
+            "own | IP address",
+            "with broker=running: where it is; own: the leader's address",
+            Names::Host,
+        ),
+        Setting::new("port", "free", "free | 1 to 65535", "where the broker listens", Names::Host),
     ]
 }
 

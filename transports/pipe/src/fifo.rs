@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "a system call")]
 
 use std::ffi::CString;
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port};
@@ -127,29 +128,85 @@ fn set_buffer(fd: RawFd, buffer: Option<u64>) -> Result<()> {
     let Some(bytes) = buffer else {
         return Ok(());
     };
-    // SAFETY: integers only.
-    if unsafe { libc::fcntl(fd, libc::F_SETPIPE_SZ, bytes as i32) } >= 0 {
-        return Ok(());
-    }
-    let most = std::fs::read_to_string("/proc/sys/fs/pipe-max-size").unwrap_or_default();
-    let text = format!(
-        "setting 'buffer={bytes}': {}; without privilege {} bytes at most, raise sysctl fs.pipe-max-size",
-        std::io::Error::last_os_error(),
-        most.trim()
-    );
-    Err(Error::new(Status::Limit, text))
+    resize(fd, bytes).map_err(|error| refusal(bytes, &error, None))
 }
 
-/// Tries the buffer on a pipe that is thrown away.
-pub(crate) fn try_buffer(buffer: Option<u64>) -> Result<()> {
-    let mut ends = [-1; 2];
-    // SAFETY: room for two descriptors.
-    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-        return Err(Error::last_os("making a pipe"));
+fn resize(fd: RawFd, bytes: u64) -> io::Result<()> {
+    // SAFETY: integers only.
+    if unsafe { libc::fcntl(fd, libc::F_SETPIPE_SZ, bytes as i32) } >= 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
     }
-    // SAFETY: two new descriptors that nothing else owns.
-    let [reader, _writer] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
-    set_buffer(reader.as_raw_fd(), buffer)
+}
+
+fn sysctl(name: &str) -> Option<u64> {
+    std::fs::read_to_string(format!("/proc/sys/fs/{name}")).ok()?.trim().parse().ok()
+}
+
+/// Most pages of all pipes of a user without privilege, and the sysctl that says so; `None` if there is no limit.
+fn user_pages() -> Option<(u64, &'static str)> {
+    let limits = ["pipe-user-pages-soft", "pipe-user-pages-hard"].map(|name| (sysctl(name).unwrap_or(0), name));
+    limits.into_iter().filter(|(pages, _)| *pages > 0).min()
+}
+
+fn page_bytes() -> u64 {
+    // SAFETY: integers only.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+/// Pages of a pipe of so many bytes.
+fn pages_of(bytes: u64) -> u64 {
+    bytes.next_power_of_two().div_ceil(page_bytes())
+}
+
+/// Why a pipe cannot have so many bytes: the sysctl that is in the way. `fits` is how many pipes of how many have them.
+///
+/// # Source
+/// pipe(7): `/proc/sys/fs/pipe-max-size`, and the pages of all pipes of a user
+fn refusal(bytes: u64, error: &io::Error, fits: Option<(u32, u32)>) -> Error {
+    let head = format!("setting 'buffer={bytes}'");
+    let most = sysctl("pipe-max-size").unwrap_or(u64::MAX);
+    let text = if error.raw_os_error() != Some(libc::EPERM) {
+        format!("{head}: {error}; take a smaller one")
+    } else if bytes.next_power_of_two() > most {
+        format!("{head}: {error}; without privilege {most} bytes at most, raise sysctl fs.pipe-max-size")
+    } else {
+        let (pages, name) = user_pages().unwrap_or((0, "pipe-user-pages-soft"));
+        let page_bytes = page_bytes();
+        let fits = match fits {
+            Some((fits, all)) => format!("{fits} of {all} pipes fit"),
+            None => format!("{} pipes of this user fit", pages / pages_of(bytes)),
+        };
+        format!(
+            "{head}: {error}; {fits} into {pages} pages of {page_bytes} bytes, raise sysctl fs.{name}, or take fewer links or a \
+             smaller buffer"
+        )
+    };
+    Error::new(Status::Limit, text)
+}
+
+/// Tries the buffer on so many pipes, which are thrown away.
+pub(crate) fn try_buffer(buffer: Option<u64>, count: u32) -> Result<()> {
+    let mut pipes = Vec::new();
+    // A user who may have more pages than the limit may have any number.
+    let most = buffer.zip(user_pages()).map_or(1, |(bytes, (pages, _))| pages / pages_of(bytes) + 1);
+    for made in 0..count.min(u32::try_from(most).unwrap_or(u32::MAX)) {
+        let mut ends = [-1; 2];
+        // SAFETY: room for two descriptors.
+        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+            // Workers may open more files, and each has one end only.
+            let is_limit_of_files = os::errno() == libc::EMFILE && made > 0;
+            return if is_limit_of_files { Ok(()) } else { Err(Error::last_os("making a pipe")) };
+        }
+        // SAFETY: two new descriptors that nothing else owns.
+        let [reader, _writer] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        if let Some(bytes) = buffer {
+            resize(reader.as_raw_fd(), bytes).map_err(|error| refusal(bytes, &error, Some((made, count))))?;
+        }
+        pipes.push(reader);
+    }
+    Ok(())
 }
 
 #[inline]

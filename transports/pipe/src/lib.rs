@@ -10,7 +10,7 @@ use fifo::FifoPair;
 use tripmeter_abi::os;
 use tripmeter_abi::packets::{self, MOST_PAYLOAD_BYTES, StreamLink};
 use tripmeter_abi::{
-    Description, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Setting, System, Variant,
+    Description, Limits, LinkOptions, Names, Node, NodeOptions, Path, Pattern, Result, Setting, System, Variant,
     kernel_version,
 };
 
@@ -34,7 +34,13 @@ impl System for Pipe {
             }],
             settings: vec![
                 packets::packet_setting(),
-                Setting::new("buffer", "system", "system | bytes", "F_SETPIPE_SZ; the kernel rounds up"),
+                Setting::new(
+                    "buffer",
+                    "system",
+                    "system | bytes",
+                    "F_SETPIPE_SZ; the kernel rounds up",
+                    Names::Nothing,
+                ),
             ],
             daemon: None,
         }
@@ -42,7 +48,7 @@ impl System for Pipe {
 
     fn probe(&self, options: &NodeOptions) -> Result<Limits> {
         let (packet, buffer) = settings(options)?;
-        fifo::try_buffer(buffer)?;
+        fifo::try_buffer(buffer, 2 * options.link_count.max(1))?;
         Ok(Limits {
             max_payload_bytes: MOST_PAYLOAD_BYTES,
             packet_bytes: packet.unwrap_or(0) as u64,

@@ -15,7 +15,7 @@ pub use link::ShmLink;
 use segment::Geometry;
 use std::io;
 use tripmeter_abi::{
-    Description, Error, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Setting, Status, System,
+    Description, Error, Limits, LinkOptions, Names, Node, NodeOptions, Path, Pattern, Result, Setting, Status, System,
     Variant, Wait, kernel_version,
 };
 
@@ -52,6 +52,7 @@ impl System for Shm {
                 "16",
                 "messages, 2 to 1024",
                 "messages on their way per direction, each in a chunk of its own",
+                Names::Nothing,
             )],
             daemon: None,
         }

@@ -7,8 +7,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port, SocketAddress};
 use tripmeter_abi::packets::{self, MOST_PAYLOAD_BYTES, StreamLink};
 use tripmeter_abi::{
-    Description, Error, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Role, Setting, Status, System,
-    Variant, Wait, kernel_version,
+    Description, Error, Limits, LinkOptions, Names, Node, NodeOptions, Path, Pattern, Result, Role, Setting, Status,
+    System, Variant, Wait, kernel_version,
 };
 
 /// System `tcp`.
@@ -32,12 +32,19 @@ impl System for Tcp {
             }],
             settings: vec![
                 packets::packet_setting(),
-                Setting::new("nodelay", "on", "on | off", "TCP_NODELAY: send at once, without Nagle's algorithm"),
+                Setting::new(
+                    "nodelay",
+                    "on",
+                    "on | off",
+                    "TCP_NODELAY: send at once, without Nagle's algorithm",
+                    Names::Nothing,
+                ),
                 Setting::new(
                     "buffer",
                     "system",
                     "system | bytes",
                     "SO_SNDBUF and SO_RCVBUF; system: the kernel adapts",
+                    Names::Nothing,
                 ),
             ],
             daemon: None,

@@ -1,6 +1,8 @@
 //! What it can do, and what is asked of it.
 
-use tripmeter_abi::{Description, Error, NodeOptions, Path, Pattern, Result, Role, Setting, Status, Variant, Wait, os};
+use tripmeter_abi::{
+    Description, Error, Names, NodeOptions, Path, Pattern, Result, Role, Setting, Status, Variant, Wait, os,
+};
 
 /// Lines that the queue holds unless told otherwise.
 ///
@@ -59,8 +61,15 @@ pub(crate) fn description() -> Description {
                 "on",
                 "on | off",
                 "non-blocking: a full queue drops lines, or keeps the call waiting",
+                Names::Nothing,
             ),
-            Setting::new("buffered_lines", DEFAULT_BUFFERED_LINES, "1 to 10000000", "non-blocking: size of the queue"),
+            Setting::new(
+                "buffered_lines",
+                DEFAULT_BUFFERED_LINES,
+                "1 to 10000000",
+                "non-blocking: size of the queue",
+                Names::Nothing,
+            ),
         ],
         daemon: None,
     }

@@ -17,8 +17,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port, SocketAddress};
 use tripmeter_abi::packets::{self, PacketLink};
 use tripmeter_abi::{
-    Description, Error, Limits, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Setting, System, Variant, Wait,
-    kernel_version,
+    Description, Error, Limits, LinkOptions, Names, Node, NodeOptions, Path, Pattern, Result, Setting, System, Variant,
+    Wait, kernel_version,
 };
 
 /// The most that an IPv4 datagram carries: 65,535 bytes less 20 of the IP and 8 of the UDP header.
@@ -46,7 +46,10 @@ impl System for Udp {
                 remote: true,
                 ..Variant::new("loopback", "connected sockets on 127.0.0.1", Path::Udp)
             }],
-            settings: vec![packets::packet_setting(), Setting::new("buffer", "fit", "fit | system | bytes", buffer)],
+            settings: vec![
+                packets::packet_setting(),
+                Setting::new("buffer", "fit", "fit | system | bytes", buffer, Names::Nothing),
+            ],
             daemon: None,
         }
     }

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use tripmeter_abi::os::{self, Deadline, Endpoint, Io, Port, SocketAddress};
 use tripmeter_abi::packets::{self, MOST_PAYLOAD_BYTES, PacketLink, StreamLink};
 use tripmeter_abi::{
-    Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path, Pattern, Result, Role,
-    Setting, Status, System, Variant, Wait, kernel_version,
+    Description, Error, Limits, Link, LinkOptions, Loan, Message, Names, Node, NodeOptions, Path, Pattern, Result,
+    Role, Setting, Status, System, Variant, Wait, kernel_version,
 };
 
 /// System `uds`.
@@ -48,7 +48,7 @@ impl System for Uds {
             ],
             settings: vec![
                 packets::packet_setting(),
-                Setting::new("buffer", "system", "system | bytes", "SO_SNDBUF and SO_RCVBUF"),
+                Setting::new("buffer", "system", "system | bytes", "SO_SNDBUF and SO_RCVBUF", Names::Nothing),
             ],
             daemon: None,
         }

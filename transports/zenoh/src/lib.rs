@@ -19,8 +19,8 @@ use link::{Answer, Arrivals, Called, Queued};
 use memory::{Heap, Shared};
 use session::Meeting;
 use tripmeter_abi::{
-    Description, Error, Limits, Link, LinkOptions, Node, NodeOptions, Path, Pattern, Result, Setting, Status, System,
-    Variant, Wait, export_transport, locked_version,
+    Description, Error, Limits, Link, LinkOptions, Names, Node, NodeOptions, Path, Pattern, Result, Setting, Status,
+    System, Variant, Wait, export_transport, locked_version,
 };
 
 /// Most bytes of a message, as zenoh's default `max_message_size` allows.
@@ -65,12 +65,13 @@ impl System for Zenoh {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             system_version: format!("zenoh {}", locked_version(include_str!("../Cargo.lock"), "zenoh")),
             variants: vec![tcp, udp, variant("unix", "a Unix stream socket", Path::UnixStream), shared, query],
-            settings: vec![Setting {
-                name: "express".to_owned(),
-                default: "on".to_owned(),
-                values: "on | off".to_owned(),
-                summary: "send every message at once; off lets zenoh wait for more to send together".to_owned(),
-            }],
+            settings: vec![Setting::new(
+                "express",
+                "on",
+                "on | off",
+                "send every message at once; off lets zenoh wait for more to send together",
+                Names::Nothing,
+            )],
             daemon: None,
         }
     }

@@ -1,12 +1,14 @@
 //! The clock, and the noise that it sees.
 
 use super::root::Hidden;
-use super::{MachineCheck, MachineObservations, Reading, percent, share};
+use super::{Fix, MachineCheck, MachineObservations, Reading, percent, share};
 use tripmeter_model::audit::{CheckInfo, Level};
 
 /// Name of the check that needs a spin.
 pub(super) const HICCUPS: &str = "hiccups";
 const SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+const OFFERED: &str = "sys/devices/system/clocksource/clocksource0/available_clocksource";
+const TAKE_TSC: &str = "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource";
 /// These ask a device over a slow bus.
 const SLOW_SOURCES: [&str; 3] = ["hpet", "acpi_pm", "jiffies"];
 
@@ -16,7 +18,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
             name: "clock-source",
             source: "/sys/devices/system/clocksource/clocksource0/current_clocksource",
             limit: "warn if tripmeter cannot use the CPU's counter, fail if the kernel asks a slow device",
-            fix: "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
+            fix: TAKE_TSC,
         },
         read: source,
     },
@@ -25,7 +27,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
             name: "clock-cost",
             source: "measured: median time of a reading",
             limit: "warn above 100 ns, fail above 1000 ns",
-            fix: "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
+            fix: TAKE_TSC,
         },
         read: cost,
     },
@@ -34,7 +36,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
             name: "clock-granularity",
             source: "measured: smallest difference of two readings",
             limit: "warn above 100 ns, fail above 1000 ns",
-            fix: "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
+            fix: TAKE_TSC,
         },
         read: granularity,
     },
@@ -56,17 +58,30 @@ fn source(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
         None => format!("kernel {kernel}, ours {}", observed.clock.source),
     };
     let is_counter = observed.clock.source == "tsc" || kernel == "arch_sys_counter";
-    Ok(if SLOW_SOURCES.contains(&kernel.as_str()) { Reading::fail(value) } else { Reading::good_if(is_counter, value) })
+    let is_slow = SLOW_SOURCES.contains(&kernel.as_str());
+    Ok(feasible(observed, if is_slow { Reading::fail(value) } else { Reading::good_if(is_counter, value) }))
+}
+
+/// The reading with another fix where this machine has no `tsc` to take, or has taken it.
+fn feasible(observed: &MachineObservations<'_>, reading: Reading) -> Reading {
+    let offered = observed.root.text(OFFERED).unwrap_or_default();
+    let fix = match observed.root.text(SOURCE) {
+        _ if reading.fix == Fix::None => return reading,
+        Ok(taken) if taken == "tsc" => "measure on hardware: the kernel has taken tsc already".to_owned(),
+        _ if offered.is_empty() || offered.split_whitespace().any(|source| source == "tsc") => return reading,
+        _ => format!("measure on hardware with a steady tsc: the kernel offers {offered} only"),
+    };
+    reading.fixed_by(fix)
 }
 
 fn cost(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let ns = observed.clock.read_cost_ns;
-    Ok(Reading::by_limits(ns, 100.0, 1000.0, format!("{ns:.1} ns")))
+    Ok(feasible(observed, Reading::by_limits(ns, 100.0, 1000.0, format!("{ns:.1} ns"))))
 }
 
 fn granularity(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let ns = observed.clock.granularity_ns;
-    Ok(Reading::by_limits(ns, 100.0, 1000.0, format!("{ns:.1} ns")))
+    Ok(feasible(observed, Reading::by_limits(ns, 100.0, 1000.0, format!("{ns:.1} ns"))))
 }
 
 fn hiccups(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {

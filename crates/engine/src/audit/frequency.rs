@@ -2,9 +2,10 @@
 
 use super::root::{Hidden, cpu_folder};
 use super::{MachineCheck, MachineObservations, Reading, of_each};
-use tripmeter_model::audit::CheckInfo;
+use tripmeter_model::audit::{CheckInfo, Level};
 
 const NO_TURBO: &str = "sys/devices/system/cpu/intel_pstate/no_turbo";
+const PERFORMANCE: &str = "performance";
 const BOOST: &str = "sys/devices/system/cpu/cpufreq/boost";
 
 pub(super) const CHECKS: &[MachineCheck] = &[
@@ -40,7 +41,16 @@ pub(super) const CHECKS: &[MachineCheck] = &[
 fn governor(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let read = |cpu| observed.root.text(&(cpu_folder(cpu) + "/cpufreq/scaling_governor"));
     let (governors, text) = of_each(observed.cpus, read, String::clone)?;
-    Ok(Reading::good_if(governors.iter().all(|governor| governor == "performance"), text))
+    let reading = Reading::good_if(governors.iter().all(|governor| governor == PERFORMANCE), text);
+    let offers = |cpu: &usize| {
+        let offered = observed.root.text(&(cpu_folder(*cpu) + "/cpufreq/scaling_available_governors"));
+        offered.map_or(true, |offered| offered.split_whitespace().any(|governor| governor == PERFORMANCE))
+    };
+    Ok(match reading.level {
+        Level::Warn if !observed.cpus.iter().all(offers) => reading
+            .fixed_by(format!("boot a kernel with governor '{PERFORMANCE}', or set the frequency in the firmware")),
+        _ => reading,
+    })
 }
 
 fn turbo(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
@@ -55,5 +65,11 @@ fn turbo(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
 fn thermal(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let counts: Option<Vec<u64>> = observed.activity()?.cpus.iter().map(|cpu| cpu.thermal_throttles).collect();
     let times = counts.ok_or("no counts in cpu*/thermal_throttle")?.iter().sum::<u64>();
-    Ok(if times == 0 { Reading::good("0 times") } else { Reading::fail(format!("{times} times")) })
+    let failed = Reading::fail(format!("{times} times"));
+    let has_frequency = |cpu: &usize| observed.root.path(&(cpu_folder(*cpu) + "/cpufreq")).exists();
+    Ok(match times {
+        0 => Reading::good("0 times"),
+        _ if observed.cpus.iter().all(has_frequency) => failed,
+        _ => failed.fixed_by("let it cool".to_owned()),
+    })
 }

@@ -69,6 +69,22 @@ impl MachineObservations<'_> {
     fn activity(&self) -> Result<&Activity, Hidden> {
         self.activity.ok_or_else(|| "nothing was waited for between two readings".to_owned())
     }
+
+    /// CPUs of this machine that are online.
+    fn online(&self) -> Vec<usize> {
+        self.root.list("sys/devices/system/cpu/online").unwrap_or_else(|_| (0..os::online_cpus()).collect())
+    }
+
+    /// Puts numbers of CPUs into a fix, or replaces it where this machine has too few of them.
+    fn put_in(&self, fix: &str) -> String {
+        let mut others = self.online();
+        others.retain(|cpu| !self.cpus.contains(cpu));
+        if fix.contains("OTHERS") && others.is_empty() {
+            return "stop what else runs, or take a machine with more CPUs".to_owned();
+        }
+        let fix = fix.replace(topology::ISOLATE, &topology::isolate(self.cpus, !others.is_empty()));
+        fix.replace("CPUS", &parse::written(self.cpus)).replace("OTHERS", &parse::written(&others))
+    }
 }
 
 /// What a check has read.
@@ -212,20 +228,11 @@ fn finding(check: &MachineCheck, observed: &MachineObservations<'_>) -> Finding 
     };
     let fix = match reading.fix {
         Fix::None => None,
-        Fix::Usual => Some(for_cpus(fix, observed.cpus)),
-        Fix::This(fix) => Some(for_cpus(&fix, observed.cpus)),
+        Fix::Usual => Some(observed.put_in(fix)),
+        Fix::This(fix) => Some(observed.put_in(&fix)),
     };
     let (level, value) = (reading.level, reading.value);
     Finding { check: name.to_owned(), level, visible, value, limit: limit.to_owned(), fix }
-}
-
-/// Puts the CPUs' numbers into a command.
-fn for_cpus(fix: &str, cpus: &[usize]) -> String {
-    let others: Vec<usize> = (0..os::online_cpus()).filter(|cpu| !cpus.contains(cpu)).collect();
-    if fix.contains("OTHERS") && others.is_empty() {
-        return "stop what else runs, or take a machine with more CPUs".to_owned();
-    }
-    fix.replace("CPUS", &parse::written(cpus)).replace("OTHERS", &parse::written(&others))
 }
 
 /// `5.3 %`

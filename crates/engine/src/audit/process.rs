@@ -4,7 +4,7 @@ use super::root::{Hidden, Root};
 use super::{MachineCheck, MachineObservations, Reading, parse};
 use crate::os::{self, Whose};
 use std::collections::BTreeSet;
-use tripmeter_model::audit::{CheckInfo, ProcessActivity};
+use tripmeter_model::audit::{CheckInfo, Level, ProcessActivity};
 
 /// Per second of CPU time. Now and then the kernel itself has something to do.
 const MOST_SWITCHES_PER_S: f64 = 50.0;
@@ -111,7 +111,10 @@ fn scheduling(root: &Root, folder: &str) -> Result<(String, bool), Hidden> {
 }
 
 fn affinity(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
-    let fix = || format!("tripmeter run --leader-cpu N --follower-cpu M with two of {}", parse::written(observed.cpus));
+    let fix = || match observed.cpus {
+        [cpu] => format!("tripmeter run --leader-cpu {cpu} --follower-cpu {cpu}"),
+        cpus => format!("tripmeter run --leader-cpu N --follower-cpu M with two of {}", parse::written(cpus)),
+    };
     let elsewhere = |process: &&ProcessActivity| {
         let own = process.planned_cpus.as_deref().unwrap_or(observed.cpus);
         process.cpus.iter().flatten().any(|cpu| !own.contains(cpu))
@@ -131,7 +134,9 @@ fn affinity(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     if let Some(process) = observed.processes.iter().find(is_free) {
         return Ok(Reading::good_if(false, format!("{value}; the kernel could move {}", process.who)).fixed_by(fix()));
     }
-    Ok(Reading::good_if(allowed.len() > 1, value))
+    let reading = Reading::good_if(allowed.len() > 1, value);
+    let has_one = reading.level == Level::Warn && observed.online().len() == 1;
+    Ok(if has_one { reading.fixed_by("take a machine with more CPUs: this one has one".to_owned()) } else { reading })
 }
 
 fn policy(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {

@@ -28,6 +28,9 @@ const LAPTOP: &[(&str, &str)] = &[
     ("sys/devices/system/cpu/cpu1/cpuidle/state1/latency", "300\n"),
     ("sys/devices/system/cpu/cpu1/cpuidle/state1/name", "C6\n"),
     ("sys/devices/system/cpu/cpu1/cpuidle/state1/disable", "1\n"),
+    ("sys/devices/system/cpu/online", "0-3\n"),
+    ("sys/devices/system/cpu/cpu2/online", "1\n"),
+    ("sys/devices/system/cpu/cpu3/online", "1\n"),
     ("sys/devices/system/cpu/isolated", "\n"),
     ("sys/devices/system/cpu/nohz_full", "(null)\n"),
     ("sys/devices/system/cpu/vulnerabilities/meltdown", "Mitigation: PTI\n"),
@@ -110,7 +113,7 @@ fn findings_of_a_laptop_say_what_is_wrong_and_how_to_fix_it() {
             "sudo tee /sys/devices/system/cpu/cpu2/online /sys/devices/system/cpu/cpu3/online",
         ),
         ("c-states", Level::Warn, "0: deepest C6, 300 µs to wake, 1: deepest POLL, 0 µs to wake", "idle-set -D 10"),
-        ("isolation", Level::Info, "not isolated, not without tick", "isolcpus=0-1"),
+        ("isolation", Level::Info, "not isolated, not without tick", "isolcpus=N,M"),
         ("numa", Level::Info, "node0 of 1 nodes; balancing not visible here", ""),
         ("affinity", Level::Info, "CPUs 0-3 allowed, 0-1 used", ""),
         ("scheduling-policy", Level::Warn, "other, nice 5", "renice -n 0"),
@@ -149,6 +152,58 @@ fn a_machine_that_hides_everything_is_never_assumed_fine() {
         assert_eq!((finding.level, finding.fix.as_ref()), (Level::Info, None), "{finding:?}");
     }
     assert!(findings.len() >= 25);
+}
+
+/// The laptop with some files changed or added.
+fn laptop(changed: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static str)> {
+    let is_kept = |(name, _): &&(&str, &str)| !changed.iter().any(|(other, _)| other == name);
+    LAPTOP.iter().filter(is_kept).chain(changed).copied().collect()
+}
+
+#[test]
+fn fixes_that_this_machine_cannot_follow_are_not_advised() {
+    const ONLINE: &str = "sys/devices/system/cpu/online";
+    const OFFERED: &str = "sys/devices/system/clocksource/clocksource0/available_clocksource";
+    const SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+    const SIBLINGS_0: &str = "sys/devices/system/cpu/cpu0/topology/thread_siblings_list";
+    const SIBLINGS_1: &str = "sys/devices/system/cpu/cpu1/topology/thread_siblings_list";
+    const OFFERED_0: &str = "sys/devices/system/cpu/cpu0/cpufreq/scaling_available_governors";
+    let fix = |changed: &[(&'static str, &'static str)], cpus: &[usize], check: &str| {
+        let findings = audited(&laptop(changed), cpus, &quiet(cpus));
+        of(&findings, check).fix.clone().unwrap_or_default()
+    };
+    // All CPUs cannot be isolated, nor can the boot CPU be without tick.
+    assert_eq!(fix(&[(ONLINE, "0-3")], &[2, 3], "isolation"), "boot with isolcpus=2-3 nohz_full=2-3 rcu_nocbs=2-3");
+    assert!(fix(&[(ONLINE, "0-3")], &[0, 1], "isolation").contains("CPUs other than 0"));
+    for (online, cpus) in [("0-1", [0, 1].as_slice()), ("0", &[0])] {
+        let all = fix(&[(ONLINE, online)], cpus, "isolation");
+        assert!(all.contains("take a machine with more CPUs") && !all.contains("isolcpus"), "{all}");
+    }
+    for (changed, cpus, check, is_possible) in [
+        (vec![(SIBLINGS_0, "0-1"), (SIBLINGS_1, "0-1"), (ONLINE, "0-1")], [0, 1], "smt-siblings", "more cores"),
+        (vec![(SIBLINGS_0, "0-1"), (SIBLINGS_1, "0-1")], [0, 1], "smt-siblings", "--leader-cpu N"),
+        (vec![(OFFERED_0, "powersave schedutil")], [0, 1], "frequency-governor", "boot a kernel"),
+        (vec![(OFFERED_0, "performance powersave")], [0, 1], "frequency-governor", "cpupower -c 0-1"),
+        (
+            vec![(SOURCE, "hpet"), (OFFERED, "hpet acpi_pm")],
+            [0, 1],
+            "clock-source",
+            "the kernel offers hpet acpi_pm only",
+        ),
+        (vec![(SOURCE, "hpet"), (OFFERED, "tsc hpet acpi_pm")], [0, 1], "clock-source", "echo tsc"),
+    ] {
+        let given = fix(&changed, &cpus, check);
+        assert!(given.contains(is_possible), "{check}: {given}");
+    }
+}
+
+#[test]
+fn a_sibling_that_cannot_be_taken_offline_is_not_to_be() {
+    const SIBLINGS_2: (&str, &str) = ("sys/devices/system/cpu/cpu2/topology/thread_siblings_list", "0,2\n");
+    const SIBLINGS_3: (&str, &str) = ("sys/devices/system/cpu/cpu3/topology/thread_siblings_list", "1,3\n");
+    let findings = audited(&laptop(&[SIBLINGS_2, SIBLINGS_3]), &[2, 3], &quiet(&[2, 3]));
+    let fix = of(&findings, "smt-siblings").fix.clone().unwrap_or_default();
+    assert!(!fix.contains("cpu0/online") && fix.contains("keep them idle"), "{fix}");
 }
 
 #[test]

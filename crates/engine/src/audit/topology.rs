@@ -8,6 +8,13 @@ use tripmeter_model::audit::CheckInfo;
 /// Waking from deeper states costs more than many a round trip.
 const LONGEST_WAKING_US: u64 = 10;
 const BUSY_SIBLING: f64 = 0.05;
+/// Fix of CPUs that others use; see [`isolate`].
+pub(super) const ISOLATE: &str = "boot with isolcpus=CPUS nohz_full=CPUS rcu_nocbs=CPUS";
+/// Keeps time for all CPUs, and therefore its tick.
+///
+/// # Source
+/// Documentation/timers/no_hz.rst of Linux: the boot CPU cannot be adaptive-ticks
+const BOOT_CPU: usize = 0;
 
 pub(super) const CHECKS: &[MachineCheck] = &[
     MachineCheck {
@@ -33,7 +40,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
             name: "isolation",
             source: "/sys/devices/system/cpu/{isolated,nohz_full}",
             limit: "info only: the load of others and the hiccups tell what it costs",
-            fix: "boot with isolcpus=CPUS nohz_full=CPUS rcu_nocbs=CPUS",
+            fix: ISOLATE,
         },
         read: isolation,
     },
@@ -57,7 +64,10 @@ fn siblings(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let lists = observed.cpus.iter().map(|&cpu| read(cpu)).collect::<Result<Vec<_>, _>>()?;
     let among = |list: &Vec<usize>| list.iter().any(|sibling| observed.cpus.contains(sibling));
     if lists.iter().any(among) {
-        return Ok(Reading::warn(format!("CPUs {} share a core", parse::written(observed.cpus))));
+        let reading = Reading::warn(format!("CPUs {} share a core", parse::written(observed.cpus)));
+        let has_cores = observed.online().iter().any(|cpu| !lists[0].contains(cpu) && *cpu != observed.cpus[0]);
+        let one_core = "take a machine with more cores: this one has one";
+        return Ok(if has_cores { reading } else { reading.fixed_by(one_core.to_owned()) });
     }
     let siblings: Vec<usize> = lists.into_iter().flatten().collect();
     if siblings.is_empty() {
@@ -65,8 +75,14 @@ fn siblings(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     }
     let activity = observed.activity()?;
     let busy_ns = activity.cpus.iter().filter_map(|cpu| cpu.sibling_busy_ns).max();
-    let files = siblings.iter().map(|cpu| format!("/{}/online", cpu_folder(*cpu))).collect::<Vec<_>>().join(" ");
-    let fix = format!("echo 0 | sudo tee {files}");
+    let files: Vec<String> = siblings.iter().map(|cpu| format!("{}/online", cpu_folder(*cpu))).collect();
+    // The boot CPU often has no such file, and stays online.
+    let fix = match files.iter().all(|file| observed.root.path(file).exists()) {
+        true => format!("echo 0 | sudo tee /{}", files.join(" /")),
+        false => {
+            "keep them idle (taskset -pc OTHERS PID), or measure on CPUs whose siblings can be taken offline".to_owned()
+        }
+    };
     let value = format!("siblings {} share their cores", parse::written(&siblings));
     let duration_ns = activity.duration_ns;
     let reading = match busy_ns {
@@ -109,6 +125,23 @@ fn isolation(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     Ok(if is_best { Reading::good(text) } else { Reading::note(text) })
 }
 
+/// Fix of CPUs that are not isolated. The kernel needs a CPU that is not, and the tick of the boot CPU.
+pub(super) fn isolate(cpus: &[usize], has_others: bool) -> String {
+    let several = if cpus.len() == 1 { "N" } else { "N,M" };
+    match (has_others, cpus.contains(&BOOT_CPU)) {
+        (false, _) => {
+            "take a machine with more CPUs: all are measured on, and the kernel needs one for itself".to_owned()
+        }
+        (true, true) => {
+            let boot = ISOLATE.replace("CPUS", several);
+            format!(
+                "{boot}, CPUs other than {BOOT_CPU}, which the kernel needs, and measure there (--leader-cpu, --follower-cpu)"
+            )
+        }
+        (true, false) => ISOLATE.to_owned(),
+    }
+}
+
 /// What a virtual machine does not show of its host: what it shows may be made up.
 fn of_host(observed: &MachineObservations<'_>, what: &str) -> Result<Option<Hidden>, Hidden> {
     Ok(is_guest(observed.root)?.then(|| format!("a virtual machine does not show {what}")))
@@ -119,9 +152,10 @@ fn numa(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let names = observed.root.names(folder);
     let numbered = |name: &str| name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok());
     let nodes: Vec<String> = names.into_iter().filter(|name| numbered(name)).collect();
-    let mut used = Vec::new();
+    let (mut used, mut has_pair) = (Vec::new(), false);
     for node in &nodes {
         let cpus = observed.root.list(&format!("{folder}/{node}/cpulist"))?;
+        has_pair |= cpus.len() > 1;
         if observed.cpus.iter().any(|cpu| cpus.contains(cpu)) {
             used.push(node.as_str());
         }
@@ -146,6 +180,7 @@ fn numa(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
             Reading::note(value).fixed_by("echo 0 | sudo tee /proc/sys/kernel/numa_balancing".to_owned())
         }
         (1, _) => Reading::good(value),
+        _ if !has_pair => Reading::warn(value).fixed_by("take a machine whose nodes have two CPUs or more".to_owned()),
         _ => Reading::warn(value),
     })
 }

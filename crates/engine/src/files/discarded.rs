@@ -3,10 +3,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tripmeter_eprosima::measurements::file_name;
 use tripmeter_model::file::append;
 use tripmeter_model::folder::{ATTEMPTS, HISTOGRAMS};
+use tripmeter_model::folder_handle::FolderHandle;
 
 /// Creates a file that is only ever appended to, so that its end can be cut off or moved away.
 ///
@@ -31,7 +32,8 @@ pub(super) fn begin(file: &Path, is_resumed: bool) -> io::Result<(File, u64)> {
 
 /// A file that grows payload by payload.
 struct Growing {
-    file: PathBuf,
+    folder: FolderHandle,
+    name: String,
     /// Bytes before the first payload.
     head: u64,
     /// Bytes before the payload that is measured.
@@ -48,14 +50,17 @@ impl Discarded {
     ///
     /// # Errors
     /// If their lengths cannot be found out.
-    pub fn of(folder: &Path, name: &str) -> io::Result<Self> {
-        let histograms = folder.join(HISTOGRAMS).join(format!("{name}.hlog"));
-        let all = [folder.join(file_name(name)), histograms].into_iter();
-        let growing = |file: PathBuf| {
-            let (head, begin) = (super::head::head_bytes(&file)?, fs::metadata(&file)?.len());
-            Ok(Growing { file, head, begin })
-        };
-        Ok(Self { files: all.filter(|file| file.exists()).map(growing).collect::<io::Result<_>>()? })
+    pub fn of(folder: &FolderHandle, name: &str) -> io::Result<Self> {
+        let histograms = folder.inside(HISTOGRAMS).ok().map(|folder| (folder, format!("{name}.hlog")));
+        let mut files = Vec::new();
+        for (folder, name) in [(folder.clone(), file_name(name))].into_iter().chain(histograms) {
+            let file = folder.at(&name)?;
+            if file.exists() {
+                let (head, begin) = (super::head::head_bytes(&file)?, fs::metadata(&file)?.len());
+                files.push(Growing { folder, name, head, begin });
+            }
+        }
+        Ok(Self { files })
     }
 
     /// A payload begins.
@@ -64,7 +69,7 @@ impl Discarded {
     /// If lengths cannot be found out.
     pub fn begin(&mut self) -> io::Result<()> {
         for growing in &mut self.files {
-            growing.begin = fs::metadata(&growing.file)?.len();
+            growing.begin = fs::metadata(growing.folder.at(&growing.name)?)?.len();
         }
         Ok(())
     }
@@ -81,14 +86,13 @@ impl Discarded {
 
 impl Growing {
     fn discard(&self, attempt: u32) -> io::Result<()> {
-        let mut source = append(&self.file)?;
+        let mut source = append(&self.folder.at(&self.name)?)?;
         if source.metadata()?.len() == self.begin {
             return Ok(());
         }
-        let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
-        let (stem, ending) = (part(self.file.file_stem()), part(self.file.extension()));
-        let folder = super::folder_in(self.file.parent().unwrap_or(Path::new(".")), ATTEMPTS)?;
-        let target = folder.join(format!("{stem}_attempt-{attempt}.{ending}"));
+        let (stem, ending) = self.name.rsplit_once('.').unwrap_or((&self.name, ""));
+        let folder = self.folder.enter(ATTEMPTS)?;
+        let target = folder.at(&format!("{stem}_attempt-{attempt}.{ending}"))?;
         let is_new = !target.exists();
         let mut target = append(&target)?;
         if is_new {
@@ -112,7 +116,7 @@ mod tests {
         let mut file = create(&path).unwrap();
         create(&folder.path().join("measurements_y_x.csv")).unwrap();
         writeln!(file, "Sample,head").unwrap();
-        let mut discarded = Discarded::of(folder.path(), "x").unwrap();
+        let mut discarded = Discarded::of(&FolderHandle::open(folder.path()).unwrap(), "x").unwrap();
         assert_eq!(discarded.files.len(), 1);
         let told = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
         for (payload, attempts) in [("one", 2), ("two", 3)] {
@@ -135,7 +139,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [path, private] = ["measurements_x.csv", "private"].map(|name| folder.path().join(name));
         create(&path).unwrap();
-        let discarded = Discarded::of(folder.path(), "x").unwrap();
+        let discarded = Discarded::of(&FolderHandle::open(folder.path()).unwrap(), "x").unwrap();
         fs::write(&private, "private").unwrap();
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(&private, &path).unwrap();

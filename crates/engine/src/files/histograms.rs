@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 use tripmeter_model::folder::HISTOGRAMS;
+use tripmeter_model::folder_handle::FolderHandle;
 
 /// The file of a running sub-experiment.
 pub(super) struct HistogramLog {
@@ -17,9 +18,9 @@ pub(super) struct HistogramLog {
 
 impl HistogramLog {
     /// Creates it, or opens it if it `is_resumed`.
-    pub fn begin(folder: &Path, name: &str, comment: &str, is_resumed: bool) -> io::Result<Self> {
-        let folder = super::folder_in(folder, HISTOGRAMS)?;
-        let path = folder.join(format!("{name}.hlog"));
+    pub fn begin(folder: &FolderHandle, name: &str, comment: &str, is_resumed: bool) -> io::Result<Self> {
+        let folder = folder.enter(HISTOGRAMS)?;
+        let path = folder.at(&format!("{name}.hlog"))?;
         let (mut file, bytes) = super::discarded::begin(&path, is_resumed)?;
         if bytes > 0 {
             return Ok(Self { file, started: start_of(&path)?.unwrap_or_else(SystemTime::now) });

@@ -5,7 +5,7 @@ use crate::delivery::Delivery;
 use crate::measure::stamps::{MISSING, TripRow};
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::samples::{HEADER, SAMPLES};
 
@@ -20,9 +20,10 @@ pub(super) struct SamplesFile {
 
 impl SamplesFile {
     /// Creates it, with its header, or opens it if it `is_resumed`.
-    pub fn begin(folder: &Path, name: &str, round: u32, is_resumed: bool) -> io::Result<Self> {
-        let folder = super::folder_in(folder, SAMPLES)?;
-        let (mut file, bytes) = super::discarded::begin(&folder.join(format!("{name}.csv")), is_resumed)?;
+    pub fn begin(folder: &FolderHandle, name: &str, round: u32, is_resumed: bool) -> io::Result<Self> {
+        let folder = folder.enter(SAMPLES)?;
+        let path = folder.at(&format!("{name}.csv"))?;
+        let (mut file, bytes) = super::discarded::begin(&path, is_resumed)?;
         if bytes == 0 {
             writeln!(file, "{}", HEADER.join(","))?;
         }

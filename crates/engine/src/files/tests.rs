@@ -23,13 +23,20 @@ fn append(files: &mut Files, payload_bytes: u64, rtt_ns: &[u64]) -> io::Result<(
 #[test]
 fn a_file_that_exists_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
-    let mut files = Files::create(folder.path(), "uds_stream", 1, ALL, Some("Round trips")).unwrap();
+    let mut files =
+        Files::create(&FolderHandle::open(folder.path()).unwrap(), "uds_stream", 1, ALL, Some("Round trips")).unwrap();
     append(&mut files, 16, &[2000, 4001]).unwrap();
     files.forget_latest();
     append(&mut files, 16, &[2]).unwrap();
     let text = fs::read_to_string(folder.path().join("measurements_uds_stream.csv")).unwrap();
     assert!(text.ends_with("\n1,16,1.000\n2,16,2.001\n1,16,0.001\n"), "{text}");
-    let again = Files::create(folder.path(), "uds_stream", 1, Raw { eprosima: true, ..Raw::NONE }, None);
+    let again = Files::create(
+        &FolderHandle::open(folder.path()).unwrap(),
+        "uds_stream",
+        1,
+        Raw { eprosima: true, ..Raw::NONE },
+        None,
+    );
     assert!(again.is_err());
 }
 
@@ -39,7 +46,8 @@ fn a_full_disk_is_an_error_and_leaves_nothing_of_the_payload() {
     // Which of the three files has no room.
     for place in 0..3 {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = Files::create(folder.path(), "x", 1, ALL, Some("Round trips")).unwrap();
+        let mut files =
+            Files::create(&FolderHandle::open(folder.path()).unwrap(), "x", 1, ALL, Some("Round trips")).unwrap();
         let write = |files: &mut Files| {
             let mut rows = files.rows(Timebase::NANOSECONDS, 16, 0);
             rows.add("all", 0, "ok", SampleStamps::default());
@@ -67,7 +75,7 @@ fn delivery(intended: u64, actual: u64, arrived: Option<u64>, status: DeliverySt
 #[test]
 fn rows_of_all_patterns_have_one_form_and_are_read_back() {
     let folder = tempfile::tempdir().unwrap();
-    let mut files = Files::create(folder.path(), "x", 2, Raw::SAMPLES, None).unwrap();
+    let mut files = Files::create(&FolderHandle::open(folder.path()).unwrap(), "x", 2, Raw::SAMPLES, None).unwrap();
     let mut rows = files.rows(Timebase::NANOSECONDS, 1024, 5000);
     let topic = field(&Stream::topic("/a,\"b\""));
     rows.add_delivery(&topic, 0, &delivery(5000, 5001, Some(5100), DeliveryStatus::Ok), false, true);
@@ -105,13 +113,17 @@ fn rows_of_all_patterns_have_one_form_and_are_read_back() {
     let rows: Vec<_> = SampleReader::open(&path).unwrap().collect::<Result<_, _>>().unwrap();
     assert_eq!((rows.len(), rows[0].stream.as_str()), (9, "topic=/a,\"b\""));
     assert_eq!((rows[7].sent_ns, rows[7].received_ns), (Some(10), Some(-15)));
-    assert!(Files::create(folder.path(), "x", 2, Raw::SAMPLES, None).is_err(), "it is not overwritten");
+    assert!(
+        Files::create(&FolderHandle::open(folder.path()).unwrap(), "x", 2, Raw::SAMPLES, None).is_err(),
+        "it is not overwritten"
+    );
 }
 
 #[test]
 fn without_raw_samples_there_are_no_rows() {
     let folder = tempfile::tempdir().unwrap();
-    let mut files = Files::create(folder.path(), "x", 1, Raw::NONE, Some("Calls")).unwrap();
+    let mut files =
+        Files::create(&FolderHandle::open(folder.path()).unwrap(), "x", 1, Raw::NONE, Some("Calls")).unwrap();
     files.rows(Timebase::NANOSECONDS, 1024, 0).finish().unwrap();
     let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, [HISTOGRAMS]);
@@ -122,7 +134,7 @@ fn no_file_is_made_where_a_link_leads_to() {
     let folder = tempfile::tempdir().unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), folder.path().join("samples")).unwrap();
-    assert!(Files::create(folder.path(), "x", 1, Raw::SAMPLES, None).is_err());
+    assert!(Files::create(&FolderHandle::open(folder.path()).unwrap(), "x", 1, Raw::SAMPLES, None).is_err());
     assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
 }
 
@@ -131,7 +143,8 @@ fn the_histogram_log_is_read_back_by_its_own_library() {
     use hdrhistogram::serialization::Deserializer;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
     let folder = tempfile::tempdir().unwrap();
-    let mut files = Files::create(folder.path(), "x", 1, Raw::NONE, Some("Round trips")).unwrap();
+    let mut files =
+        Files::create(&FolderHandle::open(folder.path()).unwrap(), "x", 1, Raw::NONE, Some("Round trips")).unwrap();
     append(&mut files, 16, &[2000, 4001]).unwrap();
     append(&mut files, 32, &[5000]).unwrap();
     let text = fs::read(folder.path().join("histograms/x.hlog")).unwrap();

@@ -216,9 +216,9 @@ mod tests {
     fn the_code_comes_after_what_a_shell_says_and_before_the_archive() {
         let folder = tempfile::tempdir().unwrap();
         let into = folder.path().join("into");
-        let text = [b"Welcome\ntripmeter-ended 75\n".to_vec(), archive("a", EntryType::Regular)].concat();
+        let text = [b"Welcome\ntripmeter-ended 75\n".to_vec(), archive("audit.json", EntryType::Regular)].concat();
         assert_eq!(receive(&text[..], &into).unwrap(), Some(75));
-        assert!(into.join("a").exists());
+        assert!(into.join("audit.json").exists());
         assert_eq!(receive(&b"Welcome\n"[..], &into).unwrap(), None);
         assert!(receive(&text[..text.len() - 1300], &into).is_err(), "it is cut off");
     }
@@ -260,11 +260,11 @@ mod tests {
 
     #[test]
     fn words_reach_the_program_as_they_are_and_its_folder_comes_back() {
-        let program = "[ -e given.toml ] || exit 9\nshift\nmkdir \"$2\"\nfor word; do echo \"$word\"; done >\"$2/words\"\nexit 75\n";
+        let program = "[ -e given.toml ] || exit 9\nshift\nmkdir -p \"$2/logs\"\nfor word; do echo \"$word\"; done >\"$2/logs/words.log\"\nexit 75\n";
         let host = ScriptedHost::new(&(VERSION.to_owned() + program));
         let ended = host.run("exec sh -s", HERE, &["ping", "it's", "$(x)", "a b"], &AtomicBool::new(false));
         assert_eq!(ended, Ok(EndedThere { code: 75, error: None }));
-        let words = std::fs::read_to_string(host.0.path().join("into/words")).unwrap();
+        let words = std::fs::read_to_string(host.0.path().join("into/logs/words.log")).unwrap();
         assert_eq!(words, "-o\nresults\nit's\n$(x)\na b\n");
         assert_eq!(host.left(), ["into", "tripmeter"], "its folder is removed");
     }

@@ -192,7 +192,7 @@ fn follow(
     let started = |error: io::Error| format!("a follower cannot be started: {error}");
     let control = part.folder.join("control");
     let listener = UnixListener::bind(&control).map_err(started)?;
-    let mut follower = Worker::spawn(program, &BTreeMap::new(), None, None).map_err(started)?;
+    let mut follower = Worker::spawn(program, &part.folder, &BTreeMap::new(), None, None).map_err(started)?;
     let place = FollowerPlace { scratch_dir: part.folder.clone(), address, cpu };
     let order = Follow { control, plugins: registry.plugins(), place: Some(place) };
     follower.send(&ToWorker::Follow(order)).map_err(started)?;

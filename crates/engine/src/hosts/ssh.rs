@@ -5,6 +5,7 @@ use super::silence::Silence;
 use super::words::{FromHost, Hello, ToHost};
 use super::{LONGEST_SILENCE, REMOTE_COMMAND};
 use crate::channel::{Heard, Incoming, Versions, send};
+use crate::received::{BoundedMessage, cut_text};
 use crate::spawn::kill;
 use serde::Deserialize;
 use std::io::ErrorKind;
@@ -107,26 +108,37 @@ impl Ssh {
             match self.incoming.next_line(Duration::from_millis(200)) {
                 // What is no greeting was said by the shell.
                 Ok(Heard::Message(said)) if said.len() <= MOST_HELLO_BYTES => match serde_json::from_slice(&said) {
-                    Ok(First::Hello(hello)) if hello.versions == Versions::own() => return Ok(hello),
+                    Ok(First::Hello(hello)) if hello.versions == Versions::own() => {
+                        return hello.within_bounds().map_err(sent);
+                    }
                     Ok(First::Hello(Hello { versions, .. }) | First::OfAnotherVersion { versions }) => {
-                        return Err(versions.differ(&format!("program on '{}'", self.to), "one"));
+                        return Err(cut_text(versions.differ(&format!("program on '{}'", self.to), "one")));
                     }
                     Ok(First::Other(_)) | Err(_) => {}
                 },
                 Ok(Heard::Message(_)) => {}
                 Ok(Heard::Nothing) => {}
-                Ok(Heard::End) | Err(_) => return Err(self.why_it_ended()),
+                Ok(Heard::End) => return Err(self.why_it_ended()),
+                Err(error) => return Err(self.why_it_failed(&error)),
             }
         }
     }
 
-    /// What ssh has said last, or how it ended.
-    pub(crate) fn why_it_ended(&mut self) -> String {
-        match (self.said.last(LAST_WORDS_TIME), kill(&mut self.child)) {
-            (Some(said), _) => said,
-            (None, Some(status)) => format!("ssh ended with {status}"),
-            (None, None) => "ssh does not end".to_owned(),
+    /// Error that ssh named last, or how it ended. An ssh that has closed its output and goes on is killed.
+    fn why_it_ended(&mut self) -> String {
+        let said = self.said.last(LAST_WORDS_TIME);
+        let status = self.child.try_wait().ok().flatten();
+        match (said, status, kill(&mut self.child)) {
+            (Some(said), ..) => said,
+            (None, Some(status), _) => format!("ssh ended with {status}"),
+            (None, None, Some(_)) => "its connection was closed, but ssh did not end and was killed".to_owned(),
+            (None, None, None) => "ssh does not end".to_owned(),
         }
+    }
+
+    /// What was sent instead of a message, else why ssh ended.
+    fn why_it_failed(&mut self, error: &std::io::Error) -> String {
+        if error.kind() == ErrorKind::InvalidData { sent(error) } else { self.why_it_ended() }
     }
 
     /// Says something.
@@ -151,7 +163,7 @@ impl Ssh {
             Ok(Heard::Message(message)) => Ok(Some(message)),
             Ok(Heard::Nothing) => Ok(None),
             Ok(Heard::End) => Err(self.why_it_ended()),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(self.why_it_failed(&error)),
         }
     }
 
@@ -173,6 +185,11 @@ impl Ssh {
             }
         }
     }
+}
+
+/// What a host sent that is not taken.
+fn sent(what: impl std::fmt::Display) -> String {
+    format!("it sent {what}")
 }
 
 impl Drop for Ssh {

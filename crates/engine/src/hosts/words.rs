@@ -2,11 +2,13 @@
 
 use crate::channel::Versions;
 use crate::os::interfaces;
+use crate::received::{BoundedMessage, cut_text};
 use crate::wire::{ClockAddress, FromFollower};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use tripmeter_model::audit::Audit;
+use tripmeter_model::bounds::said;
 use tripmeter_model::host::SystemLook;
 use tripmeter_model::manifest::{Environment, Network};
 use tripmeter_model::plan::SubExperiment;
@@ -52,6 +54,12 @@ impl Hello {
             connection: connection.as_deref().and_then(Connection::parse),
             interfaces: interfaces(),
         }
+    }
+}
+
+impl BoundedMessage for Hello {
+    fn within_bounds(self) -> Result<Self, String> {
+        said(self)
     }
 }
 
@@ -104,6 +112,21 @@ pub(crate) enum FromHost {
     Failed(String),
     /// A sign of life.
     Alive,
+}
+
+impl BoundedMessage for ToHost {}
+
+impl BoundedMessage for FromHost {
+    fn within_bounds(self) -> Result<Self, String> {
+        Ok(match self {
+            Self::Prepared(findings) => Self::Prepared(said(findings)?),
+            Self::Systems(systems) => Self::Systems(said(systems)?),
+            Self::Ended(word) => Self::Ended(word.map(BoundedMessage::within_bounds).transpose()?),
+            Self::Failed(why) => Self::Failed(cut_text(why)),
+            // A line of the control channel is read where it goes to.
+            message @ (Self::Clock(_) | Self::Control(_) | Self::Alive) => message,
+        })
+    }
 }
 
 /// What a host says of itself before anything is measured.

@@ -16,7 +16,7 @@ use crate::measure::sampling::{NoTimes, Sampled, SendTimes};
 use crate::measure::sink::{Sink, take_turns};
 use crate::measure::stamped::{CallbackStamps, StampLog, Stamped};
 use crate::measure::stamps::{self, Kept, NoStamps, Numbered, Requests, Stamps, TripRow};
-use crate::measure::stream::{Extent, Paused, StreamSender, Unspaced};
+use crate::measure::stream::{Extent, StreamSender, Unspaced};
 use crate::measure::trips::{self, POLL_IDLE_MASK, StoredSamples, Trips};
 use crate::measure::{Failure, LoopEnd, Shared, Tap, Tracker, callback, echo, logging};
 use crate::message::TouchLimit;
@@ -66,6 +66,14 @@ impl RoundTrips {
         match self {
             RoundTrips::One(trips) => &trips.rows,
             RoundTrips::Several(trips) => &trips.rows,
+        }
+    }
+
+    /// This message of an earlier cell counts for nothing, whenever its answer comes.
+    pub fn abandon(&mut self, sequence: u64) {
+        match self {
+            RoundTrips::One(trips) => trips.answers.abandon(sequence),
+            RoundTrips::Several(trips) => trips.answers.abandon(sequence),
         }
     }
 
@@ -341,7 +349,7 @@ impl<L: Link> Lane for L {
             match spaced {
                 Spaced::Unspaced => stream.run_timed(&mut Unspaced, extent, times),
                 Spaced::Even(even) => stream.run_timed(even, extent, times),
-                Spaced::Paused(period) => stream.run_timed(&mut Paused { period: *period }, extent, times),
+                Spaced::Paused(paused) => stream.run_timed(paused, extent, times),
             }
         }
         fn run<L: Link, C: Clock, const ON: bool>(

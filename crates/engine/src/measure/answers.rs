@@ -32,7 +32,8 @@ pub trait Answers {
     /// The message was not answered in time. Returns how many it were in a row, at the worst follower.
     fn give_up(&mut self, sequence: u64) -> u32;
 
-    /// The user asked to stop while this message was in flight: it counts for nothing.
+    /// The user asked to stop, or the time was over, while this message was in flight: it counts for nothing. It may be
+    /// of an earlier cell.
     fn abandon(&mut self, sequence: u64);
 
     /// Messages that count for nothing: 1 at most.
@@ -66,7 +67,6 @@ pub struct SeveralFollowers {
     nameless: u32,
     /// The same to earlier messages, of which somebody's got lost, too.
     unattributed: u64,
-    is_abandoned: bool,
     silent: Option<u32>,
 }
 
@@ -84,7 +84,6 @@ impl SeveralFollowers {
             is_spoiled: false,
             nameless: 0,
             unattributed: 0,
-            is_abandoned: false,
             silent: None,
         }
     }
@@ -160,7 +159,7 @@ impl Answers for SeveralFollowers {
     fn begin(&mut self, sequence: u64) {
         self.trackers.iter_mut().for_each(|tracker| tracker.begin(sequence));
         (self.pending, self.nameless, self.unattributed) = (0, 0, 0);
-        (self.is_abandoned, self.silent) = (false, None);
+        self.silent = None;
     }
 
     #[inline(always)]
@@ -204,11 +203,11 @@ impl Answers for SeveralFollowers {
             let has_answered = tracker.is_answered(sequence);
             tracker.counts.received -= u64::from(has_answered);
         }
-        (self.pending, self.nameless, self.is_abandoned) = (0, 0, true);
+        (self.pending, self.nameless) = (0, 0);
     }
 
     fn abandoned(&self) -> u64 {
-        self.is_abandoned.into()
+        self.trackers.iter().map(Tracker::abandoned).max().unwrap_or(0)
     }
 
     fn counts(&self) -> Counts {

@@ -126,6 +126,9 @@ unsafe extern "C" fn deliver(context: *mut c_void, message: *const Message) {
     });
 }
 
+/// However long an answer is waited for, the main thread looks after it so often.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
 /// The leader's loop: the system's thread receives an answer, stamps it, and sends the next message.
 struct Chain<'t, 'a, L, C, A, const ON: bool> {
     trips: &'t mut Trips<'a, L, C, A, ON>,
@@ -203,13 +206,14 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
 
     /// Looks after the chain from the main thread.
     fn watch(&mut self, shared: &Shared) {
+        let now = self.trips.clock.now();
         if self.is_over {
-        } else if shared.stop.load(Relaxed) {
+        } else if shared.stop.load(Relaxed) || shared.is_capped(now) {
             self.trips.answers.abandon(self.trips.sequence);
-            self.finish(Ok(LoopEnd::Stopped));
+            self.finish(Ok(shared.early_end()));
         } else if shared.peer_gone.load(Relaxed) {
             self.finish(Err(Failure::PeerGone));
-        } else if self.trips.clock.now().saturating_sub(self.previous) >= self.trips.loss_timeout_ticks {
+        } else if now.saturating_sub(self.previous) >= self.trips.loss_timeout_ticks {
             self.unanswered();
         }
     }
@@ -226,7 +230,7 @@ pub fn trips<L: Link, C: Clock, A: Answers, const ON: bool>(
         return (0, Ok(LoopEnd::Full));
     }
     let shared = trips.shared;
-    let pause = Duration::from_nanos(trips.loss_timeout_ns / 4);
+    let pause = Duration::from_nanos(trips.loss_timeout_ns / 4).min(LONGEST_PAUSE);
     trips.rows.clear();
     let previous = trips.begin_row(0);
     let waiter = std::thread::current();

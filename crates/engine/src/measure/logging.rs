@@ -49,7 +49,7 @@ impl<L: Link, C: Clock> LogCaller<'_, L, C> {
             let mut end = self.clock.now();
             if !is_taken {
                 if !self.again()? {
-                    return Ok((index, LoopEnd::Stopped));
+                    return Ok((index, self.shared.early_end()));
                 }
                 end = self.clock.now();
             }
@@ -62,12 +62,12 @@ impl<L: Link, C: Clock> LogCaller<'_, L, C> {
         Ok((samples.len(), LoopEnd::Full))
     }
 
-    /// The line was refused: tries it again. False if the user has asked to stop.
+    /// The line was refused: tries it again. False if the user has asked to stop, or the time is over.
     #[cold]
     fn again(&mut self) -> Result<bool, Failure> {
         for count in 1.. {
             self.refused += 1;
-            if !self.shared.after_refusal(count, self.timeout_ns)? {
+            if !self.shared.after_refusal(count, self.timeout_ns, self.clock.now())? {
                 break;
             }
             let loan = self.link.loan(self.length, None)?;

@@ -50,18 +50,35 @@ pub struct Shared {
     pub interrupt: AtomicBool,
     /// Sequence number of the message in flight; written once per trip, read only to see whether it moves.
     pub sequence: AtomicU64,
+    /// Tick at which a loop that waits gives up, as its time is over; 0: none. Read only while nothing comes.
+    pub capped: AtomicU64,
 }
 
 impl Shared {
-    /// The transport was full, `count` times in a row and for so long each time: whether to try again. False if the user has
-    /// asked to stop.
+    /// True if the time of the loop is over at the tick `now`.
+    #[cold]
+    pub fn is_capped(&self, now: u64) -> bool {
+        let capped = self.capped.load(Relaxed);
+        capped != 0 && now >= capped
+    }
+
+    /// Why a loop ended that has given up before its deadline: the user has asked to stop, or its time is over.
+    pub fn early_end(&self) -> LoopEnd {
+        if self.stop.load(Relaxed) { LoopEnd::Stopped } else { LoopEnd::Deadline }
+    }
+
+    /// The transport was full, `count` times in a row and for so long each time, until the tick `now`: whether to try again.
+    /// False if the user has asked to stop, or the time is over.
     ///
     /// # Errors
     /// If the other side has gone, or [`MOST_SILENT`] is reached.
     #[cold]
-    pub fn after_refusal(&self, count: u32, timeout_ns: u64) -> Result<bool, Failure> {
+    pub fn after_refusal(&self, count: u32, timeout_ns: u64, now: u64) -> Result<bool, Failure> {
         if self.peer_gone.load(Relaxed) {
             return Err(Failure::PeerGone);
+        }
+        if self.is_capped(now) {
+            return Ok(false);
         }
         if count >= MOST_SILENT {
             return Err(Failure::Full { count, timeout_ms: timeout_ns / 1_000_000 });

@@ -291,7 +291,7 @@ impl<L: Link, C: Clock, R: Rest, S: Timetable, const ON: bool> Publisher<'_, '_,
         self.refused += 1;
         // The transport has come back: a sign of life.
         self.shared.sequence.fetch_add(1, Relaxed);
-        self.shared.after_refusal(silent, self.timeout_ns)
+        self.shared.after_refusal(silent, self.timeout_ns, self.clock.now())
     }
 }
 

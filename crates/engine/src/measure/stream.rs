@@ -10,6 +10,12 @@ use tripmeter_abi::Link;
 
 /// How bursts are spaced. The loop is compiled for each way.
 pub trait Spacing {
+    /// Messages until the next look at the clock, of so many per burst.
+    #[inline(always)]
+    fn part(&self, burst: u64) -> u64 {
+        burst
+    }
+
     /// A burst began at `begun`, in ticks; when is the next one due? 0: at once.
     fn next(&mut self, begun: u64) -> u64;
 
@@ -62,16 +68,45 @@ impl Spacing for Even {
     }
 }
 
-/// Due a period after the begin of the last one, so that what was late is not made up for.
+/// Due a period after the begin of the last one, so that what was late is not made up for. A burst of many messages goes out
+/// in parts, between which the clock is looked at: it ends at a deadline, and goes on after one.
 pub struct Paused {
     /// In ticks.
-    pub period: u64,
+    period: u64,
+    /// Messages of a burst.
+    size: u64,
+    /// Of them, messages of a part.
+    part: u64,
+    /// Of them, messages that are still to be sent.
+    left: u64,
+    /// When the burst began, in ticks.
+    begun: u64,
+}
+
+impl Paused {
+    /// Bursts of `size` messages in parts of `part`, and ticks from the begin of one to the begin of the next.
+    pub fn new(size: u64, part: u64, period: u64) -> Self {
+        Self { period, size, part, left: size, begun: 0 }
+    }
 }
 
 impl Spacing for Paused {
     #[inline(always)]
+    fn part(&self, _: u64) -> u64 {
+        self.part.min(self.left)
+    }
+
+    #[inline(always)]
     fn next(&mut self, begun: u64) -> u64 {
-        begun + self.period
+        if self.left == self.size {
+            self.begun = begun;
+        }
+        self.left -= self.part.min(self.left);
+        if self.left > 0 {
+            return 0;
+        }
+        self.left = self.size;
+        self.begun + self.period
     }
 }
 
@@ -173,10 +208,10 @@ impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
             if now >= extent.deadline {
                 return Ok(LoopEnd::Deadline);
             }
-            for _ in 0..extent.burst.min(extent.last - self.sequence) {
+            for _ in 0..spacing.part(extent.burst).min(extent.last - self.sequence) {
                 times.sending(self.sequence + 1, &self.clock);
                 if !self.send()? {
-                    return Ok(LoopEnd::Stopped);
+                    return Ok(self.shared.early_end());
                 }
             }
             self.due = spacing.next(now);
@@ -193,7 +228,7 @@ impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
         }
     }
 
-    /// Sends the next message; false if the user has asked to stop.
+    /// Sends the next message; false if the user has asked to stop, or the time is over.
     #[inline(always)]
     fn send(&mut self) -> Result<bool, Failure> {
         let header = Header::new(self.sequence + 1, Kind::Ping, self.length);
@@ -217,7 +252,7 @@ impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
     fn refused(&mut self) -> Result<bool, Failure> {
         self.refused += 1;
         self.silent += 1;
-        self.shared.after_refusal(self.silent, self.timeout_ns)
+        self.shared.after_refusal(self.silent, self.timeout_ns, self.clock.now())
     }
 
     #[inline(always)]

@@ -15,7 +15,8 @@ pub struct Tracker {
     given_up: Gaps,
     /// Messages up to this one belong to an earlier cell.
     earlier: u64,
-    /// The message that was in flight when the user asked to stop; 0 if none was.
+    /// The message that was in flight when the user asked to stop or the time was over, also of an earlier cell; 0 if none
+    /// was.
     abandoned: u64,
     /// Messages in a row without an answer.
     silent: u32,
@@ -54,7 +55,7 @@ impl Answers for Tracker {
     }
 
     fn abandoned(&self) -> u64 {
-        self.abandoned.min(1)
+        u64::from(self.abandoned > self.earlier)
     }
 
     fn counts(&self) -> Counts {

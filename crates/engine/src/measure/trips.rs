@@ -154,7 +154,7 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
                 Trip::Unanswered | Trip::Damaged => stamp = self.begin_row(stored),
                 Trip::Stopped => {
                     self.answers.abandon(self.sequence);
-                    return (stored, Ok(LoopEnd::Stopped));
+                    return (stored, Ok(self.shared.early_end()));
                 }
             }
             previous = stamp;
@@ -214,7 +214,11 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
         if self.shared.peer_gone.load(Relaxed) {
             return Err(Failure::PeerGone);
         }
-        if self.clock.now().saturating_sub(previous) < self.loss_timeout_ticks {
+        let now = self.clock.now();
+        if self.shared.is_capped(now) {
+            return Ok(Some(Trip::Stopped));
+        }
+        if now.saturating_sub(previous) < self.loss_timeout_ticks {
             return Ok(None);
         }
         self.give_up()?;

@@ -2,11 +2,14 @@
 #![expect(unsafe_code, reason = "system calls")]
 
 use rustix::fs::{FileType, FsWord};
-use rustix::net::sockopt::{socket_domain, socket_protocol, socket_type};
+use rustix::net::sockopt::{
+    socket_domain, socket_protocol, socket_recv_buffer_size, socket_send_buffer_size, socket_type,
+};
 use rustix::net::{AddressFamily, SocketType, getpeername, getsockname, ipproto};
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 use tripmeter_abi::Path;
+use tripmeter_model::kernel_queue::QueueKind;
 
 /// `f_type` of the file system of POSIX message queues.
 ///
@@ -104,6 +107,51 @@ pub fn read_at_start(fd: RawFd, bytes: &mut [u8]) -> Option<usize> {
     rustix::io::pread(borrowed(fd), bytes, 0).ok()
 }
 
+/// Capacity of what messages wait in behind a descriptor, with its kinds.
+///
+/// # Source
+/// fcntl(2), `F_GETPIPE_SZ`; mq_getattr(3); socket(7), `SO_SNDBUF`; `unix_recvq_full` of Linux: a queue is full above the
+/// limit, not at it
+pub fn capacities(fd: RawFd, path: Path) -> Vec<(QueueKind, u64)> {
+    match path {
+        // SAFETY: integers only.
+        Path::Pipe => match unsafe { libc::fcntl(fd, libc::F_GETPIPE_SZ) } {
+            bytes if bytes > 0 => vec![(QueueKind::PipeBytes, bytes as u64)],
+            _ => Vec::new(),
+        },
+        Path::MessageQueue => {
+            // SAFETY: all zeroes are valid attributes.
+            let mut attributes: libc::mq_attr = unsafe { std::mem::zeroed() };
+            // SAFETY: on Linux a queue's descriptor is a file's; the attributes are writable.
+            match unsafe { libc::mq_getattr(fd, &raw mut attributes) } {
+                0 => vec![(QueueKind::QueueMessages, attributes.mq_maxmsg as u64)],
+                _ => Vec::new(),
+            }
+        }
+        Path::Tcp | Path::Udp | Path::UnixStream | Path::UnixDatagram | Path::UnixSeqpacket => {
+            let fd = borrowed(fd);
+            let shared = (path == Path::UnixDatagram && !has_peer(fd)).then(shared_datagrams).flatten();
+            let buffers = [
+                (QueueKind::SendBufferBytes, socket_send_buffer_size(fd)),
+                (QueueKind::ReceiveBufferBytes, socket_recv_buffer_size(fd)),
+            ];
+            let buffers = buffers.into_iter().filter_map(|(kind, bytes)| Some((kind, bytes.ok()? as u64)));
+            shared.map(|places| (QueueKind::SharedDatagrams, places)).into_iter().chain(buffers).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn has_peer(fd: BorrowedFd<'_>) -> bool {
+    matches!(getpeername(fd), Ok(Some(_)))
+}
+
+/// Datagrams that wait at most in a socket that has no peer of its own.
+fn shared_datagrams() -> Option<u64> {
+    let most: u64 = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").ok()?.trim().parse().ok()?;
+    most.checked_add(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +166,23 @@ mod tests {
             let Ok(bound) = std::net::UdpSocket::bind(address) else { continue };
             assert_eq!(socket_path(bound.as_fd()), Some(Path::Udp), "{address}");
         }
+    }
+
+    #[test]
+    fn capacities_are_what_the_kernel_granted() -> io::Result<()> {
+        let (reader, _writer) = io::pipe()?;
+        // SAFETY: integers only.
+        assert!(unsafe { libc::fcntl(reader.as_raw_fd(), libc::F_SETPIPE_SZ, 8192) } > 0);
+        let [(QueueKind::PipeBytes, bytes)] = capacities(reader.as_raw_fd(), Path::Pipe)[..] else { panic!("no pipe") };
+        assert!(bytes >= 8192 && bytes.is_power_of_two(), "{bytes}");
+        let kinds = |fd| capacities(fd, Path::UnixDatagram).into_iter().map(|(kind, _)| kind).collect::<Vec<_>>();
+        let buffers = [QueueKind::SendBufferBytes, QueueKind::ReceiveBufferBytes];
+        let (one, _other) = std::os::unix::net::UnixDatagram::pair()?;
+        assert_eq!(kinds(one.as_raw_fd()), buffers);
+        let alone = std::os::unix::net::UnixDatagram::unbound()?;
+        assert_eq!(kinds(alone.as_raw_fd()), [&[QueueKind::SharedDatagrams], &buffers[..]].concat());
+        assert_eq!(capacities(one.as_raw_fd(), Path::SharedMemory), []);
+        Ok(())
     }
 
     #[test]

@@ -4,7 +4,10 @@ use super::space;
 use procfs::process::{Limit, LimitValue, Limits, Process};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
+use std::io;
+use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
+use tripmeter_abi::Path as NetworkPath;
 
 /// Fewer file descriptors that are free are a cause of failures: a library may close some before it gives up.
 const FEW_DESCRIPTORS: u64 = 8;
@@ -125,6 +128,25 @@ pub fn stopped_child() -> Option<String> {
     let mut stats = procfs::process::all_processes().ok()?.flatten().filter_map(|process| process.stat().ok());
     let child = stats.find(|stat| stat.ppid == own && matches!(stat.state, 'T' | 't'))?;
     Some(format!("its process {} ('{}') was stopped by a signal", child.pid, child.comm))
+}
+
+/// That the kernel has no port to give for a path by TCP or UDP from this address, if so: libraries then do without a socket,
+/// or try for ever, and wait for a peer.
+pub fn no_port(path: NetworkPath, address: IpAddr) -> Option<String> {
+    let any = (address, 0);
+    let (kind, error) = match path {
+        NetworkPath::Tcp => ("TCP", TcpListener::bind(any).err()?),
+        NetworkPath::Udp => ("UDP", UdpSocket::bind(any).err()?),
+        _ => return None,
+    };
+    if error.kind() != io::ErrorKind::AddrInUse {
+        return None;
+    }
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let range = range.split_whitespace().collect::<Vec<_>>().join(" to ");
+    Some(format!(
+        "no {kind} port of {address} from {range} is free; end the programs that have them (`ss -anp` lists them)"
+    ))
 }
 
 /// That `/dev/shm` is full, if it is.

@@ -7,7 +7,7 @@ use procfs::process::{MMapPath, Process, Stat, Task};
 use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid};
-use rustix::process::{set_parent_process_death_signal, test_kill_process};
+use rustix::process::{Resource, Rlimit, getrlimit, set_parent_process_death_signal, setrlimit, test_kill_process};
 use std::collections::HashSet;
 use std::fs;
 use std::io;
@@ -29,6 +29,28 @@ pub fn lock_memory() -> io::Result<()> {
 pub fn full_files_are_errors() {
     // SAFETY: a plain system call, which the standard library has not.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Least bytes of the main thread's stack: arguments alone need 300 kB in a program that is not optimized.
+const LEAST_STACK_BYTES: u64 = 1 << 20;
+/// What Linux gives by default.
+const USUAL_STACK_BYTES: u64 = 8 << 20;
+
+/// Raises the limit of this process's stack if it is too low; the kernel looks at it whenever the stack grows.
+///
+/// # Errors
+/// If it cannot be raised: value, limit, remedy.
+pub fn ensure_stack() -> Result<(), String> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Stack);
+    let Some(bytes) = current.filter(|bytes| *bytes < LEAST_STACK_BYTES) else { return Ok(()) };
+    let raised = maximum.map_or(USUAL_STACK_BYTES, |most| most.min(USUAL_STACK_BYTES));
+    let is_enough = raised >= LEAST_STACK_BYTES;
+    if is_enough && setrlimit(Resource::Stack, Rlimit { current: Some(raised), maximum }).is_ok() {
+        return Ok(());
+    }
+    Err(format!(
+        "a stack has {bytes} bytes at most, and {LEAST_STACK_BYTES} are needed; raise the limit with `ulimit -s 8192`"
+    ))
 }
 
 /// Prepares this process as a worker: it dies with its parent, ignores what is meant for its parent, and its blocking

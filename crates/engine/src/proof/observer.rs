@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 use tripmeter_abi::Path;
+use tripmeter_model::kernel_queue::{KernelQueues, QueueSide};
 
 /// So often is looked for the first message, if there is none: the leader may have to be scheduled first.
 const PARKED_LOOKS: u32 = 10;
@@ -51,6 +52,13 @@ impl Baseline {
         let descriptors = sys::descriptors().ok()?;
         let opened = descriptors.into_iter().filter(|descriptor| !self.channels.contains(&descriptor.object));
         Some(opened.map(|descriptor| (descriptor.object, descriptor)).collect())
+    }
+
+    /// Capacity of each queue of the kernel that was opened since, and that messages by `path` wait in.
+    pub fn queues(&self, side: QueueSide, path: Path) -> Vec<KernelQueues> {
+        let opened = self.opened_since().unwrap_or_default().into_values().filter(|found| found.path == path);
+        let all = opened.flat_map(|found| descriptors::capacities(found.fd, found.path));
+        KernelQueues::joined(all.map(|(kind, capacity)| KernelQueues { side, kind, capacity, count: 1 }))
     }
 
     /// The queues of System V that this process has sent to or received from since.

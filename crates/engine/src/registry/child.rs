@@ -6,7 +6,7 @@
 use super::{Prober, RegistryError};
 use crate::last_line::last_words;
 use crate::os;
-use crate::spawn::kill;
+use crate::spawn::{ROOT, kill};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -151,6 +151,7 @@ fn start(prober: &Prober, file: &Path, noise: &File) -> std::io::Result<(Child, 
         .arg("describe-plugin")
         .arg(file)
         .envs(&prober.environment)
+        .current_dir(ROOT)
         .stdin(OwnedFd::from(theirs))
         .stdout(noise.try_clone()?)
         .stderr(noise.try_clone()?)

@@ -4,6 +4,7 @@ use super::machine::Machine;
 use super::{MOST_FOLLOWERS, PlanError, Problem, channel, load, real_time, rpc};
 use thiserror::Error;
 use tripmeter_abi::Pattern;
+use tripmeter_model::count::MOST_COUNT;
 use tripmeter_model::payload;
 use tripmeter_model::plan::{Host, MOST_ROUNDS, Plan, Raw, SubExperiment};
 use tripmeter_model::recording::{LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, Recording};
@@ -296,6 +297,10 @@ pub(super) fn host(to: &str) -> Result<(), Problem> {
 
 pub(super) fn attempts(attempts: u32) -> Result<(), Problem> {
     if (1..=MOST_ATTEMPTS).contains(&attempts) { Ok(()) } else { Err(Problem::Attempts(attempts)) }
+}
+
+pub(super) fn seed(seed: u64) -> Result<(), Problem> {
+    if seed <= MOST_COUNT { Ok(()) } else { Err(Problem::Seed(seed)) }
 }
 
 pub(super) fn loss_timeout(seconds: f64) -> Result<(), Problem> {

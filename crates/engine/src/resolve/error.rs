@@ -3,7 +3,8 @@
 use crate::os;
 use crate::registry::RegistryError;
 use thiserror::Error;
-use tripmeter_abi::Path;
+use tripmeter_abi::{Path, Status};
+use tripmeter_model::count::MOST_COUNT;
 use tripmeter_model::interference::{MOST_PRIORITY, Sched};
 use tripmeter_model::payload::{PayloadError, display_size};
 use tripmeter_model::plan::{MOST_ROUNDS, MOST_TRIALS};
@@ -55,8 +56,8 @@ impl<T> AtTransport<T> for Result<T, Problem> {
 pub enum Problem {
     #[error("nothing is to be measured; name transports, or add [[sub_experiment]] to the file")]
     NoSubExperiment,
-    #[error("none of the transports asked for can run here: {}", .0.join(" | "))]
-    NothingLeft(Vec<String>),
+    #[error("none of the transports asked for can run here: {}", lines.join(" | "))]
+    NothingLeft { lines: Vec<String>, code: u8 },
     #[error("{0} rounds were asked for; ask for 1 to {most} (--rounds)", most = MOST_ROUNDS)]
     Rounds(u32),
     #[error(
@@ -76,6 +77,10 @@ pub enum Problem {
     KeepSamplesOfNone,
     #[error("{0} attempts were asked for; ask for 1 to {most} (--attempts)", most = super::MOST_ATTEMPTS)]
     Attempts(u32),
+    #[error(
+        "a seed of {0} is more than {MOST_COUNT}, up to which JSON keeps whole numbers exact; take a smaller one (--seed)"
+    )]
+    Seed(u64),
     #[error("a loss time-out of {0} s is outside 0.001 to 600 s (--loss-timeout)")]
     LossTimeout(f64),
     #[error("a time cap of {0} s per payload is not above 0 and up to 1000000 s (--time-cap)")]
@@ -331,9 +336,8 @@ impl Problem {
         match self {
             Problem::Registry(error) => error.exit_code(),
             Problem::RecordingRefused { error, .. } => error.exit_code(),
-            Problem::DaemonRequired { .. } | Problem::DaemonMissing { .. } | Problem::NothingLeft(_) => {
-                exit::UNAVAILABLE
-            }
+            Problem::NothingLeft { code, .. } => *code,
+            Problem::DaemonRequired { .. } | Problem::DaemonMissing { .. } => exit::UNAVAILABLE,
             Problem::NoRealTime { .. } | Problem::Starves { .. } | Problem::TooFewCpus { .. } => exit::UNAVAILABLE,
             Problem::NoCpus(_) => exit::SOFTWARE,
             Problem::NoScratch(_) | Problem::NoRoomForLog { .. } | Problem::LogOverLimit { .. } => exit::CANNOT_CREATE,
@@ -344,9 +348,15 @@ impl Problem {
     /// True if it is what this machine has, and not what was written, that is in the way.
     pub(super) fn is_of_this_machine(&self) -> bool {
         match self {
-            Problem::Registry(error) => !matches!(error, RegistryError::Unknown { .. }),
+            Problem::Registry(RegistryError::Refused(error)) => error.status != Status::Invalid,
+            Problem::Registry(error) => {
+                !matches!(error, RegistryError::Unknown { .. } | RegistryError::NoProber { .. })
+            }
             Problem::DaemonRequired { .. } | Problem::DaemonMissing { .. } | Problem::PayloadOverLimit { .. } => true,
             Problem::RecordedOverLimit { .. } | Problem::RecordingRefused { .. } => true,
+            Problem::NoRoomForLog { .. } | Problem::LogOverLimit { .. } => true,
+            // Others wait otherwise.
+            Problem::Starves { .. } | Problem::TooFewCpus { .. } => true,
             _ => false,
         }
     }

@@ -3,8 +3,8 @@ use super::*;
 use crate::lanes::AnySystem;
 use std::sync::Arc;
 use tripmeter_abi::{
-    Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Path as Way, Result as AbiResult,
-    Setting, Status, System,
+    Description, Error, Limits, Link, LinkOptions, Loan, Message, Names, Node, NodeOptions, Path as Way,
+    Result as AbiResult, Setting, Status, System,
 };
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::recording::{RecordedTopic, Recording};
@@ -80,7 +80,7 @@ fn planned(system: &str, variants: &[&str]) -> Planned {
         version: "1".to_owned(),
         system_version: "1".to_owned(),
         variants: variants.iter().map(|name| Variant::new(name, "", Way::Other)).collect(),
-        settings: vec![Setting::new("packet", "native", "bytes", "")],
+        settings: vec![Setting::new("packet", "native", "bytes", "", Names::Nothing)],
         daemon: None,
     };
     Planned { description, limit: 1 << 30, refusal: None }
@@ -114,7 +114,7 @@ fn plan_of(text: &str, unavailable: Unavailable, systems: Vec<Planned>) -> Resul
 }
 
 fn plan(text: &str) -> Result<Plan, PlanError> {
-    plan_of(text, Unavailable::Refuse, systems())
+    plan_of(text, Unavailable::LeaveOut, systems())
 }
 
 fn of(transports: &[&str]) -> String {
@@ -167,7 +167,7 @@ fn one_way_is_for_every_pattern_with_a_follower() {
         for variant in systems.iter_mut().flat_map(|system| &mut system.description.variants) {
             variant.patterns = vec![Pattern::PingPong, Pattern::Rpc, Pattern::Throughput];
         }
-        plan_of(text, Unavailable::Refuse, systems)
+        plan_of(text, Unavailable::LeaveOut, systems)
     };
     for (keys, raw) in [
         ("pattern = 'pingpong'", "samples"),
@@ -221,7 +221,7 @@ fn a_star_gives_way_to_a_name() {
 fn one_of_a_star_that_refuses_is_left_out() {
     let mut systems = systems();
     systems[1].refusal = Some(Status::Limit);
-    let plan = plan_of(&of(&["*"]), Unavailable::Refuse, systems).unwrap();
+    let plan = plan_of(&of(&["*"]), Unavailable::LeaveOut, systems).unwrap();
     assert!(plan.left_out.iter().any(|line| line == "transport 'uds/datagram': not today"), "{:?}", plan.left_out);
 }
 
@@ -243,7 +243,7 @@ fn payloads_out_of_bounds_are_refused() {
     refuses(&own, 64, &["transport 'uds': payload of 3 bytes"]);
     let mut systems = systems();
     systems[1].limit = 4096;
-    let error = plan_of(&of(&["uds"]), Unavailable::Refuse, systems).unwrap_err();
+    let error = plan_of(&of(&["uds"]), Unavailable::LeaveOut, systems).unwrap_err();
     let message = error.to_string();
     assert_eq!(error.exit_code(), 64);
     assert!(message.contains("payload of 4194304 bytes (4M) is larger than 4096 bytes"), "{message}");
@@ -267,6 +267,7 @@ fn counts_and_times_out_of_bounds_are_refused() {
         ("time_cap_s = 0.0", "time cap of 0 s"),
         ("time_cap_s = -1.0", "time cap of -1 s"),
         ("time_cap_s = nan", "time cap of NaN s"),
+        ("seed = 9007199254740993", "more than 9007199254740992"),
         ("loss_timeout_s = 0.0001", "0.001 to 600 s"),
         ("loss_timeout_s = 601.0", "601 s"),
         ("leader_cpu = 2", "CPU 2 for the leader"),
@@ -282,7 +283,7 @@ fn what_a_variant_cannot_do_is_refused_with_what_it_can() {
     refuses(&format!("wait = 'callback'\n{}", of(&["uds"])), 64, &["cannot wait by 'callback', only by poll, block"]);
     let mut systems = systems();
     systems[1].description.variants[0].patterns = vec![Pattern::Log];
-    let error = plan_of(&of(&["uds"]), Unavailable::Refuse, systems).unwrap_err().to_string();
+    let error = plan_of(&of(&["uds"]), Unavailable::LeaveOut, systems).unwrap_err().to_string();
     assert!(error.contains("cannot carry pattern 'pingpong', only log"), "{error}");
 }
 
@@ -306,7 +307,7 @@ fn loggers_are_planned_as_such_and_all_of_them_only_where_they_are_meant() {
     assert_eq!((sub_experiment.payloads[0], sub_experiment.payloads[8]), (32, 8192));
     let mut pathless = loggers();
     pathless[3].description.variants[0].path = Way::Other;
-    let error = plan_of(&format!("pattern = 'log'\n{}", of(&["logger"])), Unavailable::Refuse, pathless).unwrap_err();
+    let error = plan_of(&format!("pattern = 'log'\n{}", of(&["logger"])), Unavailable::LeaveOut, pathless).unwrap_err();
     assert!(error.to_string().contains("its path is 'other'"), "{error}");
     refuses(&format!("pattern = 'log'\n{}", of(&["uds"])), 64, &["cannot carry pattern 'log', only pingpong"]);
 }
@@ -326,13 +327,39 @@ fn names_are_plain_and_unique() {
 }
 
 #[test]
-fn a_transport_missed_by_name_is_refused_or_left_out() {
-    refuses(&of(&["uds", "iox"]), 69, &["'iox' is not available: not built", "libiox", "`tripmeter install iox`"]);
+fn a_transport_missed_by_name_is_left_out_and_refused_alone() {
+    refuses(&of(&["iox"]), 69, &["'iox' is not available: not built", "libiox", "`tripmeter install iox`"]);
     let plan = plan_of(&of(&["uds", "iox-cpp"]), Unavailable::LeaveOut, systems()).unwrap();
     assert_eq!((&plan.missing, plan.missing.len()), (&plan.left_out, 1));
-    let error = plan_of(&of(&["iox"]), Unavailable::LeaveOut, systems()).unwrap_err();
-    assert_eq!(error.exit_code(), 69);
-    assert!(error.to_string().contains("none of the transports asked for can run here"), "{error}");
+    // What is wrong with all of several has the code that they have in common.
+    let mut small = systems();
+    (small[0].limit, small[1].limit) = (64, 4096);
+    let shares = |transports: &[&str]| {
+        let error = plan_of(&of(transports), Unavailable::LeaveOut, small.clone()).unwrap_err();
+        (error.exit_code(), error.to_string())
+    };
+    let (code, text) = shares(&["uds", "shm"]);
+    assert!(code == 64 && text.contains("none of the transports asked for can run here: transport 'uds'"), "{text}");
+    assert_eq!(shares(&["uds", "iox"]).0, 69);
+    let (code, text) = shares(&["uds"]);
+    assert!(code == 64 && text.starts_with("transport 'uds': a payload of"), "{text}");
+    // The other one has room.
+    small[0].limit = 1 << 30;
+    let plan = plan_of(&of(&["shm", "uds"]), Unavailable::LeaveOut, small).unwrap();
+    assert_eq!((plan.missing.len(), names(&plan)), (1, vec!["shm_ring_poll"]));
+}
+
+#[test]
+fn a_seed_from_the_clock_is_exact_in_every_reader() {
+    assert!(plan(&of(&["uds"])).unwrap().seed <= 1 << 53);
+    assert_eq!(plan(&format!("seed = 9007199254740992\n{}", of(&["uds"]))).unwrap().seed, 1 << 53);
+}
+
+#[test]
+fn a_setting_that_is_wrong_anywhere_is_refused_beside_others() {
+    let mut systems = systems();
+    systems[1].refusal = Some(Status::Invalid);
+    assert_eq!(plan_of(&of(&["shm", "uds"]), Unavailable::LeaveOut, systems).unwrap_err().exit_code(), 64);
 }
 
 #[test]
@@ -348,14 +375,14 @@ fn a_daemon_that_is_not_running_may_be_started_unless_required() {
     let mut systems = systems();
     systems[1].refusal = Some(Status::NoDaemon);
     systems[1].description.daemon = Some("planned-daemon".to_owned());
-    assert!(plan_of(&of(&["uds"]), Unavailable::Refuse, systems.clone()).is_ok());
+    assert!(plan_of(&of(&["uds"]), Unavailable::LeaveOut, systems.clone()).is_ok());
     let text = format!("daemons = 'require'\n{}", of(&["uds"]));
-    let error = plan_of(&text, Unavailable::Refuse, systems.clone()).unwrap_err();
+    let error = plan_of(&text, Unavailable::LeaveOut, systems.clone()).unwrap_err();
     assert_eq!(error.exit_code(), 69);
     assert!(error.to_string().contains("daemon 'planned-daemon' is not running; start it"), "{error}");
     let bare = Machine { has_program: |_| false, ..machine() };
     let experiment = Experiment::parse(&of(&["uds"])).unwrap();
-    let error = resolve_on(&bare, &experiment, "test", Unavailable::Refuse, &registry_of(systems)).unwrap_err();
+    let error = resolve_on(&bare, &experiment, "test", Unavailable::LeaveOut, &registry_of(systems)).unwrap_err();
     assert!(
         error.exit_code() == 69 && error.to_string().contains("'planned-daemon' is not found in PATH to start it"),
         "{error}"
@@ -387,7 +414,7 @@ fn floors_of_the_same_way_have_names_of_their_own() {
 fn there_is_no_floor_for_what_the_floor_cannot_do() {
     let mut systems = systems();
     systems[1].description.variants[0].waits = vec![Wait::Callback];
-    let plan = plan_of(&of(&["uds"]), Unavailable::Refuse, systems).unwrap();
+    let plan = plan_of(&of(&["uds"]), Unavailable::LeaveOut, systems).unwrap();
     assert_eq!(names(&plan), ["uds_datagram_callback"]);
 }
 
@@ -415,7 +442,7 @@ fn loops_that_poll_in_real_time_have_a_cpu_each() {
         let mut systems = systems();
         systems[1].description.variants[0].patterns.extend([Pattern::Channel, Pattern::Rpc]);
         let text = format!("sched = 'fifo:1'\nwait = 'block'\nrate = '100'\n{more}\n{}", of(&["uds"]));
-        let mut plan = plan_of(&text, Unavailable::Refuse, systems).unwrap();
+        let mut plan = plan_of(&text, Unavailable::LeaveOut, systems).unwrap();
         plan.sub_experiments[0].wait = Wait::Poll;
         real_time::takes_turns(&plan, &plan.sub_experiments[0]).err().map(|problem| problem.to_string())
     };
@@ -436,7 +463,7 @@ fn loops_that_poll_in_real_time_have_a_cpu_each() {
 fn several_followers_are_planned_where_the_transport_reaches_them() {
     let several = |rest: &str| {
         let text = format!("followers = 3\n{rest}{}", of(&["shm"]));
-        plan_of(&text, Unavailable::Refuse, reaching())
+        plan_of(&text, Unavailable::LeaveOut, reaching())
     };
     let plan = several("").unwrap();
     assert_eq!(names(&plan), ["shm_ring_block_followers-3"], "who shares a CPU does not poll by itself");
@@ -447,7 +474,7 @@ fn several_followers_are_planned_where_the_transport_reaches_them() {
     let one = &polling.sub_experiments[0];
     assert_eq!((one.wait, one.follower_cpus.as_slice()), (Wait::Poll, [0, 0, 0].as_slice()));
     assert!(polling.shared_cpus(one).unwrap().contains("one with the leader"));
-    let text = serde_json::to_string(&plan_of(&of(&["shm"]), Unavailable::Refuse, reaching()).unwrap()).unwrap();
+    let text = serde_json::to_string(&plan_of(&of(&["shm"]), Unavailable::LeaveOut, reaching()).unwrap()).unwrap();
     assert!(!text.contains("\"followers\"") && !text.contains("follower_cpus"), "{text}");
 }
 
@@ -458,7 +485,7 @@ fn sides_that_share_a_cpu_do_not_poll_unless_asked_to() {
         let cpus = cpus.iter().map(|&number| UsableCpu { number, core: vec![number] }).collect();
         let experiment = Experiment::parse(&format!("{text}{}", of(&["uds"]))).unwrap();
         let machine = Machine { cpus, ..machine() };
-        resolve_on(&machine, &experiment, "test", Unavailable::Refuse, &registry_of(systems())).unwrap()
+        resolve_on(&machine, &experiment, "test", Unavailable::LeaveOut, &registry_of(systems())).unwrap()
     };
     let apart = on(&[0, 1], "");
     assert!(apart.sub_experiments.iter().all(|sub| sub.wait == Wait::Poll && !apart.polls_on_shared_cpu(sub)));
@@ -493,7 +520,7 @@ fn too_many_followers_or_those_that_cannot_be_reached_are_refused() {
     refuses(&several(2, "raw = ['none']\n"), 64, &["2 followers", "--raw none"]);
     refuses(&several(2, "samples = 60_000_000\n"), 64, &["60000000 samples", "50000000"]);
     assert!(plan(&several(1, "")).is_ok());
-    let by_star = plan_of(&format!("followers = 2\n{}", of(&["*"])), Unavailable::Refuse, reaching()).unwrap();
+    let by_star = plan_of(&format!("followers = 2\n{}", of(&["*"])), Unavailable::LeaveOut, reaching()).unwrap();
     assert_eq!(names(&by_star), ["shm_ring_block_followers-2"]);
     assert!(
         by_star.left_out.iter().any(|line| line.contains("uds/datagram") && line.contains("it reaches 1 follower"))
@@ -511,16 +538,11 @@ fn recording() -> Recording {
         ..Default::default()
     };
     Recording {
-        file: "x.mcap".to_owned(),
-        file_bytes: 1,
-        sha256: String::new(),
         speed: 2.0,
-        start_ns: 0,
         duration_ns: 4_000_000,
         messages: 3,
-        silent_topics: 0,
         topics: vec![topic("/a", 2, 100), topic("/b", 1, 300)],
-        schedule: Default::default(),
+        ..Recording::default()
     }
 }
 
@@ -536,7 +558,7 @@ fn a_recording_is_published_by_topics_or_called_by_clients() {
         systems.iter_mut().flat_map(|system| &mut system.description.variants).for_each(|variant| {
             variant.patterns = vec![Pattern::PingPong, Pattern::Channel, Pattern::Rpc];
         });
-        let plan = resolve_on(&machine(), &experiment, "flags", Unavailable::Refuse, &registry_of(systems)).unwrap();
+        let plan = resolve_on(&machine(), &experiment, "flags", Unavailable::LeaveOut, &registry_of(systems)).unwrap();
         let [planned] = &plan.sub_experiments[..] else { panic!("one was asked for") };
         assert_eq!(
             (planned.name.as_str(), planned.workload.links(), planned.payloads.as_slice()),
@@ -558,7 +580,7 @@ fn bursts_and_rates_are_trials_of_one_plan() {
     let text = |pattern: &str| format!("pattern = '{pattern}'\nrate = '10'\ndemand = '4'\nrecovery_ms = '2.5'\n");
     for pattern in ["pingpong", "channel"] {
         let text = format!("{}floor = false\n{}", text(pattern), of(&["uds"]));
-        let plan = plan_of(&text, Unavailable::Refuse, systems.clone()).unwrap();
+        let plan = plan_of(&text, Unavailable::LeaveOut, systems.clone()).unwrap();
         let loads: Vec<String> = plan.sub_experiments[0].workload.loads.iter().map(|load| load.to_string()).collect();
         assert_eq!(loads, ["10hz", "burst:4/2500000ns"], "{pattern}");
         assert!(plan.sub_experiments[0].name.ends_with("_bursts"), "{}", plan.sub_experiments[0].name);
@@ -569,7 +591,7 @@ fn bursts_and_rates_are_trials_of_one_plan() {
 fn each_load_is_a_sub_experiment_of_its_own_with_a_floor_of_its_own() {
     let resolved = |text: &str| {
         let experiment = Experiment::parse(text).unwrap();
-        resolve_on(&machine(), &experiment, "test", Unavailable::Refuse, &registry_of(systems())).unwrap()
+        resolve_on(&machine(), &experiment, "test", Unavailable::LeaveOut, &registry_of(systems())).unwrap()
     };
     let text = "load = ['none', 'cpu:2,memory']\n[[sub_experiment]]\ntransport = 'uds'\n";
     let (plan, one, floor) = (resolved(text), "uds_datagram_poll", "floor_shm_ring_poll");
@@ -588,7 +610,7 @@ fn each_number_of_clients_is_a_sub_experiment_of_its_own_with_a_floor_of_its_own
         for variant in systems.iter_mut().flat_map(|system| &mut system.description.variants) {
             (variant.patterns, variant.waits) = (vec![Pattern::PingPong, Pattern::Rpc], Wait::ALL.to_vec());
         }
-        plan_of(&format!("pattern = 'rpc'\n{text}"), Unavailable::Refuse, systems)
+        plan_of(&format!("pattern = 'rpc'\n{text}"), Unavailable::LeaveOut, systems)
     };
     let plan = calling(&format!("clients = '1,4'\nmode = 'fixed-freq'\nrate = '10'\n{}", of(&["uds"]))).unwrap();
     let one = "uds_datagram_block_rpc_fixed-freq";

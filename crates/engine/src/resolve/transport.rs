@@ -7,7 +7,7 @@ use crate::registry::RegistryError;
 use crate::suggest::did_you_mean;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Status, Variant, Wait};
+use tripmeter_abi::{Description, Names, NodeOptions, Pattern, Role, Status, Variant, Wait};
 use tripmeter_model::plan::{Daemons, SubExperiment};
 use tripmeter_model::recording::Recording;
 use tripmeter_model::secret::secret;
@@ -193,13 +193,22 @@ fn settle(candidate: &Candidate, given: &BTreeMap<String, String>) -> Result<Tra
         settings: BTreeMap::new(),
     };
     for setting in &description.settings {
-        let value = given.get(&setting.name).unwrap_or(&setting.default).clone();
+        let mut value = given.get(&setting.name).unwrap_or(&setting.default).clone();
+        if setting.names == Some(Names::File) && !value.is_empty() {
+            value = absolute(value);
+        }
         if value != setting.default {
             transport.given.insert(setting.name.clone(), value.clone());
         }
         transport.settings.insert(setting.name.clone(), value);
     }
     Ok(transport)
+}
+
+/// The path of a file as processes with another working directory open it; unchanged if ours cannot be found out.
+fn absolute(path: String) -> String {
+    let made = std::path::absolute(&path).ok().and_then(|path| path.into_os_string().into_string().ok());
+    made.unwrap_or(path)
 }
 
 /// Refuses settings that sound like secrets.

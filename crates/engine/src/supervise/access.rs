@@ -36,7 +36,8 @@ fn observe(
     log: &File,
 ) -> Result<RefusalTrial, String> {
     let failed = |error: std::io::Error| format!("the unauthorized peer cannot be started: {error}");
-    let mut worker = Worker::spawn(&run.options.tripmeter, environment, Some(log), None).map_err(failed)?;
+    let mut worker = Worker::spawn(&run.options.tripmeter, &attempt.options.scratch_dir, environment, Some(log), None)
+        .map_err(failed)?;
     worker.send(&ToWorker::AttemptAccess(Box::new(attempt.clone()))).map_err(failed)?;
     let (begin, limit) = (Instant::now(), access::longest(attempt));
     let mut said = Incoming::new(worker.stream.try_clone().map_err(failed)?);

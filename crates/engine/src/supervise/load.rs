@@ -3,7 +3,7 @@
 use crate::audit::OWN_LOAD;
 use crate::channel::{Heard, Incoming};
 use crate::os;
-use crate::spawn::Worker;
+use crate::spawn::{ROOT, Worker};
 use crate::wire::{LoadPart, LoadReading, ToWorker};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -39,7 +39,8 @@ impl RunningLoad {
     /// Why it cannot be started, in one line.
     pub(super) fn start(tripmeter: &Path, load: BackgroundLoad, limit: Duration, log: &File) -> Result<Self, String> {
         let failed = |error: io::Error| format!("the load '{load}' cannot be started: {error}");
-        let mut worker = Worker::spawn(tripmeter, &BTreeMap::new(), Some(log), None).map_err(failed)?;
+        let mut worker =
+            Worker::spawn(tripmeter, Path::new(ROOT), &BTreeMap::new(), Some(log), None).map_err(failed)?;
         let limit_ns = limit.min(LONGEST_LOAD).as_nanos() as u64;
         worker.send(&ToWorker::Load(LoadPart { load, limit_ns })).map_err(failed)?;
         let incoming = Incoming::new(worker.stream.try_clone().map_err(failed)?);
@@ -131,7 +132,7 @@ mod tests {
         };
         let load = RunningLoad {
             load: "cpu:1,memory".parse().unwrap(),
-            worker: Worker::spawn(Path::new("true"), &BTreeMap::new(), None, None).unwrap(),
+            worker: Worker::spawn(Path::new("true"), Path::new(ROOT), &BTreeMap::new(), None, None).unwrap(),
             incoming: Incoming::new(std::os::unix::net::UnixStream::pair().unwrap().0),
             begin: reading(1_000_000_000, 500_000_000, 100),
             end: reading(3_000_000_000, 3_500_000_000, 4100),

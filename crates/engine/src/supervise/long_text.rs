@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use tripmeter_model::manifest::MOST_TEXT_BYTES;
+use tripmeter_model::bounds::{MOST_TEXT_BYTES, json_bytes};
 
 /// A text that is longer than a manifest's may be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,8 +27,7 @@ impl LongText {
 
     fn inside(place: &str, value: &Value) -> Option<Self> {
         let of = |text: &str, place: String| {
-            // Without its quotes.
-            let bytes = serde_json::to_string(text).map_or(usize::MAX, |text| text.len() - 2);
+            let bytes = json_bytes(text);
             let begin = || tripmeter_model::printable::line(&text.chars().take(40).collect::<String>()).into_owned();
             (bytes > MOST_TEXT_BYTES).then(|| Self { place, bytes, begin: begin() })
         };

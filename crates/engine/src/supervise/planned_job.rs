@@ -7,6 +7,7 @@ use crate::scratch::Part;
 use crate::wire::Job;
 use std::path::Path;
 use tripmeter_abi::Variant;
+use tripmeter_model::folder_handle::FolderIdentity;
 use tripmeter_model::plan::SubExperiment;
 
 /// The CPU of each follower; `None` if the kernel chooses.
@@ -40,7 +41,14 @@ pub(super) fn is_same_process(plan: &SubExperiment, entry: &Entry) -> bool {
 }
 
 /// The work of the leader.
-pub(super) fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Part, round: u32) -> Job {
+pub(super) fn job(
+    run: &Run<'_>,
+    plan: &SubExperiment,
+    entry: &Entry,
+    part: &Part,
+    results: FolderIdentity,
+    round: u32,
+) -> Job {
     let kept = run.manifest.sub_experiments.last().map_or(&[][..], |result| &result.cells);
     Job {
         sub_experiment: plan.clone(),
@@ -49,7 +57,7 @@ pub(super) fn job(run: &Run<'_>, plan: &SubExperiment, entry: &Entry, part: &Par
         plugin: entry.plugin_file().map(Path::to_path_buf),
         run_id: part.run_id.clone(),
         scratch_dir: part.folder.clone(),
-        results_dir: run.results.round(round),
+        results,
         round,
         controls: (0..plan.workload.followers())
             .map(|follower| part.folder.join(format!("control-{follower}")))

@@ -1,7 +1,7 @@
 //! Going on with a run that was killed or interrupted, or of which a part failed.
 
 use super::{RunError, now};
-use crate::files::{rest, whole};
+use crate::files::whole;
 use crate::results::{LockedFolder, Results, ResultsError};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tripmeter_model::manifest::{
@@ -46,6 +46,15 @@ fn is_whole(result: &SubExperimentResult) -> bool {
 fn whole(manifest: &Manifest) -> HashSet<(String, u32)> {
     let results = manifest.sub_experiments.iter().filter(|result| is_whole(result));
     results.map(|result| (result.name.clone(), result.round)).collect()
+}
+
+/// Names of the sub-experiments of which a resumed run measures anything, before the folder is locked.
+pub fn unfinished(manifest: &Manifest) -> HashSet<String> {
+    let (plan, whole) = (&manifest.plan, whole(manifest));
+    let has_more_rounds = is_cut(manifest) && plan.for_ns.is_some();
+    let is_missing = |name: &String| (1..=plan.rounds).any(|round| !whole.contains(&(name.clone(), round)));
+    let names = plan.sub_experiments.iter().map(|one| one.name.clone());
+    names.filter(|name| has_more_rounds || is_missing(name)).collect()
 }
 
 /// True if a kill or its user ended the run before its time.
@@ -170,8 +179,8 @@ impl Begun {
         for result in sub_experiments {
             let SubExperimentResult { name, round, cells, .. } = result;
             let folder = match plan.has_round_folders() {
-                true => self.folder.folder().join(format!("round-{round:02}")),
-                false => self.folder.folder().to_path_buf(),
+                true => self.folder.folder().path().join(format!("round-{round:02}")),
+                false => self.folder.folder().path().to_path_buf(),
             };
             whole::check_histograms(&folder, name, cells)?;
             if *round < oldest {
@@ -186,7 +195,8 @@ impl Begun {
                 whole::check_samples(&folder, name, *round, cells)?;
             }
         }
-        Ok(())
+        // Of the folder that is locked, and no other.
+        Ok(self.folder.folder().check().map_err(ResultsError::from)?)
     }
 
     /// The manifest and the results folder to go on with; what the round under way has written is removed.
@@ -222,8 +232,7 @@ impl Begun {
         // Before anything is cut.
         self.check_files()?;
         for (name, round, kept) in rest {
-            let folder = results.round(round);
-            rest::keep(&folder, &name, kept).map_err(|error| ResultsError::NotChangeable(folder, error))?;
+            results.keep_rest(&name, round, kept)?;
         }
         Ok((manifest, results))
     }
@@ -236,7 +245,7 @@ mod tests {
 
     /// A folder that nothing is read of.
     fn locked() -> LockedFolder {
-        LockedFolder::take(tempfile::tempdir().unwrap().path().to_path_buf()).unwrap()
+        LockedFolder::take(tempfile::tempdir().unwrap().path()).unwrap()
     }
 
     /// Of two sides `a` and `b`, with these results.

@@ -6,11 +6,12 @@ use super::longest::{longest_pause, longest_payload, writing_time};
 use super::movement::Movement;
 use super::planned_job::{is_same_process, job, planned_cpus, variant};
 use super::{Event, Run, RunError, access};
+use crate::bounded_log::BoundedLog;
 use crate::channel::{Heard, Incoming};
-use crate::last_line::last_words;
 use crate::os;
 use crate::registry::Entry;
 use crate::resolve::real_time;
+use crate::results::ResultsError;
 use crate::scratch::Part;
 use crate::spawn::Worker;
 use crate::system_calls::trace_file;
@@ -18,14 +19,13 @@ use crate::wire::{CLOSING, Follow, FromFollower, FromLeader, GONE, OPENING, ToWo
 use crate::worker::OPEN_TIMEOUT;
 use crate::worker::logging::LONGEST_READING;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{NodeOptions, Role};
 use tripmeter_model::figure::Figure;
-use tripmeter_model::file::append;
 use tripmeter_model::folder::LOGS;
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{PayloadResult, RunStatus};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::plan::{Instrument, SubExperiment};
@@ -62,13 +62,13 @@ pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result
         let allowed = real_time::check(run.plan, &plan.workload, variant, plan.pattern, (plan.sched, plan.wait));
         allowed.map_err(|problem| format!("transport '{}': {problem}", plan.transport))?;
     }
+    let logs = run.results.round(round).and_then(|folder| folder.inside(LOGS));
+    let logs = logs.map_err(|error| ResultsError::unfinished(run.results.round_path(round), error).to_string())?;
     let part = run.scratch.part().map_err(|error| format!("scratch folder: {error}"))?;
-    let logs = run.results.round(round).join(LOGS);
     let result = ensure_daemon(run, plan, entry, &logs).and_then(|daemon| {
-        let log_file = logs.join(format!("{}.log", plan.name));
-        let mut group = ProcessGroup::start(run, plan, entry, &part, round, &log_file)?;
+        let mut group = ProcessGroup::start(run, plan, entry, &part, round, &logs)?;
         let outcome = group.watch(run);
-        let status = group.end(run, outcome, &log_file);
+        let status = group.end(run, outcome);
         let stopped = daemon.as_ref().map(|(name, _)| name.clone()).filter(|name| run.daemons.is_stopped(name));
         let asked = group.leader.was_terminated() || group.followers.iter().any(Worker::was_terminated);
         let patience = if asked { ENDING_TIME } else { Duration::ZERO };
@@ -100,7 +100,7 @@ fn ensure_daemon(
     run: &mut Run<'_>,
     plan: &SubExperiment,
     entry: &Entry,
-    logs: &Path,
+    logs: &FolderHandle,
 ) -> Result<Option<(String, NodeOptions)>, String> {
     let description = entry.describe().map_err(ToString::to_string)?;
     let Some(name) = &description.daemon else { return Ok(None) };
@@ -145,9 +145,7 @@ fn largest(plan: &SubExperiment) -> u64 {
 /// The processes of a sub-experiment.
 struct ProcessGroup {
     /// What its processes print.
-    log: File,
-    /// What was in the log before.
-    log_start: u64,
+    log: BoundedLog,
     leader: Worker,
     incoming: Incoming,
     /// By index; none if they are threads of the leader, or started by hand.
@@ -203,16 +201,19 @@ impl ProcessGroup {
         entry: &Entry,
         part: &Part,
         round: u32,
-        log_file: &Path,
+        logs: &FolderHandle,
     ) -> Result<Self, String> {
         let failed = |what: &str, error: std::io::Error| os::with_lack(format!("{what} cannot be started: {error}"));
-        let log = append(log_file).map_err(|error| format!("log file '{}': {error}", log_file.display()))?;
-        let log_start = log.metadata().map_or(0, |metadata| metadata.len());
-        let job = job(run, plan, entry, part, round);
-        let logs = log_file.parent().filter(|_| plan.instrument == Some(Instrument::SystemCalls));
+        let lacking = |error| ResultsError::unfinished(logs.path().to_path_buf(), error).to_string();
+        let log = BoundedLog::open(logs, &format!("{}.log", plan.name)).map_err(lacking)?;
+        let results = run.results.round(round).and_then(|folder| folder.identity()).map_err(lacking)?;
+        let job = job(run, plan, entry, part, results, round);
+        let is_traced = plan.instrument == Some(Instrument::SystemCalls);
+        let traces = is_traced.then(|| logs.at_for_children("")).transpose().map_err(lacking)?;
         let spawn = |worker| {
-            let trace = logs.map(|logs| trace_file(logs, &plan.name, worker));
-            Worker::spawn(&run.options.tripmeter, &plan.environment, Some(&log), trace.as_deref())
+            let trace = traces.as_ref().map(|logs| trace_file(logs, &plan.name, worker));
+            let (program, log) = (&run.options.tripmeter, Some(log.file()));
+            Worker::spawn(program, &part.folder, &plan.environment, log, trace.as_deref())
         };
         let mut leader = spawn("leader").map_err(|error| failed("leader", error))?;
         let controls = job.controls.clone();
@@ -222,7 +223,10 @@ impl ProcessGroup {
             _ if is_same_process(plan, entry) => {}
             _ if !run.met.is_empty() => {
                 for (control, host) in controls.into_iter().zip(&run.met) {
-                    let mut relay = Worker::spawn(&run.options.tripmeter, &BTreeMap::new(), Some(&log), None)
+                    // It loads nothing, and starts ssh, which may be named by a relative path.
+                    let here = Path::new(".");
+                    let (program, log) = (&run.options.tripmeter, Some(log.file()));
+                    let mut relay = Worker::spawn(program, here, &BTreeMap::new(), log, None)
                         .map_err(|error| failed("follower", error))?;
                     relay.send(&ToWorker::Relay(host.relay(control))).map_err(|error| failed("follower", error))?;
                     followers.push(relay);
@@ -249,7 +253,6 @@ impl ProcessGroup {
         let cpu_time = is_log.then(|| CpuTimeWatch::watch(leader.pid())).flatten();
         Ok(Self {
             log,
-            log_start,
             leader,
             incoming,
             followers,
@@ -288,7 +291,13 @@ impl ProcessGroup {
                 // A leader that has gone is noticed below.
                 let _ = self.leader.send(&ToWorker::Stop);
             }
-            let wait = if self.follower_ended.is_some() { LOOKING_TIME } else { Duration::from_secs(1) };
+            if let Some(gone) = failed(run.results.folder().check()) {
+                return gone;
+            }
+            // A library that prints much is looked after more often.
+            let is_long = self.log.bound() | run.daemons.bound_logs();
+            let is_short = is_long || self.follower_ended.is_some();
+            let wait = if is_short { LOOKING_TIME } else { Duration::from_secs(1) };
             match self.incoming.next(wait) {
                 Ok(Heard::Message(event)) => {
                     self.movement.hear(&event, Instant::now());
@@ -412,7 +421,7 @@ impl ProcessGroup {
     fn take_note(&mut self, run: &mut Run<'_>, event: FromLeader) -> Option<LeaderOutcome> {
         match event {
             FromLeader::Phase(phase) => self.phase = phase,
-            FromLeader::Opened { transport_version, system_version, same_process, memory_lock } => {
+            FromLeader::Opened { transport_version, system_version, same_process, memory_lock, queues } => {
                 self.part.close();
                 let result = run.current();
                 let (before, now) =
@@ -427,14 +436,14 @@ impl ProcessGroup {
                     )));
                 }
                 (result.transport_version, result.system_version) = (transport_version, system_version);
-                (result.same_process, result.memory_lock) = (same_process, Some(memory_lock));
+                (result.same_process, result.memory_lock, result.queues) = (same_process, Some(memory_lock), queues);
             }
             FromLeader::Broken(why) => self.broken = Some(why),
             FromLeader::AttemptAccess(_) if std::mem::replace(&mut self.has_attempted_access, true) => {
                 return Some(LeaderOutcome::Killed("the leader asks twice for unauthorized peers".to_owned()));
             }
             FromLeader::AttemptAccess(attempts) => {
-                let (environment, log) = (&self.plan.environment, &self.log);
+                let (environment, log) = (&self.plan.environment, self.log.file());
                 let trials = attempts
                     .iter()
                     .take(MOST_ACCESS_ATTEMPTS)
@@ -501,7 +510,7 @@ impl ProcessGroup {
                 let payloads = u32::try_from(self.plan.payloads.len()).unwrap_or(u32::MAX);
                 let each = longest_payload(run.plan, &self.plan).saturating_add(2 * writing_time(&self.plan));
                 let limit = each.saturating_mul(payloads);
-                none.insert(RunningLoad::start(&run.options.tripmeter, self.plan.load, limit, &self.log)?)
+                none.insert(RunningLoad::start(&run.options.tripmeter, self.plan.load, limit, self.log.file())?)
             }
         };
         if begins { load.begin() } else { load.end() }
@@ -577,7 +586,7 @@ impl ProcessGroup {
     }
 
     /// Ends both processes and says how it went.
-    fn end(&mut self, run: &mut Run<'_>, outcome: LeaderOutcome, log_file: &Path) -> Result<RunStatus, String> {
+    fn end(&mut self, run: &mut Run<'_>, outcome: LeaderOutcome) -> Result<RunStatus, String> {
         // The attempt in its place did not come to an end: its figures are all there is. Where its rows have been moved, a resumed
         // run measures it again.
         let is_unwritten = self.again || self.replaced.is_some();
@@ -634,7 +643,7 @@ impl ProcessGroup {
                     self.end_of_follower(&hung, Worker::failure).filter(|_| is_alone)
                 };
                 match self.crash_of_follower(&hung).or_else(without_a_word) {
-                    Some(how) => format!("{why}; {how}{}", self.last_words(log_file)),
+                    Some(how) => format!("{why}; {how}{}", self.last_words()),
                     None => why,
                 }
             }
@@ -643,7 +652,7 @@ impl ProcessGroup {
                 let cause = self.crash_of_follower(&hung).map_or_else(String::new, |how| format!("{how}, then "));
                 match self.leader.crash() {
                     Some(how) => {
-                        let last_words = self.last_words(log_file);
+                        let last_words = self.last_words();
                         format!("{cause}the leader process {how} while it was to {}{last_words}", self.phase)
                     }
                     None => format!("{cause}the leader process ended without a word while it was to {}", self.phase),
@@ -663,8 +672,8 @@ impl ProcessGroup {
             Some(broken) if !why.contains(&broken) => format!("{broken}; then {why}"),
             _ => why,
         };
-        let log = log_file.metadata().is_ok_and(|metadata| metadata.len() > 0);
-        Err(if log { format!("{why}; its log is '{}'", log_file.display()) } else { why })
+        let log = &self.log;
+        Err(if log.is_empty() { why } else { format!("{why}; its log is '{}'", log.path().display()) })
     }
 
     /// How a follower ended, if a crash ended it.
@@ -686,14 +695,13 @@ impl ProcessGroup {
 
     /// The last line in the log, if any: what a library says before it aborts. All processes write there; what a follower
     /// that lives writes of the other's end is what it has told us as well.
-    fn last_words(&self, log_file: &Path) -> String {
+    fn last_words(&self) -> String {
         let told = |follower: &Worker| match follower.last_word()? {
             FromFollower::Failed(why) => Some(why),
             _ => None,
         };
         let heard = self.follower_ended.iter().filter_map(|(_, _, word)| word.clone());
         let words: Vec<String> = self.followers.iter().filter_map(told).chain(heard).collect();
-        let file = File::open(log_file);
-        file.map_or_else(|_| String::new(), |mut file| last_words(&mut file, self.log_start, &words))
+        self.log.last_words(&words)
     }
 }

@@ -5,9 +5,10 @@
 use super::{Error, Result};
 use crate::files::Files;
 use crate::files::discarded::Discarded;
-use crate::results::full_advice;
+use crate::results::ResultsError;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{ModeChange, PayloadResult};
 
 /// The attempts at the payload that is measured.
@@ -25,19 +26,16 @@ pub(super) struct Attempts {
     is_written: bool,
 }
 
-/// The error of a file in the folder of results, and what to do where it has no room.
+/// The error of a file in the folder of results, and what to do.
 pub(super) fn not_written(folder: &Path) -> impl FnOnce(std::io::Error) -> Error + '_ {
-    move |error| {
-        let advice = full_advice(&error).map_or_else(String::new, |advice| format!("; {advice}"));
-        Error::Failed(format!("results in '{}' cannot be written: {error}{advice}", folder.display()))
-    }
+    move |error| Error::Failed(ResultsError::unfinished(folder.to_path_buf(), error).to_string())
 }
 
 impl Attempts {
     /// For the files of that name, which have been created.
-    pub(super) fn new(folder: &Path, name: &str) -> std::io::Result<Self> {
+    pub(super) fn new(folder: &FolderHandle, name: &str) -> std::io::Result<Self> {
         let files = Discarded::of(folder, name)?;
-        let folder = folder.to_path_buf();
+        let folder = folder.path().to_path_buf();
         Ok(Self { folder, files, number: 1, again: false, begun: [Instant::now(); 2], is_written: false })
     }
 

@@ -15,14 +15,16 @@ use crate::measure::callback::Inbox;
 use crate::measure::interrupter::Interrupter;
 use crate::measure::{Failure, Shared};
 use crate::os::{self, ForThisUser, Target, Whose};
-use crate::proof::{self, Observer};
+use crate::proof::{self, Baseline, Observer};
 use crate::wire::{CLOSING, FromFollower, FromLeader, Job, ToFollower, ToWorker, WRITING};
+use std::net::Ipv4Addr;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Instant;
 use tripmeter_abi::Role;
+use tripmeter_model::kernel_queue::{KernelQueues, QueueSide};
 use tripmeter_model::workload::Reply;
 
 /// What a leader is to do that has written what was measured until a failure.
@@ -84,9 +86,10 @@ fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Pr
     let controls: std::io::Result<Vec<_>> = streams.into_iter().map(channel).collect();
     let controls = controls.map_err(|error| Error::of("control channel", error))?;
     let controls = Controls::new(supervisor, controls, &job);
-    let files = Files::of(&job).map_err(|error| Error::of("results folder", error))?;
-    let attempts = Attempts::new(&job.results_dir, &job.sub_experiment.name);
-    let attempts = attempts.map_err(|error| Error::of("results folder", error))?;
+    let failed = |error| Error::of("results folder", error);
+    let results = job.results.open().map_err(failed)?;
+    let files = Files::of(&job, &results).map_err(failed)?;
+    let attempts = Attempts::new(&results, &job.sub_experiment.name).map_err(failed)?;
     let interrupter = Interrupter::new(shared.clone(), Target::current());
     let interrupter =
         interrupter.map_err(|error| Error::of("the thread that ends long waits cannot be started", error))?;
@@ -155,6 +158,10 @@ impl Leader {
         let inboxes: Vec<Box<Inbox>> = (0..self.job.sub_experiment.workload.links()).map(|_| Box::default()).collect();
         self.pin(!self.variant.own_threads)?;
         let options = self.node_options(Role::Leader, 0);
+        let address = options.local_address.unwrap_or(Ipv4Addr::LOCALHOST.into());
+        if let Some(lack) = os::no_port(self.variant.path, address) {
+            return Err(self.controls.failed(&lack));
+        }
         let limits = system.probe(&options).map_err(|error| self.controls.transport_failed(&error))?;
         let for_this_user = ForThisUser::begin();
         let begin = Instant::now();
@@ -163,12 +170,13 @@ impl Leader {
             self.controls.send_all(&ToFollower::Agreed(agreed::read(&options.scratch_dir)?))?;
         }
         let mut lanes = endpoint.lanes();
-        let (leader, follower) = self.connect(&mut lanes)?;
+        let (leader, follower) = self.connect(&mut lanes, &baseline)?;
         drop(for_this_user);
         self.pin(self.variant.own_threads)?;
         let pair = TruePair { leader, follower, took: begin.elapsed() };
         let trials = self.prove_refusal(limits.unauthorized_peers, &pair)?;
-        let mut session = Session { lanes, inboxes: &inboxes, page, packet_bytes: limits.packet_bytes, sequence: 0 };
+        let (inboxes, packet_bytes) = (&inboxes, limits.packet_bytes);
+        let mut session = Session { lanes, inboxes, page, packet_bytes, sequence: 0, abandoned: 0 };
         let variant = self.variant.clone();
         let proof = probe::lead(self, &mut session, &baseline, &variant)?;
         self.controls.report(&FromLeader::Proof(proof::with_unauthorized_peers(proof, trials)));
@@ -186,7 +194,7 @@ impl Leader {
     }
 
     /// The addresses of the leader and of the first follower, once all are connected.
-    fn connect(&mut self, lanes: &mut [&mut dyn Lane]) -> Result<(Vec<u8>, Vec<u8>)> {
+    fn connect(&mut self, lanes: &mut [&mut dyn Lane], baseline: &Baseline) -> Result<(Vec<u8>, Vec<u8>)> {
         let out_of_order = |leader: &Self| leader.controls.failed("the follower's messages are out of order");
         let addresses: tripmeter_abi::Result<Vec<_>> = lanes.iter_mut().map(|lane| lane.link().address()).collect();
         let mut addresses = addresses.map_err(|error| self.controls.transport_failed(&error))?;
@@ -210,10 +218,13 @@ impl Leader {
             self.controls.sign_of_life();
         }
         self.refuse_third_hosts()?;
-        let mut others = Vec::new();
+        let (mut others, mut queues) = (Vec::new(), baseline.queues(QueueSide::Leader, self.variant.path));
         for connected in self.controls.recv_opening()? {
-            let FromFollower::Connected { memory_lock } = connected else { return Err(out_of_order(self)) };
+            let FromFollower::Connected { memory_lock, queues: own } = connected else {
+                return Err(out_of_order(self));
+            };
             others.push(memory_lock);
+            queues.extend(own);
         }
         let own = os::lock_memory().map_or_else(|error| error.to_string(), |()| "locked".to_owned());
         others.dedup();
@@ -226,6 +237,7 @@ impl Leader {
             system_version: self.description.system_version.clone(),
             same_process: self.variant.same_process,
             memory_lock,
+            queues: KernelQueues::joined(queues),
         });
         Ok((addresses.swap_remove(0), peers.swap_remove(0).swap_remove(0)))
     }

@@ -42,6 +42,8 @@ pub(super) struct Session<'a> {
     pub packet_bytes: u64,
     /// Latest message sent.
     pub sequence: u64,
+    /// Round trip that was under way when the time of an earlier payload was over; 0 if none was.
+    pub abandoned: u64,
 }
 
 impl Leader {

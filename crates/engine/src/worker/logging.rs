@@ -1,9 +1,10 @@
 //! Pattern `log`, measured by the leader: for each payload the logger is opened, called, and closed, and the follower
 //! process checks the lines that came of it.
 
+use super::cap::warmup_end;
 use super::leader::Leader;
 use super::outcome::put_process;
-use super::payload::{MANY_SAMPLES, MeasuredPayload, Samples};
+use super::payload::{MANY_SAMPLES, MeasuredPayload, Samples, loads_measured};
 use super::pool::Window;
 use super::{Error, OPEN_TIMEOUT, Result};
 use crate::clock::monotonic_ns;
@@ -76,6 +77,7 @@ impl Leader {
             system_version: self.description.system_version.clone(),
             same_process: false,
             memory_lock: format!("leader: {memory_lock}; what the logger allocates later is not"),
+            queues: Vec::new(),
         });
         let proof = self.prove_log(system)?;
         self.controls.report(&FromLeader::Proof(proof));
@@ -143,7 +145,7 @@ impl Leader {
         let LoggedCalls { recorder, warmup, calls: _, refused, end, begin_ns, duration_ns } = called;
         let mut recorded = recorder.finish();
         let (mut trial, all) = (Trial::new(OfferedLoad::Closed), Stream::all());
-        trial.cut_short = self.log_cut_short(end);
+        trial.cut_short = self.cut_short(end, None);
         recorded.times.put(&mut trial, &all, Figure::Call);
         trial.put_counts(&all, &counts, false);
         for (figure, value) in [
@@ -177,6 +179,10 @@ impl Leader {
             }),
             ..MeasuredPayload::default()
         };
+        if measured.samples == 0 {
+            (measured.trials, measured.unwritten) = (Vec::new(), None);
+            measured.cut_short = Some(loads_measured(0, 1));
+        }
         self.write(payload_bytes, &mut measured)?;
         let mut cell = self.cell(payload_bytes, packet_bytes, Handovers::default(), measured);
         cell.unfinished = end == LoopEnd::Stopped;
@@ -249,18 +255,21 @@ impl Leader {
     /// Calls the logger: warm-up, then samples.
     fn call_logger(&mut self, lane: &mut dyn Lane, inbox: &Inbox, payload_bytes: u64) -> Result<(LoggedCalls, Window)> {
         let plan = &self.job.sub_experiment;
-        let (base, cap_ns, shared) = (self.job.timebase, plan.time_cap_ns, self.shared.clone());
+        let (base, shared) = (self.job.timebase, self.shared.clone());
         let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes))?;
         let mut warm = Recorder::new(base, Raw::NONE, plan.warmup)?;
         let text = LogText::new(payload_bytes as usize);
         let setting = self.setting(inbox, &shared);
         let mut log = Logging { text: &text, length: payload_bytes as usize, sequence: 0, refused: 0 };
-        let capped = cap_ns.map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap));
-        let mut result = self.record(lane, setting, &mut log, &mut warm, capped, false);
+        let capped = self.capped();
+        self.give_up_at(capped);
+        let warmup_capped = warmup_end(base.now(), capped);
+        let mut result = self.record(lane, setting, &mut log, &mut warm, warmup_capped, false);
         let (begin_ns, window) = (monotonic_ns(), Window::open());
-        if matches!(result, Ok(LoopEnd::Full)) {
+        if matches!(result, Ok(LoopEnd::Full | LoopEnd::Deadline)) && base.now() < capped {
             result = self.record(lane, setting, &mut log, &mut recorder, capped, true);
         }
+        self.give_up_at(0);
         let duration_ns = monotonic_ns() - begin_ns;
         let (sequence, refused) = (log.sequence, log.refused);
         let end = result.map_err(|failure| self.controls.diagnose(failure))?;
@@ -343,17 +352,6 @@ impl Leader {
             return Err(self.controls.failed(&why));
         }
         Ok(())
-    }
-
-    /// Why the payload ended before its time, for people.
-    fn log_cut_short(&self, end: LoopEnd) -> Option<String> {
-        match end {
-            LoopEnd::Full => None,
-            LoopEnd::Stopped => Some("interrupted".to_owned()),
-            LoopEnd::Deadline => {
-                self.job.sub_experiment.time_cap_ns.map(|cap| format!("time cap of {} s", cap as f64 / 1e9))
-            }
-        }
     }
 }
 

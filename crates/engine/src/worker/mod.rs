@@ -3,6 +3,7 @@
 pub mod access;
 mod agreed;
 mod attempts;
+mod cap;
 mod controls;
 mod follower;
 mod host_clocks;

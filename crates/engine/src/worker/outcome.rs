@@ -95,9 +95,9 @@ pub(super) fn trial(tallied: Tallied, load: OfferedLoad, streams: Streams) -> Tr
 }
 
 /// The trial of a recording. Its topics are counted one after the other, not in the order of time; each has an audit of its
-/// own. Rates of all are means over the topics, and of the slowest.
+/// own. Rates of all are sums over the topics, and that of the slowest.
 pub(super) fn recorded(all: Tallied, topics: Vec<PlayedTopic>, streams: Streams) -> Trial {
-    let (are_calls, count) = (all.are_calls, topics.len().max(1) as f64);
+    let are_calls = all.are_calls;
     let mut trial = trial(all, OfferedLoad::Recorded, streams);
     let (mut offered_hz, mut behind) = (0.0, 0);
     let mut over_topics = KeptRate { achieved_hz: 0.0, slowest_hz: f64::INFINITY, rate_missed: false };
@@ -115,9 +115,9 @@ pub(super) fn recorded(all: Tallied, topics: Vec<PlayedTopic>, streams: Streams)
             tally.put_messages(&mut trial, &stream);
         }
         put_series(&mut trial, &stream, &tally, 0, are_calls);
-        offered_hz += hz / count;
+        offered_hz += hz;
         behind += tally.behind;
-        over_topics.achieved_hz += kept.achieved_hz / count;
+        over_topics.achieved_hz += kept.achieved_hz;
         over_topics.slowest_hz = over_topics.slowest_hz.min(kept.achieved_hz);
         over_topics.rate_missed |= kept.rate_missed;
         if kept.rate_missed {

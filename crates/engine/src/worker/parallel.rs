@@ -5,8 +5,8 @@ use super::patience::{FollowerPatience, SIGN_OF_LIFE};
 use super::pool::{ThreadPool, Window};
 use super::{Error, Result};
 use crate::lanes::Ended;
-use crate::measure::Failure;
 use crate::measure::publish::{Sending, Shown};
+use crate::measure::{Failure, TAKE_TIMEOUT_NS};
 use crate::os;
 use crate::wire::{Arrived, Begin, FromLeader, Report, ToFollower, WRITING};
 use std::sync::atomic::AtomicU64;
@@ -22,6 +22,8 @@ const START_NS: u64 = 5_000_000;
 const WAKE_NS: u64 = 50_000;
 /// Between two interruptions of a thread that only listens for what still comes.
 const DRAINING: Duration = Duration::from_millis(2);
+/// Between two interruptions of a thread that is to end.
+const STOPPING: Duration = Duration::from_nanos(TAKE_TIMEOUT_NS);
 
 /// What the threads have done.
 pub(super) struct Parallel<R> {
@@ -47,13 +49,14 @@ pub(super) struct FollowerSide {
 
 impl Leader {
     /// Runs each of the works in a thread of the pool once the follower, which gets `begin`, is ready. All begin at one
-    /// tick, which they are given.
+    /// tick, which they are given, and are stopped at the tick `capped`.
     pub(super) fn run_parallel<W, R>(
         &mut self,
         pool: &ThreadPool,
         sending: &[Sending],
         begin: Begin,
         works: Vec<W>,
+        capped: u64,
     ) -> Result<Parallel<R>>
     where
         W: FnOnce(u64) -> Ended<R> + Send,
@@ -92,7 +95,7 @@ impl Leader {
             threads.iter().for_each(|thread| thread.thread().unpark());
             // A follower in this process has scheduled all of its threads by now.
             let _aside = os::step_aside(self.job.sub_experiment.sched);
-            self.look_after(pool, sending);
+            self.look_after(pool, sending, capped);
             let used = window.close();
             let (mut ended, mut failure) = (Vec::new(), None);
             for thread in threads {
@@ -105,8 +108,8 @@ impl Leader {
         })
     }
 
-    /// Looks after the threads until all have ended.
-    fn look_after(&mut self, pool: &ThreadPool, sending: &[Sending]) {
+    /// Looks after the threads until all have ended; from the tick `capped` on it has them end.
+    fn look_after(&mut self, pool: &ThreadPool, sending: &[Sending], capped: u64) {
         let by_signal = self.job.sub_experiment.wait == Wait::Block && self.shared.interrupt.load(Relaxed);
         let overdue = SIGN_OF_LIFE.min(Duration::from_nanos(self.job.loss_timeout_ns) / 2);
         let standing = Duration::from_nanos(self.job.loss_timeout_ns) + overdue;
@@ -114,10 +117,16 @@ impl Leader {
         // What each thread last did, and when that was seen first.
         let mut lives = vec![((Shown::default(), 0), Instant::now()); sending.len()];
         let (mut looked, mut told) = (Instant::now(), Instant::now());
+        let (base, mut stopped) = (self.job.timebase, false);
         while pool.is_running() {
             let is_draining = sending.iter().any(|sending| sending.shown().is_draining());
-            std::thread::park_timeout(if is_draining { DRAINING } else { overdue });
-            let stopped = self.shared.stop.load(Relaxed);
+            let left = Duration::from_nanos(base.to_ns(capped.saturating_sub(base.now())));
+            std::thread::park_timeout(match (is_draining, stopped) {
+                (true, _) => DRAINING,
+                (false, true) => STOPPING,
+                (false, false) => overdue.min(left),
+            });
+            stopped = self.shared.stop.load(Relaxed) || base.now() >= capped;
             if stopped {
                 pool.stop();
             }

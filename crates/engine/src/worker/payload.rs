@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tripmeter_model::figure::Figure;
-use tripmeter_model::manifest::{Handovers, PayloadResult};
+use tripmeter_model::manifest::{Handovers, PayloadResult, TIME_CAP};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::trial::Trial;
@@ -55,13 +55,18 @@ pub(super) struct Samples {
     pub first: u64,
 }
 
+/// Why a payload has fewer trials than planned, for people.
+pub(super) fn loads_measured(trials: usize, planned: usize) -> String {
+    format!("{TIME_CAP}: {trials} of {planned} offered loads")
+}
+
 impl MeasuredPayload {
     /// Trials of messages or calls, of so many planned, since `begun`; `broken` tells what ended them, if something failed.
     /// What is missing without a reason is missing because of the time cap, or the user has asked to stop.
     pub(super) fn of(trials: Vec<Trial>, planned: usize, begun: Instant, broken: Option<Error>) -> Self {
         let cut_short = match &broken {
             Some(error) => Some(error.to_string()),
-            None if trials.len() < planned => Some(format!("time cap: {} of {planned} offered loads", trials.len())),
+            None if trials.len() < planned => Some(loads_measured(trials.len(), planned)),
             None => trials.iter().find_map(|trial| trial.cut_short.clone()),
         };
         let samples = trials.iter().map(|trial| trial.count(&Stream::all(), Figure::Received)).sum();
@@ -132,12 +137,12 @@ impl Leader {
     }
 
     /// A trial of each load, one after the other, until the time is over at the tick `capped`, the user has asked to stop,
-    /// or something has failed, which is returned with the trials before it.
+    /// or something has failed, which is returned with the trials before it. A load without a message has no trial.
     pub(super) fn each_load(
         &mut self,
         loads: &[OfferedLoad],
         capped: u64,
-        mut trial: impl FnMut(&mut Self, OfferedLoad) -> Result<(Trial, Option<Error>)>,
+        mut trial: impl FnMut(&mut Self, OfferedLoad) -> Result<Option<(Trial, Option<Error>)>>,
     ) -> Result<(Vec<Trial>, Option<Error>)> {
         let (mut trials, mut broken) = (Vec::new(), None);
         for load in loads {
@@ -145,22 +150,18 @@ impl Leader {
                 break;
             }
             match trial(self, *load) {
-                Ok((trial, ended)) => {
+                Ok(Some((mut trial, ended))) => {
                     broken = ended;
+                    trial.number = self.files.next_trial();
                     trials.push(trial);
                 }
+                Ok(None) => break,
                 // The trials before are whole.
                 Err(error) if !trials.is_empty() => broken = Some(error),
                 Err(error) => return Err(error),
             }
         }
         Ok((trials, broken))
-    }
-
-    /// When the time of this attempt is over, in ticks.
-    pub(super) fn capped(&self) -> u64 {
-        let (base, cap_ns) = (self.job.timebase, self.job.sub_experiment.time_cap_ns);
-        self.attempts.left_of(cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap))
     }
 
     /// Writes what is not yet in a file.
@@ -188,7 +189,7 @@ impl Leader {
             let appended = self.files.append_payload(payload_bytes, rtt_ns, histograms, duration);
             appended.inspect_err(|_| self.files.cut(lengths))
         };
-        write().map_err(not_written(&self.job.results_dir))?;
+        write().map_err(not_written(&self.job.results.path))?;
         measured.trials.iter_mut().for_each(|trial| trial.number = self.files.next_trial());
         Ok(())
     }

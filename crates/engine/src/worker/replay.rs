@@ -1,10 +1,11 @@
 //! Replay of a recording by the leader: every message as it was recorded, published or called by a thread for each topic.
 
 use super::attempts::not_written;
+use super::cap::warmup_end;
 use super::leader::{Leader, Session};
 use super::outcome::{self, PlayedTopic, Tallied};
 use super::payload::MeasuredPayload;
-use super::timed::{cut_short, damaged_of};
+use super::timed::damaged_of;
 use super::workload::{Batch, LinkPlan, Sent};
 use super::{Error, Result};
 use crate::delivery::{Delivered, Tally};
@@ -50,7 +51,7 @@ impl Leader {
             length: recorded.largest_sent_bytes() as usize,
             publisher: 0,
         };
-        let mut damaged = 0;
+        let (mut warmup, mut damaged) = (0, 0);
         if messages > 0 {
             let period = base.ticks_per_ns() * 1e9 / WARMUP_HZ;
             let times = |begin: u64, index: usize| {
@@ -58,8 +59,9 @@ impl Leader {
                 Times::Even(Schedule { first, period })
             };
             let links = recorded.iter().map(|recorded| link(recorded, messages)).collect();
+            let capped = warmup_end(base.now(), capped);
             let sent = send(self, session, &Batch { links, times: &times, capped })?;
-            damaged = damaged_of(&sent.delivered.arrived);
+            (warmup, damaged) = (sent.most(), damaged_of(&sent.delivered.arrived));
             sent.broken.map_or(Ok(()), Err)?;
         }
         let (mut trials, mut broken) = (Vec::new(), None);
@@ -69,18 +71,19 @@ impl Leader {
             let mut sent = send(self, session, &Batch { links, times: &times, capped })?;
             if sent.is_empty() {
                 sent.broken.take().map_or(Ok(()), Err)?;
+            } else {
+                self.controls.set_phase(WRITING);
+                let (mut all, topics) = self.write_topics(replay, sent, payload_bytes)?;
+                broken = all.broken.take();
+                let mut trial = outcome::recorded(all, topics, self.job.streams);
+                trial.number = self.files.next_trial();
+                trials.push(trial);
+                self.controls.set_phase("play the recording");
             }
-            self.controls.set_phase(WRITING);
-            let (mut all, topics) = self.write_topics(replay, sent, payload_bytes)?;
-            broken = all.broken.take();
-            let mut trial = outcome::recorded(all, topics, self.job.streams);
-            trial.number = self.files.next_trial();
-            trials.push(trial);
-            self.controls.set_phase("play the recording");
         }
         let samples_planned = recorded.iter().map(|topic| topic.messages).sum();
         let measured = MeasuredPayload::of(trials, 1, begun, broken);
-        Ok(MeasuredPayload { samples_planned, warmup: messages, warmup_damaged: damaged, ..measured })
+        Ok(MeasuredPayload { samples_planned, warmup, warmup_damaged: damaged, ..measured })
     }
 
     /// Counts and figures of its messages, topic by topic, which are also written.
@@ -114,7 +117,7 @@ impl Leader {
         };
         let followers = sent.followers.iter().enumerate().map(at_follower).collect();
         let (mut topics, duration_ns) = (Vec::new(), base.to_ns(sent.until.saturating_sub(sent.begin)));
-        let lengths = self.files.lengths().map_err(not_written(&self.job.results_dir))?;
+        let lengths = self.files.lengths().map_err(not_written(&self.job.results.path))?;
         let mut write = || {
             for (index, (topic, arrived)) in sent.delivered.topics.iter().zip(&sent.delivered.arrived).enumerate() {
                 let recorded = replay.recording.topics[index].clone();
@@ -136,7 +139,7 @@ impl Leader {
             self.files.append_times(true, "recording", &all, duration_ns)
         };
         let written = write();
-        written.inspect_err(|_| self.files.cut(lengths)).map_err(not_written(&self.job.results_dir))?;
+        written.inspect_err(|_| self.files.cut(lengths)).map_err(not_written(&self.job.results.path))?;
         let all = Tallied {
             tally: all,
             are_calls: self.job.sub_experiment.workload.is_call(),
@@ -145,7 +148,7 @@ impl Leader {
             late: sent.late,
             refused: sent.refused,
             duration_ns,
-            cut_short: cut_short(sent.end, sent.broken.as_ref()),
+            cut_short: self.cut_short(sent.end, sent.broken.as_ref()),
             own: sent.own,
             others: (!self.is_same_process()).then_some(sent.others),
             broken: sent.broken,

@@ -54,7 +54,7 @@ impl Leader {
             (answer.most, answer.arrivals) = (calls.collect(), Some(self.arrival_place(&created)));
             memory = Some(created);
         }
-        let ran = self.run_parallel(pool, &sending, answer, works.collect())?;
+        let ran = self.run_parallel(pool, &sending, answer, works.collect(), batch.capped)?;
         let Parallel { begin, used, ended, failure } = ran;
         let none = || Called { calls: 0, end: LoopEnd::Stopped, late: 0, duplicated: 0, sequence };
         let ended: Vec<Called> = ended.into_iter().map(|ended| ended.unwrap_or_else(none)).collect();
@@ -77,7 +77,7 @@ impl Leader {
             marks: made.marks,
         });
         let late = ended.iter().map(|called| called.late).collect();
-        let end = end_of(ended.iter().map(|called| called.end));
+        let end = end_of(ended.iter().map(|called| called.end), &self.shared);
         let delivered = Delivered { topics: topics.collect(), arrived };
         let (own, others, broken) = (used, heard.used, heard.broken);
         Ok(Sent { delivered, followers: Vec::new(), late, refused: 0, end, broken, begin, until, own, clocks, others })

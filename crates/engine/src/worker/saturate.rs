@@ -2,6 +2,7 @@
 
 use super::Result;
 use super::attempts::not_written;
+use super::cap::warmup_end;
 use super::host_clocks::Clocks;
 use super::leader::{Leader, Session};
 use super::patience::{FollowerPatience, SIGN_OF_LIFE};
@@ -13,7 +14,7 @@ use crate::files::SampleStamps;
 use crate::lanes::{Flow, Spaced};
 use crate::measure::notes::ArrivalMemory;
 use crate::measure::sampling::{self, SampledTimes};
-use crate::measure::stream::{Even, Extent, Spacing};
+use crate::measure::stream::{Even, Extent, Paused, Spacing};
 use crate::measure::{Failure, LoopEnd, Shared};
 use crate::record::ClockError;
 use crate::wire::{Arrived, Begin, FromLeader, Task, ToFollower};
@@ -29,7 +30,7 @@ use tripmeter_model::search::per_second;
 use tripmeter_model::trial::Trial;
 use tripmeter_model::workload::Workload;
 
-/// As fast as it goes, messages between two looks at the clock, if they are small.
+/// As fast as it goes and within a burst, messages between two looks at the clock, if they are small.
 const BURST: u64 = 32;
 /// Messages up to this size are small: a burst of them takes some microseconds.
 const SMALL_BYTES: u64 = 4096;
@@ -63,9 +64,10 @@ impl Leader {
     pub(super) fn saturate(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<MeasuredPayload> {
         let load = self.job.sub_experiment.workload.clone();
         let (begun, capped) = (Instant::now(), self.capped());
-        let (warmup, warmup_damaged) = self.warm_up(session, payload_bytes, &load)?;
+        let (warmup, warmup_damaged) = self.warm_up(session, payload_bytes, &load, capped)?;
         let (trials, broken) = self.each_load(&load.loads, capped, |leader, offer| {
-            Ok((leader.offer(session, payload_bytes, &load, offer, capped)?, None))
+            let trial = leader.offer(session, payload_bytes, &load, offer, capped)?;
+            Ok((trial.count(&Stream::all(), Figure::Sent) > 0).then_some((trial, None)))
         })?;
         let measured = MeasuredPayload::of(trials, load.loads.len(), begun, broken);
         Ok(MeasuredPayload { samples_planned: measured.samples, warmup, warmup_damaged, ..measured })
@@ -74,7 +76,13 @@ impl Leader {
     /// Messages of this size at a moderate rate, so that buffers have grown and pages are there; they count for nothing,
     /// unless they come damaged.
     /// Returns how many were sent, and how many of them came damaged.
-    fn warm_up(&mut self, session: &mut Session<'_>, payload_bytes: u64, load: &Workload) -> Result<(u64, u64)> {
+    fn warm_up(
+        &mut self,
+        session: &mut Session<'_>,
+        payload_bytes: u64,
+        load: &Workload,
+        capped: u64,
+    ) -> Result<(u64, u64)> {
         let messages = self.job.sub_experiment.warmup;
         if messages == 0 {
             return Ok((0, 0));
@@ -82,7 +90,8 @@ impl Leader {
         let duration_ns = load.duration_ns.map_or(LONGEST_WARMUP_NS, |ns| (ns / WARMUP_SHARE).min(LONGEST_WARMUP_NS));
         let bounds = TrialBounds { messages: Some(messages), duration_ns: Some(duration_ns), has_rows: false };
         let offer = OfferedLoad::Rate { hz: WARMUP_HZ };
-        let trial = self.trial(session, payload_bytes, offer, bounds, u64::MAX)?;
+        let capped = warmup_end(self.job.timebase.now(), capped);
+        let trial = self.trial(session, payload_bytes, offer, bounds, capped)?;
         let counts = trial.counts(&Stream::all());
         Ok((counts.sent, counts.damaged))
     }
@@ -97,9 +106,7 @@ impl Leader {
     ) -> Result<Trial> {
         let bounds = TrialBounds { messages: load.most_messages, duration_ns: load.duration_ns, has_rows: true };
         let OfferedLoad::Search { loss_bound } = offer else {
-            let mut trial = self.trial(session, payload_bytes, offer, bounds, capped)?;
-            trial.number = self.files.next_trial();
-            return Ok(trial);
+            return self.trial(session, payload_bytes, offer, bounds, capped);
         };
         let full_ns = load.duration_ns.unwrap_or(LONGEST_WARMUP_NS);
         let mut run = |rate_hz: Option<f64>, ns: u64| {
@@ -110,7 +117,6 @@ impl Leader {
         let found = search(loss_bound, full_ns, &mut run)?;
         let mut trial = found.trial;
         (trial.load, trial.rate_missed) = (offer, false);
-        trial.number = self.files.next_trial();
         if !found.passed && trial.cut_short.is_none() {
             let (percent, trials) = (loss_bound * 100.0, trial.steps.len());
             let why = format!("no rate with a loss of at most {percent} % was found in {trials} trials");
@@ -142,11 +148,13 @@ impl Leader {
         self.controls.ask_all(&ToFollower::Begin(begin))?;
         let (base, shared) = (self.job.timebase, self.shared.clone());
         self.arm();
+        self.give_up_at(capped);
         let begin = base.now();
         let timed = bounds.duration_ns.map_or(u64::MAX, |ns| begin + base.to_ticks(ns));
         let last = bounds.messages.map_or(u64::MAX, |messages| session.sequence + messages);
         let extent = Extent { burst: burst(offer, payload_bytes), last, deadline: timed.min(capped) };
         let ended = self.send(session, &shared, &mut flow, extent);
+        self.give_up_at(0);
         self.disarm();
         let (end, behind) = match &flow.spaced {
             Spaced::Even(even) => (flow.ended.max(flow.due.min(extent.deadline)), even.behind()),
@@ -163,13 +171,9 @@ impl Leader {
             arrived.into_iter().enumerate().map(|(follower, arrived)| clocks.arrived(follower, arrived)).collect();
         let sent = sequence + 1 - first;
         let (began, publication_ns) = (begin, base.to_ns(end.saturating_sub(begin)));
-        let cut_short = match ended {
-            LoopEnd::Stopped => Some("interrupted".to_owned()),
-            LoopEnd::Deadline if capped < timed => Some("time cap".to_owned()),
-            LoopEnd::Deadline | LoopEnd::Full => None,
-        };
+        let ended = if ended == LoopEnd::Deadline && timed <= capped { LoopEnd::Full } else { ended };
         let (mut trial, all) = (Trial::new(offer), Stream::all());
-        trial.cut_short = cut_short;
+        trial.cut_short = self.cut_short(ended, None);
         clocks.put(&mut trial);
         for (figure, value) in [
             (Figure::PublishedRate, per_second(sent, publication_ns)),
@@ -207,14 +211,14 @@ impl Leader {
         are_known: bool,
         stamps: impl Iterator<Item = (u64, u64, Option<u64>)>,
     ) -> Result<()> {
-        let lengths = self.files.lengths().map_err(not_written(&self.job.results_dir))?;
+        let lengths = self.files.lengths().map_err(not_written(&self.job.results.path))?;
         let mut rows = self.files.rows(self.job.timebase, payload_bytes, began);
         for (index, sent, received) in stamps {
             let status = if received.is_some() { DeliveryStatus::Ok } else { DeliveryStatus::Lost };
             let received = received.filter(|_| are_known);
             rows.add("all", index, status.as_str(), SampleStamps { sent, received, ..SampleStamps::default() });
         }
-        rows.finish().inspect_err(|_| self.files.cut(lengths)).map_err(not_written(&self.job.results_dir))
+        rows.finish().inspect_err(|_| self.files.cut(lengths)).map_err(not_written(&self.job.results.path))
     }
 
     /// Messages of that size, as they are offered; nothing sent yet.
@@ -222,7 +226,9 @@ impl Leader {
         let base = self.job.timebase;
         let spaced = match offer {
             OfferedLoad::Rate { hz } => Spaced::Even(Even::new(base.ticks_per_ns() * 1e9 / hz)),
-            OfferedLoad::Burst(Burst { gap_ns, .. }) => Spaced::Paused(base.to_ticks(gap_ns)),
+            OfferedLoad::Burst(Burst { size, gap_ns }) => {
+                Spaced::Paused(Paused::new(size, burst(offer, payload_bytes), base.to_ticks(gap_ns)))
+            }
             _ => Spaced::Unspaced,
         };
         let mut flow = Flow::new(spaced, payload_bytes as usize, sequence);
@@ -269,7 +275,6 @@ impl Leader {
 fn burst(offer: OfferedLoad, payload_bytes: u64) -> u64 {
     match offer {
         OfferedLoad::Rate { .. } => 1,
-        OfferedLoad::Burst(Burst { size, .. }) => size,
         _ if payload_bytes <= SMALL_BYTES => BURST,
         _ => 1,
     }

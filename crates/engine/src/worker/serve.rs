@@ -14,6 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::Pattern;
+use tripmeter_model::kernel_queue::QueueSide;
 use tripmeter_model::plan::Instrument;
 
 /// Follows the leader at the other end of `stream` until it says good-bye. It names a system; where that is, if it is a
@@ -59,12 +60,12 @@ impl Follower {
             agreed::write(&self.setup().options.scratch_dir, &files)?;
         }
         let mut endpoint = system.open(&self.setup().options, &inboxes).map_err(|error| Error::of("open", error))?;
-        self.connect(&mut endpoint.lanes())?;
+        self.connect(&mut endpoint.lanes(), &baseline, system)?;
         drop(for_this_user);
         self.serve(&mut *endpoint, &inboxes, page.as_ref(), &baseline)
     }
 
-    fn connect(&mut self, lanes: &mut [&mut dyn Lane]) -> Result<()> {
+    fn connect(&mut self, lanes: &mut [&mut dyn Lane], baseline: &Baseline, system: &dyn AnySystem) -> Result<()> {
         let addresses: tripmeter_abi::Result<_> = lanes.iter_mut().map(|lane| lane.link().address()).collect();
         let addresses = addresses.map_err(|error| Error::of("open", error))?;
         self.send(&FromFollower::Opened { addresses })?;
@@ -79,7 +80,9 @@ impl Follower {
         }
         self.pin(self.setup().own_threads)?;
         let memory_lock = os::lock_memory().map_or_else(|error| error.to_string(), |()| "locked".to_owned());
-        self.send(&FromFollower::Connected { memory_lock })
+        let variant = system.description().variant(&self.setup().options.variant).map(|variant| variant.path);
+        let queues = variant.map(|path| baseline.queues(QueueSide::Follower, path)).unwrap_or_default();
+        self.send(&FromFollower::Connected { memory_lock, queues })
     }
 
     /// Does what the leader says until it says good-bye.

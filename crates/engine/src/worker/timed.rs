@@ -1,11 +1,12 @@
 //! Messages or calls at a rate or in bursts, of one payload, by the leader: trial after trial.
 
+use super::Result;
 use super::attempts::not_written;
+use super::cap::warmup_end;
 use super::leader::{Leader, Session};
 use super::outcome::{self, Tallied};
 use super::payload::{MANY_SAMPLES, MeasuredPayload};
 use super::workload::{Batch, LinkPlan, Send, Sent};
-use super::{Error, Result};
 use crate::delivery::Tally;
 use crate::files::{field, tag};
 use crate::measure::LoopEnd;
@@ -34,16 +35,6 @@ struct LoadBatch {
     capped: u64,
 }
 
-/// Why a trial ended before its time, for people; `None` if it did not.
-pub(super) fn cut_short(end: LoopEnd, broken: Option<&Error>) -> Option<String> {
-    match (broken, end) {
-        (Some(error), _) => Some(error.to_string()),
-        (None, LoopEnd::Full) => None,
-        (None, LoopEnd::Stopped) => Some("interrupted".to_owned()),
-        (None, LoopEnd::Deadline) => Some("time cap".to_owned()),
-    }
-}
-
 /// How many messages of all streams came damaged.
 pub(super) fn damaged_of(arrived: &[Arrived]) -> u64 {
     arrived.iter().map(|arrived| arrived.damaged).sum()
@@ -54,15 +45,15 @@ impl Leader {
     pub(super) fn timed(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<MeasuredPayload> {
         let plan = &self.job.sub_experiment;
         let loads = plan.workload.loads.clone();
-        let (messages, links, warmup) = (plan.samples_of(payload_bytes), u64::from(plan.workload.links()), plan.warmup);
-        let (begun, capped, mut warmup_damaged) = (Instant::now(), self.capped(), 0);
+        let (messages, links) = (plan.samples_of(payload_bytes), u64::from(plan.workload.links()));
+        let (begun, capped, mut warmup, mut warmup_damaged) = (Instant::now(), self.capped(), 0, 0);
         let (trials, broken) = self.each_load(&loads, capped, |leader, load| {
             let batch = LoadBatch { payload_bytes, messages, load, capped };
-            let mut tallied = leader.warmed_up_trial(session, batch, &mut warmup_damaged)?;
+            let warmed = leader.warm_up_timed(session, batch)?;
+            (warmup, warmup_damaged) = (warmed.0.max(warmup), warmed.1 + warmup_damaged);
+            let Some(mut tallied) = leader.trial_of(session, batch)? else { return Ok(None) };
             let broken = tallied.broken.take();
-            let mut trial = outcome::trial(tallied, load, leader.job.streams);
-            trial.number = leader.files.next_trial();
-            Ok((trial, broken))
+            Ok(Some((outcome::trial(tallied, load, leader.job.streams), broken)))
         })?;
         let measured = MeasuredPayload::of(trials, loads.len(), begun, broken);
         let samples_planned = messages * links * loads.len() as u64;
@@ -74,14 +65,16 @@ impl Leader {
         if self.job.sub_experiment.workload.is_call() { Self::call_all } else { Self::publish_all }
     }
 
-    fn warmed_up_trial(&mut self, session: &mut Session<'_>, batch: LoadBatch, damaged: &mut u64) -> Result<Tallied> {
-        let warmup = self.job.sub_experiment.warmup;
-        if warmup > 0 {
-            let sent = self.send_batch(session, LoadBatch { messages: warmup, ..batch })?;
-            *damaged += damaged_of(&sent.delivered.arrived);
-            sent.broken.map_or(Ok(()), Err)?;
+    /// Sends the warm-up of a load. Returns its messages, over the link that had most, and how many of all came damaged.
+    fn warm_up_timed(&mut self, session: &mut Session<'_>, batch: LoadBatch) -> Result<(u64, u64)> {
+        let messages = self.job.sub_experiment.warmup;
+        if messages == 0 {
+            return Ok((0, 0));
         }
-        self.trial_of(session, batch)
+        let capped = warmup_end(self.job.timebase.now(), batch.capped);
+        let sent = self.send_batch(session, LoadBatch { messages, capped, ..batch })?;
+        let warmed = (sent.most(), damaged_of(&sent.delivered.arrived));
+        sent.broken.map_or(Ok(warmed), Err)
     }
 
     fn send_batch(&mut self, session: &mut Session<'_>, batch: LoadBatch) -> Result<Sent<'static>> {
@@ -93,8 +86,8 @@ impl Leader {
         self.sends()(self, session, &Batch { links: (0..count as u32).map(link).collect(), times: &times, capped })
     }
 
-    /// One trial: all messages in one batch, or in several where only histograms are kept.
-    fn trial_of(&mut self, session: &mut Session<'_>, batch: LoadBatch) -> Result<Tallied> {
+    /// One trial: all messages in one batch, or in several where only histograms are kept. `None` if none was sent in time.
+    fn trial_of(&mut self, session: &mut Session<'_>, batch: LoadBatch) -> Result<Option<Tallied>> {
         let links = session.lanes.len();
         let streams = links as u64 * u64::from(self.job.sub_experiment.workload.followers());
         let (base, raw, payload_bytes, load) = (self.job.timebase, self.job.raw, batch.payload_bytes, batch.load);
@@ -118,7 +111,7 @@ impl Leader {
         let mut late = vec![0; links];
         let mut broken = None;
         let streams_of_links = self.streams_of_links();
-        let lengths = self.files.lengths().map_err(not_written(&self.job.results_dir))?;
+        let lengths = self.files.lengths().map_err(not_written(&self.job.results.path))?;
         while left > 0 && end == LoopEnd::Full && broken.is_none() {
             self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
             let messages = left.min(most);
@@ -132,7 +125,7 @@ impl Leader {
                 }
             };
             if sent.is_empty() && is_first {
-                sent.broken.take().map_or(Ok(()), Err)?;
+                return sent.broken.take().map_or(Ok(None), Err);
             }
             left -= messages;
             (end, refused) = (sent.end, refused + sent.refused);
@@ -149,7 +142,7 @@ impl Leader {
             tally.add(&sent.delivered.topics, &sent.delivered.arrived, |link, index, delivery| {
                 rows.add_delivery(&streams_of_links[link], index, delivery, is_call, load != OfferedLoad::Closed);
             });
-            rows.finish().inspect_err(|_| self.files.cut(lengths)).map_err(not_written(&self.job.results_dir))?;
+            rows.finish().inspect_err(|_| self.files.cut(lengths)).map_err(not_written(&self.job.results.path))?;
             followers.resize_with(sent.followers.len(), || None);
             let each = followers.iter_mut().zip(&sent.followers).enumerate();
             for (follower, (tally, to)) in each {
@@ -161,12 +154,12 @@ impl Leader {
         }
         let has_response = load != OfferedLoad::Closed;
         let appended = self.files.append_times(has_response, &tag(payload_bytes, load), &tally, duration_ns);
-        appended.inspect_err(|_| self.files.cut(lengths)).map_err(not_written(&self.job.results_dir))?;
-        let cut_short = cut_short(end, broken.as_ref());
+        appended.inspect_err(|_| self.files.cut(lengths)).map_err(not_written(&self.job.results.path))?;
+        let cut_short = self.cut_short(end, broken.as_ref());
         let others = (!self.is_same_process()).then_some(others);
         let publishers = self.job.sub_experiment.workload.publishers();
         let are_calls = self.job.sub_experiment.workload.is_call();
-        Ok(Tallied {
+        Ok(Some(Tallied {
             tally,
             are_calls,
             publishers,
@@ -178,7 +171,7 @@ impl Leader {
             own,
             others,
             broken,
-        })
+        }))
     }
 
     /// The stream of each topic, publisher or client, as rows of samples have it.

@@ -1,10 +1,11 @@
 //! Round trips one after the other, of one payload, by the leader.
 
+use super::cap::warmup_end;
 use super::host_clocks::{Clocks, Readings};
 use super::instruments::Instruments;
 use super::leader::{Leader, Session};
 use super::patience::FollowerPatience;
-use super::payload::{MANY_SAMPLES, MeasuredPayload, Samples};
+use super::payload::{MANY_SAMPLES, MeasuredPayload, Samples, loads_measured};
 use super::{Error, Result};
 use crate::lanes::RoundTrips;
 use crate::measure::LoopEnd;
@@ -23,8 +24,6 @@ use tripmeter_model::trial::Trial;
 
 /// Between two signs of life.
 const SIGN_OF_LIFE_NS: u64 = 1_000_000_000;
-/// Share of the time cap that the warm-up may take.
-const WARMUP_SHARE: f64 = 0.2;
 
 /// The samples and counts of a cell's trips, and how they ended.
 struct TripsOutcome {
@@ -33,6 +32,8 @@ struct TripsOutcome {
     /// At each of several followers.
     at_followers: Vec<Counts>,
     warmup: u64,
+    /// Nothing was sent after the warm-up.
+    is_empty: bool,
     duration_ns: u64,
     end: LoopEnd,
     /// What ended it, if something failed.
@@ -93,10 +94,9 @@ impl Leader {
     pub(super) fn trips(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<MeasuredPayload> {
         let clocks = self.read_clocks()?;
         let plan = &self.job.sub_experiment;
-        let (warmup, cap_ns) = (plan.warmup, self.attempts.left_of(plan.time_cap_ns));
         let (base, shared) = (self.job.timebase, self.shared.clone());
         let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes))?;
-        let mut warm = Recorder::new(base, Raw::NONE, warmup)?;
+        let mut warm = Recorder::new(base, Raw::NONE, plan.warmup)?;
         if plan.one_way {
             // What latencies one way are made in at the end: found to be too little now, and not then.
             let values = plan.samples_of(payload_bytes).saturating_mul(2 + 4 * u64::from(plan.workload.followers()));
@@ -104,6 +104,9 @@ impl Leader {
         }
         let (setting, first) = (self.setting(&session.inboxes[0], &shared), session.sequence);
         let mut trips = RoundTrips::new(self.controls.followers(), None, first, payload_bytes as usize);
+        if session.abandoned > 0 {
+            trips.abandon(session.abandoned);
+        }
         let instrument = plan.instrument;
         // From now on followers look for messages, which costs CPU time under `poll`.
         let (memory, mut instruments) = self.begin_trips(session, payload_bytes)?;
@@ -111,6 +114,8 @@ impl Leader {
         self.arm();
         instruments.open_window(instrument);
         let mut stamps = instruments.log();
+        let capped = self.capped();
+        self.give_up_at(capped);
         // Until the recorder is full, the deadline has passed, or the user has asked to stop; with signs of life.
         let mut rows = Vec::new();
         let mut record = |trips: &mut RoundTrips, recorder: &mut Recorder, deadline: u64, is_shown| {
@@ -141,13 +146,13 @@ impl Leader {
             }
             Ok(LoopEnd::Full)
         };
-        let start = base.now();
-        let end_of = |share: f64| cap_ns.map_or(u64::MAX, |cap| start + base.to_ticks((cap as f64 * share) as u64));
-        let (mut begin, mut warmed) = (start, first);
-        let result = record(&mut trips, &mut warm, end_of(WARMUP_SHARE), false).and_then(|end| {
+        let (mut begin, mut warmed) = (base.now(), first);
+        let result = record(&mut trips, &mut warm, warmup_end(begin, capped), false).and_then(|end| {
             (begin, warmed) = (base.now(), trips.sequence());
-            if end == LoopEnd::Stopped { Ok(end) } else { record(&mut trips, &mut recorder, end_of(1.0), true) }
+            let is_over = end == LoopEnd::Stopped || begin >= capped;
+            if is_over { Ok(end) } else { record(&mut trips, &mut recorder, capped, true) }
         });
+        self.give_up_at(0);
         let duration_ns = base.to_ns(base.now() - begin);
         // What followers do from now on, for nothing, is not to be counted.
         let unended = if instruments.close_window() && result.is_ok() {
@@ -160,6 +165,10 @@ impl Leader {
         self.disarm();
         session.sequence = trips.sequence();
         let answers = trips.answers();
+        let is_empty = session.sequence == warmed + answers.abandoned();
+        if answers.abandoned() > 0 {
+            session.abandoned = session.sequence;
+        }
         let (sent, tracked) = (trips.sequence() - first - answers.abandoned(), answers.counts());
         let at_followers = answers.at_followers().into_iter().map(|counts| Counts { sent, ..counts });
         let mut at_followers: Vec<Counts> = at_followers.collect();
@@ -181,6 +190,7 @@ impl Leader {
             counts,
             at_followers,
             warmup,
+            is_empty,
             duration_ns,
             end,
             broken,
@@ -231,10 +241,15 @@ impl Leader {
             // What was answered is kept.
             outcome.broken = self.end_followers(&mut outcome.instruments).err();
         }
-        let cut_short = self.cut_short(&outcome);
+        let cut_short = self.cut_short(outcome.end, outcome.broken.as_ref());
+        let samples_planned = self.job.sub_experiment.samples_of(payload_bytes);
         if outcome.recorded.count == 0 {
             outcome.broken.take().map_or(Ok(()), Err)?;
             self.check_stop()?;
+            if outcome.is_empty {
+                let (warmup, cut_short) = (outcome.warmup, Some(loads_measured(0, 1)));
+                return Ok(MeasuredPayload { samples_planned, warmup, cut_short, ..MeasuredPayload::default() });
+            }
         }
         let clocks = self.clocks_since(std::mem::take(&mut outcome.clocks), &mut outcome.broken);
         if let Some((memory, _)) = &mut outcome.arrivals {
@@ -251,7 +266,7 @@ impl Leader {
         Ok(MeasuredPayload {
             trials: vec![trial],
             samples: outcome.recorded.count,
-            samples_planned: self.job.sub_experiment.samples_of(payload_bytes),
+            samples_planned,
             warmup: outcome.warmup,
             cut_short,
             duration_ns: outcome.duration_ns,
@@ -294,19 +309,6 @@ impl Leader {
         let last = one_way(Latency::Last, &stamps::last(each));
         let each = (0..).zip(each).map(|(follower, latencies)| one_way(Latency::At(follower), latencies));
         each.chain([last]).collect()
-    }
-
-    /// Why the payload ended before its time, for people.
-    fn cut_short(&self, outcome: &TripsOutcome) -> Option<String> {
-        match (&outcome.broken, outcome.end) {
-            (Some(error), _) => Some(error.to_string()),
-            (None, LoopEnd::Full) => None,
-            (None, LoopEnd::Stopped) => Some("interrupted".to_owned()),
-            (None, LoopEnd::Deadline) => {
-                let cap = self.job.sub_experiment.time_cap_ns;
-                cap.map(|cap| format!("time cap of {} s", cap as f64 / 1e9))
-            }
-        }
     }
 }
 

@@ -7,9 +7,9 @@ use super::pool::{ThreadPool, look_ns};
 use super::{Error, Result};
 use crate::delivery::{Delivered, Topic};
 use crate::lanes::{Publication, Published};
-use crate::measure::LoopEnd;
 use crate::measure::notes::{ArrivalLog, ArrivalMemory};
 use crate::measure::publish::{Sending, Sleep};
+use crate::measure::{LoopEnd, Shared};
 use crate::memory::{filled, reserved};
 use crate::replay::Times;
 use crate::wire::{Begin, Task};
@@ -67,14 +67,19 @@ pub(super) struct Sent<'r> {
 impl Sent<'_> {
     /// Nothing was sent over any link.
     pub fn is_empty(&self) -> bool {
-        self.delivered.topics.iter().all(|topic| topic.sent.is_empty())
+        self.most() == 0
+    }
+
+    /// Messages over the link that had most.
+    pub fn most(&self) -> u64 {
+        self.delivered.topics.iter().map(|topic| topic.sent.len()).max().unwrap_or(0) as u64
     }
 }
 
-/// How the threads of a batch ended, all together.
-pub(super) fn end_of(ends: impl Iterator<Item = LoopEnd> + Clone) -> LoopEnd {
-    let is = |wanted: &LoopEnd| ends.clone().any(|end| end == *wanted);
-    [LoopEnd::Stopped, LoopEnd::Deadline].into_iter().find(is).unwrap_or(LoopEnd::Full)
+/// How the threads of a batch ended, all together: those that did not end by themselves were stopped by the user, or by the
+/// main thread once their time was over.
+pub(super) fn end_of(mut ends: impl Iterator<Item = LoopEnd>, shared: &Shared) -> LoopEnd {
+    if ends.all(|end| end == LoopEnd::Full) { LoopEnd::Full } else { shared.early_end() }
 }
 
 impl Leader {
@@ -111,7 +116,7 @@ impl Leader {
             arrivals: Some(self.arrival_place(&memory)),
             ..Begin::new(Task::Note, sequence + 1, 0)
         };
-        let ran = self.run_parallel(pool, &sending, receive, works.collect())?;
+        let ran = self.run_parallel(pool, &sending, receive, works.collect(), batch.capped)?;
         let Parallel { begin, used: own, ended, failure } = ran;
         let none = Published { count: 0, end: LoopEnd::Stopped, refused: 0 };
         let ended: Vec<Published> = ended.into_iter().map(|ended| ended.unwrap_or(none)).collect();
@@ -151,7 +156,7 @@ impl Leader {
         let only = if each.len() == 1 { each.pop().flatten() } else { None };
         let delivered = only.unwrap_or_else(|| Delivered::at_last(&each.iter().flatten().collect::<Vec<_>>()));
         let refused = ended.iter().map(|published| published.refused).sum();
-        let end = end_of(ended.iter().map(|published| published.end));
+        let end = end_of(ended.iter().map(|published| published.end), &self.shared);
         Ok(Sent {
             delivered,
             followers: each,

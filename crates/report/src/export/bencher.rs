@@ -16,18 +16,26 @@ const MOST_NAME: usize = 1000;
 /// Metrics of each sub-experiment and payload: `latency` is the median of the first latency that it has and `throughput` the
 /// rate received, as Bencher calls them; others have the names of their figures. Latencies are in nanoseconds. Of six
 /// rounds or more the bounds are the 95 % interval of the median. A percentile of too few samples for an upper bound is left
-/// out.
-pub fn bencher(results: &[NamedResults<'_>]) -> Value {
-    let mut all: Map<String, Value> = Map::new();
+/// out, and so is a payload that failed, was interrupted, was not measured or missed its rate: the second value has a line
+/// for each.
+pub fn bencher(results: &[NamedResults<'_>]) -> (Value, Vec<String>) {
+    let (mut all, mut left_out): (Map<String, Value>, _) = (Map::new(), Vec::new());
     for sub in measured(results) {
         let figures = |payload: &ExportedPayload| {
             let usable = payload.figures.iter().filter(|one| one.value.is_finite());
             usable.cloned().collect::<Vec<_>>()
         };
-        for figure in sub.payloads.iter().flat_map(figures) {
+        let (unusable, usable): (Vec<_>, Vec<_>) =
+            sub.payloads.iter().partition(|payload| payload.state.unusable().is_some());
+        let why = |payload: &&ExportedPayload| {
+            let why = payload.state.unusable()?;
+            Some(format!("{} {}: {why}", sub.name, payload.at))
+        };
+        left_out.extend(unusable.iter().filter_map(why));
+        for figure in usable.into_iter().flat_map(figures) {
             let stream = &figure.address.stream;
             let stream = if *stream == Stream::all() { String::new() } else { format!(" {stream}") };
-            let name = format!("{} at {}{stream}", sub.name, figure.address.place());
+            let name = format!("{}{stream}", figure.address.located_as(&sub.name));
             let name = match cut(&name, MOST_NAME) {
                 // Two long names may begin alike.
                 short if short != name => format!("{short} {}", all.len()),
@@ -40,7 +48,7 @@ pub fn bencher(results: &[NamedResults<'_>]) -> Value {
             }
         }
     }
-    Value::Object(all)
+    (Value::Object(all), left_out)
 }
 
 fn measure(one: &Selected, known: &Map<String, Value>) -> String {

@@ -10,7 +10,6 @@ use std::fmt::Write;
 use tripmeter_analysis::Selected;
 use tripmeter_model::figure::{Statistic, Unit};
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::payload::display_size;
 use tripmeter_model::verdict::{FigureVerdict, VerdictDocument, VerdictRow};
 
 /// GitHub shows ten annotations of a kind for each step.
@@ -96,14 +95,22 @@ fn of_results(subs: &[ExportedSub]) -> Annotations {
             all.errors.push(Annotation { title: sub.name.clone(), text: why.clone() });
             continue;
         }
+        all.warnings.extend(sub.notes.iter().map(|why| Annotation { title: sub.name.clone(), text: why.clone() }));
         for payload in &sub.payloads {
-            if let PayloadState::Failed(why) = &payload.state {
-                let title = format!("{} at {}", sub.name, display_size(payload.bytes));
-                all.warnings.push(Annotation { title, text: why.clone() });
-            }
+            let (list, text) = match &payload.state {
+                PayloadState::Passed => continue,
+                PayloadState::Lossy(why) => (&mut all.warnings, why.clone()),
+                PayloadState::Failed(why) => (&mut all.errors, why.clone()),
+                PayloadState::Skipped(why) => (&mut all.errors, incomplete(why)),
+            };
+            list.push(Annotation { title: format!("{} {}", sub.name, payload.at), text });
         }
     }
     all
+}
+
+fn incomplete(why: &str) -> String {
+    format!("incomplete: {why}")
 }
 
 /// The verdict in one sentence.
@@ -160,18 +167,25 @@ fn summary_of_results(subs: &[ExportedSub]) -> String {
     for (_, (sub, payload, load)) in shown {
         let state = match (&payload.state, &sub.trouble) {
             (PayloadState::Passed, _) => "passed".to_owned(),
-            (PayloadState::Failed(why), _) | (PayloadState::Skipped(_), Some(why)) => why.clone(),
-            (PayloadState::Skipped(why), None) => why.clone(),
+            (PayloadState::Lossy(why) | PayloadState::Failed(why), _) => why.clone(),
+            (PayloadState::Skipped(_), Some(why)) => why.clone(),
+            (PayloadState::Skipped(why), None) => incomplete(why),
         };
         let of = |statistic| payload.written(load, |one| one.address.statistic == statistic);
         let rate = payload.written(load, |one| matches!(one.address.unit(), Unit::Hz | Unit::BytesPerS));
-        let load = load.filter(|load| *load != OfferedLoad::Closed).map_or(String::new(), |load| format!(" {load}"));
-        let (name, place) = (cell(&sub.name), display_size(payload.bytes) + &load);
+        let is_told = |load: &OfferedLoad| matches!(load, OfferedLoad::Closed | OfferedLoad::Recorded);
+        let load = load.filter(|load| !is_told(load)).map_or(String::new(), |load| format!(" {load}"));
+        let (name, place) = (cell(&sub.name), payload.size.clone() + &load);
         let (p50, p99, state) = (of(Statistic::P50), of(Statistic::P99), cell(&state));
         let _ = writeln!(text, "| {name} | {place} | {p50} | {p99} | {rate} | {state} |");
     }
     if !hidden.is_empty() {
         let _ = writeln!(text, "\n{} more rows are not shown.", hidden.len());
+    }
+    let notes = subs.iter().flat_map(|sub| sub.notes.iter().map(move |why| (sub, why)));
+    for (place, (sub, why)) in notes.take(MOST_ROWS).enumerate() {
+        let begin = if place == 0 { "\n" } else { "" };
+        let _ = writeln!(text, "{begin}- {}: {}", cell(&sub.name), cell(why));
     }
     text
 }

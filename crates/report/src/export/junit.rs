@@ -8,7 +8,6 @@ use super::{ExportInput, ExportedSub, PayloadState, measured, row_name, row_stor
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 use std::io;
-use tripmeter_model::payload::display_size;
 use tripmeter_model::printable;
 use tripmeter_model::verdict::{FigureVerdict, VerdictDocument};
 
@@ -17,6 +16,8 @@ struct TestSuite {
     time_s: f64,
     properties: Vec<(String, String)>,
     cases: Vec<TestCase>,
+    /// What else is to be known, a line each.
+    notes: Vec<String>,
 }
 
 struct TestCase {
@@ -57,10 +58,10 @@ fn properties(sub: &ExportedSub) -> Vec<(String, String)> {
 fn of_sub(sub: &ExportedSub) -> TestSuite {
     let run = sub.trouble.as_ref().map_or(CaseOutcome::Passed, |why| CaseOutcome::Failed("run", why.clone()));
     let payloads = sub.payloads.iter().map(|payload| TestCase {
-        name: display_size(payload.bytes),
+        name: payload.size.clone(),
         outcome: match &payload.state {
             PayloadState::Passed => CaseOutcome::Passed,
-            PayloadState::Failed(why) => CaseOutcome::Failed("payload", why.clone()),
+            PayloadState::Lossy(why) | PayloadState::Failed(why) => CaseOutcome::Failed("payload", why.clone()),
             PayloadState::Skipped(why) => CaseOutcome::Skipped(why.clone()),
         },
     });
@@ -69,6 +70,7 @@ fn of_sub(sub: &ExportedSub) -> TestSuite {
         time_s: sub.duration_s,
         properties: properties(sub),
         cases: [TestCase { name: "run".to_owned(), outcome: run }].into_iter().chain(payloads).collect(),
+        notes: sub.notes.clone(),
     }
 }
 
@@ -83,6 +85,7 @@ fn of_verdict(verdict: &VerdictDocument, subs: &[ExportedSub]) -> Vec<TestSuite>
                 time_s: sub.map_or(0.0, |sub| sub.duration_s),
                 properties: sub.map_or_else(Vec::new, properties),
                 cases: vec![case],
+                notes: sub.map_or_else(Vec::new, |sub| sub.notes.clone()),
             });
         }
     };
@@ -139,7 +142,11 @@ fn write_suite(writer: &mut Writer<Vec<u8>>, suite: &TestSuite, id: usize, times
             })
         })?;
         suite.cases.iter().try_for_each(|case| write_case(writer, case, &name))?;
-        writer.create_element("system-out").write_empty()?;
+        let out = writer.create_element("system-out");
+        match &suite.notes[..] {
+            [] => out.write_empty()?,
+            notes => out.write_text_content(BytesText::new(&clean(&notes.join("; "))))?,
+        };
         writer.create_element("system-err").write_empty()?;
         Ok(())
     })?;

@@ -4,7 +4,7 @@ use super::curves::Panel;
 use super::loss;
 use super::measured::MeasuredSide;
 use super::pairs::{JudgedPairs, labels};
-use super::values::listed;
+use super::values::{capitalised, listed};
 use super::verdicts::{self, Map};
 use crate::document::{Block, Note, Severity};
 use crate::fastest::{Fastest, Lead};
@@ -15,15 +15,14 @@ use crate::screen::notes::MISHAPS;
 use crate::{hosts, screen};
 use std::collections::BTreeSet;
 use tripmeter_analysis::Key;
+use tripmeter_analysis::table::samples_for;
 use tripmeter_model::audit::Level;
 use tripmeter_model::figure::{Better, Figure, Statistic};
 use tripmeter_model::manifest::{RunStatus, Verdict};
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::{Pattern, Touch};
-use tripmeter_stats::order::fewest_for_upper_bound;
 use tripmeter_stats::proportion::{self, Proportion};
-use tripmeter_stats::rounds::ALPHA;
 
 /// The most transports that the question names.
 const MOST_NAMED: usize = 3;
@@ -70,8 +69,12 @@ fn asked(sides: &[MeasuredSide<'_>]) -> String {
             (Some(only), _) => format!("payload {}", display_size(*only)),
             _ => "no payload".to_owned(),
         };
+        let what = match &plan.recording {
+            Some(recording) => format!("on {} of {}", counted(recording.topics.len(), "topic"), recording.file),
+            None => format!("at {ends}"),
+        };
         let name = if sides.len() > 1 { format!("{}: ", side.name) } else { String::new() };
-        format!("{name}{}{patterns} at {ends}, in {}.", transports(side), counted(plan.rounds as usize, "round"))
+        format!("{name}{}{patterns} {what}, in {}.", transports(side), counted(plan.rounds as usize, "round"))
     };
     sides.iter().map(of_one).collect::<Vec<_>>().join(" ")
 }
@@ -134,25 +137,23 @@ fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
     if let Some(pairs) = panel.pairs() {
         return pairs.sentence(panel.figure, payload);
     }
-    let unranked = panel.unranked(payload).map(|what| format!("At {}, {what}.", display_size(payload)));
+    let at = capitalised(&panel.at(payload));
+    let unranked = panel.unranked(payload).map(|what| format!("{at}, {what}."));
     let Some(Fastest { label, value, lead, losses }) = Fastest::of(panel, payload) else { return unranked };
-    let (at, figure, written) = (display_size(payload), panel.name(), panel.written(value.value));
+    let (figure, written) = (panel.name(), panel.written(value.value));
     let a_median = if panel.has_samples() { "a median of " } else { "" };
     let word = if panel.figure.better() == Better::Higher { "highest" } else { "fastest" };
     let told = match lead {
         Lead::Alone => {
-            format!("At {at}, {label} has {a_median}{written} ({figure}); there is nothing to compare it with.")
+            format!("{at}, {label} has {a_median}{written} ({figure}); there is nothing to compare it with.")
         }
         Lead::Alike(names) => format!(
-            "At {at}, no difference is seen between {}, which are {word}, with {a_median}{written} ({figure}).",
+            "{at}, no difference is seen between {}, which are {word}, with {a_median}{written} ({figure}).",
             listed(&names)
         ),
         Lead::Ahead(next, ratio) => {
             let is = ratio.claim(word);
-            format!(
-                "At {at}, {label} {is} with {a_median}{written} ({figure}); the next is {next}, {}.",
-                ratio.as_ratio()
-            )
+            format!("{at}, {label} {is} with {a_median}{written} ({figure}); the next is {next}, {}.", ratio.as_ratio())
         }
     };
     let losses = (!losses.is_empty()).then(|| format!("Of its messages, {}.", losses.join("; ")));
@@ -266,7 +267,7 @@ fn losses(sides: &[MeasuredSide<'_>]) -> Option<(String, f64)> {
 fn too_few(sides: &[MeasuredSide<'_>]) -> Option<String> {
     let cells = sides.iter().flat_map(MeasuredSide::undisturbed).flat_map(Merged::payloads);
     let cells: Vec<_> = cells.filter(|cell| cell.samples() > 0).collect();
-    let needed = fewest_for_upper_bound(0.99, ALPHA);
+    let needed = samples_for(Statistic::P99).unwrap_or(0);
     let short = cells.iter().filter(|cell| !cell.shortfalls().is_empty()).count();
     let is_p99 = |key: &Key| key.statistic == Statistic::P99 && Figure::HEADLINES.contains(&key.figure);
     let bounds = sides.iter().flat_map(|side| {

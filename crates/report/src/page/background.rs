@@ -86,7 +86,10 @@ fn plan(manifest: &Manifest) -> Vec<(String, String)> {
         values.join(", ")
     };
     let payloads: BTreeSet<u64> = plan.sub_experiments.iter().flat_map(|sub| sub.payloads.iter().copied()).collect();
-    let payloads: Vec<String> = payloads.into_iter().map(display_size).collect();
+    let payloads: Vec<String> = match &plan.recording {
+        Some(recording) => vec![format!("of {}", recording.file)],
+        None => payloads.into_iter().map(display_size).collect(),
+    };
     let cpu = |cpu: Option<usize>| cpu.map_or("chosen by the kernel".to_owned(), |cpu| cpu.to_string());
     let pairs = [
         ("source", plan.source.clone()),

@@ -6,7 +6,6 @@ use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, Look, Stroke, X, Y};
 use tripmeter_analysis::derived::cpu_per_message;
 use tripmeter_model::Wait;
-use tripmeter_model::payload::display_size;
 use tripmeter_stats::ErrorBounds;
 use tripmeter_stats::rounds::ALPHA;
 use tripmeter_stats::shift::Shift;
@@ -47,8 +46,8 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     let is_polling = points.iter().any(|(curve, ..)| curve.merged().planned.wait == Wait::Poll);
     let note = "What polls takes CPU time while it waits.".to_owned();
     Some(Chart {
-        name: format!("{}_cost_{payload}", panel.name()),
-        title: format!("What does speed cost at {}?", display_size(payload)),
+        name: format!("{}_cost_{}", panel.name(), panel.key(payload)),
+        title: format!("What does speed cost {}?", panel.at(payload)),
         reading: reading(panel, payload)?,
         subtitle: panel.subtitle(&["CPU time of all processes, user and system"], &lines),
         x: X::Numbers { label: "CPU time per message [µs]".to_owned(), log: true, whole: false },

@@ -13,7 +13,7 @@ use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Better, Figure, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::payload::display_size;
+use tripmeter_model::payload::{at_text, size_key};
 
 /// The most lines in a chart: with more none can be followed.
 pub const MOST_LINES: usize = 12;
@@ -88,20 +88,25 @@ impl FoundLines {
 
 /// All panels, in the order of the headlines.
 pub fn panels<'a>(sides: &'a [MeasuredSide<'a>]) -> Vec<Panel<'a>> {
-    let mut found: Vec<(Figure, FoundLines)> = Vec::new();
+    // Messages of several sizes are on no axis of payloads.
+    let mut found: Vec<((Figure, bool), FoundLines)> = Vec::new();
     for (folder, side) in sides.iter().enumerate() {
         for row in side.metrics.all_rows() {
+            let has_several_sizes = side.metrics.has_several_sizes(row);
             for (figure, stream) in headlines(&side.metrics, row) {
-                let index = found.iter().position(|one| one.0 == figure).unwrap_or_else(|| {
-                    found.push((figure, FoundLines::default()));
+                let of = (figure, has_several_sizes);
+                let index = found.iter().position(|one| one.0 == of).unwrap_or_else(|| {
+                    found.push((of, FoundLines::default()));
                     found.len() - 1
                 });
                 found[index].1.add(folder, row, stream);
             }
         }
     }
-    found.sort_by_key(|one| Figure::HEADLINES.iter().position(|figure| *figure == one.0));
-    found.into_iter().map(|(figure, lines)| lines.panel(sides, figure)).collect()
+    found.sort_by_key(|((of, has_several_sizes), _)| {
+        (Figure::HEADLINES.iter().position(|figure| figure == of), *has_several_sizes)
+    });
+    found.into_iter().map(|((figure, _), lines)| lines.panel(sides, figure)).collect()
 }
 
 /// The headline of a row with the stream that it is taken of: all messages, or the last of several followers. A rate has the
@@ -224,6 +229,21 @@ impl<'a> Panel<'a> {
             Better::Higher => best.over(other, payload, self.statistic()),
             _ => other.over(best, payload, self.statistic()),
         }
+    }
+
+    /// True if the messages of a payload have several sizes.
+    fn has_several_sizes(&self, payload: u64) -> bool {
+        self.curves.iter().any(|curve| curve.side.metrics.has_several_sizes(curve.row(payload)))
+    }
+
+    /// Place of a payload's figures within a sentence: `at 64k`, `on all topics`.
+    pub fn at(&self, payload: u64) -> String {
+        at_text(payload, self.has_several_sizes(payload))
+    }
+
+    /// As [`Self::at`], in names of charts.
+    pub fn key(&self, payload: u64) -> String {
+        size_key(payload, self.has_several_sizes(payload))
     }
 
     /// The statistic that stands for the figure.
@@ -353,8 +373,8 @@ impl<'a> Panel<'a> {
     /// A note if not all curves are drawn.
     pub fn left_out(&self) -> Vec<String> {
         let (all, drawn) = (self.curves.len(), self.drawn().len());
-        let payload = display_size(self.payloads.first().copied().unwrap_or(0));
-        let note = || format!("The best {drawn} of {all} at {payload} are drawn; the table has all.");
+        let at = self.at(self.payloads.first().copied().unwrap_or(0));
+        let note = || format!("The best {drawn} of {all} {at} are drawn; the table has all.");
         (drawn < all).then(note).into_iter().collect()
     }
 

@@ -7,7 +7,6 @@ use crate::plots::chart::{Chart, Line, Look, Marker, Stroke, VERMILLION, X, Y};
 use std::collections::BTreeMap;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
-use tripmeter_model::payload::display_size;
 
 const MOST_CHARTS: usize = 2;
 /// Median and tail.
@@ -53,8 +52,8 @@ fn chart(panel: &Panel<'_>, subs: &[Rates<'_>], payload: u64) -> Option<Chart> {
         lines.push(Line { name: "the rate was missed".to_owned(), points: missed, look, ..Line::default() });
     }
     Some(Chart {
-        name: format!("{}_by_rate_{payload}", panel.name()),
-        title: format!("What happens under load at {}?", display_size(payload)),
+        name: format!("{}_by_rate_{}", panel.name(), panel.key(payload)),
+        title: format!("What happens under load {}?", panel.at(payload)),
         reading: reading(subs, payload),
         subtitle: panel.subtitle(&[], &lines),
         x: X::Numbers { label: "Offered rate of each stream [/s]".to_owned(), log: true, whole: true },

@@ -6,7 +6,7 @@ use crate::plots::chart::{Chart, Stack, VERMILLION, X, Y};
 use tripmeter_analysis::{MetricTable, Row, derived};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;
-use tripmeter_model::payload::display_size;
+use tripmeter_model::payload::size_text;
 use tripmeter_stats::proportion::{self, Proportion};
 
 /// A share with its interval.
@@ -73,9 +73,10 @@ fn lost<'a>(side: &'a MeasuredSide<'_>, row: Row, is_named: bool) -> Option<Lost
     let interval = proportion::interval(&rounds).filter(|one| one.low.is_finite() && one.high.is_finite());
     let sub = side.metrics.sub(row);
     let load = side.metrics.load(row);
+    let size = size_text(row.payload_bytes, side.metrics.has_several_sizes(row));
     let place = match load.hz() {
-        Some(_) => format!("{}, {}", display_size(row.payload_bytes), crate::labels::load_text(load)),
-        None => display_size(row.payload_bytes),
+        Some(_) => format!("{size}, {}", crate::labels::load_text(load)),
+        None => size,
     };
     (sum.events > 0).then(|| Lost {
         name: if is_named { format!("{sub} · {}", side.name) } else { sub.to_owned() },

@@ -2,7 +2,7 @@
 
 use super::curves::Panel;
 use super::measured::MeasuredSide;
-use super::values::unit;
+use super::values::{capitalised, unit};
 use crate::document::Digits;
 use crate::number::counted;
 use crate::verdicts::percent;
@@ -12,7 +12,7 @@ use tripmeter_analysis::pairs::{Pairs, judged};
 use tripmeter_model::figure::{Figure, Statistic, Unit};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::payload::display_size;
+use tripmeter_model::payload::at_text;
 use tripmeter_stats::change::{ChangeVerdict, Control};
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
@@ -130,8 +130,10 @@ impl JudgedPairs {
 
     fn some(&self, figure: Figure, payload: u64, most: usize) -> Option<String> {
         let is_here = |one: &&JudgedFigure| (one.address.figure, one.address.payload_bytes) == (figure, payload);
-        let here: Vec<String> = self.figures.iter().filter(is_here).take(most).map(|one| self.part(one)).collect();
-        (!here.is_empty()).then(|| format!("At {}, {}.", display_size(payload), here.join("; ")))
+        let here: Vec<&JudgedFigure> = self.figures.iter().filter(is_here).take(most).collect();
+        let at = capitalised(&at_text(payload, here.first()?.address.has_several_sizes));
+        let parts: Vec<String> = here.into_iter().map(|one| self.part(one)).collect();
+        Some(format!("{at}, {}.", parts.join("; ")))
     }
 
     /// `p50 of rtt_half is 2.73 µs with a and 5.74 µs with b, ×1.84 (1.73 to 2.36): slower`.

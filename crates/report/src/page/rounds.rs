@@ -4,7 +4,6 @@ use super::curves::{Curve, Panel};
 use super::values::listed;
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, X, Y};
-use tripmeter_model::payload::display_size;
 use tripmeter_stats::median;
 use tripmeter_stats::rounds::{drift_of_rounds, modes_of_rounds};
 
@@ -22,8 +21,8 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
         Some(Line { name, points, intervals: Vec::new(), look })
     };
     Some(Chart {
-        name: format!("{}_rounds_{payload}", panel.name()),
-        title: format!("Do rounds agree at {}?", display_size(payload)),
+        name: format!("{}_rounds_{}", panel.name(), panel.key(payload)),
+        title: format!("Do rounds agree {}?", panel.at(payload)),
         reading: reading(panel, payload)?,
         subtitle: format!("{} · each point is a round, as a difference from the median of all", panel.figure.help()),
         x: X::Numbers { label: "Round".to_owned(), log: false, whole: true },

@@ -5,7 +5,6 @@ use super::tail::quantiles;
 use super::values::{Seen, Value, compare, listed};
 use crate::plots::chart::{AxisValue, BLACK, Chart, Line, Mark, X, Y};
 use tripmeter_model::figure::Statistic;
-use tripmeter_model::payload::display_size;
 use tripmeter_stats::change::ChangeVerdict;
 
 const MOST_CHARTS: usize = 2;
@@ -73,8 +72,8 @@ fn chart(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> Option<Cha
         (reference, _) => reference.side.name.to_owned(),
     };
     (!lines.is_empty()).then(|| Chart {
-        name: format!("{}_ratio_{payload}", panel.name()),
-        title: format!("Where do they differ at {}?", display_size(payload)),
+        name: format!("{}_ratio_{}", panel.name(), panel.key(payload)),
+        title: format!("Where do they differ {}?", panel.at(payload)),
         reading: reading(panel, pairs, payload),
         subtitle: panel.subtitle(&[&format!("above 1: slower than {reference}")], &lines),
         x: X::Percentiles { label: "Percentile".to_owned() },

@@ -117,8 +117,8 @@ fn columns(panel: &Panel<'_>) -> Option<Chart> {
         color: None,
     };
     Some(Chart {
-        name: format!("{}_{payload}", panel.name()),
-        title: format!("{} at {}?", question(panel), display_size(payload)),
+        name: format!("{}_{}", panel.name(), panel.key(payload)),
+        title: format!("{} {}?", question(panel), panel.at(payload)),
         subtitle: panel.subtitle_of(&[], part.intervals.iter().any(Option::is_some)),
         reading: best_of_drawn(panel, payload).unwrap_or_default(),
         x: X::Categories { label: String::new(), names: values.into_iter().map(|(name, _)| name).collect() },

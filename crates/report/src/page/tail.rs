@@ -5,7 +5,6 @@ use super::values::{Value, listed};
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, X, Y};
 use tripmeter_model::figure::Statistic;
-use tripmeter_model::payload::display_size;
 
 /// The most payloads that are drawn.
 const MOST_CHARTS: usize = 4;
@@ -38,8 +37,8 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     };
     let lines: Vec<Line> = panel.drawn().iter().filter_map(line).collect();
     (!lines.is_empty()).then(|| Chart {
-        name: format!("{}_percentiles_{payload}", panel.name()),
-        title: format!("How long is the tail at {}?", display_size(payload)),
+        name: format!("{}_percentiles_{}", panel.name(), panel.key(payload)),
+        title: format!("How long is the tail {}?", panel.at(payload)),
         reading: reading(panel, payload).map_or_else(String::new, |text| panel.preface().to_owned() + &text),
         subtitle: panel.subtitle(&[maximum(panel)], &lines),
         x: X::Percentiles { label: "Percentile".to_owned() },

@@ -2,11 +2,12 @@
 
 use super::SampledTrial;
 use super::curves::{Curve, Panel};
-use super::values::name;
+use super::values::{capitalised, name};
 use crate::plots::chart::{AxisValue, BLACK, Band, Chart, Line, Look, Mark, Marker, VERMILLION, X, Y};
 use crate::plots::scale_count;
 use tripmeter_analysis::series::{drifts, has_modes, warm_up_changes};
-use tripmeter_model::payload::display_size;
+use tripmeter_model::metric::Stream;
+use tripmeter_model::payload::{at_text, size_key};
 use tripmeter_model::series::Series;
 
 /// The most charts: those with a finding first, then the best.
@@ -31,7 +32,9 @@ pub fn charts(panel: &Panel<'_>, samples: &[SampledTrial]) -> Vec<Chart> {
 fn series<'a>(curve: &'a Curve<'_>, sampled: &SampledTrial) -> Option<&'a Series> {
     let trials = curve.side.metrics.trials(curve.row(sampled.payload_bytes));
     let trial = trials.iter().find(|(round, _)| *round == sampled.round)?;
-    trial.1.series().find(|(_, figure, _)| *figure == sampled.figure).map(|(_, _, series)| series)
+    let is_its = |stream: &Stream| sampled.stream.topic.is_none() || *stream == sampled.stream;
+    let mut all = trial.1.series();
+    all.find(|(stream, figure, _)| *figure == sampled.figure && is_its(stream)).map(|(_, _, series)| series)
 }
 
 /// What counts of an audit, each as a part of a sentence.
@@ -53,10 +56,7 @@ fn chart(curve: &Curve<'_>, sampled: &SampledTrial) -> Chart {
     let found = audit.map(findings).unwrap_or_default();
     let reading = match (audit.is_some(), found.is_empty()) {
         (true, true) => "No warm-up, drift or second mode is seen.".to_owned(),
-        (true, false) => {
-            let text = found.join("; ");
-            format!("{}{}.", text[..1].to_uppercase(), &text[1..])
-        }
+        (true, false) => format!("{}.", capitalised(&found.join("; "))),
         (false, _) => "Too few samples were audited to tell.".to_owned(),
     };
     let warm_up = audit.and_then(|series| series.warm_up.filter(|_| warm_up_changes(series).contains(&true)));
@@ -74,12 +74,19 @@ fn chart(curve: &Curve<'_>, sampled: &SampledTrial) -> Chart {
         name: format!("least to greatest{each}"),
         points: points.points.iter().map(|point| (point.0, point.1, point.3)).collect(),
     });
-    let payload = display_size(sampled.payload_bytes);
+    let has_several_sizes = curve.side.metrics.has_several_sizes(curve.row(sampled.payload_bytes));
+    let mut at = at_text(sampled.payload_bytes, has_several_sizes);
+    let mut key = size_key(sampled.payload_bytes, has_several_sizes);
+    // Payloads do not tell what these are of.
+    if let Some(topic) = sampled.stream.topic.as_ref().filter(|_| has_several_sizes) {
+        at = format!("on topic '{topic}'");
+        key = format!("topic{}", topic.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_"));
+    }
     let figure = name(sampled.figure);
     let folder = if sampled.folder > 0 { format!("_{}", sampled.folder + 1) } else { String::new() };
     Chart {
-        name: format!("{figure}_time_{}_{}{folder}", sampled.sub_experiment, sampled.payload_bytes),
-        title: format!("Was {} steady at {payload}?", curve.label),
+        name: format!("{figure}_time_{}_{key}{folder}", sampled.sub_experiment),
+        title: format!("Was {} steady {at}?", curve.label),
         reading,
         subtitle: format!(
             "round {} · n = {} · no extreme is left out",

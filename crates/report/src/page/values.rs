@@ -118,6 +118,12 @@ pub fn unit(figure: Figure) -> (f64, &'static str) {
     }
 }
 
+/// A sentence that begins with these words.
+pub fn capitalised(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
 /// `A`, `A and B`, `A, B and C`; of more than four the first three, and how many others there are.
 pub fn listed(names: &[&str]) -> String {
     match names {

@@ -9,12 +9,12 @@ use crate::number::counted;
 use crate::plots::aimrt::NamedResults;
 use crate::plots::chart::{Chart, Heat, HeatCell, HeatLevel, X};
 use crate::verdicts::{legend, percent, summary, table_of_pairs};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tripmeter_analysis::check::{CheckedLimit, CheckedSub, LimitOutcome, ResultsCheck};
 use tripmeter_analysis::comparison::{ByRuns, ByThreshold, JudgedFigure, ThresholdOutcome};
 use tripmeter_analysis::{JudgedResults, Selection};
 use tripmeter_model::address::FigureAddress;
-use tripmeter_model::payload::display_size;
+use tripmeter_model::payload::size_text;
 use tripmeter_stats::change::{ChangeVerdict, Control};
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
@@ -285,7 +285,7 @@ fn limits(check: &ResultsCheck, place: &MapPlace) -> Map {
 fn reading_of_limits(check: &ResultsCheck, place: &MapPlace) -> String {
     let (met, all) = check.counts();
     let limits = format!("{met} of {} met{}", counted(all, "limit"), place.folder);
-    let failing: Vec<&CheckedSub> = check.checked.iter().filter(|sub| !sub.passed()).collect();
+    let failing: Vec<&CheckedSub> = check.checked.iter().filter(|sub| !sub.passed(false)).collect();
     let subs = counted(check.checked.len(), "sub-experiment");
     // What was not measured, or is not to be trusted, is farther than any.
     let beyond =
@@ -304,7 +304,7 @@ fn reading_of_limits(check: &ResultsCheck, place: &MapPlace) -> String {
                 }
                 _ => "beyond its limit".to_owned(),
             };
-            format!("{} of {name} at {}, {beyond}", address.name(), address.place())
+            format!("{} of {name} {}, {beyond}", address.name(), address.at())
         }
         (None, why) => format!("{name}: {}", why.clone().unwrap_or_default()),
     };
@@ -323,8 +323,9 @@ fn badness(level: HeatLevel) -> u8 {
 }
 
 fn chart(map: &Map) -> Chart {
-    let payloads: BTreeSet<u64> = map.figures.iter().map(|one| one.address.payload_bytes).collect();
-    let payloads: Vec<u64> = payloads.into_iter().collect();
+    let sizes: BTreeMap<u64, bool> =
+        map.figures.iter().map(|one| (one.address.payload_bytes, one.address.has_several_sizes)).collect();
+    let payloads: Vec<u64> = sizes.keys().copied().collect();
     let mut rows: Vec<String> = Vec::new();
     let mut places: BTreeMap<(usize, u64), Vec<&MapFigure>> = BTreeMap::new();
     for one in &map.figures {
@@ -346,7 +347,10 @@ fn chart(map: &Map) -> Chart {
         title: map.title.clone(),
         reading: map.reading.clone(),
         subtitle: map.method.clone(),
-        x: X::Categories { label: "Payload".to_owned(), names: payloads.into_iter().map(display_size).collect() },
+        x: X::Categories {
+            label: "Payload".to_owned(),
+            names: sizes.into_iter().map(|(bytes, several)| size_text(bytes, several)).collect(),
+        },
         heat: Some(Heat { rows, cells }),
         notes: map.notes.clone(),
         ..Chart::default()

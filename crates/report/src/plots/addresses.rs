@@ -7,7 +7,7 @@ use super::{Options, Picture, PlotError, picture};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::Unit;
 use tripmeter_model::metric::Stream;
-use tripmeter_model::payload::display_size;
+use tripmeter_model::payload::size_text;
 
 /// A line of a plot: a value for each place on the horizontal axis, NaN where there is none, in the unit of the figure.
 #[derive(Clone, Debug)]
@@ -88,7 +88,7 @@ impl FigurePlot<'_> {
     /// # Errors
     /// As [`Chart::draw`].
     pub fn over_payloads(&self, payloads: &[u64], lines: &[PlotLine], options: &Options) -> Result<Picture, PlotError> {
-        let names = payloads.iter().map(|bytes| display_size(*bytes)).collect();
+        let names = payloads.iter().map(|bytes| size_text(*bytes, self.address.has_several_sizes)).collect();
         let x = X::Categories { label: "Payload [bytes]".to_owned(), names };
         picture(&self.chart(lines, x, options), &self.file(), options)
     }
@@ -135,6 +135,7 @@ mod tests {
         let address = FigureAddress {
             sub_experiment: "uds".to_owned(),
             payload_bytes: 1024,
+            has_several_sizes: false,
             load: OfferedLoad::Rate { hz: 1000.0 },
             stream: Stream::topic("/a b"),
             figure: Figure::Service,

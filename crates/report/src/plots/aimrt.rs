@@ -14,6 +14,7 @@ use crate::channel;
 use crate::document::{Block, Document};
 use crate::merged::Merged;
 use crate::number::count as rate;
+use crate::page::values::capitalised;
 use crate::table_row::TableRow;
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Rounds};
@@ -315,10 +316,6 @@ impl Plot {
             ..Chart::default()
         }
     }
-}
-
-fn capitalised(word: &str) -> String {
-    word[..1].to_uppercase() + &word[1..]
 }
 
 /// One line per transport, in order of appearance, with rings around points that missed their rate.

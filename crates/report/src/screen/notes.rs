@@ -5,7 +5,6 @@ use crate::merged::{Merged, MergedCell};
 use crate::{notes, run_notes, trips};
 use tripmeter_analysis::MetricTable;
 use tripmeter_model::manifest::Manifest;
-use tripmeter_model::payload::display_size;
 
 /// Kinds of notes on calls and on messages that failed.
 pub(crate) const MISHAPS: [&str; 2] = ["timed out or failed", "lost or out of order"];
@@ -44,7 +43,7 @@ fn all(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, all_note
     let cells = || subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
     let short = |sub: &Merged<'_>, cell: &MergedCell<'_>| {
         let why = cell.shortfalls().join("; ");
-        (!why.is_empty()).then(|| format!("{} at {}: {why}", sub.planned.name, display_size(cell.payload_bytes)))
+        (!why.is_empty()).then(|| format!("{} {}: {why}", sub.planned.name, cell.at()))
     };
     // What was lost as a whole needs no other note on its losses.
     let is_whole = |cell: &MergedCell<'_>| !cell.is_wholly_lost();

@@ -125,12 +125,18 @@ pub struct AbWorkloadArgs {
     /// Longest trial of `throughput`
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, hide_short_help = true)]
     pub duration: Option<f64>,
-    /// The recording of `replay`
+    /// The recording of `replay`: a file or folder; several are played as one
     #[arg(long, value_name = "FILE.mcap", hide_short_help = true)]
-    pub recording: Option<PathBuf>,
+    pub recording: Vec<PathBuf>,
     /// Play it so many times faster
     #[arg(long, value_name = "FACTOR", requires = "recording", allow_negative_numbers = true, hide_short_help = true)]
     pub speed: Option<f64>,
+    /// Play it from this second
+    #[arg(long, value_name = "SECONDS", requires = "recording", allow_negative_numbers = true, hide_short_help = true)]
+    pub from: Option<f64>,
+    /// Play it until this second
+    #[arg(long, value_name = "SECONDS", requires = "recording", allow_negative_numbers = true, hide_short_help = true)]
+    pub until: Option<f64>,
 }
 
 /// The command whose workload both sides have.
@@ -189,8 +195,10 @@ impl AbWorkloadArgs {
 
     /// What `replay` plays.
     pub fn recording(&self) -> Option<WrittenRecording> {
-        let file = self.recording.clone()?;
-        Some(WrittenRecording { file, speed: self.speed })
+        let Self { speed, from: from_s, until: until_s, .. } = *self;
+        let files = self.recording.clone();
+        let recording = WrittenRecording { files, speed, topics: Vec::new(), from_s, until_s };
+        (!recording.files.is_empty()).then_some(recording)
     }
 }
 

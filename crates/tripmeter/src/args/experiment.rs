@@ -4,6 +4,7 @@ use super::measure::{
     AllowedArgs, BurstArgs, CallArgs, LoggerArgs, MeasuringArgs, PingArgs, PublishArgs, ReplayArgs, RunArgs,
     RunningArgs, ThroughputArgs, TransportArgs,
 };
+use crate::recording::is_recording;
 use std::path::PathBuf;
 use tripmeter_model::Pattern;
 use tripmeter_model::experiment::{Common, Mode, WrittenRecording};
@@ -146,10 +147,14 @@ impl ReplayArgs {
             followers: self.followers,
             ..Common::default()
         };
+        let (more, names): (Vec<String>, _) =
+            self.transports.names.iter().cloned().partition(|word| is_recording(word));
+        let files = [self.recording.clone()].into_iter().chain(more.into_iter().map(PathBuf::from)).collect();
+        let Self { speed, from: from_s, until: until_s, .. } = *self;
         ExperimentArgs {
             cpus: self.cpus.cpus.clone(),
-            recording: Some(WrittenRecording { file: self.recording.clone(), speed: self.speed }),
-            ..ExperimentArgs::of(&self.transports, common, &self.measuring, &self.running)
+            recording: Some(WrittenRecording { files, speed, topics: self.topics.clone(), from_s, until_s }),
+            ..ExperimentArgs::of(&TransportArgs { names }, common, &self.measuring, &self.running)
         }
     }
 }

@@ -12,9 +12,9 @@ use tripmeter_model::{Touch, Wait};
 /// Exit codes of all commands that measure.
 const CODES: &str = "Exit codes: 0 good, 1 refused by --strict, 64 wrong usage, 65 wrong data, 66 no
 such file, 69 something is missing, 70 our fault, 73 cannot create, 75 some
-sub-experiments failed, messages were damaged (unless --allow-damage) or all
-were lost (unless --allow-loss), or a transport that was named is missing (the
-rest is there), 130 interrupted.";
+sub-experiments failed, a payload has no message at an offered load, messages
+were damaged (unless --allow-damage) or all were lost (unless --allow-loss), or
+a transport that was named is missing (the rest is there), 130 interrupted.";
 
 /// Long help: examples, then exit codes.
 macro_rules! examples {
@@ -57,7 +57,7 @@ pub fn measuring_and(more: &[&'static str]) -> Vec<&'static str> {
 }
 
 /// Flags that a run that is resumed is given once more, as it would log in to hosts that somebody else has named.
-const GIVEN_AGAIN: [&str; 2] = ["to", "push"];
+const GIVEN_AGAIN: [&str; 4] = ["to", "push", "interface", "to_interface"];
 
 /// What a run that is resumed takes from its plan.
 fn of_a_plan() -> Vec<&'static str> {
@@ -90,12 +90,16 @@ pub struct RunArgs {
     /// Measure what is missing in a results folder
     ///
     /// Any run that was killed or interrupted, or of which a sub-experiment failed. Its plan holds; payloads that were
-    /// finished stay as they are. Its other hosts are named again (--to, --push).
+    /// finished stay as they are. Its other hosts, and settings that name a file or a host, are given again (--to, --push,
+    /// --setting): the folder may be of somebody else.
     #[arg(long, value_name = "DIR", conflicts_with_all = of_a_plan())]
     pub resume: Option<PathBuf>,
-    /// The recording of results of `tripmeter replay` that are resumed
+    /// The recording of results of `tripmeter replay` that are resumed; once for each of several files
     #[arg(long, value_name = "FILE", requires = "resume", hide_short_help = true)]
-    pub recording: Option<PathBuf>,
+    pub recording: Vec<PathBuf>,
+    /// A setting of results that are resumed, which may name a file or a host; each is given again
+    #[arg(long, value_name = "SYSTEM?NAME=VALUE", requires = "resume", hide_short_help = true)]
+    pub setting: Vec<String>,
     #[command(flatten)]
     pub measuring: MeasuringArgs,
     #[command(flatten)]
@@ -260,11 +264,15 @@ pub fn hidden(argument: Arg, flags: &[&str]) -> Arg {
 #[command(after_long_help = with_codes(examples!(
     "tripmeter replay drive.mcap uds shm"
     "tripmeter replay drive.mcap ros2/shm --speed 2"
+    "tripmeter replay drive/ zenoh --topics /imu,/camera --from 10 --until 20"
     "tripmeter replay drive.mcap grpc --as-calls"
 )))]
 pub struct ReplayArgs {
     /// The recording, in MCAP as ROS 2 and Foxglove write it
-    #[arg(value_name = "FILE.mcap")]
+    ///
+    /// A file .mcap, also .mcap.zstd and .mcap.gz, or a folder of rosbag2. Several files are played as one, by the times of
+    /// their messages: words after the first that end so are files too.
+    #[arg(value_name = "FILE.mcap|FOLDER")]
     pub recording: PathBuf,
     #[command(flatten)]
     pub transports: TransportArgs,
@@ -273,6 +281,15 @@ pub struct ReplayArgs {
     /// 0.001 to 1000.
     #[arg(long, value_name = "FACTOR", allow_negative_numbers = true)]
     pub speed: Option<f64>,
+    /// Play these topics only: /imu,/camera
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub topics: Vec<String>,
+    /// Play it from this second after its first message [default: 0]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub from: Option<f64>,
+    /// Play it until this second after its first message [default: its end]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub until: Option<f64>,
     /// Make a call of each message; each topic is a client
     #[arg(long)]
     pub as_calls: bool,
@@ -418,7 +435,7 @@ pub struct MeasuringArgs {
     /// Messages before the samples, not counted [default: 1000 or a tenth of the samples, whichever is less]
     #[arg(long, value_name = "N", allow_negative_numbers = true, hide_short_help = true)]
     pub warmup: Option<u64>,
-    /// Longest time of one payload
+    /// Longest time of one payload, by the clock; a warm-up takes a fifth of it at most
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, hide_short_help = true)]
     pub time_cap: Option<f64>,
     /// Time without an answer after which a message is lost, or a call timed out [default: 1, of calls 3]

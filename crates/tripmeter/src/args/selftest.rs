@@ -29,7 +29,7 @@ pub struct SelftestArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub comparisons: Option<u32>,
     /// Seed of the first comparison; the others have the next ones [default: 1]
-    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true)]
+    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true, value_parser = clap::value_parser!(u64).range(..=u64::from(u32::MAX)))]
     pub seed: u64,
     /// The folder of results; needed with --full; otherwise a temporary one that is removed
     #[arg(short, long, value_name = "DIR", value_parser = text_path())]

@@ -19,8 +19,10 @@ use tripmeter_analysis::flags::{ChangeArgs, number_or_percent};
   tripmeter check results/monday --limits limits.csv --family-wise clean_runs
 
 Of several rounds the median counts, of a loss all messages. A figure that has a
-limit and was not measured fails, and so does a sub-experiment that failed, had
-damaged messages, or went another way than it claims.
+limit and was not measured fails, and so does a sub-experiment that failed, was
+interrupted, had damaged messages, went another way than it claims, or missed a
+rate that has no limit of its own. A percentile of too few samples for an upper
+bound is inconclusive.
 
 Exit codes: 0 all passed, 1 to 63 number of sub-experiments that failed (63 at
 most), 64 wrong usage, 65 wrong data or nothing to check, 66 no such file.")]
@@ -31,7 +33,7 @@ pub struct CheckArgs {
     /// Limits, as `tripmeter limits` writes them
     #[arg(long, value_name = "FILE")]
     pub limits: PathBuf,
-    /// Fail what only one side has: limits, or sub-experiments
+    /// Fail what is inconclusive, and what only one side has: limits, or sub-experiments
     #[arg(long)]
     pub strict: bool,
     /// Loosen the limits: at most 5 % of runs as in DIR fail
@@ -139,8 +141,9 @@ counts as a change; `tripmeter ab` has no such times.
 Method threshold: fails if new > old * (1 + threshold), of rates if
 new < old / (1 + threshold). Of several rounds the median counts.
 
-A figure of the old results that the new ones lack fails. What only the new
-results have is named, and fails with --strict.
+A figure of the old results that the new ones lack fails, and so does a missed
+rate that is not compared itself. What only the new results have is named, and
+fails with --strict.
 
 Exit codes: 0 nothing failed or regressed, 1 something did, 64 wrong usage, 65
 wrong data or nothing to compare, 66 no such folder, 73 cannot create, 75 rounds

@@ -21,7 +21,7 @@ use pace::Pace;
 use resume::Unfinished;
 use serde_json::Value;
 use std::cell::OnceCell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -29,12 +29,13 @@ use tripmeter_engine::registry::{Prober, Registry};
 use tripmeter_engine::resolve::check_rounds;
 use tripmeter_engine::{Event, Followers, RunOptions};
 use tripmeter_model::exit;
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_stats::shift::fewest_pairs;
 
 /// File of the verdicts, beside the manifest.
-const FILE: &str = "ab.json";
+use tripmeter_model::folder::AB as FILE;
 /// Source of the plan.
 pub const SOURCE: &str = "ab";
 /// Names of the sub-experiments.
@@ -53,7 +54,8 @@ pub struct AbReport {
     text: String,
     code: u8,
     manifest: Manifest,
-    folder: PathBuf,
+    /// Its results folder.
+    pub folder: FolderHandle,
 }
 
 /// `tripmeter ab`
@@ -66,9 +68,9 @@ pub fn ab(args: &AbArgs) -> Result<u8, CliError> {
         false => judged.text,
     })?;
     if !args.output.no_report {
-        report::of_run(&judged.manifest, &judged.folder, args.output.quiet);
+        report::of_run(&judged.manifest, &judged.folder, args.output.quiet)?;
     }
-    output::print_folder(&args.output, &judged.folder)?;
+    output::print_folder(&args.output, judged.folder.path())?;
     Ok(judged.code)
 }
 
@@ -80,8 +82,10 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     let unfinished = Unfinished::find(args.output.folder.as_deref())?;
     let figures = asked::selection(args)?.most(usual_figures(args));
     let opened = recording(args, &stop)?;
-    let seed = unfinished.as_ref().map(Unfinished::seed);
-    let mut plan = plan(args, &registries, seed, opened.as_ref())?;
+    let mut plan = plan(args, &registries, opened.as_ref())?;
+    // The order of earlier rounds.
+    let before = unfinished.as_ref().map(Unfinished::seed).filter(|_| args.measuring.seed.is_none());
+    plan.seed = before.unwrap_or(plan.seed);
     let first = &plan.sub_experiments[0];
     let comparisons = (first.payloads.len() * first.workload.loads.len().max(1) * figures) as u64;
     plan.rounds = first_rounds(args, comparisons)?;
@@ -110,7 +114,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     let made = found.json(&asked, &pace);
     found.write(&folder, &made)?;
     if manifest.status == RunStatus::Interrupted && !args.output.quiet {
-        output::say(&format!("stopped; the same command with -o '{}' goes on", folder.display()));
+        output::say(&format!("stopped; the same command with -o '{}' goes on", folder.path().display()));
     }
     let (text, code) = (found.text(&asked, &pace), found.exit_code());
     Ok(AbReport { json: made, text, code, manifest, folder })
@@ -123,7 +127,7 @@ fn measure(
     options: &RunOptions,
     asked: &Asked<'_>,
     pace: &mut Pace,
-) -> Result<(Manifest, PathBuf), CliError> {
+) -> Result<(Manifest, FolderHandle), CliError> {
     let quiet = asked.args.output.quiet;
     let (folder, locked) = (OnceCell::new(), OnceCell::new());
     if let Some(begun) = options.begun.as_ref().filter(|_| !quiet) {
@@ -173,13 +177,8 @@ fn plugin(registry: &Registry, side: &SubExperiment) -> Option<Result<HashedPlug
     registry.plugin_file(&side.transport.system).map(HashedPlugin::read)
 }
 
-/// Both sides as the two sub-experiments of one plan; `seed` is the seed of earlier rounds, which --seed overrides.
-fn plan(
-    args: &AbArgs,
-    registries: &[Registry; 2],
-    seed: Option<u64>,
-    opened: Option<&Opened>,
-) -> Result<Plan, CliError> {
+/// Both sides as the two sub-experiments of one plan.
+fn plan(args: &AbArgs, registries: &[Registry; 2], opened: Option<&Opened>) -> Result<Plan, CliError> {
     let (mut plan, mut sides) = (None, Vec::new());
     for side in [0, 1] {
         let written = [Some(&args.a), args.b.as_ref()][side].unwrap_or(&args.a);
@@ -193,11 +192,10 @@ fn plan(
             rounds: Some(FIRST_ROUNDS as u32),
             ..ExperimentArgs::default()
         };
-        experiment.measuring.seed = experiment.measuring.seed.or(seed);
         if opened.is_none() {
             experiment.measuring.payloads.get_or_insert_with(|| DEFAULT_PAYLOADS.to_owned());
         }
-        let mut made = experiment::plan(&experiment, &registries[side], |_, _| {
+        let mut made = experiment::plan(&experiment, &registries[side], |_| {
             Ok(opened.expect("what is to be replayed was opened").recording.clone())
         })?;
         let mut found = made.sub_experiments.drain(..);
@@ -232,9 +230,7 @@ fn usual_figures(args: &AbArgs) -> usize {
 fn recording(args: &AbArgs, stop: &AtomicBool) -> Result<Option<Opened>, CliError> {
     let is_replay = args.workload.command() == AbPattern::Replay;
     match args.workload.recording() {
-        Some(written) if is_replay => {
-            recording::open(&written.file, written.speed.unwrap_or(1.0), stop, args.output.quiet).map(Some)
-        }
+        Some(written) if is_replay => recording::open(&written, stop, args.output.quiet).map(Some),
         Some(_) => Err(CliError::new(exit::USAGE, "--recording is of --pattern replay; leave it out, or name that")),
         None if is_replay => Err(CliError::new(exit::USAGE, "--pattern replay needs a recording (--recording FILE)")),
         None => Ok(None),

@@ -130,13 +130,15 @@ fn as_json(checked: &ResultsCheck, strict: bool) -> Value {
         value["beyond_share"] = json!(row.share_beyond());
         value["passed"] = json!(row.passed());
         value["inconclusive"] = json!(row.outcome() == LimitOutcome::Inconclusive);
+        value["samples_needed"] = json!(row.needs);
         value
     };
     let subs = checked.checked.iter().map(|one| {
         json!({
             "name": one.name,
-            "passed": one.passed(),
+            "passed": one.passed(strict),
             "distrust": one.distrust,
+            "notes": one.notes,
             "limits": one.rows.iter().map(row).collect::<Vec<_>>(),
         })
     });

@@ -6,12 +6,13 @@ use crate::args::ChooseArgs;
 use crate::error::CliError;
 use crate::progress::ProgressView;
 use crate::{experiment, output};
-use std::path::Path;
 use std::time::Instant;
 use tripmeter_engine::Followers;
 use tripmeter_engine::resolve::check_rounds;
 use tripmeter_model::exit;
+use tripmeter_model::experiment::WrittenRecording;
 use tripmeter_model::figure::Statistic;
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::Plan;
 use tripmeter_report::render;
@@ -52,7 +53,7 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
     if args.print {
         asked.measuring.samples = Some(affordable);
         let registry = experiment::registry(&args.output.plugins, &experiment::program()?)?;
-        let nothing = |_: &Path, _| Err(CliError::new(exit::USAGE, "a workload of flags has no recording"));
+        let nothing = |_: &WrittenRecording| Err(CliError::new(exit::USAGE, "a workload of flags has no recording"));
         output::print(&experiment::text(&asked, &registry, nothing)?)?;
         return Ok(exit::GOOD);
     }
@@ -75,7 +76,7 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
         ));
     }
     let code = tell(args, &show::printable(&manifest), Some(&folder))?;
-    output::print_folder(&args.output, &folder)?;
+    output::print_folder(&args.output, folder.path())?;
     Ok(if manifest.status == RunStatus::Interrupted { exit::INTERRUPTED } else { code })
 }
 
@@ -139,7 +140,7 @@ fn rounds_within(budget_s: f64, spent_s: f64, done: u32, planned: u32) -> u32 {
 }
 
 /// Prints the ranking, of older results or of what was just measured, whose folder it gets; there it is a page, too.
-fn tell(args: &ChooseArgs, manifest: &Manifest, measured: Option<&Path>) -> Result<u8, CliError> {
+fn tell(args: &ChooseArgs, manifest: &Manifest, measured: Option<&FolderHandle>) -> Result<u8, CliError> {
     let wish = Wish {
         by: args.by,
         max_latency_ns: args.max_latency,
@@ -156,7 +157,7 @@ fn tell(args: &ChooseArgs, manifest: &Manifest, measured: Option<&Path>) -> Resu
         None => args.output.sorting.apply([&mut document])?,
     }
     if let Some(folder) = measured.filter(|_| !args.output.no_report) {
-        report::of_document(&document, "choose", folder, args.output.quiet);
+        report::of_document(&document, "choose", folder, args.output.quiet)?;
     }
     match args.output.json {
         true => output::print(&format!("{:#}\n", render::json(&document)))?,

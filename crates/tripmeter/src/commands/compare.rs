@@ -198,6 +198,7 @@ fn threshold_json(made: &ByThreshold, strict: bool, threshold: f64) -> Value {
             "name": one.name,
             "passed": one.passed(strict),
             "distrust": one.distrust,
+            "notes": one.notes,
             "comparisons": one.compared.iter().map(row).collect::<Vec<_>>(),
         })
     });

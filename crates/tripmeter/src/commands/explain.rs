@@ -12,8 +12,8 @@ use tripmeter_analysis::explain::{TracedCalls, explain as put_together};
 use tripmeter_engine::os::CpuCounters;
 use tripmeter_engine::{Followers, system_calls};
 use tripmeter_model::explain::{ExplainedTransport, Explanation, FILE, SCHEMA_VERSION};
-use tripmeter_model::file::write_whole;
 use tripmeter_model::folder::LOGS;
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::plan::{Instrument, Plan, SubExperiment};
 use tripmeter_model::{Touch, Wait, exit, printable};
 use tripmeter_report::document::{Block, Cell, Document, Missing};
@@ -47,9 +47,10 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     prepared.plan.sub_experiments = passes;
     let shown = ProgressView::of(args.output.quiet, false);
     let (manifest, folder) = prepared.run_into(args.output.folder.as_deref(), Followers::Local, shown)?;
-    let logs = folder.join(LOGS);
-    let traced = traced(&prepared.plan, &logs);
-    system_calls::remove_traces(&prepared.plan, &logs);
+    // Without it, no worker has written a trace.
+    let traces = folder.inside(LOGS).and_then(|logs| Ok((logs.at("")?, logs)));
+    let traced = traced(&prepared.plan, traces.as_ref().ok().map(|(at, _)| at.as_path()));
+    traces.iter().for_each(|(_, logs)| system_calls::remove_traces(&prepared.plan, logs));
     let counters = CpuCounters::check();
     let mut explanation = Explanation {
         no_system_calls,
@@ -61,12 +62,12 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
         explanation.transports.iter_mut().for_each(note_uncounted);
     }
     let text = serde_json::to_string_pretty(&explanation).expect("it has no maps but of text");
-    write_whole(&folder.join(FILE), format!("{text}\n").as_bytes())?;
+    folder.write(FILE, format!("{text}\n").as_bytes())?;
     print(&explanation, args)?;
     if !args.output.no_report {
-        write_page(&explanation, &folder, args.output.quiet);
+        write_page(&explanation, &folder, args.output.quiet)?;
     }
-    output::print_folder(&args.output, &folder)?;
+    output::print_folder(&args.output, folder.path())?;
     Ok(exit_code(&manifest, prepared.allowed))
 }
 
@@ -96,8 +97,11 @@ fn note_uncounted(transport: &mut ExplainedTransport) {
 }
 
 /// The same as a page, in the results folder. Without it the results are as good.
-pub(super) fn write_page(explanation: &Explanation, folder: &Path, is_quiet: bool) {
-    report::of_document(&tripmeter_report::explain(explanation), "explain", folder, is_quiet);
+///
+/// # Errors
+/// If the folder has gone.
+pub(super) fn write_page(explanation: &Explanation, folder: &FolderHandle, is_quiet: bool) -> Result<(), CliError> {
+    report::of_document(&tripmeter_report::explain(explanation), "explain", folder, is_quiet)
 }
 
 /// Ways to wait that are looked at: that of the sub-experiment first, and `poll` and `block` if the transport has them. On a CPU
@@ -143,13 +147,14 @@ fn passes(sub: &SubExperiment, waits: &[Wait], is_traced: bool) -> Vec<SubExperi
 }
 
 /// System calls of the passes that were traced.
-fn traced(plan: &Plan, logs: &Path) -> BTreeMap<String, Result<TracedCalls, String>> {
+fn traced(plan: &Plan, logs: Option<&Path>) -> BTreeMap<String, Result<TracedCalls, String>> {
     let is_traced = |sub: &&SubExperiment| sub.instrument == Some(Instrument::SystemCalls);
     let of = |sub: &SubExperiment| {
         let mut sum: Option<TracedCalls> = None;
         for worker in ["leader", "follower"] {
             // Where both sides are one process, there is one trace.
-            let Ok(counts) = system_calls::read(&system_calls::trace_file(logs, &sub.name, worker)) else { continue };
+            let file = logs.map(|logs| system_calls::trace_file(logs, &sub.name, worker));
+            let Some(Ok(counts)) = file.map(|file| system_calls::read(&file)) else { continue };
             let all = sum.get_or_insert_default();
             counts.into_iter().for_each(|(name, count)| all.entry(name).or_default().add(count));
         }

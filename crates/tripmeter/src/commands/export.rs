@@ -7,12 +7,13 @@ use crate::args::{ExportArgs, ExportFormat};
 use crate::database::last_part;
 use crate::error::CliError;
 use crate::plotting::{PictureJob, draw_all, no_link};
-use crate::results::listed;
+use crate::results::{listed, opened};
 use crate::{output, sample_files, sample_plots};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use tripmeter_model::explain::FILE;
 use tripmeter_model::file::write_named;
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::{exit, printable};
 use tripmeter_report::document::{Block, Document};
@@ -61,11 +62,11 @@ fn plots(args: &ExportArgs, options: Options) -> Result<u8, CliError> {
     if args.sorting.sort.is_some() {
         return Err(CliError::new(exit::USAGE, "--sort is for csv, json and markdown; leave it out"));
     }
-    let place = match (&args.output, &args.folders[..]) {
-        (Some(place), _) => place.clone(),
+    let (place, own) = match (&args.output, &args.folders[..]) {
+        (Some(place), _) => (place.clone(), None),
         (None, [folder]) => {
             no_link(&folder.join(PLOTS))?;
-            folder.join(PLOTS)
+            (folder.join(PLOTS), Some(opened(folder)?))
         }
         (None, folders) => {
             let text = format!("{} folders are given, but no place for their plots; name one (-o DIR)", folders.len());
@@ -96,27 +97,33 @@ fn plots(args: &ExportArgs, options: Options) -> Result<u8, CliError> {
         }
         documents.push(parts);
     }
-    let mut drawn = draw(&documents, &place, options)?;
-    for (folder, NamedResults { name, manifest }) in args.folders.iter().zip(&results) {
-        let place = if results.len() == 1 { place.clone() } else { place.join(name) };
-        drawn.extend(sample_plots::draw(folder, manifest, &place, options)?);
-    }
+    let place = own.as_ref().map_or(Ok(place), |own| own.at(PLOTS))?;
+    let shown = |text: String| own.as_ref().map_or(text.clone(), |own| own.shown(&text));
+    let draw_in = || {
+        let mut drawn = draw(&documents, &place, options)?;
+        for (folder, NamedResults { name, manifest }) in args.folders.iter().zip(&results) {
+            let place = if results.len() == 1 { place.clone() } else { place.join(name) };
+            drawn.extend(sample_plots::draw(folder, manifest, &place, options)?);
+        }
+        Ok(drawn)
+    };
+    let drawn = draw_in().map_err(|error: CliError| CliError::new(error.code, shown(error.to_string())))?;
     if drawn.is_empty() {
         let text = format!("nothing to plot in {}: no figures", quoted(&args.folders));
         return Err(CliError::new(exit::DATA, text));
     }
     sample_files::note_absent(args.folders.iter().zip(&manifests));
-    output::print(&drawn.iter().map(|path| format!("{}\n", path.display())).collect::<String>())?;
+    output::print(&shown(drawn.iter().map(|path| format!("{}\n", path.display())).collect()))?;
     Ok(exit::GOOD)
 }
 
 /// Draws what was measured into its results folder; says where, unless `quiet` or if there is nothing to draw.
-pub fn plots_of_run(manifest: &Manifest, folder: &Path, quiet: bool) -> Result<(), CliError> {
-    let place = folder.join(PLOTS);
-    no_link(&place)?;
-    let drawn = draw(&[charts(&[NamedResults { name: "", manifest }])], &place, Options::default())?;
+pub fn plots_of_run(manifest: &Manifest, folder: &FolderHandle, quiet: bool) -> Result<(), CliError> {
+    let place = folder.at(PLOTS)?;
+    let drawn = draw(&[charts(&[NamedResults { name: "", manifest }])], &place, Options::default());
+    let drawn = drawn.map_err(|error| CliError::new(error.code, folder.shown(&error.to_string())))?;
     if !drawn.is_empty() && !quiet {
-        output::say(&format!("plots in '{}'", place.display()));
+        output::say(&format!("plots in '{}'", folder.path().join(PLOTS).display()));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::args::FleetArgs;
 use crate::commands::run::{signals_end_us, stop_on_signals};
 use crate::commands::{report, show};
 use crate::error::CliError;
-use crate::lock::lock;
+use crate::lock::CommandFolder;
 use crate::output;
 use asked::FleetAsked;
 use serde_json::json;
@@ -16,9 +16,10 @@ use std::path::{Path, PathBuf};
 use tripmeter_analysis::Selection;
 use tripmeter_engine::results::{dated, holds_nothing};
 use tripmeter_model::exit;
-use tripmeter_model::file::{FileError, read, write_whole};
+use tripmeter_model::file::{FileError, read};
 use tripmeter_model::fleet::{FILE, Fleet, FleetHost, FleetJob, FleetState, SCHEMA_VERSION};
 use tripmeter_model::folder::{REPORT, check_version_of};
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_report::{FleetFigure, FleetResults, fleet_figures, fleet_page};
 
 /// Most bytes of `fleet.json`.
@@ -37,12 +38,12 @@ pub fn fleet(args: &FleetArgs) -> Result<u8, CliError> {
         Some(folder) => folder.clone(),
         None => dated(Path::new("results")).map_err(tripmeter_engine::RunError::from)?,
     };
-    let _lock = lock(&folder, "fleet", "-o")?;
-    let mut fleet = resumed(&folder, &asked)?;
-    write(&folder, &fleet)?;
-    measure::measure(&asked, pushed.as_ref(), &folder, &mut fleet, &stop)?;
+    let taken = CommandFolder::take(&folder, "fleet", "-o")?;
+    let mut fleet = resumed(&folder, &taken.folder, &asked)?;
+    write(&taken.folder, &fleet)?;
+    measure::measure(&asked, pushed.as_ref(), &taken.folder, &mut fleet, &stop)?;
     signals_end_us();
-    tell(args, &folder, &fleet, &selection)?;
+    tell(args, &folder, &taken.folder, &fleet, &selection)?;
     let waiting = fleet.jobs.iter().filter(|job| job.state == FleetState::Waiting).count();
     let is_stopped = waiting > 0;
     if is_stopped {
@@ -59,7 +60,7 @@ pub fn fleet(args: &FleetArgs) -> Result<u8, CliError> {
 ///
 /// # Errors
 /// If the folder is of another command, or of none.
-fn resumed(folder: &Path, asked: &FleetAsked<'_>) -> Result<Fleet, CliError> {
+fn resumed(folder: &Path, handle: &FolderHandle, asked: &FleetAsked<'_>) -> Result<Fleet, CliError> {
     let mut fleet = asked.fleet.clone();
     let failed = |error: std::io::Error| CliError::from(FileError::reading(folder, &error));
     let file = folder.join(FILE);
@@ -122,7 +123,7 @@ fn resumed(folder: &Path, asked: &FleetAsked<'_>) -> Result<Fleet, CliError> {
         job.state = FleetState::Measured;
     }
     // We have the lock, so nobody unpacks anything there.
-    for entry in fs::read_dir(folder).map_err(failed)?.filter_map(Result::ok) {
+    for entry in fs::read_dir(handle.at("")?).map_err(failed)?.filter_map(Result::ok) {
         let is_left = entry.file_name().as_encoded_bytes().starts_with(FETCHED.as_bytes());
         if is_left && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             fs::remove_dir_all(entry.path()).map_err(failed)?;
@@ -139,18 +140,24 @@ fn earlier(file: &Path) -> Result<Fleet, CliError> {
     serde_json::from_value(json).map_err(|error| wrong(error.to_string()))
 }
 
-fn write(folder: &Path, fleet: &Fleet) -> Result<(), CliError> {
+fn write(folder: &FolderHandle, fleet: &Fleet) -> Result<(), CliError> {
     let text = serde_json::to_string_pretty(fleet).expect("it is plain data") + "\n";
-    Ok(write_whole(&folder.join(FILE), text.as_bytes())?)
+    Ok(folder.write(FILE, text.as_bytes())?)
 }
 
 /// Prints all figures, and makes their page.
-fn tell(args: &FleetArgs, folder: &Path, fleet: &Fleet, selection: &Selection) -> Result<(), CliError> {
+fn tell(
+    args: &FleetArgs,
+    folder: &Path,
+    handle: &FolderHandle,
+    fleet: &Fleet,
+    selection: &Selection,
+) -> Result<(), CliError> {
     let figures = figures(folder, fleet, selection)?;
     let has_page = |job: &&FleetJob| folder.join(job.name()).join(REPORT).exists();
     let pages = fleet.jobs.iter().filter(has_page).map(FleetJob::name).collect();
     let results = FleetResults { fleet, figures: &figures, pages };
-    report::of_document(&fleet_page(&results), "fleet", folder, args.quiet);
+    report::of_document(&fleet_page(&results), "fleet", handle, args.quiet)?;
     if args.json {
         let mut json = json!(fleet);
         json["figures"] = json!(figures);

@@ -11,12 +11,12 @@ use crate::verdicts::{judged_folder, of_history, with_fields};
 use serde_json::json;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use tripmeter_analysis::JudgedResults;
 use tripmeter_analysis::history::{Change, History, HistorySeries};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::file::write_named;
 use tripmeter_model::folder::REPORT;
 use tripmeter_model::limits::FigureLimits;
-use tripmeter_model::payload::display_size;
 use tripmeter_model::verdict::JudgedFolder;
 use tripmeter_model::{exit, printable};
 use tripmeter_report::document::Block;
@@ -88,6 +88,9 @@ fn read(args: &HistoryArgs) -> Result<(History, Vec<PathBuf>, Vec<JudgedFolder>)
             all.push((folder, results));
         }
     }
+    // Names have the local time of wherever the run was; what begun at one time stays in the order of names.
+    let begun = |results: &JudgedResults| tripmeter_engine::time_of(&results.manifest.started);
+    all.sort_by_cached_key(|(_, results)| begun(results).map_or((true, 0), |time| (false, time)));
     let selection = selection(&args.figures.figures, &all.iter().map(|(_, results)| results).collect::<Vec<_>>())?;
     let mut history = History::default();
     all.iter().for_each(|(folder, results)| history.add(&folder.name, results, &selection));
@@ -154,7 +157,7 @@ impl Drawing<'_> {
         for series in group {
             let mut values = vec![f64::NAN; count];
             series.points.iter().for_each(|point| values[point.experiment] = point.value);
-            let name = display_size(series.address.payload_bytes);
+            let name = series.address.size();
             if let Some(limit) = self.limit(&series.address) {
                 let name = format!("limit of {name}");
                 lines.push(PlotLine { name, values: vec![limit; count], role: LineRole::Limit });

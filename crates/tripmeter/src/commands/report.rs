@@ -6,15 +6,16 @@ use super::export::names;
 use super::show;
 use crate::args::ReportArgs;
 use crate::error::CliError;
+use crate::results::opened;
 use crate::{commands, output, sample_files, sample_plots};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use tripmeter_analysis::JudgedResults;
 use tripmeter_analysis::check::ResultsCheck;
-use tripmeter_model::file::{FileError, write_whole};
+use tripmeter_model::file::FileError;
 use tripmeter_model::folder::REPORT;
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::{exit, explain};
 use tripmeter_report::document::Document;
@@ -26,14 +27,14 @@ const MOST_SAMPLES: u64 = 1_000_000;
 /// `tripmeter report`
 pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
     no_folder_twice(&args.folders)?;
-    let file = match (&args.output, &args.folders[..]) {
-        (Some(file), _) => file.clone(),
+    let (file, own) = match (&args.output, &args.folders[..]) {
+        (Some(file), _) => (file.clone(), None),
         (None, [folder]) if folder.join(explain::FILE).exists() => {
             let page = folder.join(REPORT);
             let text = format!("'{}' is the page of `tripmeter explain`; name another file (-o FILE)", page.display());
             return Err(CliError::new(exit::USAGE, text));
         }
-        (None, [folder]) => folder.join(REPORT),
+        (None, [folder]) => (folder.join(REPORT), Some(opened(folder)?)),
         (None, folders) => {
             let text = format!("{} folders are given, but no file for their page; name one (-o FILE)", folders.len());
             return Err(CliError::new(exit::USAGE, text));
@@ -48,7 +49,11 @@ pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
     let samples = samples.map(|(index, (folder, manifest))| sample_plots::first_trials(index, folder, manifest));
     let samples = samples.collect::<Result<Vec<_>, _>>()?.concat();
     let checks = PageChecks { limits, pairs: args.folders.iter().map(|folder| asked(folder)).collect() };
-    output::write_file(&file, html(&results, &samples, &checks).as_bytes())?;
+    let page = html(&results, &samples, &checks);
+    match own {
+        Some(folder) => folder.write(REPORT, page.as_bytes())?,
+        None => output::write_file(&file, page.as_bytes())?,
+    }
     sample_files::note_absent(args.folders.iter().zip(&manifests));
     if !output::is_stdout(&file) {
         output::print(&format!("{}\n", file.display()))?;
@@ -91,14 +96,22 @@ pub fn asked(folder: &Path) -> Option<AskedPairs> {
 
 /// Writes what a command found as the page of a results folder, and says where unless `is_quiet`. Without it the results
 /// are as good.
-pub fn of_document(found: &Document, command: &str, folder: &Path, is_quiet: bool) {
-    let title = format!("{command} · {}", crate::database::last_part(folder));
-    let file = folder.join(REPORT);
-    match write_whole(&file, render::html(found, &title).as_bytes()) {
-        Ok(()) if !is_quiet => output::say(&format!("report: {}", file.display())),
+///
+/// # Errors
+/// If the folder has gone.
+pub fn of_document(found: &Document, command: &str, folder: &FolderHandle, is_quiet: bool) -> Result<(), CliError> {
+    let title = format!("{command} · {}", crate::database::last_part(folder.path()));
+    written(folder, &render::html(found, &title), is_quiet)
+}
+
+fn written(folder: &FolderHandle, page: &str, is_quiet: bool) -> Result<(), CliError> {
+    match folder.write(REPORT, page.as_bytes()) {
+        Ok(()) if !is_quiet => output::say(&format!("report: {}", folder.path().join(REPORT).display())),
         Ok(()) => {}
+        Err(FileError::Gone(gone)) => return Err(gone.into()),
         Err(error) => output::say(&format!("note: no report: {error}")),
     }
+    Ok(())
 }
 
 /// Makes the page of results that another host has sent, from their data. A page that came with them is removed: it is a
@@ -106,38 +119,36 @@ pub fn of_document(found: &Document, command: &str, folder: &Path, is_quiet: boo
 ///
 /// # Errors
 /// If it cannot be removed.
-pub fn of_fetched(manifest: &Manifest, folder: &Path, is_wanted: bool) -> io::Result<()> {
-    let came = folder.join(REPORT);
-    match came.symlink_metadata() {
-        Ok(found) if found.is_dir() => fs::remove_dir_all(&came)?,
-        Ok(_) => fs::remove_file(&came)?,
-        Err(_) => {}
-    }
+pub fn of_fetched(manifest: &Manifest, folder: &FolderHandle, is_wanted: bool) -> Result<(), CliError> {
+    let came = folder.at(REPORT)?;
+    let removed = match came.symlink_metadata() {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(&came),
+        Ok(_) => fs::remove_file(&came),
+        Err(_) => Ok(()),
+    };
+    removed.map_err(|error| CliError::new(exit::CANNOT_CREATE, format!("its page cannot be removed: {error}")))?;
     if !is_wanted {
         return Ok(());
     }
-    if !folder.join(explain::FILE).exists() {
-        of_run(manifest, folder, true);
-        return Ok(());
+    if !folder.path().join(explain::FILE).exists() {
+        return of_run(manifest, folder, true);
     }
-    match commands::explain::read(folder) {
+    match commands::explain::read(folder.path()) {
         Ok(explanation) => commands::explain::write_page(&explanation, folder, true),
-        Err(error) => output::say(&format!("note: no report: {error}")),
-    }
-    Ok(())
-}
-
-/// Writes the page of a run into its results folder, and says where unless `quiet`. Without it the run is as good.
-pub fn of_run(manifest: &Manifest, folder: &Path, quiet: bool) {
-    match write(manifest, folder, quiet) {
-        Ok(file) if !quiet => output::say(&format!("report: {}", file.display())),
-        Ok(_) => {}
-        Err(error) => output::say(&format!("note: no report: {error}")),
+        Err(error) => {
+            output::say(&format!("note: no report: {error}"));
+            Ok(())
+        }
     }
 }
 
-fn write(manifest: &Manifest, folder: &Path, is_quiet: bool) -> Result<PathBuf, FileError> {
-    let (file, name, manifest) = (folder.join(REPORT), crate::database::last_part(folder), show::printable(manifest));
+/// Writes the page of a run into its results folder, and says where unless `is_quiet`. Without it the run is as good.
+///
+/// # Errors
+/// If the folder has gone.
+pub fn of_run(manifest: &Manifest, handle: &FolderHandle, is_quiet: bool) -> Result<(), CliError> {
+    let folder = handle.path();
+    let (name, manifest) = (crate::database::last_part(folder), show::printable(manifest));
     // They do not fail the run a second time if they cannot be read.
     let samples = match first_samples(&manifest) {
         ..=MOST_SAMPLES => sample_plots::first_trials(0, folder, &manifest).unwrap_or_default(),
@@ -152,8 +163,7 @@ fn write(manifest: &Manifest, folder: &Path, is_quiet: bool) -> Result<PathBuf, 
     };
     let checks = PageChecks { limits: Vec::new(), pairs: vec![asked(folder)] };
     let page = html(&[NamedResults { name: &name, manifest: &manifest }], &samples, &checks);
-    write_whole(&file, page.as_bytes())?;
-    Ok(file)
+    written(handle, &page, is_quiet)
 }
 
 /// How many samples are kept of the first payloads in the first round of each sub-experiment; of a stream that saturates few

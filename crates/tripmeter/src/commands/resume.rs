@@ -4,19 +4,21 @@ use super::run::{Prepared, finish, quoted};
 use super::show;
 use crate::args::{HostsArgs, RunArgs};
 use crate::error::CliError;
+use crate::experiment;
 use crate::output;
 use crate::progress::ProgressView;
 use crate::sample_files;
 use indicatif::HumanDuration;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
-use tripmeter_engine::registry::Registry;
+use tripmeter_engine::registry::{Registry, RegistryError};
 use tripmeter_engine::resolve::check_plan;
-use tripmeter_engine::{Begun, Followers, LockedFolder, RunError};
+use tripmeter_engine::{Begun, Followers, LockedFolder, RunError, unfinished};
 use tripmeter_model::folder::MANIFEST;
 use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::{Plan, SubExperiment};
+use tripmeter_model::transport::Transport;
 use tripmeter_model::{exit, printable};
 
 /// Measures the rest of the run in `folder`, prints its tables, and returns the exit code.
@@ -29,23 +31,22 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
         let begin = "nothing was measured yet; give the command again";
         if is_missing { CliError::new(error.code, format!("{error}; {begin}")) } else { error }
     })?;
-    let hosts = &args.measuring.hosts;
-    check(folder, &manifest, hosts)?;
+    let registry = experiment::registry(&running.output.plugins, &experiment::program()?)?;
+    check(folder, &manifest, args, &registry)?;
     let folder = folder.canonicalize().map_err(|error| {
         let text = format!("results folder '{}' cannot be used: {error}", folder.display());
         CliError::new(exit::NO_INPUT, text)
     })?;
-    let place = folder.clone();
-    let folder = LockedFolder::take(folder).map_err(RunError::from)?;
+    let folder = LockedFolder::take(&folder).map_err(RunError::from)?;
     // The run may have ended since, with more than was there then.
-    let manifest = show::read_exact(folder.folder())?;
-    check(&place, &manifest, hosts)?;
+    let place = folder.folder().clone();
+    let manifest = show::read_exact(place.path())?;
+    check(place.path(), &manifest, args, &registry)?;
     let tables = show::usual(&manifest);
     let finished = manifest.clone();
     let begun = Begun::finished_payloads(folder, manifest);
     let plan = Plan { tables, for_ns: begun.left_ns(), ..begun.plan().clone() };
-    let prepared = Prepared::again(plan, args)?;
-    check_systems(&begun, &prepared.registry)?;
+    let prepared = Prepared::again(plan, args, registry)?;
     if !running.output.quiet {
         let (rest, all) = (begun.rest().len(), begun.plan().sub_experiments.len() * begun.plan().rounds as usize);
         output::say(&format!("going on: {rest} of {all} sub-experiments are not whole"));
@@ -54,7 +55,7 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
     // Nothing is to be measured, so nothing changes.
     if finished.status == RunStatus::Complete && begun.rest().is_empty() {
         // Tables need no samples: a folder may have been copied without them.
-        if sample_files::are_there(&place, &finished) {
+        if sample_files::are_there(place.path(), &finished) {
             begun.check_files()?;
         }
         return finish(&prepared, &finished, &place, &running.output, running.shown);
@@ -78,8 +79,8 @@ fn time_left(begun: &Begun) -> Option<String> {
     })
 }
 
-/// Fails if what is in the folder cannot be resumed by this program, is another command's, or was measured with other hosts.
-fn check(folder: &Path, manifest: &Manifest, hosts: &HostsArgs) -> Result<(), CliError> {
+/// Fails if what is in the folder cannot be resumed by this program, is another command's, or names what the user does not.
+fn check(folder: &Path, manifest: &Manifest, args: &RunArgs, registry: &Registry) -> Result<(), CliError> {
     let (folder, source, version) = (folder.display(), manifest.plan.source.as_str(), env!("CARGO_PKG_VERSION"));
     let refused = |why: String| Err(CliError::new(exit::DATA, format!("'{folder}' cannot be resumed: {why}")));
     if source == super::ab::SOURCE {
@@ -94,15 +95,17 @@ fn check(folder: &Path, manifest: &Manifest, hosts: &HostsArgs) -> Result<(), Cl
     }
     let is_bounded = check_plan(&manifest.plan);
     is_bounded.or_else(|error| refused(format!("in its {MANIFEST}, {error}")))?;
-    check_hosts(&manifest.plan, hosts)
+    check_hosts(&manifest.plan, &args.measuring.hosts)?;
+    let rest = unfinished(manifest);
+    let rest = manifest.plan.sub_experiments.iter().filter(|one| rest.contains(&one.name)).map(|one| &one.transport);
+    check_systems(rest.clone(), registry)?;
+    check_settings(rest, registry, &args.setting)
 }
 
 /// Fails if a system that is to be measured is not known: a plugin's file is not kept in the folder, which would have it run.
 /// One that is known and not installed fails by itself.
-fn check_systems(begun: &Begun, registry: &Registry) -> Result<(), CliError> {
-    let rest: HashSet<String> = begun.rest().into_iter().map(|(name, _)| name).collect();
-    let systems = begun.plan().sub_experiments.iter().filter(|one| rest.contains(&one.name));
-    let mut systems = systems.map(|one| &one.transport.system);
+fn check_systems<'a>(transports: impl Iterator<Item = &'a Transport>, registry: &Registry) -> Result<(), CliError> {
+    let mut systems = transports.map(|transport| &transport.system);
     let Some(system) = systems.find(|system| registry.find(system).is_none()) else { return Ok(()) };
     let text = format!(
         "these results are of transport '{system}', which is not known here; if it is of a plugin that you named, name it \
@@ -111,34 +114,118 @@ fn check_systems(begun: &Begun, registry: &Registry) -> Result<(), CliError> {
     Err(CliError::new(exit::USAGE, printable::line(&text)))
 }
 
+/// Fails unless the user names the settings of the plan that may name files or hosts: whoever made the folder may have named
+/// any, which these processes would read or connect to.
+fn check_settings<'a>(
+    transports: impl Iterator<Item = &'a Transport>,
+    registry: &Registry,
+    given: &[String],
+) -> Result<(), CliError> {
+    let mut planned = BTreeSet::new();
+    for Transport { system, settings, .. } in transports {
+        let description = match registry.get(system).map_err(CliError::from)?.describe() {
+            Ok(description) => description,
+            // No process of ours loads it.
+            Err(RegistryError::Missing { .. } | RegistryError::MissingLibrary { .. }) => continue,
+            Err(error) => return Err(error.clone().into()),
+        };
+        for (name, value) in settings {
+            let Some(setting) = description.setting(name) else {
+                let text = format!("these results have the setting '{name}', which transport '{system}' has not");
+                return Err(CliError::new(exit::DATA, printable::line(&text)));
+            };
+            if setting.reaches_out(value) {
+                planned.insert(format!("{system}?{name}={value}"));
+            }
+        }
+    }
+    let named: BTreeSet<String> = given.iter().cloned().collect();
+    if planned == named {
+        return Ok(());
+    }
+    if planned.is_empty() {
+        let text = "--setting: what is missing has no setting that names a file or a host; leave it out";
+        return Err(CliError::new(exit::USAGE, text));
+    }
+    let flags: Vec<String> = planned.iter().map(|setting| format!("--setting {}", quoted(setting))).collect();
+    let text = format!(
+        "these results have settings that may name files or hosts, which would be opened or connected to; if you trust \
+         these, name them again: {}",
+        flags.join(" ")
+    );
+    Err(CliError::new(code_of(named.is_empty()), printable::line(&text)))
+}
+
+/// The exit code where what was named is not what the folder has: a command that names nothing is incomplete.
+fn code_of(names_nothing: bool) -> u8 {
+    if names_nothing { exit::USAGE } else { exit::DATA }
+}
+
 /// Fails unless the user names the hosts of the plan: whoever made the folder may have named any, which ssh would log in to.
 fn check_hosts(plan: &Plan, given: &HostsArgs) -> Result<(), CliError> {
-    let mut planned: Vec<&str> = plan.hosts.iter().map(|host| host.to.as_str()).collect();
-    let mut named: Vec<&str> = given.to.iter().map(String::as_str).collect();
+    let mut planned: Vec<(&str, Option<&str>)> =
+        plan.hosts.iter().map(|host| (host.to.as_str(), host.interface.as_deref())).collect();
+    let of_host = |at: usize| given.to_interface.get(at).or(given.to_interface.first()).map(String::as_str);
+    let mut named: Vec<_> = given.to.iter().enumerate().map(|(at, to)| (to.as_str(), of_host(at))).collect();
+    let is_each = given.to_interface.len() <= 1 || given.to_interface.len() == given.to.len();
     planned.sort_unstable();
     named.sort_unstable();
-    // Without hosts nothing is copied.
-    if planned == named && (planned.is_empty() || plan.push == given.push) {
+    let is_all = planned == named && is_each && plan.push == given.push && plan.interface == given.interface;
+    // Without hosts nothing is copied, and nothing but the loopback listens.
+    if is_all || (planned.is_empty() && named.is_empty()) {
         return Ok(());
     }
     if planned.is_empty() {
         return Err(CliError::new(exit::USAGE, "--to: these results are of this host only; leave it out"));
     }
-    let flags = plan.hosts.iter().map(|host| format!("--to {}", quoted(&host.to)));
+    let flag = |name: &str, value: &String| format!("--{name} {}", quoted(value));
+    let interfaces = plan.hosts.iter().filter_map(|host| host.interface.as_ref());
+    let flags = plan.hosts.iter().map(|host| flag("to", &host.to));
+    let flags = flags.chain(plan.interface.iter().map(|interface| flag("interface", interface)));
+    let flags = flags.chain(interfaces.map(|interface| flag("to-interface", interface)));
     let flags: Vec<String> = flags.chain(plan.push.then(|| "--push".to_owned())).collect();
     let copied = if plan.push { ", and this program copied there" } else { "" };
     let text = format!(
         "these results are of other hosts, which would be logged in to{copied}; if you trust these, name them again: {}",
         flags.join(" ")
     );
-    // One that names none is incomplete.
-    let code = if named.is_empty() { exit::USAGE } else { exit::DATA };
-    Err(CliError::new(code, printable::line(&text)))
+    Err(CliError::new(code_of(named.is_empty()), printable::line(&text)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Addresses that are listened at are of the user's choice, too.
+    #[test]
+    fn interfaces_of_a_plan_are_named_again() {
+        let check = |planned: &[(&str, &str)], to: &[&str], interface: Option<&str>, to_interface: &[&str]| {
+            let host = |(to, there): &(&str, &str)| serde_json::json!({ "to": to, "interface": there });
+            let plan = serde_json::json!({
+                "source": "", "sub_experiments": [], "rounds": 1, "seed": 1, "raw": ["samples"], "daemons": "start",
+                "loss_timeout_ns": 1, "leader_cpu": null, "follower_cpu": null, "left_out": [], "interface": "lab",
+                "hosts": planned.iter().map(host).collect::<Vec<_>>(),
+            });
+            let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+            let (to, to_interface, interface) = (owned(to), owned(to_interface), interface.map(str::to_owned));
+            let given = HostsArgs { to, interface, to_interface, ..HostsArgs::default() };
+            check_hosts(&serde_json::from_value(plan).unwrap(), &given)
+        };
+        let (one, two) = (&[("a", "eth0")][..], &[("a", "eth0"), ("b", "eth1")][..]);
+        assert!(check(one, &["a"], Some("lab"), &["eth0"]).is_ok());
+        assert!(check(two, &["b", "a"], Some("lab"), &["eth1", "eth0"]).is_ok(), "each with its own");
+        for (to, here, there) in [
+            (&["a", "b"][..], Some("lab"), &["eth1", "eth0"][..]),
+            (&["a", "b"], Some("lab"), &["eth0"]),
+            (&["a", "b"], Some("lab"), &[]),
+            (&["a", "b"], Some("wan"), &["eth0", "eth1"]),
+            (&["a", "b"], None, &["eth0", "eth1"]),
+        ] {
+            let error = check(two, to, here, there).unwrap_err();
+            let again = "--to a --to b --interface lab --to-interface eth0 --to-interface eth1";
+            assert!(error.code == exit::DATA && error.to_string().ends_with(again), "{error}");
+        }
+    }
 
     #[test]
     fn hosts_of_a_plan_are_named_again() {

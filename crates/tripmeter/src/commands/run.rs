@@ -17,9 +17,11 @@ use tripmeter_engine::registry::Registry;
 use tripmeter_engine::{Begun, Event, Followers, RunError, RunOptions, by_hand, system_calls};
 use tripmeter_model::experiment::TableKind;
 use tripmeter_model::folder::LOGS;
-use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
+use tripmeter_model::folder_handle::FolderHandle;
+use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult, Verdict};
+use tripmeter_model::payload::ALL_TOPICS;
 use tripmeter_model::plan::{Plan, SubExperiment};
-use tripmeter_model::{Pattern, exit};
+use tripmeter_model::{Pattern, exit, printable};
 use tripmeter_report::{FLOOR, counted};
 
 /// Longest time without a heartbeat of a measuring process, which sends one per second.
@@ -54,8 +56,8 @@ pub fn run(experiment: &ExperimentArgs, args: &RunningArgs) -> Result<u8, CliErr
 fn text(experiment: &ExperimentArgs, args: &RunningArgs) -> Result<String, CliError> {
     let registry = experiment::registry(&args.output.plugins, &experiment::program()?)?;
     let mut opened = None;
-    experiment::text(experiment, &registry, |file, speed| {
-        let read = recording::open(file, speed, &*stop_on_signals()?, args.output.quiet)?;
+    experiment::text(experiment, &registry, |asked| {
+        let read = recording::open(asked, &*stop_on_signals()?, args.output.quiet)?;
         Ok(opened.insert(read).recording.clone())
     })
 }
@@ -130,7 +132,7 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
 pub fn finish(
     prepared: &Prepared,
     manifest: &Manifest,
-    folder: &Path,
+    folder: &FolderHandle,
     output: &OutputArgs,
     shown: ShownArgs,
 ) -> Result<u8, CliError> {
@@ -141,25 +143,25 @@ pub fn finish(
         show::print(&show::printable(manifest), tables, shown, &output.sorting)?;
     }
     if !output.no_report {
-        report::of_run(manifest, folder, output.quiet);
+        report::of_run(manifest, folder, output.quiet)?;
     }
     let is_screen = tables.contains(&TableKind::Screen) && !shown.wide;
     if is_screen && !output.json && !output.quiet {
-        say_next(manifest, folder);
+        say_next(manifest, folder.path(), &output.plugins.plugin);
     }
     if tables.contains(&TableKind::Aimrt) {
         export::plots_of_run(manifest, folder, output.quiet)?;
     }
-    output::print_folder(output, folder)?;
+    output::print_folder(output, folder.path())?;
     Ok(exit_code(manifest, prepared.allowed))
 }
 
 /// Commands that are worth typing now, of what was measured.
-fn say_next(manifest: &Manifest, folder: &Path) {
-    next(manifest, folder).iter().for_each(|line| output::say(line));
+fn say_next(manifest: &Manifest, folder: &Path, plugins: &[PathBuf]) {
+    next(manifest, folder, plugins).iter().for_each(|line| output::say(line));
 }
 
-fn next(manifest: &Manifest, folder: &Path) -> Vec<String> {
+fn next(manifest: &Manifest, folder: &Path, plugins: &[PathBuf]) -> Vec<String> {
     let is_measured = |one: &&SubExperiment| {
         manifest.sub_experiments.iter().any(|result| result.name == one.name && !result.cells.is_empty())
     };
@@ -183,7 +185,11 @@ fn next(manifest: &Manifest, folder: &Path) -> Vec<String> {
     let transports: BTreeSet<String> = meant.map(|one| one.transport.to_string()).collect();
     let mut transports = transports.iter();
     let second = match (transports.next(), transports.next()) {
-        (Some(a), Some(b)) => format!("tripmeter ab {} {}{command}", quoted(a), quoted(b)),
+        (Some(a), Some(b)) => {
+            let plugin = |file: &PathBuf| format!(" --plugin {}", quoted(&file.display().to_string()));
+            let plugins: String = plugins.iter().map(plugin).collect();
+            format!("tripmeter ab {} {}{command}{plugins}", quoted(a), quoted(b))
+        }
         _ => format!("tripmeter export {folder} --format csv"),
     };
     vec![format!("next: tripmeter show {folder} --wide"), format!("      {second}")]
@@ -221,8 +227,8 @@ impl Prepared {
         let program = experiment::program()?;
         let registry = experiment::registry(plugins, &program)?;
         let mut opened = None;
-        let mut plan = experiment::plan(args, &registry, |file, speed| {
-            let read = recording::open(file, speed, &stop, quiet)?;
+        let mut plan = experiment::plan(args, &registry, |asked| {
+            let read = recording::open(asked, &stop, quiet)?;
             Ok(opened.insert(read).recording.clone())
         })?;
         plan.push = args.measuring.hosts.push;
@@ -244,21 +250,25 @@ impl Prepared {
         })
     }
 
-    /// Finds the systems of a plan that is run once more, and the recording that it plays.
-    pub fn again(mut plan: Plan, args: &RunArgs) -> Result<Self, CliError> {
+    /// Opens the recording that a plan plays which is run once more.
+    pub fn again(mut plan: Plan, args: &RunArgs, registry: Registry) -> Result<Self, CliError> {
         let (stop, program, running) = (stop_on_signals()?, experiment::program()?, &args.running);
-        let registry = experiment::registry(&running.output.plugins, &program)?;
         let parquet = experiment::parquet(&plan, &program)?;
         let usage = |text: &str| Err(CliError::new(exit::USAGE, text));
-        let opened = match (&plan.recording, &args.recording) {
-            (None, None) => None,
-            (None, Some(_)) => return usage("--recording: these results are of no recording; leave it out"),
-            (Some(_), None) => return usage("these results are of a recording; name its file (--recording FILE)"),
-            (Some(before), Some(file)) => {
-                let opened = recording::open(file, before.speed, &stop, running.output.quiet)?;
-                if opened.recording.sha256 != before.sha256 {
-                    let text = format!("'{}' is another recording than '{}' was", file.display(), before.file);
-                    return Err(CliError::new(exit::DATA, text));
+        let opened = match (&plan.recording, &args.recording[..]) {
+            (None, []) => None,
+            (None, _) => return usage("--recording: these results are of no recording; leave it out"),
+            (Some(before), []) => {
+                let several = if before.files.is_empty() { "" } else { "; once for each of several" };
+                let text = format!("these results are of a recording; name its file (--recording FILE{several})");
+                return usage(&text);
+            }
+            (Some(before), files) => {
+                let opened = recording::open(&recording::again(before, files), &stop, running.output.quiet)?;
+                if !recording::is_same(&opened.recording, before) {
+                    let (file, before) = (files[0].display(), &before.file);
+                    let text = format!("'{file}' is another recording than '{before}' was");
+                    return Err(CliError::new(exit::DATA, printable::line(&text)));
                 }
                 Some(opened)
             }
@@ -284,7 +294,7 @@ impl Prepared {
         begun: Begun,
         followers: Followers,
         shown: ProgressView,
-    ) -> Result<(Manifest, PathBuf), CliError> {
+    ) -> Result<(Manifest, FolderHandle), CliError> {
         let options = RunOptions { begun: Some(begun), ..self.options(None, followers) };
         self.run_with(&options, shown, &mut rounds_wanted(&self.plan, self.stop.clone()))
     }
@@ -314,7 +324,7 @@ impl Prepared {
         output: Option<&Path>,
         followers: Followers,
         shown: ProgressView,
-    ) -> Result<(Manifest, PathBuf), CliError> {
+    ) -> Result<(Manifest, FolderHandle), CliError> {
         self.run_while(output, followers, shown, &mut rounds_wanted(&self.plan, self.stop.clone()))
     }
 
@@ -325,7 +335,7 @@ impl Prepared {
         followers: Followers,
         shown: ProgressView,
         rounds_wanted: &mut dyn FnMut(&Manifest) -> u32,
-    ) -> Result<(Manifest, PathBuf), CliError> {
+    ) -> Result<(Manifest, FolderHandle), CliError> {
         self.run_with(&self.options(output, followers), shown, rounds_wanted)
     }
 
@@ -334,23 +344,23 @@ impl Prepared {
         options: &RunOptions,
         shown: ProgressView,
         rounds_wanted: &mut dyn FnMut(&Manifest) -> u32,
-    ) -> Result<(Manifest, PathBuf), CliError> {
+    ) -> Result<(Manifest, FolderHandle), CliError> {
         let mut progress = Progress::new(&self.plan, shown, &self.stop);
         options.begun.iter().for_each(|begun| progress.resume(&begun.rest()));
-        let mut folder = PathBuf::new();
+        let mut folder = None;
         let mut watch = |event: &Event<'_>| {
             if let Event::Results(place) = event {
-                folder.clone_from(place);
+                folder = Some(place.clone());
             }
             progress.watch(event);
         };
         let registry_of = |_: &str| &self.registry;
         let outcome = tripmeter_engine::run_while(&self.plan, &registry_of, options, &mut watch, rounds_wanted);
         progress.end();
-        if outcome.is_err() {
-            system_calls::remove_traces(&self.plan, &folder.join(LOGS));
+        if let (Err(_), Some(Ok(logs))) = (&outcome, folder.as_ref().map(|folder| folder.inside(LOGS))) {
+            system_calls::remove_traces(&self.plan, &logs);
         }
-        Ok((outcome?, folder))
+        Ok((outcome?, folder.expect("a run that ended has told its results folder")))
     }
 }
 
@@ -379,13 +389,28 @@ pub fn exit_code(manifest: &Manifest, allowed: AllowedArgs) -> u8 {
     if manifest.status == RunStatus::Interrupted {
         return exit::INTERRUPTED;
     }
-    let bad = bad_messages(manifest, allowed);
+    let mut bad = bad_messages(manifest, allowed);
+    bad.extend(unmeasured(manifest));
     bad.iter().for_each(|line| output::say(&format!("tripmeter: {line}")));
     let failed = manifest.sub_experiments.iter().any(|result| {
         let proof_failed = result.path_proof.as_ref().is_some_and(|proof| proof.verdict == Verdict::Failed);
         result.status != RunStatus::Complete || proof_failed
     });
     if failed || !bad.is_empty() || !manifest.plan.missing.is_empty() { exit::PARTIAL } else { exit::GOOD }
+}
+
+/// A line per payload of which an offered load has no message although its sub-experiment came to its end.
+fn unmeasured(manifest: &Manifest) -> Vec<String> {
+    let planned = |result: &SubExperimentResult| {
+        manifest.plan.sub_experiments.iter().find(|plan| plan.name == result.name && !plan.is_disturbed())
+    };
+    let results = manifest.sub_experiments.iter().filter_map(|result| Some((result, planned(result)?)));
+    let lines = results.flat_map(|(result, plan)| {
+        let line =
+            |(_, why): (u64, String)| format!("{}: nothing was measured at {why}; raise --time-cap", result.name);
+        result.unmeasured(plan).map(line)
+    });
+    lines.collect()
 }
 
 /// A line per path proof or payload with damaged messages, and per payload that lost all.
@@ -398,7 +423,10 @@ fn bad_messages(manifest: &Manifest, allowed: AllowedArgs) -> Vec<String> {
     }
     let cells = manifest.sub_experiments.iter().flat_map(|result| result.cells.iter().map(move |cell| (result, cell)));
     for (result, cell) in cells {
-        let place = format!("{} at {} bytes", result.name, cell.payload_bytes);
+        let place = match cell.has_several_sizes() {
+            true => format!("{} on {ALL_TOPICS}", result.name),
+            false => format!("{} at {} bytes", result.name, cell.payload_bytes),
+        };
         if cell.is_damaged() && !allowed.allow_damage {
             let attempts = cell.earlier_attempts.iter().chain([cell]);
             let sent = attempts.map(|one| one.counts().sent.saturating_add(one.warmup_damaged));
@@ -432,12 +460,15 @@ mod tests {
     fn commands_are_named_for_what_was_measured_only() {
         let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results/quick");
         let mut manifest = show::read(&kept).unwrap();
-        let ab = |manifest: &Manifest| next(manifest, Path::new("r")).last().cloned().unwrap_or_default();
-        assert!(ab(&manifest).contains("tripmeter ab "), "{}", ab(&manifest));
+        let ab = |manifest: &Manifest| {
+            next(manifest, Path::new("r"), &["my plugin.so".into()]).last().cloned().unwrap_or_default()
+        };
+        let line = ab(&manifest);
+        assert!(line.contains("tripmeter ab ") && line.ends_with(" --plugin 'my plugin.so'"), "{line}");
         // Only one that is not the floor has figures: nothing is compared with what failed.
         manifest.sub_experiments.iter_mut().filter(|one| one.name != "mq_queue_poll").for_each(|one| one.cells.clear());
         assert_eq!(ab(&manifest), "      tripmeter export r --format csv");
         manifest.sub_experiments.iter_mut().for_each(|one| one.cells.clear());
-        assert_eq!(next(&manifest, Path::new("r")), Vec::<String>::new());
+        assert_eq!(next(&manifest, Path::new("r"), &[]), Vec::<String>::new());
     }
 }

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tripmeter_engine::scratch::temporary_folder;
 use tripmeter_model::exit;
-use tripmeter_model::file::write_whole;
+use tripmeter_model::folder_handle::FolderHandle;
 
 /// Version of `selftest.json` and `comparisons.jsonl`: major.minor, as of other files.
 const SCHEMA_VERSION: &str = "1.0";
@@ -34,7 +34,7 @@ const QUICK_COMPARISONS: u32 = 5;
 /// What all parts need.
 struct Bench {
     program: PathBuf,
-    folder: PathBuf,
+    folder: FolderHandle,
     stop: Arc<AtomicBool>,
     quiet: bool,
 }
@@ -66,8 +66,7 @@ pub fn selftest(args: &SelftestArgs) -> Result<u8, CliError> {
     let named = args.output.as_deref();
     let folder = named.or(temporary.as_ref().map(|folder| folder.path())).expect("one of both is there").to_path_buf();
     campaign::check_folder(&folder)?;
-    std::fs::create_dir_all(&folder).map_err(|error| cannot_create(&folder, &error))?;
-    let folder = folder.canonicalize().map_err(|error| cannot_create(&folder, &error))?;
+    let folder = FolderHandle::create(&folder).map_err(|error| cannot_create(&folder, &error))?;
     let bench = Bench { program, folder, stop, quiet: args.quiet };
     let phases = Phase::all(args.full, args.comparisons);
     let most = if args.full || args.comparisons.is_some() { None } else { Some(QUICK_PHASE) };
@@ -92,7 +91,7 @@ pub fn selftest(args: &SelftestArgs) -> Result<u8, CliError> {
         "comparisons": outcomes.iter().map(PhaseOutcome::json).collect::<Vec<_>>(),
     });
     let text = serde_json::to_string_pretty(&made).expect("it is plain data") + "\n";
-    write_whole(&bench.folder.join(FILE), text.as_bytes())?;
+    bench.folder.write(FILE, text.as_bytes())?;
     output::print(&if args.json { text } else { page::page(&made, named) })?;
     Ok(exit_code(&made, &outcomes, interrupted))
 }

@@ -1,14 +1,15 @@
 //! The reading of an MCAP file, record by record.
 
+use super::compression::{WITHOUT, check_format, format_of_messages, is_cdr, unpacked_bytes};
 use super::schedule::Writer;
 use mcap::records::Record;
-use mcap::records::op::{CHANNEL, MESSAGE};
+use mcap::records::op::{CHANNEL, MESSAGE, METADATA};
 use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader, LinearReaderOptions};
 use mcap::{MAGIC, McapError, parse_record};
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use thiserror::Error;
-use tripmeter_model::manifest::MOST_TEXT_BYTES;
+use tripmeter_model::bounds::MOST_SAID_BYTES;
 use tripmeter_model::payload::LARGEST_BYTES;
 
 /// Bytes of one read of a file.
@@ -39,6 +40,9 @@ pub enum RecordingError {
     /// A sentence that goes on from the name of the file.
     #[error("{0}")]
     Wrong(String),
+    /// A sentence about the part that is asked for.
+    #[error("{0}")]
+    Part(String),
 }
 
 impl From<io::Error> for RecordingError {
@@ -95,10 +99,16 @@ pub fn scan<W: Write>(source: &mut impl Read, sizes: ScanSizes, writer: &mut Wri
                 let record = parse_record(opcode, data).map_err(|error| broken(&error, sizes.record_bytes))?;
                 note(&record, &mut channels, writer)?;
             }
+            LinearReadEvent::Record { opcode: METADATA, data } => {
+                if let Some(format) = compressed_messages(data) {
+                    check_format(&format)?;
+                    channels.are_compressed = true;
+                }
+            }
             LinearReadEvent::Record { .. } => {}
         }
     }
-    writer.silent(channels.topics.values());
+    writer.knows(channels.topics.into_values().map(|channel| channel.topic));
     Ok(())
 }
 
@@ -117,26 +127,30 @@ fn check_begin(source: &mut impl Read) -> Result<(), RecordingError> {
     match &begin[..filled] {
         begin if begin == MAGIC => Ok(()),
         begin if begin.starts_with(b"SQLite ") => {
-            wrong("but an SQLite database, as rosbag2 wrote them; `ros2 bag convert` makes MCAP of it")
+            wrong("but an SQLite database, as rosbag2 wrote them; `mcap convert FILE.db3 FILE.mcap` makes MCAP of it")
         }
-        begin if begin.starts_with(b"#ROSBAG") => wrong("but a bag of ROS 1; `mcap convert` makes MCAP of it"),
+        begin if begin.starts_with(b"#ROSBAG") => {
+            wrong("but a bag of ROS 1; `mcap convert FILE.bag FILE.mcap` makes MCAP of it")
+        }
         begin => wrong(&format!("(it begins with \"{}\")", begin.escape_ascii())),
     }
 }
 
-/// The number of texts of a channel; `None` if one is missing or longer than the record. The library would take memory for as many
-/// bytes as it says.
+/// The text at the head of a record, with its length in front; `None` if it is longer than the rest. The library would take
+/// memory for as many bytes as it says.
+fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, behind) = rest.split_first_chunk()?;
+    let (text, behind) = behind.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    *rest = behind;
+    Some(text)
+}
+
+/// The number of texts of a channel; `None` if one is missing or longer than the record.
 ///
 /// # Source
 /// The MCAP specification, `Channel`: two ids, topic, encoding, and a map of texts, each with its length in front.
 fn texts_of_channel(record: &[u8]) -> Option<usize> {
     const IDS_BYTES: usize = 4;
-    fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-        let (length, behind) = rest.split_first_chunk()?;
-        let (text, behind) = behind.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-        *rest = behind;
-        Some(text)
-    }
     let mut rest = record.get(IDS_BYTES..)?;
     let [_topic, _encoding, mut metadata] = [text(&mut rest)?, text(&mut rest)?, text(&mut rest)?];
     let mut texts = 2;
@@ -148,21 +162,45 @@ fn texts_of_channel(record: &[u8]) -> Option<usize> {
     Some(texts)
 }
 
-/// Of each channel, its topic.
+/// The format of messages that are compressed one by one, if a metadata record says so.
+///
+/// # Source
+/// The MCAP specification, `Metadata`: name, and a map of texts, each with its length in front.
+fn compressed_messages(record: &[u8]) -> Option<String> {
+    let mut rest = record;
+    let (name, mut pairs) = (text(&mut rest)?, text(&mut rest)?);
+    while !pairs.is_empty() {
+        let (key, value) = (text(&mut pairs)?, text(&mut pairs)?);
+        if let Some(format) = format_of_messages(name, key, value) {
+            return Some(format);
+        }
+    }
+    None
+}
+
+/// Channels that were read so far.
 #[derive(Default)]
 struct Channels {
-    topics: HashMap<u16, String>,
+    topics: HashMap<u16, KnownChannel>,
     /// Of all topics.
     bytes: usize,
+    /// The metadata says that messages are zstd, whatever their encoding.
+    are_compressed: bool,
+}
+
+struct KnownChannel {
+    topic: String,
+    /// Messages that begin as a zstd frame are one.
+    is_cdr: bool,
 }
 
 fn note<W: Write>(record: &Record<'_>, channels: &mut Channels, writer: &mut Writer<W>) -> Result<(), RecordingError> {
     let damaged = |what: String| Err(RecordingError::Wrong(format!("is damaged: {what}")));
     match record {
-        Record::Channel(channel) if channel.topic.len() > MOST_TEXT_BYTES => {
+        Record::Channel(channel) if channel.topic.len() > MOST_SAID_BYTES => {
             let (id, bytes) = (channel.id, channel.topic.len());
             let what =
-                format!("cannot be played: the topic of channel {id} has {bytes} bytes, {MOST_TEXT_BYTES} at most");
+                format!("cannot be played: the topic of channel {id} has {bytes} bytes, {MOST_SAID_BYTES} at most");
             return Err(RecordingError::Wrong(what));
         }
         Record::Channel(channel) => match channels.topics.get(&channel.id) {
@@ -172,19 +210,28 @@ fn note<W: Write>(record: &Record<'_>, channels: &mut Channels, writer: &mut Wri
                     let text = format!("cannot be played: its topics have more than {MOST_TOPIC_BYTES} bytes");
                     return Err(RecordingError::Wrong(text));
                 }
-                channels.topics.insert(channel.id, channel.topic.clone());
+                let (topic, is_cdr) = (channel.topic.clone(), is_cdr(&channel.message_encoding));
+                channels.topics.insert(channel.id, KnownChannel { topic, is_cdr });
             }
-            Some(topic) if *topic == channel.topic => {}
-            Some(topic) => {
+            Some(KnownChannel { topic, .. }) if *topic == channel.topic => {}
+            Some(KnownChannel { topic, .. }) => {
                 return damaged(format!("channel {} is of topic '{topic}' and of '{}'", channel.id, channel.topic));
             }
         },
         Record::Message { header, data } => {
-            let Some(topic) = channels.topics.get(&header.channel_id) else {
-                let (message, channel) = (writer.messages() + 1, header.channel_id);
+            let Some(KnownChannel { topic, is_cdr }) = channels.topics.get(&header.channel_id) else {
+                let (message, channel) = (writer.seen() + 1, header.channel_id);
                 return damaged(format!("message {message} is of channel {channel}, which is unknown"));
             };
-            writer.add(topic, header.log_time, data.len() as u64)?;
+            let may_be_compressed = *is_cdr || channels.are_compressed;
+            let unpacked = if may_be_compressed { unpacked_bytes(data) } else { Ok(None) };
+            let bytes = unpacked.map_err(|why| {
+                let message = writer.seen() + 1;
+                RecordingError::Wrong(format!(
+                    "has messages compressed by zstd, and message {message}, on topic '{topic}', {why}; {WITHOUT}"
+                ))
+            })?;
+            writer.add(topic, header.log_time, bytes.unwrap_or(data.len() as u64))?;
         }
         _ => {}
     }

@@ -1,56 +1,100 @@
 //! The writing of a schedule while its recording is read, and what is known of it in the end.
 
 use super::scan::RecordingError;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::Path;
+use tripmeter_engine::suggest::did_you_mean;
 use tripmeter_model::counted;
 use tripmeter_model::payload::{HEADER_BYTES, LARGEST_BYTES};
 use tripmeter_model::recording::{
-    LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, RecordedTopic, Recording, ScheduleEntry, sent_bytes,
+    LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, RecordedPart, RecordedTopic, Recording, ScheduleEntry, sent_bytes,
 };
+
+/// Topics that an error names.
+const SHOWN_TOPICS: usize = 10;
 
 /// Writes the file of messages, and counts by topic.
 pub struct Writer<W> {
     file: W,
+    /// Part that is written.
+    part: RecordedPart,
+    /// Names of its topics; empty means all.
+    chosen: HashSet<String>,
+    /// Its times after the first message.
+    times_ns: Range<u64>,
+    /// Log time of the first message that was seen.
+    begin_ns: Option<u64>,
+    /// Messages that were seen, of all topics.
+    seen: u64,
+    /// Topics of all files.
+    known: BTreeSet<String>,
     /// Index of each topic.
     indices: HashMap<String, u32>,
     /// With absolute log times until the end.
     topics: Vec<RecordedTopic>,
     messages: u64,
-    silent_topics: u64,
 }
 
 impl Writer<BufWriter<File>> {
     /// Into a folder.
-    pub fn create(folder: &Path) -> io::Result<Self> {
-        Ok(Self::new(BufWriter::with_capacity(1 << 20, File::create_new(Recording::files(folder).1)?)))
+    pub fn create(folder: &Path, part: &RecordedPart) -> io::Result<Self> {
+        Ok(Self::new(messages_file(folder)?, part))
     }
 }
 
+/// A new file of messages in a folder.
+pub fn messages_file(folder: &Path) -> io::Result<BufWriter<File>> {
+    Ok(BufWriter::with_capacity(1 << 20, File::create_new(Recording::files(folder).1)?))
+}
+
 impl<W: Write> Writer<W> {
-    /// Into a file.
-    pub fn new(file: W) -> Self {
-        Self { file, indices: HashMap::new(), topics: Vec::new(), messages: 0, silent_topics: 0 }
+    /// Into a file: that part of what is added.
+    pub fn new(file: W, part: &RecordedPart) -> Self {
+        Self {
+            file,
+            chosen: part.topics.iter().cloned().collect(),
+            times_ns: part.times_ns(),
+            part: part.clone(),
+            begin_ns: None,
+            seen: 0,
+            known: BTreeSet::new(),
+            indices: HashMap::new(),
+            topics: Vec::new(),
+            messages: 0,
+        }
     }
 
-    /// Messages so far.
-    pub fn messages(&self) -> u64 {
-        self.messages
+    /// Messages that were added so far, whether they are of the part or not.
+    pub fn seen(&self) -> u64 {
+        self.seen
     }
 
-    /// Adds a message.
+    /// Adds a message. One before the part is written, as an earlier first message may follow.
     pub fn add(&mut self, topic: &str, time_ns: u64, bytes: u64) -> Result<(), RecordingError> {
+        self.seen += 1;
+        let begin_ns = self.begin_ns.map_or(time_ns, |begin_ns| begin_ns.min(time_ns));
+        self.begin_ns = Some(begin_ns);
+        let is_over = time_ns - begin_ns >= self.times_ns.end;
+        if is_over || !(self.chosen.is_empty() || self.chosen.contains(topic)) {
+            return Ok(());
+        }
+        self.write(topic, time_ns, bytes)
+    }
+
+    fn write(&mut self, topic: &str, time_ns: u64, bytes: u64) -> Result<(), RecordingError> {
         if self.messages == MOST_MESSAGES {
             return Err(RecordingError::Wrong(format!(
-                "has more than {MOST_MESSAGES} messages, the most that can be played; cut a part out of it (`mcap filter`)"
+                "has more than {MOST_MESSAGES} messages, the most that can be played; choose a part of it (--topics, \
+                 --until), or cut one out (`mcap filter`)"
             )));
         }
         if bytes > LARGEST_BYTES {
             return Err(RecordingError::Wrong(format!(
                 "has a message of {bytes} bytes on topic '{topic}', larger than {LARGEST_BYTES} bytes, the most that can \
-                 be sent; leave the topic out of it (`mcap filter`)"
+                 be sent; choose other topics (--topics)"
             )));
         }
         let index = self.index_of(topic, time_ns, bytes)?;
@@ -75,7 +119,7 @@ impl<W: Write> Writer<W> {
         if index == MOST_TOPICS {
             return Err(RecordingError::Wrong(format!(
                 "has messages on more than {MOST_TOPICS} topics, the most that can be played, as each needs a thread on \
-                 both sides; leave some out of it (`mcap filter`)"
+                 both sides; choose some (--topics)"
             )));
         }
         self.indices.insert(topic.to_owned(), index as u32);
@@ -85,21 +129,71 @@ impl<W: Write> Writer<W> {
         Ok(index as u32)
     }
 
-    /// Counts the known topics that have no message.
-    pub fn silent<'a>(&mut self, known: impl Iterator<Item = &'a String>) {
-        let silent: HashSet<&String> = known.filter(|topic| !self.indices.contains_key(*topic)).collect();
-        self.silent_topics = silent.len() as u64;
+    /// Notes the topics of a file, with messages or without.
+    pub fn knows(&mut self, topics: impl Iterator<Item = String>) {
+        self.known.extend(topics);
+    }
+
+    /// Everything is in the file.
+    pub fn flushed(mut self) -> Result<Self, RecordingError> {
+        self.file.flush().map_err(RecordingError::Unwritable)?;
+        Ok(self)
+    }
+
+    /// The messages of the part's times, which are among those that were written, into another file.
+    pub fn within<V: Write>(
+        self,
+        written: impl Iterator<Item = io::Result<ScheduleEntry>>,
+        file: V,
+    ) -> Result<Writer<V>, RecordingError> {
+        let mut part = Writer { known: self.known, begin_ns: self.begin_ns, ..Writer::new(file, &self.part) };
+        let begin_ns = self.begin_ns.unwrap_or(0);
+        for entry in written {
+            let ScheduleEntry { time_ns, topic, bytes } = entry.map_err(RecordingError::Unwritable)?;
+            let topic = self.topics.get(topic as usize).map_or("", |topic| topic.name.as_str());
+            if self.times_ns.contains(&time_ns.saturating_sub(begin_ns)) {
+                part.write(topic, time_ns, bytes.into())?;
+            }
+        }
+        part.seen = self.seen;
+        Ok(part)
+    }
+
+    /// Nothing of the part was written.
+    fn nothing(&self) -> RecordingError {
+        let topics = counted(self.known.len(), "topic");
+        match self.part.is_all() {
+            true => RecordingError::Wrong(format!("has no messages ({topics}): there is nothing to play")),
+            false => RecordingError::Part(format!(
+                "has no message in the part that is asked for ({}), of {} on {topics}; choose another (--topics, --from, \
+                 --until)",
+                self.part,
+                counted(self.seen as usize, "message")
+            )),
+        }
+    }
+
+    /// A topic that is asked for and not in the recording.
+    fn check_topics(&self) -> Result<(), RecordingError> {
+        let mut asked = self.part.topics.iter();
+        let Some(missing) = asked.find(|topic| !self.known.contains(*topic)) else { return Ok(()) };
+        let near = did_you_mean(missing, self.known.iter().map(String::as_str));
+        let names: Vec<&str> = self.known.iter().take(SHOWN_TOPICS).map(String::as_str).collect();
+        let more = self.known.len().saturating_sub(SHOWN_TOPICS);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        Err(RecordingError::Part(format!(
+            "has no topic '{missing}'{near}; its topics are {}{more} (--topics)",
+            names.join(", ")
+        )))
     }
 
     /// What was written; file, size, hash and schedule are not known here.
     pub fn finish(mut self, speed: f64) -> Result<Recording, RecordingError> {
         self.file.flush().map_err(RecordingError::Unwritable)?;
+        self.check_topics()?;
         let first = self.topics.iter().min_by_key(|topic| topic.first_ns);
         let last = self.topics.iter().max_by_key(|topic| topic.last_ns);
-        let (Some(first), Some(last)) = (first, last) else {
-            let topics = counted(self.silent_topics as usize, "topic");
-            return Err(RecordingError::Wrong(format!("has no messages ({topics}): there is nothing to play")));
-        };
+        let (Some(first), Some(last)) = (first, last) else { return Err(self.nothing()) };
         let (start_ns, duration_ns) = (first.first_ns, last.last_ns - first.first_ns);
         if duration_ns > LONGEST_NS {
             let [days, limit] = [duration_ns, LONGEST_NS].map(|ns| ns as f64 / 86_400e9);
@@ -112,20 +206,12 @@ impl<W: Write> Writer<W> {
         for topic in &mut self.topics {
             (topic.first_ns, topic.last_ns) = (topic.first_ns - start_ns, topic.last_ns - start_ns);
         }
-        let Self { topics, messages, silent_topics, .. } = self;
-        let (file, file_bytes, sha256, schedule) = (String::new(), 0, String::new(), PathBuf::new());
-        Ok(Recording {
-            file,
-            file_bytes,
-            sha256,
-            speed,
-            start_ns,
-            duration_ns,
-            messages,
-            silent_topics,
-            topics,
-            schedule,
-        })
+        let is_asked = |topic: &&String| self.chosen.is_empty() || self.chosen.contains(*topic);
+        let silent = self.known.iter().filter(is_asked).filter(|topic| !self.indices.contains_key(*topic)).count();
+        let Self { part, topics, messages, .. } = self;
+        let silent_topics = silent as u64;
+        let known = Recording { part, speed, start_ns, duration_ns, messages, silent_topics, ..Recording::default() };
+        Ok(Recording { topics, ..known })
     }
 }
 

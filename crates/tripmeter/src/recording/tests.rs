@@ -61,11 +61,28 @@ fn kinds() -> Vec<WriteOptions> {
     vec![plain().use_chunks(false), none, lz4, zstd, whole, unindexed, without_sums]
 }
 
+fn asked(files: &[&Path]) -> WrittenRecording {
+    let files = files.iter().map(|file| file.to_path_buf()).collect();
+    WrittenRecording { files, speed: None, topics: Vec::new(), from_s: None, until_s: None }
+}
+
+fn opened(asked: &WrittenRecording) -> Result<Opened, CliError> {
+    open(asked, &AtomicBool::new(false), true)
+}
+
 fn open_bytes(bytes: &[u8], speed: f64) -> Result<Opened, CliError> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("drive.mcap");
     std::fs::write(&file, bytes).unwrap();
-    open(&file, speed, &AtomicBool::new(false), true)
+    opened(&WrittenRecording { speed: Some(speed), ..asked(&[&file]) })
+}
+
+/// Topic, nanoseconds after [`START_NS`], and bytes of every message that is played.
+fn played(recording: &Recording) -> Vec<(&str, u64, u32)> {
+    let entries = std::fs::read(Recording::files(&recording.schedule).1).unwrap();
+    let entries = entries.as_chunks().0.iter().map(|entry| ScheduleEntry::from_bytes(*entry));
+    let name = |topic: u32| recording.topics[topic as usize].name.as_str();
+    entries.map(|entry| (name(entry.topic), entry.time_ns - START_NS, entry.bytes)).collect()
 }
 
 fn refused(bytes: &[u8]) -> (u8, String) {
@@ -130,14 +147,14 @@ fn what_is_no_recording_is_refused_with_what_it_is() {
     is_refused(b"", &["is empty: 0 bytes"]);
     is_refused(b"topic,time\n", &["is no MCAP file", "topic,ti"]);
     is_refused(b"abc", &["is no MCAP file", "\"abc\""]);
-    is_refused(b"SQLite format 3\0rest", &["SQLite", "ros2 bag convert"]);
+    is_refused(b"SQLite format 3\0rest", &["SQLite", "mcap convert FILE.db3 FILE.mcap"]);
     is_refused(b"#ROSBAG V2.0\nrest", &["ROS 1", "mcap convert"]);
     is_refused(&mcap::MAGIC[..5], &["is cut off", "5 bytes"]);
     is_refused(mcap::MAGIC, &["is cut off", "0 messages"]);
     is_refused(&written(plain(), &[]), &["has no messages (1 topic)"]);
-    let missing = open(Path::new("/nowhere/x.mcap"), 1.0, &AtomicBool::new(false), true).unwrap_err();
+    let missing = opened(&asked(&[Path::new("/nowhere/x.mcap")])).unwrap_err();
     assert_eq!(missing.code, exit::NO_INPUT);
-    let folder = open(Path::new("/"), 1.0, &AtomicBool::new(false), true).unwrap_err();
+    let folder = opened(&asked(&[Path::new("/")])).unwrap_err();
     assert!(folder.code == exit::NO_INPUT && folder.to_string().contains("it is a folder"), "{folder}");
 }
 
@@ -174,9 +191,8 @@ fn errors_of_speeds_and_limits_name_value_and_limit() {
     let many: Vec<Message> = names.iter().map(|name| (*name, 0, 20)).collect();
     is_refused(&written(plain(), &many), &["4096 topics"]);
     assert_eq!(open_bytes(&written(plain(), &many[1..]), 1.0).unwrap().recording.topics.len(), MOST_TOPICS);
-    let long = |topic: usize| &*format!("/{topic}/{}", "x".repeat(60_000)).leak();
-    let many: Vec<Message> = (0..300).map(|topic| (long(topic), 0, 20)).collect();
-    is_refused(&written(plain(), &many), &["topics have more than 16777216 bytes"]);
+    let long = &*format!("/{}", "x".repeat(4096)).leak();
+    is_refused(&written(plain(), &[(long, 0, 20)]), &["the topic of channel", "has 4097 bytes, 4096 at most"]);
 }
 
 #[test]
@@ -184,8 +200,168 @@ fn an_interruption_ends_the_reading() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("x.mcap");
     std::fs::write(&file, written(plain(), &MESSAGES)).unwrap();
-    let error = open(&file, 1.0, &AtomicBool::new(true), true).unwrap_err();
+    let error = open(&asked(&[&file]), &AtomicBool::new(true), true).unwrap_err();
     assert_eq!(error.code, exit::INTERRUPTED, "{error}");
+}
+
+/// Messages that are zstd frames, as rosbag2 writes them with compression mode MESSAGE, and its metadata first or last.
+fn with_compressed_messages(format: &str, encoding: &str, has_sizes: bool, is_first: bool) -> Vec<u8> {
+    let yaml =
+        format!("version: 9\nstorage_identifier: mcap\ncompression_format: {format}\ncompression_mode: MESSAGE\n");
+    let metadata = BTreeMap::from([("serialized_metadata".to_owned(), yaml)]);
+    let metadata = mcap::records::Metadata { name: "rosbag2".to_owned(), metadata };
+    let mut file = Cursor::new(Vec::new());
+    let mut writer = plain().create(&mut file).unwrap();
+    if is_first {
+        writer.write_metadata(&metadata).unwrap();
+    }
+    let channel_id = writer.add_channel(0, "/camera", encoding, &BTreeMap::new()).unwrap();
+    for (sequence, bytes) in [(0, 50_000), (1, 300), (2, 0)] {
+        let time = START_NS + u64::from(sequence);
+        let header = MessageHeader { channel_id, sequence, log_time: time, publish_time: time };
+        let mut packed = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
+        if has_sizes {
+            packed.set_pledged_src_size(Some(bytes)).unwrap();
+        }
+        std::io::Write::write_all(&mut packed, &vec![0; bytes as usize]).unwrap();
+        writer.write_to_known_channel(&header, &packed.finish().unwrap()).unwrap();
+    }
+    if !is_first {
+        writer.write_metadata(&metadata).unwrap();
+    }
+    writer.finish().unwrap();
+    drop(writer);
+    file.into_inner()
+}
+
+#[test]
+fn messages_that_are_compressed_one_by_one_have_their_sizes_unpacked() {
+    for (encoding, is_first) in [("cdr", true), ("cdr", false), ("json", true)] {
+        let opened = open_bytes(&with_compressed_messages("zstd", encoding, true, is_first), 1.0).unwrap();
+        let sizes: Vec<u32> = played(&opened.recording).iter().map(|message| message.2).collect();
+        assert_eq!(sizes, [50_000, 300, 0], "{encoding} {is_first}");
+    }
+    is_refused(&with_compressed_messages("lz5", "cdr", true, true), &["one by one by 'lz5'", "ros2 bag convert"]);
+    let unsized_frames = with_compressed_messages("zstd", "cdr", false, true);
+    is_refused(&unsized_frames, &["message 1, on topic '/camera', does not say how large", "ros2 bag convert"]);
+}
+
+fn zstd_of(bytes: &[u8]) -> Vec<u8> {
+    zstd::stream::encode_all(bytes, 1).unwrap()
+}
+
+fn gzip_of(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, bytes).unwrap();
+    packed.finish().unwrap()
+}
+
+#[test]
+fn a_file_that_is_packed_as_a_whole_is_read_as_it_is_unpacked() {
+    let bytes = written(plain(), &MESSAGES);
+    let plain = open_bytes(&bytes, 1.0).unwrap();
+    for packed in [zstd_of(&bytes), gzip_of(&bytes)] {
+        let opened = open_bytes(&packed, 1.0).unwrap();
+        assert_eq!(played(&opened.recording), played(&plain.recording));
+        let digest: String = Sha256::digest(&packed).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!((&opened.recording.sha256, opened.recording.file_bytes), (&digest, packed.len() as u64));
+        is_refused(&packed[..packed.len() / 2], &["is cut off", &format!("after {} bytes", packed.len() / 2)]);
+        let mut damaged = packed;
+        damaged[6..30].fill(0xff);
+        is_refused(&damaged, &["is damaged"]);
+    }
+    is_refused(&zstd_of(b"SQLite format 3\0rest"), &["SQLite"]);
+}
+
+#[test]
+fn what_becomes_far_larger_than_its_file_is_refused() {
+    let bomb = zstd_of(&vec![0; 1 << 20]).repeat(1100);
+    let read = Cell::new(bomb.len() as u64 / 1100);
+    let mut unpacked = Unpacked::of(&bomb[..], &read).unwrap();
+    let error = io::copy(&mut unpacked, &mut io::sink()).unwrap_err().to_string();
+    assert!(error.contains("becomes more than 1073741824 bytes and 1024 times") && error.contains("unzstd"), "{error}");
+}
+
+#[test]
+fn several_files_and_a_folder_are_played_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, other] = ["drive_0.mcap", "drive_1.mcap"].map(|name| folder.path().join(name));
+    std::fs::write(&one, written(plain(), &MESSAGES[..4])).unwrap();
+    std::fs::write(&other, zstd_of(&written(plain(), &MESSAGES[4..]))).unwrap();
+    let whole = open_bytes(&written(plain(), &MESSAGES), 1.0).unwrap();
+    let same = |asked: &WrittenRecording, file: &str| {
+        let opened = opened(asked).unwrap();
+        let recording = opened.recording.clone();
+        assert_eq!((recording.file.as_str(), played(&recording)), (file, played(&whole.recording)));
+        assert_eq!(recording.topics, whole.recording.topics);
+        assert_eq!((recording.start_ns, recording.duration_ns, recording.silent_topics), (START_NS, 33_000_020, 1));
+        let names: Vec<&str> = recording.files.iter().map(|file| file.name.as_str()).collect();
+        assert_eq!(names, ["drive_0.mcap", "drive_1.mcap"]);
+        assert_eq!(recording.file_bytes, recording.files.iter().map(|file| file.bytes).sum::<u64>());
+        recording
+    };
+    let named = same(&asked(&[&one, &other]), "drive_0.mcap and 1 more");
+    let name = folder.path().file_name().unwrap().to_str().unwrap();
+    let bag = same(&asked(&[folder.path()]), name);
+    assert!(is_same(&named, &bag) && !is_same(&named, &whole.recording));
+    let swapped = opened(&asked(&[&other, &one])).unwrap();
+    assert!(is_same(&swapped.recording, &named), "the order of the names is no part of it");
+    let metadata = folder.path().join("metadata.yaml");
+    let listed = |names: &str| {
+        let text = format!("rosbag2_bagfile_information:\n  relative_file_paths:\n{names}  version: 5\n");
+        std::fs::write(&metadata, text).unwrap();
+        opened(&asked(&[folder.path()]))
+    };
+    // Only files of the folder are read.
+    let bag = listed("    - bag/drive_0.mcap\n    - ../../drive_1.mcap\n").unwrap();
+    assert!(is_same(&bag.recording, &named));
+    for (names, part) in [("    - drive_2.mcap\n", "drive_2.mcap' cannot be read"), ("", "names no file")] {
+        let error = listed(names).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    let twice = opened(&asked(&[&one, &one])).unwrap_err();
+    assert!(twice.code == exit::USAGE && twice.to_string().contains("name it once"), "{twice}");
+}
+
+#[test]
+fn a_part_of_a_recording_has_the_topics_and_the_seconds_that_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("drive.mcap");
+    std::fs::write(&file, written(plain(), &MESSAGES)).unwrap();
+    let part = |topics: &[&str], from_s: Option<f64>, until_s: Option<f64>| {
+        let topics = topics.iter().map(|&topic| topic.to_owned()).collect();
+        opened(&WrittenRecording { topics, from_s, until_s, ..asked(&[&file]) })
+    };
+    let found = |topics: &[&str], from_s, until_s| {
+        let opened = part(topics, from_s, until_s).unwrap();
+        let messages = played(&opened.recording).into_iter().map(|(topic, ns, _)| (topic.to_owned(), ns));
+        (messages.collect::<Vec<_>>(), opened.recording.clone())
+    };
+    let of = |names: &[(&str, u64)]| names.iter().map(|&(name, ns)| (name.to_owned(), ns)).collect::<Vec<_>>();
+    let (messages, recording) = found(&["/camera", "/silent"], None, None);
+    assert_eq!(messages, of(&[("/camera", 20), ("/camera", 33_000_020)]));
+    assert_eq!((recording.start_ns, recording.silent_topics, recording.messages), (START_NS + 20, 1, 2));
+    // The first message of the recording stands behind others in the file. A part ends before its last second.
+    let (messages, recording) = found(&[], Some(0.005), Some(0.033_000_02));
+    assert_eq!(messages, of(&[("/imu", 5_000_010), ("/switch", 6_000_000), ("/switch", 6_000_000)]));
+    assert_eq!((recording.start_ns, recording.duration_ns), (START_NS + 5_000_010, 999_990));
+    assert_eq!(found(&["/imu"], None, Some(0.005)).0, of(&[("/imu", 10), ("/imu", 0)]));
+    let refused = |topics: &[&str], from_s, until_s, parts: &[&str]| {
+        let error = part(topics, from_s, until_s).unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.code, exit::USAGE, "{text}");
+        assert!(parts.iter().all(|part| text.contains(part)) && !text.contains('\n'), "{text}");
+    };
+    refused(&["/imv"], None, None, &["has no topic '/imv' (did you mean '/imu'?)", "/camera, /imu", "--topics"]);
+    refused(&[], Some(2.0), Some(2.0), &["from 2 s until 2 s", "--until"]);
+    refused(&[], Some(f64::NAN), None, &["NaN seconds", "--from"]);
+    refused(&[], None, Some(-1.0), &["-1 seconds", "--until"]);
+    refused(
+        &["/imu"],
+        Some(9.0),
+        None,
+        &["no message in the part", "topic '/imu', from 9 s", "7 messages", "4 topics"],
+    );
 }
 
 /// Whatever a file holds, it is read or refused in one line.

@@ -213,8 +213,24 @@ fn presets_are_listed_and_printed_as_files_that_can_be_run() {
     let text = prints(&["run", "iceperf", "--print"]);
     let folder = tempfile::tempdir().unwrap();
     let copy = file(&folder, "mine.toml", &text);
-    // As a file, it must have all it names; iceoryx is not to be found here.
-    fails(&["run", &copy], 69, &["'iceoryx' is not available: not built", "`tripmeter install iceoryx`"]);
+    // As a file, too, it does without iceoryx, which is not to be found here.
+    assert!(prints(&["run", &copy, "--print"]).contains("iceoryx"));
+    let alone = file(&folder, "alone.toml", "[[sub_experiment]]\ntransport = \"iceoryx\"\n");
+    fails(&["run", &alone], 69, &["'iceoryx' is not available: not built", "`tripmeter install iceoryx`"]);
+}
+
+#[test]
+fn seeds_are_exact_in_every_reader_of_json_and_older_larger_ones_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = folder.path().join("results").display().to_string();
+    prints(&["ping", "inmem", "-n", "10", "--payloads", "1k", "--no-floor", "--no-report", "-q", "-o", &results]);
+    let path = folder.path().join("results/manifest.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let seed = serde_json::from_str::<serde_json::Value>(&text).unwrap()["plan"]["seed"].as_u64().unwrap();
+    assert!(seed <= 1 << 53, "{seed}");
+    std::fs::write(&path, text.replace(&format!("\"seed\": {seed}"), &format!("\"seed\": {}", u64::MAX))).unwrap();
+    assert!(prints(&["show", &results]).contains("inmem"));
+    fails(&["ping", "inmem", "--seed", "9007199254740993"], 64, &["9007199254740993", "9007199254740992", "--seed"]);
 }
 
 #[test]

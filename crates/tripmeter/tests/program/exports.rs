@@ -12,7 +12,7 @@ use tripmeter_model::verdict::{FigureVerdict, JudgingCommand, OverallResult, Ver
 
 /// Short rounds of `inmem` into the folder `r`.
 fn measure(place: &Path) {
-    let words = ["ping", "inmem", "-q", "-n", "50", "--payloads", "1k,16k", "--rounds", "4", "--no-floor", "-o", "r"];
+    let words = ["ping", "inmem", "-q", "-n", "300", "--payloads", "1k,16k", "--rounds", "4", "--no-floor", "-o", "r"];
     let fixed = ["--wait", "block", "--raw", "none", "--attempts", "1", "--loss-timeout", "15"];
     Tripmeter::new(words.iter().chain(&fixed)).at(place).run().with(0);
 }

@@ -4,6 +4,7 @@
 use crate::common::traces::signal;
 use crate::common::{Tripmeter, alone, built, folder, is_nightly, manifest, transports};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tripmeter_abi::{
@@ -232,6 +233,29 @@ fn nothing_is_left_of_killed_processes() {
         }
         let left: Vec<_> = shared_memory().difference(&before).cloned().collect();
         assert!(left.is_empty(), "supervisor killed too: {supervisor_too}: {left:?}");
+    }
+}
+
+/// Fast DDS does without a socket whose port is taken, and finds nobody.
+#[test]
+fn ports_of_a_domain_that_are_taken_are_named() {
+    let _alone = alone();
+    if plugin().is_none() {
+        return;
+    }
+    // Ports of domain 100, whichever are free: who has the others is there as well.
+    let hold = |ports: std::ops::Range<u16>| -> Vec<UdpSocket> {
+        ports.filter_map(|port| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).ok()).collect()
+    };
+    for (ports, named) in [(32_400..32_401, "UDP port 32400"), (32_401..32_650, "no two UDP ports")] {
+        let (held, folder) = (hold(ports), folder());
+        let output = folder.path().display().to_string();
+        let words =
+            ["ping", "-q", "--no-floor", "fastdds/udp?domain=100", "-n", "10", "--payloads", "16", "-o", &output];
+        let finished = Tripmeter::new(words).run().with(exit::PARTIAL).says(&[named, "of 127.0.0.1", "setting domain"]);
+        assert!(!finished.stderr.contains("no peer is found"), "{}", finished.stderr);
+        finished.clean();
+        drop(held);
     }
 }
 

@@ -85,6 +85,38 @@ fn all_pairs_are_measured_but_those_of_a_host_that_is_down_until_it_is_there() {
 }
 
 #[test]
+fn a_folder_that_is_replaced_ends_a_fleet_and_the_other_stays_as_it_is() {
+    let _alone = alone();
+    let lab = Lab::new(3);
+    let Some(output) = lab.run(&script(
+        r#"
+        hosts 3
+        mkdir "$R/other"
+        echo finished | tee "$R/other/fleet.json" >"$R/other/report.html"
+        "$T" fleet "$R/HOSTS.toml" -o "$R/lab" -- ping tcp --payloads 1k -n 2000 --rate 1000 --no-spin 2>&1 &
+        run=$!
+        until grep -q measured "$R/lab/fleet.json" 2>/dev/null; do sleep 0.1; done
+        until pgrep -f "^tripmeter ping" >/dev/null; do sleep 0.1; done
+        mv "$R/lab" "$R/away"
+        mv "$R/other" "$R/lab"
+        wait $run; echo "code $?"
+        ls -A "$R/lab" | xargs echo names:
+        cat "$R/lab/fleet.json" "$R/lab/report.html" | xargs echo texts:
+        ls -A "$R/away" | grep fetched || true
+        until [ -z "$(left)" ]; do sleep 0.1; done"#,
+    )) else {
+        return;
+    };
+    good(&output);
+    let said = text(&output.stdout);
+    codes(&said, &[73]);
+    for part in ["nothing is written any more", "names: fleet.json report.html", "texts: finished finished"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(!said.contains(".fetched-"), "{said}");
+}
+
+#[test]
 fn a_fleet_that_is_interrupted_leaves_nothing_on_the_hosts_and_goes_on() {
     let _alone = alone();
     let lab = Lab::new(3);

@@ -1,14 +1,17 @@
 //! Files that somebody else has made to do harm: paths in place of names, links, FIFOs, too much of anything, text that a
 //! terminal acts on.
 
-use crate::common::{Finished, Tripmeter, folder};
+use crate::common::{Finished, Tripmeter, folder, plugin, repository, transports};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
+use tripmeter_abi::{Names, Setting};
 use tripmeter_model::exit;
+use tripmeter_model::sidecar::Sidecar;
 
 /// What is measured in [`measured`].
 const NAME: &str = "uds_stream_block";
@@ -401,6 +404,85 @@ fn a_resumed_run_logs_in_to_no_host_that_the_user_does_not_name() {
 }
 
 /// It is cut off with what does not count.
+/// All files of a folder.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| if path.is_dir() { files(&path) } else { [(path.clone(), fs::read(path).unwrap())].into() })
+        .collect()
+}
+
+/// Results of the test plugin of that name, in `results`, of which a payload is missing, with these settings in their plan.
+fn with_settings(name: &str, settings: &[(&str, &str)]) -> (TempDir, String) {
+    let (place, plugin) = (folder(), plugin(name).display().to_string());
+    let words = "ping trouble -q --wait block -n 20 --payloads 16,32 --no-floor -o results --plugin";
+    Tripmeter::new(words.split(' ').chain([plugin.as_str()])).at(place.path()).run().with(exit::GOOD);
+    let results = place.path().join("results");
+    killed_after_one_payload(&results);
+    // What is shown of the transport stays as it was.
+    change(&results, |manifest| {
+        for (name, value) in settings {
+            manifest["plan"]["sub_experiments"][0]["transport"]["settings"][name] = json!(value);
+        }
+    });
+    // The file that a run locks.
+    drop(fs::remove_file(results.join(".measuring")));
+    (place, plugin)
+}
+
+/// Resumes `results` and expects that they stay as they are.
+fn refuses(place: &TempDir, plugin: &str, settings: &[&str], code: u8, parts: &[&str]) {
+    let before = files(place.path());
+    let flags = settings.iter().flat_map(|setting| ["--setting", setting]);
+    let words = ["run", "-q", "--resume", "results", "--plugin", plugin];
+    let refused = Tripmeter::new(words.into_iter().chain(flags)).at(place.path()).run();
+    refused.with(code).one_line(parts).clean();
+    assert!(files(place.path()) == before, "nothing is written, cut or made");
+}
+
+/// Whoever made the folder may have named any.
+#[test]
+fn a_resumed_run_takes_no_file_and_no_host_from_its_folder() {
+    let (elsewhere, host) = (folder(), "trouble?host=192.0.2.1");
+    let made = elsewhere.path().join("made by it");
+    let (place, plugin) = with_settings("trouble", &[("makes", made.to_str().unwrap()), ("host", "192.0.2.1")]);
+    let file = &*format!("trouble?makes={}", made.display());
+    let again = format!("name them again: --setting '{host}' --setting '{file}'");
+    refuses(&place, &plugin, &[], exit::USAGE, &["files or hosts", &again]);
+    let wrong =
+        ["trouble?makes=made by us", "trouble?makes=", "trouble?makes", "makes=made by it", "tcp?makes=made by it"];
+    for wrong in wrong.iter().map(|wrong| vec![host, wrong]).chain([vec![host], vec![file]]) {
+        refuses(&place, &plugin, &wrong, exit::DATA, &[&again]);
+    }
+    refuses(&place, &plugin, &[host, file, "trouble?side=both"], exit::DATA, &[&again]);
+    let words = ["run", "-q", "--resume", "results", "--plugin", &plugin, "--setting", host, "--setting", file];
+    Tripmeter::new(words).at(place.path()).run().with(exit::GOOD).clean();
+    assert!(made.exists());
+    // Nothing is missing any more, so nothing is opened.
+    Tripmeter::new(&words[..6]).at(place.path()).run().with(exit::GOOD).clean();
+}
+
+#[test]
+fn a_resumed_run_takes_what_names_nothing_from_its_folder() {
+    let (place, plugin) = with_settings("trouble", &[("side", "leader")]);
+    let none = "has no setting that names a file or a host";
+    refuses(&place, &plugin, &["trouble?side=leader"], exit::USAGE, &["--setting", none]);
+    let words = ["run", "-q", "--resume", "results", "--plugin", &plugin];
+    Tripmeter::new(words).at(place.path()).run().with(exit::GOOD).clean();
+    let (place, plugin) = with_settings("trouble", &[("sides", "leader")]);
+    refuses(&place, &plugin, &[], exit::DATA, &["the setting 'sides', which transport 'trouble' has not"]);
+}
+
+/// What a plugin of an older header does not declare may name anything.
+#[test]
+fn a_resumed_run_takes_no_setting_of_an_older_plugin_but_its_defaults() {
+    let (place, plugin) = with_settings("undeclared", &[("side", "leader")]);
+    let again = "name them again: --setting 'trouble?side=leader'";
+    refuses(&place, &plugin, &[], exit::USAGE, &[again]);
+    let words = ["run", "-q", "--resume", "results", "--plugin", &plugin, "--setting", "trouble?side=leader"];
+    Tripmeter::new(words).at(place.path()).run().with(exit::GOOD).clean();
+}
+
 #[test]
 fn a_line_without_end_costs_a_resumed_run_no_memory() {
     let place = measured();
@@ -458,7 +540,7 @@ fn numbers_and_texts_of_a_manifest_have_limits() {
     change(&results, |manifest| manifest["plan"]["sub_experiments"][0]["title"] = json!("x".repeat(20 << 20)));
     told(&["a text of 20971520 bytes", "65536"]);
     change(&results, |manifest| manifest["plan"]["left_out"] = json!(vec![""; 1_000_000]));
-    told(&["manifest.json", "more than 250000 elements"]);
+    told(&["manifest.json", "elements in all, and the most are 250000"]);
     // Each of them would be put together with each.
     change(&results, |manifest| {
         let one = manifest["plan"]["sub_experiments"][0].clone();
@@ -563,4 +645,18 @@ fn text_from_outside_cannot_act_on_a_terminal() {
     let line = ["check", "--json", path, "--limits", limits.to_str().unwrap()];
     let json = Tripmeter::new(line).at(place.path()).run().stdout;
     assert!(serde_json::from_str::<Value>(&json).is_ok(), "{json}");
+}
+
+/// Each setting of each system that is here, in the plugin's table and in `transport.toml`.
+#[test]
+fn settings_that_name_something_are_declared_twice_and_alike() {
+    for system in transports() {
+        let Some(description) = &system.description else { continue };
+        let file = repository().join("transports").join(&system.system).join("transport.toml");
+        let sidecar = Sidecar::parse(&fs::read_to_string(&file).unwrap()).unwrap();
+        let named =
+            |setting: &Setting| Some((setting.name.clone(), setting.names.filter(|one| *one != Names::Nothing)?));
+        let declared: BTreeMap<String, Names> = description.settings.iter().filter_map(named).collect();
+        assert_eq!(declared, sidecar.names_outside, "{}", file.display());
+    }
 }

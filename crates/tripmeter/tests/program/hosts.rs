@@ -31,6 +31,15 @@ impl Lab {
         self.folder.path().join(name)
     }
 
+    /// Runs this program as the command, as docs/hosts.md has it: nothing else says which program the hosts have.
+    fn run_program(&self, words: &[&str]) -> Option<Output> {
+        let mut command = Command::new("timeout");
+        command.arg(LONGEST.as_secs().to_string()).arg(repository().join("scripts/hosts.sh"));
+        command.arg(self.hosts.to_string()).arg(env!("CARGO_BIN_EXE_tripmeter")).args(words);
+        command.env_remove("TRIPMETER").env("XDG_RUNTIME_DIR", "").current_dir(self.folder.path());
+        Self::unless_skipped(&command.output().expect("bash is installed"))
+    }
+
     /// Runs a script in the middle of the hosts, where `$T` is the program, `$R` the folder for results, and `carried HOST`
     /// prints how many bytes have gone to a host; `None`, with a message, if hosts cannot be made here.
     pub fn run(&self, script: &str) -> Option<Output> {
@@ -40,14 +49,27 @@ impl Lab {
         command.arg(self.hosts.to_string()).args(["sh", "-uc", &script]);
         command.env("TRIPMETER", env!("CARGO_BIN_EXE_tripmeter")).env("T", env!("CARGO_BIN_EXE_tripmeter"));
         command.env("R", self.folder.path()).env("HOSTS_SHIFTED", self.shifted).env("XDG_RUNTIME_DIR", "");
-        let output = command.output().expect("bash is installed");
+        Self::unless_skipped(&command.output().expect("bash is installed"))
+    }
+
+    fn unless_skipped(output: &Output) -> Option<Output> {
         if output.status.code() == Some(69) && text(&output.stderr).starts_with("hosts.sh: ") {
             assert!(!is_required(), "{}", text(&output.stderr));
             say(&format!("SKIPPED: hosts: {}", text(&output.stderr).trim()));
             return None;
         }
-        Some(output)
+        Some(output.clone())
     }
+}
+
+#[test]
+fn the_hosts_have_the_program_that_is_the_command() {
+    let _alone = alone();
+    let lab = Lab::new(1);
+    let words = ["ping", "tcp", "--to", "h1", "-n", "20", "--payloads", "64", "--no-report", "-q", "-o", "r"];
+    let Some(output) = lab.run_program(&words) else { return };
+    good(&output);
+    whole(&lab.results("r"));
 }
 
 /// What has gone through our end of a host's cable.

@@ -22,11 +22,11 @@ exec sh -c "$*"
 /// Measures little.
 const LITTLE: [&str; 8] = ["--", "ping", "uds", "-n", "50", "--payloads", "1k", "--no-spin"];
 
-struct ScriptedHosts(TempDir);
+pub struct ScriptedHosts(pub TempDir);
 
 impl ScriptedHosts {
     /// Each has this program in its path.
-    fn new(names: &[&str]) -> Self {
+    pub fn new(names: &[&str]) -> Self {
         let hosts = Self(folder());
         hosts.program("ssh", SSH);
         let entries: String = names.iter().map(|name| format!("[[hosts]]\nname = \"{name}\"\n")).collect();
@@ -39,11 +39,11 @@ impl ScriptedHosts {
         hosts
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    fn program(&self, name: &str, script: &str) {
+    pub fn program(&self, name: &str, script: &str) {
         let file = self.path(name);
         // It may be a link to the true one.
         let _ = std::fs::remove_file(&file);
@@ -52,7 +52,7 @@ impl ScriptedHosts {
     }
 
     /// Exit code and standard error.
-    fn run(&self, words: &[&str]) -> (i32, String) {
+    pub fn run(&self, words: &[&str]) -> (i32, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tripmeter"));
         command.args(words).current_dir(self.0.path()).env("LAB", self.0.path());
         command.env("REAL", env!("CARGO_BIN_EXE_tripmeter")).env("TRIPMETER_SSH", self.path("ssh"));
@@ -138,7 +138,10 @@ fn a_page_that_a_host_has_sent_is_replaced_by_one_of_its_data() {
     let script = r#"#!/bin/sh
 "$REAL" "$@"
 code=$?
-[ ! -d results ] || { rm -f results/report.html; mkdir results/report.html; echo evil >results/report.html/index.html; }
+[ ! -d results ] || {
+    rm -f results/report.html; mkdir results/report.html results/plots
+    for page in report.html/index.html index.html plots/a.svg samples/index.html; do echo evil >results/$page; done
+}
 exit $code
 "#;
     hosts.program("a/bin/tripmeter", script);
@@ -146,6 +149,9 @@ exit $code
     assert_eq!(code, 0, "{said}");
     let page = read(&hosts.path("lab/a/report.html"));
     assert!(page.contains("uds/"), "it is of its data");
+    let own = ["audit.json", "histograms", "manifest.json", "metrics.csv", "report.html", "samples", "trials.jsonl"];
+    assert_eq!(hosts.files("lab/a"), own);
+    assert_eq!(hosts.files("lab/a/samples"), ["floor_shm_ring_poll.csv", "uds_datagram_poll.csv"]);
     assert!(!page.contains("evil") && read(&hosts.path("lab/report.html")).contains("href=\"a/report.html\""));
     std::fs::remove_dir_all(hosts.path("lab")).unwrap();
     let (code, said) = hosts.fleet(&[], &[&LITTLE[..], &["--no-report"]].concat());

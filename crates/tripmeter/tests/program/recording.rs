@@ -394,7 +394,7 @@ fn what_cannot_be_played_is_refused_in_one_line_before_anything_starts() {
     for (flag, value) in [("--payloads", "1k"), ("-n", "5")] {
         refused(&file, &["uds", flag, value], exit::USAGE, &[flag, "recording exclude each other", "leave"]);
     }
-    for (flag, value) in [("--rate", "10"), ("--topics", "2"), ("--duration", "1")] {
+    for (flag, value) in [("--rate", "10"), ("--publishers", "2"), ("--duration", "1")] {
         refused(&file, &["uds", flag, value], exit::USAGE, &["unexpected argument", flag]);
     }
     let rpc = ["uds", "--as-calls"];
@@ -404,12 +404,96 @@ fn what_cannot_be_played_is_refused_in_one_line_before_anything_starts() {
     refused(&clients, &rpc, exit::USAGE, &["257 topics", "at most 256", "--as-calls"]);
     refused(&file, &["uds", "--print", "-n", "5"], exit::USAGE, &["-n", "recording exclude each other"]);
     refused(&file, &["uds", "--speed", "0"], exit::USAGE, &["a speed of 0", "0.001 to 1000"]);
+    let topics = ["uds", "--topics", "/imu,/camara"];
+    refused(&file, &topics, exit::USAGE, &["has no topic '/camara' (did you mean '/camera'?)", "/imu", "--topics"]);
+    refused(&file, &["uds", "--from", "3", "--until", "2"], exit::USAGE, &["from 3 s until 2 s", "--from, --until"]);
+    refused(&file, &["uds", "--from", "60"], exit::USAGE, &["no message in the part", "from 60 s", "133 messages"]);
+    let twice = file.to_str().unwrap();
+    refused(&file, &["uds", twice], exit::USAGE, &["is the same as", "name it once"]);
+    let database = other("drive.db3", b"SQLite format 3\0");
+    refused(&database, &uds, exit::DATA, &["an SQLite database", "mcap convert FILE.db3 FILE.mcap"]);
+    refused(&other("drive.bag", b"#ROSBAG V2.0\n"), &uds, exit::DATA, &["a bag of ROS 1", "mcap convert"]);
     let long = folder();
-    let named = write(long.path(), Some(Compression::Zstd), &[("x".repeat(65_537), 0, 64)]);
-    refused(&named, &uds, exit::DATA, &["topic of channel 1", "65537 bytes", "65536"]);
+    let named = write(long.path(), Some(Compression::Zstd), &[("x".repeat(4097), 0, 64)]);
+    refused(&named, &uds, exit::DATA, &["topic of channel 1", "4097 bytes", "4096"]);
     let large = folder();
     let huge = write(large.path(), Some(Compression::Zstd), &[("/huge".to_owned(), 0, 64 << 20)]);
     refused(&huge, &["shm?depth=1024"], exit::USAGE, &["'/huge'", &(64_u64 << 20).to_string(), "shared memory"]);
+}
+
+/// The times and sizes that were sent, whatever the order of the files.
+fn sent(output: &Path) -> Vec<(u64, usize, u64, u64)> {
+    let name = manifest(output).sub_experiments[0].name.clone();
+    rows(output, &name).iter().map(|row| (row.bytes, row.topic, row.sequence, row.intended_ns)).collect()
+}
+
+/// A bag of two files, of which rosbag2 has packed one, is played as one by files, by its folder and by an experiment file;
+/// results of it are resumed with all files.
+#[test]
+fn a_bag_of_several_files_is_played_as_one() {
+    let _alone = alone();
+    let (bag, output, messages) = (folder(), folder(), drive());
+    let options = || WriteOptions::new().compression(None);
+    // Parts may overlap.
+    let (first, second): (Vec<Message>, Vec<Message>) = messages.iter().cloned().partition(|one| one.0 != "/camera");
+    let first = write_as("drive_0.mcap", bag.path(), options(), &first);
+    let second = write_as("drive_1.mcap", bag.path(), options(), &second);
+    let packed = bag.path().join("drive_1.mcap.zstd");
+    let bytes = zstd::stream::encode_all(&std::fs::read(&second).unwrap()[..], 1).unwrap();
+    std::fs::write(&packed, bytes).unwrap();
+    std::fs::remove_file(second).unwrap();
+    let [first, second] = [&first, &packed].map(|file| file.to_str().unwrap());
+    let steady = [&["uds", "--no-floor"], &STEADY[..]].concat();
+    let by_files = output.path().join("files");
+    play(Path::new(first), &by_files, &[&[second], &steady[..]].concat()).with(exit::GOOD).clean();
+    let by_folder = output.path().join("folder");
+    play(bag.path(), &by_folder, &steady).with(exit::GOOD).clean();
+    assert_eq!(sent(&by_files), sent(&by_folder));
+    let recording = manifest(&by_files).plan.recording.unwrap();
+    assert_eq!((recording.messages, recording.files.len()), (messages.len() as u64, 2));
+    let mut sizes: Vec<u64> = sent(&by_files).iter().map(|row| row.0).collect();
+    let mut expected: Vec<u64> = messages.iter().map(|message| message.2.max(16)).collect();
+    sizes.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(sizes, expected);
+    let experiment = output.path().join("bag.toml");
+    let text = format!("[recording]\nfile = [\"{first}\", \"{second}\"]\ntopics = [\"/camera\"]\nuntil_s = 0.1\n");
+    std::fs::write(&experiment, text + "[[sub_experiment]]\ntransport = \"uds\"\n").unwrap();
+    let by_text = output.path().join("text");
+    let words = ["run", "-q", experiment.to_str().unwrap(), "--no-floor", "-o", by_text.to_str().unwrap()];
+    Tripmeter::new(words.iter().chain(&STEADY)).run().with(exit::GOOD).clean();
+    assert_eq!(manifest(&by_text).plan.recording.unwrap().messages, 4);
+    let resume = |files: &[&str]| {
+        let named = files.iter().flat_map(|file| ["--recording", file]);
+        Tripmeter::new(["run", "-q", "--resume", by_text.to_str().unwrap()].into_iter().chain(named)).run()
+    };
+    resume(&[second, first]).with(exit::GOOD).clean();
+    resume(&[first]).with(exit::USAGE).one_line(&["has no topic '/camera'"]);
+    resume(&[]).with(exit::USAGE).one_line(&["--recording FILE; once for each of several"]);
+}
+
+/// The head of figures of all topics is no payload, and each topic has a row.
+#[test]
+fn figures_of_all_topics_stand_under_no_payload() {
+    let _alone = alone();
+    let (recorded, output) = (folder(), folder());
+    let file = write(recorded.path(), None, &drive());
+    let words = ["replay", file.to_str().unwrap(), "uds", "--no-floor", "-o", output.path().to_str().unwrap()];
+    let finished = Tripmeter::new(words.iter().chain(&STEADY)).run().with(exit::GOOD);
+    let text = &finished.stdout;
+    let largest = tripmeter_model::payload::display_size(LARGEST);
+    assert!(text.contains("all topics") && !text.contains(&largest), "{text}");
+    for topic in TOPICS.iter().map(|topic| topic.0).chain(["(all)"]) {
+        assert!(text.lines().any(|line| line.contains(&format!(" {topic} "))), "{topic}: {text}");
+    }
+    let report = std::fs::read_to_string(output.path().join("report.html")).unwrap();
+    assert!(report.contains("on all topics?") && report.contains("steady on topic '/"), "no head in the report");
+    for format in ["junit", "github", "bencher"] {
+        let words = ["export", output.path().to_str().unwrap(), "--format", format];
+        let exported = Tripmeter::new(words).run().with(exit::GOOD);
+        let words: Vec<&str> = exported.stdout.split(|letter: char| !letter.is_ascii_alphanumeric()).collect();
+        assert!(!words.contains(&largest.as_str()), "{format}: {}", exported.stdout);
+    }
 }
 
 /// A file without extra settings plays the recording beside it; `--print` and `run` find the same wrong, and name the file.

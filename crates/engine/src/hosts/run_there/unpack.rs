@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
 use tar::{Archive, EntryType};
+use tripmeter_model::folder::is_fetched;
 use tripmeter_model::printable::line;
 
 /// Most bytes between two entries: their headers and names.
@@ -45,7 +46,8 @@ impl<R: Read> Read for MeteredArchive<'_, R> {
     }
 }
 
-/// Unpacks files and folders, and nothing else, below a folder that is made for them.
+/// Unpacks the files and folders of results, and nothing else, below a folder that is made for them. Other files are passed
+/// over: a page of another host would be one of this folder.
 ///
 /// # Errors
 /// If the archive is damaged, has anything else, more than the limits, or what leads out of the folder.
@@ -77,6 +79,11 @@ pub(crate) fn unpack(archive: impl Read, into: &Path, limits: ArchiveLimits) -> 
         if bytes > limits.bytes {
             let all = format!("makes it {bytes} bytes, at most {} are taken", limits.bytes);
             return refused(&format!("{all}; keep fewer samples (--raw none), or measure less at once"));
+        }
+        if !is_fetched(&path, entry.header().entry_type() == EntryType::Directory) {
+            // What is not read of an entry is so on the way to the next.
+            left.set(entry.size().saturating_add(MOST_HEADER_BYTES));
+            continue;
         }
         left.set(entry.size());
         if !entry.unpack_in(into)? {
@@ -118,8 +125,8 @@ pub(super) mod tests {
     fn files_are_unpacked_and_what_climbs_or_links_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let into = folder.path().join("into");
-        unpack(&archive("./a/b", EntryType::Regular)[..], &into, ArchiveLimits::USUAL).unwrap();
-        assert_eq!(std::fs::read(into.join("a/b")).unwrap(), b"hi");
+        unpack(&archive("./samples/b.csv", EntryType::Regular)[..], &into, ArchiveLimits::USUAL).unwrap();
+        assert_eq!(std::fs::read(into.join("samples/b.csv")).unwrap(), b"hi");
         for (path, kind, why) in [
             ("../out", EntryType::Regular, "leads out"),
             ("a/../../out", EntryType::Regular, "leads out"),
@@ -135,6 +142,35 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn what_is_no_data_of_results_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut builder = tar::Builder::new(Vec::new());
+        let data = ["manifest.json", "round-01/samples/a.csv", "measurements_a.csv", "logs/a.leader.strace", "ab.json"];
+        let others = [
+            "index.html",
+            "report.html",
+            "plots/a.svg",
+            "samples/index.html",
+            "round-01/report.html",
+            "measurements_a.html",
+            "manifest.json/a.csv",
+            "README",
+            ".measuring",
+        ];
+        for name in others.into_iter().chain(data) {
+            let mut header = tar::Header::new_gnu();
+            // More than a header may have.
+            let content = vec![b'x'; 3 << 20];
+            header.set_size(content.len() as u64);
+            header.set_mode(0o644);
+            builder.append_data(&mut header, name, &content[..]).unwrap();
+        }
+        unpack(&builder.into_inner().unwrap()[..], folder.path(), ArchiveLimits::USUAL).unwrap();
+        assert!(data.iter().all(|name| folder.path().join(name).is_file()));
+        assert!(!others.iter().any(|name| folder.path().join(name).exists()));
+    }
+
+    #[test]
     fn an_archive_of_more_than_its_limits_is_refused_before_it_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let refused = |archive: &[u8], limits| {
@@ -144,7 +180,7 @@ pub(super) mod tests {
         };
         let two = |limits| {
             let mut builder = tar::Builder::new(Vec::new());
-            for name in ["a", "b"] {
+            for name in ["metrics.csv", "trials.jsonl"] {
                 let mut header = tar::Header::new_gnu();
                 header.set_size(3);
                 header.set_mode(0o644);
@@ -153,9 +189,12 @@ pub(super) mod tests {
             refused(&builder.into_inner().unwrap(), limits)
         };
         let (error, left) = two(ArchiveLimits { bytes: 5, entries: 9 });
-        assert!(left == 1 && error.starts_with("'b' makes it 6 bytes, at most 5 are taken; keep fewer"), "{error}");
+        assert!(
+            left == 1 && error.starts_with("'trials.jsonl' makes it 6 bytes, at most 5 are taken; keep fewer"),
+            "{error}"
+        );
         let (error, left) = two(ArchiveLimits { bytes: 9, entries: 1 });
-        assert!(left == 1 && error == "'b' is file or folder 2, at most 1 are taken", "{error}");
+        assert!(left == 1 && error == "'trials.jsonl' is file or folder 2, at most 1 are taken", "{error}");
         // A name without end, which would be kept in memory.
         let mut header = tar::Header::new_gnu();
         header.set_entry_type(EntryType::GNULongName);

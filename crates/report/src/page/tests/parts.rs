@@ -267,7 +267,7 @@ fn what_was_disturbed_is_left_out_and_named() {
                  uds_stamped, mq_calls;";
     assert!(notes.is_some_and(|notes| notes[0].text.starts_with(named)), "{notes:?}");
     let all = [NamedResults { name: "", manifest: &manifest }];
-    let exported = crate::export::bencher(&all).to_string() + &crate::export::openmetrics(&all);
+    let exported = crate::export::bencher(&all).0.to_string() + &crate::export::openmetrics(&all);
     let shown = [crate::screen(&manifest, false), crate::iceperf(&manifest), crate::ecal(&[("", &manifest)])];
     let shown = shown.map(|document| fixture::text(&document)).concat();
     assert!(exported.contains("uds_poll") && exported.contains("mq_poll"), "{exported}");
@@ -373,7 +373,7 @@ fn rates_that_were_missed_are_named_and_costs_are_of_a_message() {
 fn every_pattern_has_the_parts_that_its_figures_allow() {
     let played = crate::recording::tests::played();
     let said = readings(&page_of_one(&played));
-    assert!(said.contains("response_percentiles_1024"), "{said}");
+    assert!(said.contains("response_percentiles_all_topics"), "{said}");
     // Of several followers, the one that lost most counts.
     let mut several = fixture::manifest();
     add(&mut several, "shm", "shm/ring", &[1024]).workload.topology.followers = 2;
@@ -431,6 +431,7 @@ fn samples_show_their_warm_up_and_drift() {
         sub_experiment: "mq".to_owned(),
         round: 1,
         payload_bytes: 1024,
+        stream: Stream::all(),
         figure: Figure::RttHalf,
         points: SampleSeries::of(&raw, true),
     };

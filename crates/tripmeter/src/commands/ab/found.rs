@@ -6,12 +6,11 @@ use super::{FILE, SIDES};
 use crate::error::CliError;
 use crate::{output, verdicts};
 use serde_json::{Value, json};
-use std::path::Path;
 use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_analysis::pairs::{FailedSide, Pair, PairedFigure, Pairs, judged};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::exit;
-use tripmeter_model::file::write_whole;
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, RunStatus, SCHEMA_VERSION};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::verdict::{JudgedFolder, OverallResult};
@@ -53,9 +52,9 @@ impl<'a> Found<'a> {
         JudgedFigure::hardest(&self.comparisons, question, effect)?.1
     }
 
-    pub fn write(&self, folder: &Path, made: &Value) -> Result<(), CliError> {
+    pub fn write(&self, folder: &FolderHandle, made: &Value) -> Result<(), CliError> {
         let text = serde_json::to_string_pretty(made).expect("it is plain data") + "\n";
-        Ok(write_whole(&folder.join(FILE), text.as_bytes())?)
+        Ok(folder.write(FILE, text.as_bytes())?)
     }
 
     pub fn text(&self, asked: &Asked<'_>, pace: &Pace) -> String {
@@ -80,9 +79,23 @@ impl<'a> Found<'a> {
         match self.manifest.status {
             RunStatus::Interrupted => exit::INTERRUPTED,
             _ if !self.pairs.failures.is_empty() => exit::PARTIAL,
-            _ if regressed => exit::FINDING,
+            _ if regressed || !self.missed_rates().is_empty() => exit::FINDING,
             _ => exit::GOOD,
         }
+    }
+
+    /// Rates that a side missed, a line each, unless the rate is compared itself.
+    fn missed_rates(&self) -> Vec<String> {
+        let (table, compared) = (self.pairs.table(), self.comparisons.iter().map(|one| &one.address));
+        let missed = |side: &'static str| {
+            let judged: Vec<FigureAddress> = compared
+                .clone()
+                .map(|address| FigureAddress { sub_experiment: side.to_owned(), ..address.clone() })
+                .collect();
+            let [missed, _] = table.missed_rates(side, &judged.iter().collect::<Vec<_>>());
+            missed.into_iter().map(move |(_, why)| format!("side {side}: {why}"))
+        };
+        SIDES.into_iter().flat_map(missed).collect()
     }
 
     /// `ab.json`; docs/formats.md has its fields.
@@ -112,8 +125,9 @@ impl<'a> Found<'a> {
             let names: Vec<&str> = place.trim_start_matches('/').split('/').collect();
             *names.iter().fold(&mut made, |inside, name| &mut inside[*name]) = part;
         }
-        let failures = self.pairs.failures.iter().map(failure_line).collect();
-        let mut verdict = verdicts::of_pairs(SIDES[1], &self.comparisons, &asked.question, failures, self.exit_code())
+        let failures = self.pairs.failures.iter().map(|failure| (failure_line(failure), false));
+        let troubles = failures.chain(self.missed_rates().into_iter().map(|why| (why, true))).collect();
+        let mut verdict = verdicts::of_pairs(SIDES[1], &self.comparisons, &asked.question, troubles, self.exit_code())
             .with_judged(vec![JudgedFolder::new(None, manifest)]);
         if manifest.status == RunStatus::Running {
             verdict.result = OverallResult::Running;

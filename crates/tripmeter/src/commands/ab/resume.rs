@@ -5,16 +5,17 @@ use super::{FILE, SOURCE};
 use crate::commands::show;
 use crate::error::CliError;
 use crate::lock::lock;
-use crate::results::is_results;
+use crate::results::{is_results, opened};
 use serde_json::Value;
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 use tripmeter_engine::{Begun, LockedFolder, RunError};
+use tripmeter_model::bounds::MOST_BYTES;
 use tripmeter_model::exit;
 use tripmeter_model::file::read;
 use tripmeter_model::folder::check_version;
-use tripmeter_model::manifest::{MOST_BYTES, Manifest, RunStatus};
+use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::Plan;
 
 /// What was made before, and was not finished.
@@ -37,10 +38,10 @@ impl Unfinished {
         if unfinished(&folder)?.is_none() {
             return Ok(None);
         }
-        let lock = lock(&folder, "ab", "-o")?;
-        let folder = LockedFolder::take(folder).map_err(RunError::from)?;
+        let lock = lock(&opened(&folder)?, "ab", "-o")?;
+        let folder = LockedFolder::take(&folder).map_err(RunError::from)?;
         // It may have come to its end meanwhile.
-        let Some((manifest, json)) = unfinished(folder.folder())? else { return Ok(None) };
+        let Some((manifest, json)) = unfinished(folder.folder().path())? else { return Ok(None) };
         Ok(Some(Self { folder, manifest, json, _lock: lock }))
     }
 
@@ -63,13 +64,14 @@ impl Unfinished {
         if let Some(change) = self.change(plan, asked) {
             let text = format!(
                 "'{}' was begun with something else: {change}; give the same command again, or name another folder with -o",
-                self.folder.folder().display()
+                self.folder.folder().path().display()
             );
             return Err(CliError::new(exit::DATA, text));
         }
         let begun = Begun::new(self.folder.clone(), self.manifest.clone());
         if self.json.is_none() && begun.rounds() > 0 {
-            let text = format!("'{}' has no {FILE}; name another folder with -o", self.folder.folder().display());
+            let text =
+                format!("'{}' has no {FILE}; name another folder with -o", self.folder.folder().path().display());
             return Err(CliError::new(exit::DATA, text));
         }
         Ok(begun)

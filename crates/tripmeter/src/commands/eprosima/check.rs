@@ -57,7 +57,7 @@ pub fn checked(
     }
     plots.map_or(Ok(()), |(folder, _)| create_folder(folder))?;
     for one in &checked.checked {
-        one.report.write(&experiment.path().join(format!("checks_{}.csv", one.name)))?;
+        experiment.handle.write(&format!("checks_{}.csv", one.name), &one.report.to_csv())?;
     }
     if let Some((folder, options)) = plots {
         draw_all(folder, jobs(&checked, &measured, &options))?;

@@ -4,7 +4,7 @@ use crate::commands::show;
 use crate::database::Contents;
 use crate::error::CliError;
 use crate::output;
-use crate::results::{NamedFolder, UNFINISHED, is_results, listed, note_ignored, round_of, with_manifest};
+use crate::results::{NamedFolder, UNFINISHED, is_results, listed, note_ignored, opened, round_of, with_manifest};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tripmeter_eprosima::bytes::Bytes;
@@ -14,6 +14,7 @@ use tripmeter_eprosima::summary::{Summary, SummaryRow};
 use tripmeter_eprosima::verdict::Measured;
 use tripmeter_model::expected::{lacking, round_trips};
 use tripmeter_model::folder::{ATTEMPTS, REPORT};
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus, SubExperimentResult, Verdict};
 use tripmeter_model::payload::finished_text;
 use tripmeter_model::{exit, printable};
@@ -89,6 +90,8 @@ impl Source {
 #[derive(Debug)]
 pub struct ExperimentFolder {
     path: PathBuf,
+    /// For what is written in it.
+    pub handle: FolderHandle,
     /// Sub-experiments that have files, by name; then those that were planned and have none.
     pub sources: Vec<Source>,
     manifest: Option<Manifest>,
@@ -102,6 +105,7 @@ impl ExperimentFolder {
     /// If it is no folder, holds rounds or no results, or has a manifest that cannot be read.
     pub fn open(path: &Path) -> Result<Self, CliError> {
         let contents = Contents::read(path)?;
+        let handle = opened(path)?;
         let mut sources = sources(path, &contents);
         if sources.is_empty() {
             if let Some(round) = contents.folders.iter().find(|name| round_of(name).is_some()) {
@@ -126,7 +130,7 @@ impl ExperimentFolder {
         if manifest.is_none() {
             note_ignored(path, contents.others.into_iter().filter(|name| !is_of_an_experiment(name)));
         }
-        let mut found = Self { path: path.to_owned(), sources, manifest, round };
+        let mut found = Self { path: path.to_owned(), handle, sources, manifest, round };
         let finished: Vec<_> = found.sources.iter().map(|source| found.finished(&source.name)).collect();
         found.sources.iter_mut().zip(finished).for_each(|(source, finished)| source.finished = finished);
         Ok(found)
@@ -149,9 +153,10 @@ impl ExperimentFolder {
         let (mut missing, mut old) = (0, 0);
         for source in self.sources.iter_mut().filter(|source| source.is_samples()) {
             let summary = source.read(&reader, threads())?;
-            let file = self.path.join(format!("measurements_{}_summary.csv", source.name));
+            let name = format!("measurements_{}_summary.csv", source.name);
+            let file = self.path.join(&name);
             *if file.exists() { &mut old } else { &mut missing } += 1;
-            summary.write(&file)?;
+            self.handle.write(&name, &summary.to_csv())?;
             source.origin = Origin::Summary(file);
         }
         for (made, what) in [(missing, "missing"), (old, "outdated")].into_iter().filter(|(made, _)| *made > 0) {

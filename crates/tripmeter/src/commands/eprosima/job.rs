@@ -8,6 +8,7 @@ use crate::database::last_part;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::{PictureJob, draw_all, no_link};
+use crate::progress::ProgressView;
 use std::path::{Path, PathBuf};
 use tripmeter_engine::results::dated;
 use tripmeter_engine::{Followers, RunError};
@@ -37,7 +38,8 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
         Some(place) => place,
         None => dated(&results).map_err(RunError::from)?,
     };
-    let manifest = prepared.run(Some(&place), Followers::Local, args.quiet)?;
+    let shown = ProgressView::of(args.quiet, false);
+    let (manifest, measured) = prepared.run_into(Some(&place), Followers::Local, shown)?;
     if manifest.status == RunStatus::Interrupted {
         return Ok(exit::INTERRUPTED);
     }
@@ -45,11 +47,13 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     // With its own files.
     drop(prepared);
     signals_end_us();
+    measured.check()?;
     let (plots, options) = (place.join("plots"), args.plotting.options());
     let code = summarise(&place, &plots, options)?;
     if code != exit::GOOD {
         return Ok(code);
     }
+    measured.check()?;
     let checked =
         check::checked(&limits, &args.requirements, ExperimentFolder::open(&place)?, Some((&plots, options)))?;
     output::print_document(&checks(&checked, true))?;

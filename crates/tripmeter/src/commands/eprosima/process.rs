@@ -5,7 +5,7 @@ use crate::args::ProcessArgs;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::{self, create_folder, draw_all, no_link};
-use crate::results::round_of;
+use crate::results::{opened, round_of};
 use std::cmp::Reverse;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use tripmeter_eprosima::summary::{Summary, SummaryRow};
 use tripmeter_eprosima::summary_row;
 use tripmeter_model::exit;
 use tripmeter_model::file::write_named;
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_report::plots::Options;
 use tripmeter_report::plots::distribution::{histogram, series};
 use tripmeter_report::plots::eprosima::subject;
@@ -26,8 +27,8 @@ use tripmeter_report::plots::samples::{Histogram, SampleSeries};
 struct RawFile {
     raw: PathBuf,
     summary: PathBuf,
-    /// Whether the user has named both files.
-    is_named: bool,
+    /// The folder of both; `None` if the user has named both files.
+    folder: Option<FolderHandle>,
     /// The sub-experiment, as the file's name says it.
     name: String,
     /// The payloads that count; `None` if all do.
@@ -57,7 +58,7 @@ pub fn process(args: &ProcessArgs) -> Result<u8, CliError> {
     }
     let name = raw.file_name().and_then(|name| name_of_samples(name.to_str()?)).unwrap_or_default().to_owned();
     let plots = args.plots_directory.clone();
-    let job = RawFile { raw: raw.clone(), summary: summary.clone(), is_named: true, name, finished: None, plots };
+    let job = RawFile { raw: raw.clone(), summary: summary.clone(), folder: None, name, finished: None, plots };
     let threads = threads();
     process_one(&Reader::new(threads).of_named(), threads, &job, options)?;
     Ok(exit::GOOD)
@@ -141,7 +142,13 @@ fn process_one(reader: &Reader, threads: usize, job: &RawFile, options: Options)
     if let Some(folder) = job.plots.as_deref().filter(|_| !payloads.is_empty()) {
         create_folder(folder)?;
     }
-    if job.is_named { write_named(&job.summary, &summary.to_csv()) } else { summary.write(&job.summary) }?;
+    match &job.folder {
+        None => write_named(&job.summary, &summary.to_csv())?,
+        Some(folder) => {
+            let name = job.summary.file_name().unwrap_or_default().to_string_lossy();
+            folder.write(&name, &summary.to_csv())?;
+        }
+    }
     if let Some(folder) = &job.plots {
         let drawings = payloads.iter().flat_map(|payload| drawings(job, payload, options));
         draw_all(folder, drawings.collect())?;
@@ -163,6 +170,7 @@ fn jobs_in(folder: &Path, plots: Option<&Path>) -> Result<Vec<RawFile>, CliError
         CliError::new(exit::NO_INPUT, text)
     };
     let entries = fs::read_dir(folder).map_err(unreadable)?;
+    let handle = opened(folder)?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>().map_err(unreadable)?;
     paths.sort();
     let mut jobs: Vec<RawFile> = Vec::new();
@@ -179,7 +187,7 @@ fn jobs_in(folder: &Path, plots: Option<&Path>) -> Result<Vec<RawFile>, CliError
             if !jobs.iter().any(|job| job.summary == summary) {
                 let (name, plots) = (name.to_owned(), plots.map(|plots| plots.join(format!("measurements_{name}"))));
                 plots.as_deref().map_or(Ok(()), no_link)?;
-                jobs.push(RawFile { raw, summary, is_named: false, name, finished: None, plots });
+                jobs.push(RawFile { raw, summary, folder: Some(handle.clone()), name, finished: None, plots });
             }
         }
     }

@@ -52,7 +52,11 @@ pub fn export(args: &ExportArgs) -> Result<u8, CliError> {
     let input = ExportInput { results: &results, verdict: verdict.as_ref() };
     match args.format {
         ExportFormat::Junit => written(args, &export::junit(&input)),
-        ExportFormat::Bencher => written(args, &format!("{:#}\n", export::bencher(&results))),
+        ExportFormat::Bencher => {
+            let (metrics, left_out) = export::bencher(&results);
+            left_out.iter().for_each(|line| output::say(&format!("note: left out: {line}")));
+            written(args, &format!("{metrics:#}\n"))
+        }
         ExportFormat::OpenMetrics => written(args, &export::openmetrics(&results)),
         ExportFormat::Github => github(args, &input),
         ExportFormat::Parquet => parquet_files(args, &results),

@@ -8,7 +8,6 @@ use crate::output;
 use crate::results::is_results;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
@@ -17,6 +16,7 @@ use tempfile::TempDir;
 use tripmeter_engine::hosts::{CommandThere, NOT_PUSHED, Pushed, WayThere, reach, run_there, take_turns};
 use tripmeter_model::exit;
 use tripmeter_model::fleet::{Fleet, FleetHost, FleetJob, FleetMode, FleetState};
+use tripmeter_model::folder_handle::FolderHandle;
 
 /// Most jobs at once, unless more are asked for.
 const MOST: usize = 64;
@@ -32,7 +32,7 @@ const LOOKED_AT: usize = 16;
 pub fn measure(
     asked: &FleetAsked<'_>,
     pushed: Option<&Pushed>,
-    folder: &Path,
+    folder: &FolderHandle,
     fleet: &mut Fleet,
     stop: &AtomicBool,
 ) -> Result<(), CliError> {
@@ -85,20 +85,20 @@ struct JobsDone<'a> {
 impl JobsDone<'_> {
     /// Notes a job, and then gives its results their name: what is noted and not there, as after a kill in between, is
     /// measured again.
-    fn keep(&mut self, folder: &Path, done: &mut FleetJob, fetched: Option<&TempDir>, stop: &AtomicBool) {
+    fn keep(&mut self, folder: &FolderHandle, done: &mut FleetJob, fetched: Option<&TempDir>, stop: &AtomicBool) {
         self.done += 1;
         self.note(folder, done, stop);
         let Some(fetched) = fetched.filter(|_| done.state == FleetState::Measured && self.failed.is_none()) else {
             return;
         };
-        let name = folder.join(done.name());
-        if let Err(error) = fs::rename(fetched.path().join(RESULTS), &name) {
-            *done = failed(done, format!("'{}' cannot be created: {error}", name.display()));
+        let name = folder.at(&done.name()).map_err(std::io::Error::from);
+        if let Err(error) = name.and_then(|name| fs::rename(fetched.path().join(RESULTS), name)) {
+            *done = failed(done, format!("'{}' cannot be created: {error}", folder.path().join(done.name()).display()));
             self.note(folder, done, stop);
         }
     }
 
-    fn note(&mut self, folder: &Path, done: &FleetJob, stop: &AtomicBool) {
+    fn note(&mut self, folder: &FolderHandle, done: &FleetJob, stop: &AtomicBool) {
         if let Some(job) = self.fleet.jobs.iter_mut().find(|job| job.is_like(done)) {
             job.clone_from(done);
         }
@@ -147,20 +147,25 @@ fn unusable(
 fn one(
     asked: &FleetAsked<'_>,
     pushed: Option<&Pushed>,
-    folder: &Path,
+    folder: &FolderHandle,
     job: &FleetJob,
     stop: &AtomicBool,
 ) -> (FleetJob, Option<TempDir>) {
-    match tempfile::Builder::new().prefix(FETCHED).tempdir_in(folder) {
-        Ok(fetched) => (measured(asked, pushed, &fetched.path().join(RESULTS), job, stop), Some(fetched)),
-        Err(error) => (failed(job, format!("'{}' cannot be written: {error}", folder.display())), None),
+    let fetched = || {
+        let fetched = tempfile::Builder::new().prefix(FETCHED).tempdir_in(folder.at("")?)?;
+        let name = fetched.path().file_name().unwrap_or_default().to_string_lossy();
+        Ok::<_, std::io::Error>((folder.inside(&name)?.enter(RESULTS)?, fetched))
+    };
+    match fetched() {
+        Ok((results, fetched)) => (measured(asked, pushed, &results, job, stop), Some(fetched)),
+        Err(error) => (failed(job, format!("'{}' cannot be written: {error}", folder.path().display())), None),
     }
 }
 
 fn measured(
     asked: &FleetAsked<'_>,
     pushed: Option<&Pushed>,
-    results: &Path,
+    results: &FolderHandle,
     job: &FleetJob,
     stop: &AtomicBool,
 ) -> FleetJob {
@@ -172,7 +177,10 @@ fn measured(
         words: &words,
         file: asked.file(),
     };
-    let ended = run_there(&command, results, stop);
+    let ended = match results.at("") {
+        Ok(into) => run_there(&command, &into, stop).map_err(|why| results.shown(&why)),
+        Err(gone) => Err(gone.to_string()),
+    };
     if stop.load(Relaxed) {
         return job.clone();
     }
@@ -181,14 +189,13 @@ fn measured(
         Err(why) => return failed(job, format!("host '{}': {why}", job.from)),
     };
     let code = Some(ended.code);
-    if ended.code == exit::INTERRUPTED || !is_results(results) {
+    if ended.code == exit::INTERRUPTED || !is_results(results.path()) {
         let why = ended.error.unwrap_or_else(|| format!("it ended with exit code {} and without results", ended.code));
         return FleetJob { exit_code: code, ..failed(job, why) };
     }
-    let read = show::read(results).map_err(|why| format!("its results cannot be read: {why}"));
+    let read = show::read(results.path()).map_err(|why| format!("its results cannot be read: {why}"));
     let paged = read.and_then(|manifest| {
-        let made = report::of_fetched(&manifest, results, asked.has_pages);
-        made.map_err(|error| format!("its page cannot be removed: {error}"))
+        report::of_fetched(&manifest, results, asked.has_pages).map_err(|error| error.to_string())
     });
     match paged {
         Ok(()) => FleetJob { state: FleetState::Measured, exit_code: code, problem: None, ..job.clone() },

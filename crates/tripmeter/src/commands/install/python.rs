@@ -87,14 +87,15 @@ impl PythonEnvironment<'_> {
         self.python().exists() && fs::read_to_string(self.receipt()).is_ok_and(|text| text == self.wanted())
     }
 
-    /// Makes the environment anew: what an earlier try left may be half of one.
+    /// Makes the environment anew: what an earlier try left may be half of one. `-I` keeps Python from running a module in the
+    /// working directory.
     fn create(&self) -> Result<(), CliError> {
         if let Err(error) = fs::remove_dir_all(self.folder)
             && error.kind() != ErrorKind::NotFound
         {
             return Err(self.cannot_create(self.folder, &error));
         }
-        let output = Command::new("python3").args(["-m", "venv"]).arg(self.folder).stdin(Stdio::null()).output();
+        let output = Command::new("python3").args(["-I", "-m", "venv"]).arg(self.folder).stdin(Stdio::null()).output();
         let output = output.map_err(|error| {
             self.unavailable(&format!(
                 "python3 cannot be started: {error}; install it (Debian: apt install python3-venv)"
@@ -113,7 +114,8 @@ impl PythonEnvironment<'_> {
     }
 
     fn install(&self) -> Result<(), CliError> {
-        let arguments = ["-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--only-binary", ":all:"];
+        let arguments =
+            ["-I", "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--only-binary", ":all:"];
         let mut command = Command::new(self.python());
         command.args(arguments);
         for name in &self.sidecar.python_sources {

@@ -64,8 +64,9 @@ fn of_kind(bench: &Bench, kind: BarePath) -> Result<Value, CliError> {
         if bench.stopped() {
             break;
         }
-        let folder = bench.folder.join(format!("overhead-{}-{pair}.unfinished", kind.as_str()));
-        super::campaign::remove(&folder)?;
+        let name = format!("overhead-{}-{pair}.unfinished", kind.as_str());
+        let folder = bench.folder.path().join(&name);
+        super::campaign::remove(bench, &name)?;
         // Alternating, so that neither profits from being first.
         if pair % 2 == 0 {
             bare.push(bare_median(bench, kind)?);
@@ -74,7 +75,7 @@ fn of_kind(bench: &Bench, kind: BarePath) -> Result<Value, CliError> {
         if pair % 2 == 1 {
             bare.push(bare_median(bench, kind)?);
         }
-        super::campaign::remove(&folder)?;
+        super::campaign::remove(bench, &name)?;
         let cells = manifest.sub_experiments.iter().flat_map(|result| &result.cells);
         let found = cells.filter_map(half_trips).map(|half| 2.0 * half.median).next();
         if found.is_none() && !bench.stopped() {

@@ -71,17 +71,17 @@ pub fn check_folder(folder: &Path) -> Result<(), CliError> {
 }
 
 /// Removes what a killed run left.
-pub fn remove(folder: &Path) -> Result<(), CliError> {
-    remove_unfinished(folder)
+pub fn remove(bench: &Bench, name: &str) -> Result<(), CliError> {
+    remove_unfinished(&bench.folder, name)
 }
 
 impl Campaign {
     /// Begins or continues the one in the folder.
     pub fn open(bench: &Bench, seed: u64, phases: &[Phase]) -> Result<Self, CliError> {
-        let path = bench.folder.join(LOG);
+        let path = bench.folder.path().join(LOG);
         let failed = |error: std::io::Error| cannot_create(&path, &error);
         let lock = lock(&bench.folder, "selftest", "-o")?;
-        let mut log = file::append(&path).map_err(failed)?;
+        let mut log = file::append(&bench.folder.at(LOG)?).map_err(failed)?;
         let wrong =
             |why: &str| CliError::new(exit::DATA, format!("'{}' {why}; name another folder with -o", path.display()));
         if log.metadata().map_err(failed)?.len() > MOST_LOG_BYTES {
@@ -190,13 +190,14 @@ impl Campaign {
         const CALIBRATING: u32 = 6;
         let mut args = ExperimentArgs { transports: vec!["uds".to_owned()], no_floor: true, ..Default::default() };
         (args.measuring, args.rounds) = (measuring(self.seed), Some(CALIBRATING));
-        let folder = bench.folder.join("calibration.unfinished");
-        remove(&folder)?;
+        let name = "calibration.unfinished";
+        let folder = bench.folder.path().join(name);
+        remove(bench, name)?;
         let begin = Instant::now();
         let manifest =
             Prepared::new(&args, &PluginArgs::default(), true)?.run(Some(&folder), Followers::Local, true)?;
         let each = begin.elapsed().as_secs_f64() / f64::from(CALIBRATING);
-        remove(&folder)?;
+        remove(bench, name)?;
         let cells = manifest.sub_experiments.iter().flat_map(|result| &result.cells);
         let medians: Vec<f64> = cells.filter_map(half_trips).map(|figures| figures.median).collect();
         self.reference_ns = median(&medians);
@@ -210,8 +211,9 @@ impl Campaign {
     /// Makes one comparison and writes its line; `None` if the user stopped it.
     fn compare(&mut self, bench: &Bench, phase: &Phase, index: u32) -> Result<Option<Value>, CliError> {
         let name = format!("{}-{index:04}", phase.id);
-        let folder = bench.folder.join(name.clone() + ".unfinished");
-        remove(&folder)?;
+        let unfinished = name.clone() + ".unfinished";
+        let folder = bench.folder.path().join(&unfinished);
+        remove(bench, &unfinished)?;
         let seed = self.seed + phase.seeds + u64::from(index);
         let args = arguments(phase, seed, &folder, self.budget_s);
         // A whole round trip is delayed once, and is twice the latency.
@@ -263,11 +265,12 @@ impl Campaign {
             "seconds": seconds,
             "verdicts": verdicts,
         });
-        let kept = bench.folder.join(name + ".json");
-        fs::rename(folder.join("ab.json"), &kept).map_err(|error| cannot_create(&kept, &error))?;
+        let kept = name + ".json";
+        let renamed = fs::rename(judged.folder.at("ab.json")?, bench.folder.at(&kept)?);
+        renamed.map_err(|error| cannot_create(&bench.folder.path().join(kept), &error))?;
         // Before the line is written: a finished comparison's folder is not looked for again.
-        remove(&folder)?;
-        append(&mut self.log, &line).map_err(|error| cannot_create(&bench.folder.join(LOG), &error))?;
+        remove(bench, &unfinished)?;
+        append(&mut self.log, &line).map_err(|error| cannot_create(&bench.folder.path().join(LOG), &error))?;
         self.lines.push(line.clone());
         Ok(Some(line))
     }
@@ -329,12 +332,14 @@ fn append(log: &mut File, line: &Value) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tripmeter_model::folder_handle::FolderHandle;
 
     #[test]
     fn a_campaign_goes_on_where_it_was_killed() {
         let place = tempfile::tempdir().unwrap();
         let stop = std::sync::Arc::default();
-        let bench = Bench { program: PathBuf::new(), folder: place.path().to_owned(), stop, quiet: true };
+        let bench =
+            Bench { program: PathBuf::new(), folder: FolderHandle::create(place.path()).unwrap(), stop, quiet: true };
         let phases = Phase::all(false, Some(2));
         let mut first = Campaign::open(&bench, 7, &phases).unwrap();
         assert!(Campaign::open(&bench, 7, &phases).is_err(), "it is locked");

@@ -45,8 +45,9 @@ pub fn truth(bench: &Bench) -> Result<Value, CliError> {
 }
 
 fn check(bench: &Bench, what: &str, transport: &str) -> Result<Value, CliError> {
-    let folder = bench.folder.join(format!("truth-{what}.unfinished"));
-    campaign::remove(&folder)?;
+    let name = format!("truth-{what}.unfinished");
+    let folder = bench.folder.path().join(&name);
+    campaign::remove(bench, &name)?;
     let mut args = ExperimentArgs { transports: vec![transport.to_owned()], no_floor: true, ..Default::default() };
     args.measuring.payloads = Some(PAYLOAD_BYTES.to_string());
     args.measuring.samples = Some(SAMPLES);
@@ -70,7 +71,7 @@ fn check(bench: &Bench, what: &str, transport: &str) -> Result<Value, CliError> 
         "stall" => of_stall(cell, rtt_ns),
         _ => of_loss(cell),
     };
-    campaign::remove(&folder)?;
+    campaign::remove(bench, &name)?;
     Ok(told)
 }
 

@@ -212,6 +212,13 @@ fn trouble_while_it_is_asked_what_it_can_do_is_refused() {
     let file = plugin("trouble").display().to_string();
     for (mode, code, parts) in [
         ("probe-error", exit::UNAVAILABLE, ["trouble on purpose in probe", "choose another mode"]),
+        (
+            "limits-payload",
+            exit::UNAVAILABLE,
+            ["max_payload_bytes is 18446744073709551615", "9007199254740992 at most"],
+        ),
+        ("limits-packet", exit::UNAVAILABLE, ["packet_bytes is 18446744073709551615", "9007199254740992 at most"]),
+        ("limits-peers", exit::UNAVAILABLE, ["unauthorized_peers is 4294967295", "7 at most"]),
         ("probe-crash", exit::UNAVAILABLE, ["'trouble'", "signal: 11"]),
         ("probe-exit", exit::UNAVAILABLE, ["'trouble'", "exit status: 3"]),
         ("probe-hang", exit::UNAVAILABLE, ["'trouble'", "hung for"]),

@@ -5,6 +5,7 @@ use crate::common::{Tripmeter, alone, built, folder, manifest, result, say};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tripmeter_model::exit;
+use tripmeter_model::kernel_queue::{KernelQueues, QueueKind, QueueSide};
 use tripmeter_model::manifest::RunStatus;
 
 #[test]
@@ -24,6 +25,122 @@ fn limits_of_message_queues_are_reported_with_need_and_remedy() {
     let too_deep = sysctl.trim().parse::<u64>().unwrap() + 1;
     let finished = run("--msgqueue=30000", &format!("mq?depth={too_deep}")).with(exit::USAGE);
     finished.one_line(&["fs.mqueue.msg_max", &format!("depth={too_deep}")]).clean();
+}
+
+#[test]
+fn a_transport_that_cannot_run_here_is_left_out_and_the_others_are_measured() {
+    let folder = folder();
+    let file = folder.path().join("mine.toml");
+    let entries = ["mq", "uds"].map(|system| format!("[[sub_experiment]]\ntransport = \"{system}\"\n"));
+    std::fs::write(&file, format!("samples = 10\npayloads = \"1k\"\nfloor = false\n{}", entries.concat())).unwrap();
+    let file = file.display().to_string();
+    let commands: [&[&str]; 4] = [
+        &["ping", "mq", "uds", "--no-floor", "-n", "10", "--payloads", "1k"],
+        &["publish", "uds", "mq", "--rate", "100", "--no-floor", "-n", "10", "--payloads", "1k"],
+        &["explain", "mq", "uds", "--payload", "1k", "-n", "10"],
+        &["run", &file],
+    ];
+    for (index, command) in commands.iter().enumerate() {
+        let results = folder.path().join(index.to_string());
+        let place = results.display().to_string();
+        let words = [command, &["--no-report", "-o", &place][..]].concat();
+        let finished = Tripmeter::under(&["prlimit", "--msgqueue=4096"], words).run().with(exit::PARTIAL);
+        finished.says(&["left out: transport 'mq'", "RLIMIT_MSGQUEUE"]).clean();
+        let manifest = manifest(&results);
+        assert_eq!(manifest.plan.missing.len(), 1, "{command:?}");
+        let measured = |one: &tripmeter_model::manifest::SubExperimentResult| one.status == RunStatus::Complete;
+        assert!(manifest.sub_experiments.iter().all(measured), "{command:?}");
+        assert!(manifest.sub_experiments.iter().any(|one| one.name.starts_with("uds")), "{command:?}");
+    }
+    let nothing = ["ping", "mq", "mq?packet=4096", "--no-floor", "-n", "10"];
+    let finished = Tripmeter::under(&["prlimit", "--msgqueue=4096"], nothing).at(folder.path()).run();
+    finished.with(exit::USAGE).one_line(&["none of the transports asked for can run here", "'mq'", "packet"]).clean();
+}
+
+#[test]
+fn an_own_name_that_does_not_resolve_is_said_before_anything_starts() {
+    if built("ecal").is_none() {
+        return;
+    }
+    let folder = folder();
+    let hosts = folder.path().join("hosts");
+    std::fs::write(&hosts, "127.0.0.1 localhost\n").unwrap();
+    let own_name = "tripmeter-test-host.invalid";
+    let hosts = hosts.display();
+    let script =
+        format!("mount --bind '{hosts}' /etc/hosts && hostname {own_name} && ip link set lo up && exec \"$@\"");
+    let wrapper = ["unshare", "-m", "-u", "-n", "sh", "-c", &script, "sh"];
+    let tried = Command::new("unshare").args(&wrapper[1..]).arg("true").output();
+    if !tried.is_ok_and(|output| output.status.success()) {
+        return say("SKIPPED: a name of the host of its own cannot be given here (needs root)");
+    }
+    let run = |transports: &[&str], place: &str| {
+        let place = folder.path().join(place).display().to_string();
+        let words = ["--no-floor", "-n", "10", "--payloads", "1k", "-o", &place];
+        Tripmeter::under(&wrapper, ["ping"].iter().chain(transports).chain(&words)).run()
+    };
+    run(&["ecal/tcp"], "alone").with(exit::UNAVAILABLE).one_line(&[own_name, "does not resolve", "/etc/hosts"]).clean();
+    run(&["ecal/tcp", "uds"], "both").with(exit::PARTIAL).says(&["left out: transport 'ecal/tcp'", own_name]).clean();
+}
+
+#[test]
+fn a_small_stack_is_enlarged_or_refused() {
+    let folder = folder();
+    let run = |limit: &str| Tripmeter::under(&["prlimit", limit], ["list"]).at(folder.path()).run();
+    run("--stack=131072:").with(exit::GOOD).clean();
+    run("--stack=131072:131072").with(exit::UNAVAILABLE).one_line(&["131072 bytes", "ulimit -s 8192"]).clean();
+}
+
+/// A wrapper that limits the pipes of a user: the limits do not hold for root.
+fn with_limits_of_pipes() -> Vec<&'static str> {
+    let lacks = "-sys_resource,-sys_admin";
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+    if is_root { vec!["setpriv", "--bounding-set", lacks, "--inh-caps", lacks] } else { vec!["env"] }
+}
+
+#[test]
+fn buffers_that_not_all_pipes_can_have_are_refused_with_the_right_sysctl() {
+    let sysctl = |name: &str| std::fs::read_to_string(format!("/proc/sys/fs/{name}")).unwrap().trim().parse::<u64>();
+    let (soft, most) = (sysctl("pipe-user-pages-soft").unwrap(), sysctl("pipe-max-size").unwrap());
+    let each = most / rustix::param::page_size() as u64;
+    if soft == 0 || soft / each > 300 {
+        return say("SKIPPED: this user may have any number of large pipes");
+    }
+    let (folder, topics) = (folder(), soft / each + 1);
+    let run = |buffer: u64| {
+        let (transport, topics) = (format!("pipe?buffer={buffer}"), topics.to_string());
+        let words = ["publish", &transport, "--topics", &topics, "--rate", "10", "-n", "10", "--payloads", "1k"];
+        Tripmeter::under(&with_limits_of_pipes(), words).at(folder.path()).run().with(exit::USAGE)
+    };
+    let fit = format!("of {} pipes fit", 2 * topics);
+    run(most).one_line(&["fs.pipe-user-pages-soft", &fit, "smaller buffer"]).clean();
+    run(2 * most).one_line(&["fs.pipe-max-size", &most.to_string()]).clean();
+}
+
+#[test]
+fn results_have_the_room_that_the_kernel_granted() {
+    let folder = folder();
+    let queues = |name: &str, words: &[&str]| {
+        let results = folder.path().join(name);
+        let place = results.display().to_string();
+        let common = ["--no-floor", "-n", "10", "--payloads", "1k", "-o", &place];
+        let finished = Tripmeter::new(words.iter().chain(&common)).run().with(exit::GOOD);
+        (manifest(&results).sub_experiments.remove(0).queues, finished.unwrapped())
+    };
+    let (pipes, said) = queues("pipe", &["ping", "pipe?buffer=8192"]);
+    let expected = |side| KernelQueues { side, kind: QueueKind::PipeBytes, capacity: 8192, count: 2 };
+    assert_eq!(pipes, [QueueSide::Leader, QueueSide::Follower].map(expected));
+    assert!(!said.contains("pipe-user-pages"), "{said}");
+    let (messages, _) = queues("mq", &["ping", "mq?depth=3"]);
+    assert_eq!((messages[0].kind, messages[0].capacity, messages[0].count), (QueueKind::QueueMessages, 3, 2));
+    let qlen = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap();
+    let places = qlen.trim().parse::<u64>().unwrap() + 1;
+    let (shared, said) = queues("uds", &["publish", "uds/datagram", "--publishers", "3", "--rate", "100"]);
+    let follower = shared.iter().find(|one| one.kind == QueueKind::SharedDatagrams).unwrap();
+    assert_eq!((follower.side, follower.capacity, follower.count), (QueueSide::Follower, places, 1));
+    assert!(said.contains(&format!("3 publishers share {places} places")), "{said}");
+    let (alone, _) = queues("one", &["publish", "uds/datagram", "--rate", "100"]);
+    assert!(alone.iter().all(|one| one.kind != QueueKind::SharedDatagrams) && !alone.is_empty(), "{alone:?}");
 }
 
 /// A wrapper under which a folder is a small file system of its own; `None`, with a message, if not allowed here.
@@ -115,6 +232,43 @@ fn shared_memory_of_zenoh_that_another_process_removes_is_an_error() {
     assert!(told.contains("removed /dev/shm/") && told.contains("zenoh"), "{told}");
 }
 
+/// A wrapper under which the kernel has no port to give, of any protocol; `None`, with a message, if not allowed here.
+fn without_ports() -> Option<[String; 6]> {
+    let script = "ip link set lo up && echo 40000 40001 >/proc/sys/net/ipv4/ip_local_port_range && exec python3 -c '
+import os, socket, sys
+for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+    for port in (40000, 40001):
+        held = socket.socket(socket.AF_INET, kind)
+        held.bind((\"0.0.0.0\", port))
+        os.set_inheritable(held.detach(), True)
+os.execvp(sys.argv[1], sys.argv[1:])
+' \"$@\"";
+    let wrapper = ["unshare", "-n", "sh", "-c", script, "sh"].map(str::to_owned);
+    let tried = Command::new("unshare").args(&wrapper[1..]).arg("true").output();
+    if tried.is_ok_and(|output| output.status.success()) {
+        return Some(wrapper);
+    }
+    say("SKIPPED: a network without free ports cannot be had here (needs root)");
+    None
+}
+
+/// Middleware does without a socket, or tries for ever, and then blames its peer.
+#[test]
+fn a_network_without_a_free_port_is_named() {
+    let _alone = alone();
+    let Some(wrapper) = without_ports() else { return };
+    let wrapper = wrapper.each_ref().map(String::as_str);
+    let plugins = [("fastdds", "fastdds/udp"), ("ecal", "ecal/tcp")];
+    let built = plugins.into_iter().filter(|(system, _)| built(system).is_some());
+    for transport in ["tcp"].into_iter().chain(built.map(|(_, transport)| transport)) {
+        let folder = folder();
+        let output = folder.path().display().to_string();
+        let words = ["ping", "-q", transport, "--no-floor", "-n", "10", "--payloads", "16", "-o", &output];
+        let finished = Tripmeter::under(&wrapper, words).run().with(exit::PARTIAL);
+        finished.says(&["port of 127.0.0.1 from 40000 to 40001 is free", "end the programs that have them"]);
+    }
+}
+
 /// Each of nine processes makes a table of 1 MiB, and zenoh panics where there is no space for it.
 #[test]
 fn zenoh_that_runs_out_of_shared_memory_leaves_nothing() {
@@ -147,7 +301,7 @@ fn on_a_small_disk(folder: &Path, bytes: u64, words: &[&str]) -> Option<PathBuf>
     let (output, usual) =
         (results.display().to_string(), ["ping", "-q", "uds/stream", "--wait", "block", "--no-floor"]);
     let finished = Tripmeter::under(&wrapper, usual.iter().chain(words).chain(&["-o", &output])).run();
-    let finished = finished.says(&["No space left on device"]);
+    let finished = finished.says(&["No space left on device", "make room there", "run --resume DIR"]);
     assert!(matches!(finished.code, Some(73 | 75)), "{finished:?}");
     Some(kept)
 }

@@ -118,6 +118,26 @@ fn sixteen(place: &Path, service_us: impl Fn(usize) -> f64, change: impl Fn(usiz
     place.to_owned()
 }
 
+/// The names of the folders have the local time: by name the second one is the later.
+#[test]
+fn experiments_of_several_time_zones_are_in_the_order_of_their_start() {
+    let place = folder();
+    let database = place.path().join("db");
+    for (name, started) in [
+        ("2026-01-01_21-00-00", "2026-01-01T21:00:00+09:00"),
+        ("2026-01-01_12-30-00", "2026-01-01T12:30:00+00:00"),
+        ("2026-01-01_08-00-00", "2026-01-01T08:00:00-05:00"),
+    ] {
+        let mut manifest = trips_with(10.0);
+        manifest["started"] = json!(started);
+        write(&database.join(name), &manifest);
+    }
+    let done = history(&["--json"], &database).with(0);
+    let found: Value = serde_json::from_str(&done.stdout).unwrap();
+    let order = json!(["2026-01-01_21-00-00", "2026-01-01_12-30-00", "2026-01-01_08-00-00"]);
+    assert_eq!(found["experiments"], order);
+}
+
 /// A step in the middle of sixteen.
 fn stepped(day: usize) -> f64 {
     let level = if day < 8 { 10.0 } else { 14.0 };

@@ -181,3 +181,16 @@ fn limits_are_loosened_for_all_of_them_together() {
     fs::remove_dir_all(runs.join("run-0001")).unwrap();
     check(&loosened, &file, &measured(1.0)).with(65).one_line(&["18 whole runs", "needs 19"]);
 }
+
+#[test]
+fn runs_of_an_experiment_with_rounds_have_one_each() {
+    let _alone = alone();
+    let place = folder();
+    let text = "pattern = \"pingpong\"\npayloads = \"64\"\nsamples = 20\nrounds = 6\n\n[[sub_experiment]]\ntransport = \"inmem\"\n";
+    fs::write(place.path().join("some.toml"), text).unwrap();
+    let words = ["limits", "--runs", "2", "--of", "some.toml", "-q", "-o", "limits.csv"];
+    let done = Tripmeter::new(words).at(place.path()).run().with(0);
+    assert!(done.stderr.contains("each run has one round, not the 6 of the experiment"), "{done:?}");
+    assert!(!place.path().join("limits_runs/run-0001/round-02").exists());
+    Tripmeter::new(words).at(place.path()).run().with(0);
+}

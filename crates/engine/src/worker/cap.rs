@@ -1,0 +1,53 @@
+//! The time cap of a payload: it ends loops by the clock, in every pattern, and leaves time to measure after a warm-up.
+
+use super::Error;
+use super::leader::Leader;
+use crate::measure::LoopEnd;
+use std::sync::atomic::Ordering::Relaxed;
+use tripmeter_model::manifest::TIME_CAP;
+
+/// Share of what is left of the time cap that a warm-up may take.
+const WARMUP_SHARE: f64 = 0.2;
+
+/// End of a warm-up that begins at the tick `now`, if the time is over at the tick `capped`.
+pub(super) fn warmup_end(now: u64, capped: u64) -> u64 {
+    if capped == u64::MAX { capped } else { now + (capped.saturating_sub(now) as f64 * WARMUP_SHARE) as u64 }
+}
+
+impl Leader {
+    /// When the time of this attempt is over, in ticks.
+    pub(super) fn capped(&self) -> u64 {
+        let (base, cap_ns) = (self.job.timebase, self.job.sub_experiment.time_cap_ns);
+        self.attempts.left_of(cap_ns).map_or(u64::MAX, |cap| base.now() + base.to_ticks(cap))
+    }
+
+    /// Ends waits of loops in the main thread at the tick `capped`; at none if it is 0.
+    pub(super) fn give_up_at(&self, capped: u64) {
+        self.shared.capped.store(capped, Relaxed);
+    }
+
+    /// Why a trial ended before its time, for people; `None` if it did not.
+    pub(super) fn cut_short(&self, end: LoopEnd, broken: Option<&Error>) -> Option<String> {
+        match (broken, end) {
+            (Some(error), _) => Some(error.to_string()),
+            (None, LoopEnd::Full) => None,
+            (None, LoopEnd::Stopped) => Some("interrupted".to_owned()),
+            (None, LoopEnd::Deadline) => {
+                let cap = self.job.sub_experiment.time_cap_ns.map(|ns| format!(" of {} s", ns as f64 / 1e9));
+                Some(TIME_CAP.to_owned() + &cap.unwrap_or_default())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warmup_leaves_four_fifths_of_the_time_that_is_left() {
+        assert_eq!([warmup_end(100, 1100), warmup_end(600, 1100)], [300, 700]);
+        assert_eq!([warmup_end(1100, 1100), warmup_end(2000, 1100)], [1100, 2000], "nothing is left");
+        assert_eq!(warmup_end(7, u64::MAX), u64::MAX, "there is no cap");
+    }
+}

@@ -1,0 +1,60 @@
+//! Capacity of the kernel's queues that messages wait in, which may be less than a transport asks for.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Most entries of a sub-experiment.
+const MOST: usize = 64;
+
+/// Queues of one kind and capacity that one side had open when its links were connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KernelQueues {
+    /// Who had them open.
+    pub side: QueueSide,
+    /// The unit of the capacity, and of which object.
+    pub kind: QueueKind,
+    /// Capacity of each, as the kernel tells it.
+    pub capacity: u64,
+    /// Number of them.
+    pub count: u32,
+}
+
+/// Side of a sub-experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueSide {
+    /// The leader.
+    Leader,
+    /// All followers.
+    Follower,
+}
+
+/// Kind of a kernel queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueKind {
+    /// Bytes of a pipe.
+    PipeBytes,
+    /// Messages of a POSIX message queue.
+    QueueMessages,
+    /// Datagrams of a Unix socket without a peer of its own, from all who send to it.
+    SharedDatagrams,
+    /// `SO_SNDBUF` of a socket, with the kernel's overhead.
+    SendBufferBytes,
+    /// `SO_RCVBUF` of a socket, with the kernel's overhead.
+    ReceiveBufferBytes,
+}
+
+impl KernelQueues {
+    /// Joins those that differ in their number only.
+    pub fn joined(all: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let mut counts: BTreeMap<(QueueSide, QueueKind, u64), u32> = BTreeMap::new();
+        for one in all {
+            let count = counts.entry((one.side, one.kind, one.capacity)).or_default();
+            *count = count.saturating_add(one.count);
+        }
+        let joined = |((side, kind, capacity), count)| Self { side, kind, capacity, count };
+        counts.into_iter().take(MOST).map(joined).collect()
+    }
+}

@@ -1,0 +1,93 @@
+//! Notes on kernel queues that have less room than the plan lets expect.
+
+use crate::document::{Note, Severity};
+use crate::merged::Merged;
+use crate::number::counted;
+use tripmeter_model::kernel_queue::{KernelQueues, QueueKind, QueueSide};
+use tripmeter_model::plan::SubExperiment;
+
+/// Kind of the notes.
+const QUEUES: &str = "queues";
+/// Bytes that Linux gives a pipe.
+///
+/// # Source
+/// pipe(7)
+const USUAL_PIPE_BYTES: u64 = 65_536;
+
+/// Notes on pipes that were given less than others or than usual, and on datagrams of several publishers.
+pub fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
+    let of_sub = |sub: &Merged<'_>| {
+        let rounds = || sub.results.iter().map(|result| result.queues.as_slice());
+        [
+            rounds().find_map(|queues| pipes(sub.planned, queues)),
+            rounds().find_map(|queues| shared_datagrams(sub.planned, queues)),
+        ]
+    };
+    subs.iter().flat_map(of_sub).flatten().collect()
+}
+
+/// Pipes of the leader, which has both ends' open.
+fn pipes(planned: &SubExperiment, queues: &[KernelQueues]) -> Option<Note> {
+    let pipes = || queues.iter().filter(|one| (one.side, one.kind) == (QueueSide::Leader, QueueKind::PipeBytes));
+    let (least, most) = (pipes().map(|one| one.capacity).min()?, pipes().map(|one| one.capacity).max()?);
+    // A setting may ask for less than usual.
+    let expected = if planned.transport.given.is_empty() { most.max(USUAL_PIPE_BYTES) } else { most };
+    let (all, short) = pipes().fold((0, 0), |(all, short), one| {
+        (all + one.count, short + if one.capacity < expected { one.count } else { 0 })
+    });
+    let text = format!(
+        "{}: {short} of {} hold less than {expected} bytes, the least {least}: this user's pipes fill sysctl \
+         fs.pipe-user-pages-soft, or fs.pipe-max-size is less; raise them, or take fewer links",
+        planned.name,
+        counted(all as usize, "pipe")
+    );
+    (short > 0).then(|| Note::new(Severity::Warning, QUEUES, None, text))
+}
+
+/// The socket that several publishers send to.
+fn shared_datagrams(planned: &SubExperiment, queues: &[KernelQueues]) -> Option<Note> {
+    let publishers = planned.workload.publishers();
+    let is_shared = |one: &&KernelQueues| (one.side, one.kind) == (QueueSide::Follower, QueueKind::SharedDatagrams);
+    let shared = queues.iter().filter(is_shared).map(|one| one.capacity).min().filter(|_| publishers > 1)?;
+    let text = format!(
+        "{}: {publishers} publishers share {} at the follower, by sysctl net.unix.max_dgram_qlen; one publisher has as many \
+         as its send buffer holds",
+        planned.name,
+        counted(shared as usize, "place")
+    );
+    Some(Note::new(Severity::Info, QUEUES, None, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{add, manifest, result};
+
+    #[test]
+    fn less_room_than_expected_has_a_note() {
+        let noted = |queues: &[(QueueSide, QueueKind, u64, u32)], publishers: u32, given: bool| {
+            let mut manifest = manifest();
+            let planned = add(&mut manifest, "one", "pipe/fifo", &[1024]);
+            planned.workload.topology.publishers = publishers;
+            if given {
+                planned.transport.given.insert("buffer".to_owned(), "4096".to_owned());
+            }
+            result(&mut manifest, "one", 1, &[(1024, 1000.0)]).queues = queues
+                .iter()
+                .map(|&(side, kind, capacity, count)| KernelQueues { side, kind, capacity, count })
+                .collect();
+            notes(&Merged::of(&manifest)).into_iter().map(|note| note.text).collect::<Vec<_>>()
+        };
+        let pipes = |capacity, count| (QueueSide::Leader, QueueKind::PipeBytes, capacity, count);
+        assert_eq!(noted(&[pipes(65_536, 4)], 1, false), [""; 0]);
+        assert_eq!(noted(&[pipes(4096, 4)], 1, true), [""; 0]);
+        let some = noted(&[pipes(65_536, 4), pipes(8192, 2)], 1, false);
+        assert!(some[0].contains("2 of 6 pipes hold less than 65536 bytes, the least 8192"), "{some:?}");
+        assert!(some[0].contains("fs.pipe-user-pages-soft"), "{some:?}");
+        assert!(noted(&[pipes(8192, 2)], 1, false)[0].contains("2 of 2 pipes"));
+        assert!(noted(&[pipes(131_072, 1), pipes(65_536, 1)], 1, true)[0].contains("1 of 2 pipes"));
+        let datagrams = [(QueueSide::Follower, QueueKind::SharedDatagrams, 11, 1)];
+        assert_eq!(noted(&datagrams, 1, false), [""; 0]);
+        assert!(noted(&datagrams, 3, false)[0].contains("3 publishers share 11 places"));
+    }
+}

@@ -1,0 +1,184 @@
+//! The topics of messages of several sizes: a row for each, and one for all with the rate of all together.
+
+use super::{COLUMNS, LATENCY_HELP, LoadLine, ScreenPage, View, broken, row, with_missed};
+use crate::document::{Block, Cell, Column, Digits, Missing, Table};
+use crate::number::counted;
+use crate::recording::total_rate;
+use tripmeter_analysis::Row;
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::metric::Stream;
+
+/// Most topics of a line that are shown: the slowest.
+const MOST_TOPICS: usize = 16;
+/// Longer names of topics are broken.
+const TOPIC_COLUMNS: usize = 24;
+
+const RATE_HELP: &str = "messages per second; (all): of all topics together";
+
+/// The table and a line on what it leaves out; nothing if messages of this pattern have one size.
+pub(super) fn blocks(page: &ScreenPage<'_>, view: &View) -> Vec<Block> {
+    let (lines, payloads, _) = page.lines(view.pattern, view.figure);
+    let several =
+        |line: &LoadLine| payloads.iter().copied().find(|bytes| page.metrics.has_several_sizes(row(*line, *bytes)));
+    let mut lines: Vec<(LoadLine, u64)> = lines.iter().filter_map(|line| Some((*line, several(line)?))).collect();
+    if lines.is_empty() {
+        return Vec::new();
+    }
+    let figure = |line: LoadLine| (view.figure)(page.load(line));
+    let level = |(line, bytes): &(LoadLine, u64)| page.level(*line, &[*bytes], figure(*line), Statistic::P50);
+    lines.sort_by(|a, b| level(a).total_cmp(&level(b)));
+    let distinctions = page.distinctions(&lines.iter().map(|line| line.0).collect::<Vec<_>>());
+    let (mut rows, mut left_out) = (Vec::new(), 0);
+    for &(line, bytes) in &lines {
+        let row = row(line, bytes);
+        let label = broken(&distinctions.parts(page.labelled(line)));
+        let topics = slowest(page, row, figure(line));
+        left_out = left_out.max(topics.len().saturating_sub(MOST_TOPICS));
+        let mut cells = vec![Cell::text(&*label), Cell::text("(all)")];
+        cells.extend(page.pair(line, bytes, figure(line)));
+        cells.push(Cell::number(total_rate(page.metrics, row, Figure::AchievedRate)));
+        rows.push((Some(row), cells));
+        rows.extend(
+            topics.iter().take(MOST_TOPICS).map(|topic| (Some(row), cells_of(page, row, topic, &label, figure(line)))),
+        );
+    }
+    let mut columns = vec![
+        Column::words("transport", &format!("µs, {}", view.what), "").merged(),
+        Column::words("topic", "topic", "").at_most(TOPIC_COLUMNS),
+    ];
+    for (statistic, help) in [Statistic::P50, Statistic::P99].into_iter().zip(LATENCY_HELP) {
+        columns.push(Column::numbers(statistic.id(), statistic.id(), "µs", Digits::Significant(3), help));
+    }
+    columns.push(Column::numbers("achieved_rate_hz", "/s", "/s", Digits::Significant(3), RATE_HELP));
+    let title = format!("{}, topic by topic", view.pattern.as_str());
+    let table = Table::new(title, columns, rows).grouped_by_sub().within(COLUMNS);
+    let note = (left_out > 0).then(|| {
+        let topics = counted(left_out, "faster topic");
+        Block::Text(format!("the slowest {MOST_TOPICS} are shown; {topics} of a transport left out (--wide)"))
+    });
+    [Block::Table(table)].into_iter().chain(note).collect()
+}
+
+/// Topics that have a figure, the slowest first.
+fn slowest<'a>(page: &ScreenPage<'a>, row: Row, figure: Figure) -> Vec<&'a Stream> {
+    let metrics = page.metrics;
+    let streams = metrics.streams(row, Figure::Sent).into_iter().filter(|stream| stream.topic.is_some());
+    let median = |stream: &Stream| metrics.get(row, stream, figure, Statistic::P50).map(|rounds| rounds.folded());
+    let mut topics: Vec<(&Stream, f64)> = streams.map(|one| (one, median(one).unwrap_or(f64::INFINITY))).collect();
+    topics.sort_by(|a, b| b.1.total_cmp(&a.1));
+    topics.into_iter().map(|one| one.0).collect()
+}
+
+fn cells_of(page: &ScreenPage<'_>, row: Row, topic: &Stream, label: &str, figure: Figure) -> Vec<Cell> {
+    let get = |figure, statistic| page.metrics.get(row, topic, figure, statistic);
+    let is_missed = page.metrics.trials(row).iter().any(|(_, trial)| trial.missed.contains(topic));
+    let p99 = match Cell::of(get(figure, Statistic::P99)) {
+        Cell::Number { .. } if !page.metrics.is_bounded(row, topic, figure, Statistic::P99) => {
+            Cell::Missing(Missing::TooFewSamples)
+        }
+        cell => cell,
+    };
+    let mark = with_missed("", is_missed);
+    vec![
+        Cell::text(label),
+        Cell::text(topic.topic.as_deref().unwrap_or_default()),
+        Cell::of(get(figure, Statistic::P50)).marked(mark),
+        p99.marked(mark),
+        Cell::of(get(Figure::AchievedRate, Statistic::Value)).marked(mark),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::{ExportInput, bencher, github_commands, github_summary, junit};
+    use crate::fixture::{self, put_times, squeezed, trial_of};
+    use crate::plots::aimrt::NamedResults;
+    use crate::recording::tests::played;
+    use crate::render::Text;
+    use crate::{page, screen};
+    use tripmeter_model::manifest::{Counts, Manifest};
+    use tripmeter_model::payload::display_size;
+
+    fn text(manifest: &Manifest) -> String {
+        Text::default().render(&screen(manifest, false))
+    }
+
+    #[test]
+    fn each_topic_has_a_row_and_all_of_them_their_total_rate() {
+        let manifest = played();
+        let text = text(&manifest);
+        let lines = squeezed(&text);
+        for line in [
+            "all topics",
+            "µs, one way, since due p50 p99",
+            "channel, topic by topic",
+            "uds/stream (all) 60.0 120 800",
+            "/imu 60.0 120 400",
+            "/switch 60.0 120 400",
+        ] {
+            assert!(lines.iter().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(!text.contains("left out"), "{text}");
+    }
+
+    #[test]
+    fn of_many_topics_the_slowest_are_shown() {
+        let mut manifest = played();
+        let trial = trial_of(&mut manifest, 0);
+        let counts = Counts { sent: 1000, received: 1000, ..Counts::default() };
+        for index in 0..20_u32 {
+            let topic = Stream::topic(&format!("/robot/{index}/a_rather_long_name_of_a_topic"));
+            trial.put_counts(&topic, &counts, false);
+            trial.put(&topic, Figure::AchievedRate, 10.0);
+            put_times(trial, &topic, Figure::Response, (1000, 100e3 + 1e3 * f64::from(index)));
+        }
+        trial.missed.insert(Stream::topic("/robot/19/a_rather_long_name_of_a_topic"));
+        let text = text(&manifest);
+        let lines = squeezed(&text);
+        assert!(lines.iter().any(|line| line.ends_with("(all) 60.0 120 1000")), "{text}");
+        let rows = lines.iter().filter(|line| line.starts_with("/robot/")).count();
+        assert_eq!((rows, lines.iter().any(|line| line.starts_with("/imu"))), (MOST_TOPICS, false), "{text}");
+        assert!(lines.iter().any(|line| line.starts_with("/robot/19/") && line.contains("!119 !238 !10")), "{text}");
+        let said = "the slowest 16 are shown; 6 faster topics of a transport left out (--wide)";
+        assert!(lines.join(" ").contains(said), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+
+    /// Whatever people see, and keys of dashboards, name no payload of messages that have several sizes.
+    #[test]
+    fn no_view_and_no_export_shows_the_largest_payload_for_all_topics() {
+        let mut manifest = played();
+        put_lost(&mut manifest);
+        let bytes = manifest.plan.sub_experiments[0].payloads[0];
+        let results = [NamedResults { name: "r", manifest: &manifest }];
+        let report = page(&results);
+        let charts: String =
+            report.charts().map(|chart| format!("{} {} {}\n", chart.name, chart.title, chart.reading)).collect();
+        let input = ExportInput { results: &results, verdict: None };
+        let shown = [
+            ("screen", text(&manifest)),
+            ("all", fixture::all(&manifest)),
+            ("report", fixture::text(&report)),
+            ("charts", charts),
+            ("junit", junit(&input)),
+            ("github", github_commands(&input)),
+            ("summary", github_summary(&input)),
+            ("bencher", bencher(&results).0.to_string()),
+        ];
+        for (view, text) in shown {
+            for payload in [display_size(bytes), bytes.to_string()] {
+                let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '.';
+                let words: Vec<&str> = text.split(|letter| !is_word(letter)).collect();
+                assert!(!words.contains(&payload.as_str()), "{view} shows {payload}:\n{text}");
+            }
+            assert!(view == "all" || text.contains("all topics") || text.contains("all_topics"), "{view}:\n{text}");
+        }
+    }
+
+    fn put_lost(manifest: &mut Manifest) {
+        let trial = trial_of(manifest, 0);
+        fixture::put(trial, &[(Figure::Lost, 2.0), (Figure::Received, 1998.0)]);
+    }
+}

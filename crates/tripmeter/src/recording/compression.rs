@@ -1,0 +1,140 @@
+//! Compression around a recording: of the whole file, and of its messages one by one, as rosbag2 does either. That of chunks
+//! is the library's.
+
+use super::scan::RecordingError;
+use super::yaml;
+use flate2::read::MultiGzDecoder;
+use std::cell::Cell;
+use std::io::{self, BufRead, ErrorKind, Read};
+use zstd::stream::read::Decoder;
+use zstd::zstd_safe::get_frame_content_size;
+
+/// First bytes of a zstd frame. No CDR message begins so: its second byte says how it is encoded, and is at most 0x0b.
+const ZSTD_MAGIC: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// Bytes that a file may become in any case: those of the largest message.
+const FREE_BYTES: u64 = 1 << 30;
+/// Bytes that each byte of a file may become beyond that.
+const MOST_RATIO: u64 = 1024;
+
+/// Key of the YAML in rosbag2's metadata record.
+const METADATA_KEY: &[u8] = b"serialized_metadata";
+/// Name of that record.
+const METADATA_NAME: &[u8] = b"rosbag2";
+
+/// Bytes of a file, unpacked if it is zstd or gzip, and no more of them than the bytes that were read allow.
+pub struct Unpacked<'a> {
+    inner: Box<dyn Read + 'a>,
+    is_packed: bool,
+    unpacked: u64,
+    /// Bytes of the file that were read so far.
+    packed: &'a Cell<u64>,
+}
+
+impl<'a> Unpacked<'a> {
+    /// Looks at the first bytes of a file, of which `packed` counts those read.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn of(mut source: impl BufRead + 'a, packed: &'a Cell<u64>) -> io::Result<Self> {
+        let mut head = [0; ZSTD_MAGIC.len()];
+        let mut filled = 0;
+        while filled < head.len() {
+            match source.read(&mut head[filled..])? {
+                0 => break,
+                count => filled += count,
+            }
+        }
+        let whole = io::Cursor::new(head).take(filled as u64).chain(source);
+        let (inner, is_packed): (Box<dyn Read + 'a>, bool) = match &head[..filled] {
+            head if *head == ZSTD_MAGIC => (Box::new(Decoder::with_buffer(whole)?), true),
+            head if head.starts_with(&GZIP_MAGIC) => (Box::new(MultiGzDecoder::new(whole)), true),
+            _ => (Box::new(whole), false),
+        };
+        Ok(Self { inner, is_packed, unpacked: 0, packed })
+    }
+
+    /// True if the file is zstd or gzip as a whole.
+    pub fn is_packed(&self) -> bool {
+        self.is_packed
+    }
+}
+
+impl Read for Unpacked<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer);
+        if !self.is_packed {
+            return read;
+        }
+        let count = read.map_err(told)?;
+        self.unpacked += count as u64;
+        let packed = self.packed.get();
+        if self.unpacked > FREE_BYTES.saturating_add(packed.saturating_mul(MOST_RATIO)) {
+            return Err(io::Error::other(RecordingError::Wrong(format!(
+                "becomes more than {FREE_BYTES} bytes and {MOST_RATIO} times the {packed} bytes that were read of it, the most \
+                 that is unpacked; unpack it first if that is meant (`unzstd`, `gunzip`)"
+            ))));
+        }
+        Ok(count)
+    }
+}
+
+/// An error of the decoder as one of the recording; that of the file below stays.
+fn told(error: io::Error) -> io::Error {
+    let is_of_the_file =
+        error.raw_os_error().is_some() || error.get_ref().is_some_and(|inner| inner.is::<RecordingError>());
+    match error.kind() {
+        _ if is_of_the_file => error,
+        ErrorKind::Interrupted => error,
+        ErrorKind::UnexpectedEof => io::Error::other(RecordingError::CutOff),
+        _ => io::Error::other(RecordingError::Wrong(format!("is damaged, or cannot be unpacked: {error}"))),
+    }
+}
+
+/// Bytes of a message once it is unpacked, if it is a zstd frame; `None` if it is none.
+///
+/// # Errors
+/// If the frame is damaged or does not say its size, as a sentence without its subject.
+pub fn unpacked_bytes(message: &[u8]) -> Result<Option<u64>, &'static str> {
+    if !message.starts_with(&ZSTD_MAGIC) {
+        return Ok(None);
+    }
+    match get_frame_content_size(message) {
+        Ok(Some(bytes)) => Ok(Some(bytes)),
+        Ok(None) => Err("does not say how large it is unpacked"),
+        Err(_) => Err("is cut off"),
+    }
+}
+
+/// Format that a metadata record says messages are compressed by, one by one.
+///
+/// # Source
+/// rosbag2_storage_mcap: record `rosbag2` with the YAML of `metadata.yaml` as `serialized_metadata`.
+pub fn format_of_messages(name: &[u8], key: &[u8], value: &[u8]) -> Option<String> {
+    if name != METADATA_NAME || key != METADATA_KEY {
+        return None;
+    }
+    let text = str::from_utf8(value).ok()?;
+    let is_of_messages = yaml::scalar(text, "compression_mode")?.eq_ignore_ascii_case("message");
+    is_of_messages.then(|| yaml::scalar(text, "compression_format").unwrap_or_default().to_owned())
+}
+
+/// True if a channel's messages are unpacked where they are zstd, whatever the metadata says.
+pub fn is_cdr(encoding: &str) -> bool {
+    encoding == "cdr"
+}
+
+/// Refuses messages that are compressed by anything but zstd.
+pub fn check_format(format: &str) -> Result<(), RecordingError> {
+    if format == "zstd" {
+        return Ok(());
+    }
+    Err(RecordingError::Wrong(format!(
+        "has messages that are compressed one by one by '{}', and only those by zstd can be read; {WITHOUT}",
+        format.escape_default()
+    )))
+}
+
+/// How such a bag is made one that can be read.
+pub const WITHOUT: &str = "write it without compression of messages: `ros2 bag convert`, with an output that has no \
+                           compression_mode";
