@@ -23,7 +23,7 @@ const MOST_TOLD_BYTES: u64 = 4096;
 /// Between two looks whether it has ended.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// [`convert`] for the samples of a sub-experiment in the folder of a round.
+/// Converts the samples of a sub-experiment in the folder of a round.
 ///
 /// # Errors
 /// The same.

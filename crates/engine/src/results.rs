@@ -201,7 +201,7 @@ impl Results {
         self.in_round(round, keep).map_err(|error| self.not_writable(self.round_path(round), error))
     }
 
-    /// Removes the files of samples of a round, see [`rotate::remove_samples`].
+    /// Removes the files of samples of a round.
     ///
     /// # Errors
     /// If one cannot be removed.
