@@ -40,6 +40,11 @@ def states(folder):
     return {one["name"]: one for one in lines(folder) if one["kind"] == "sub-experiment"}
 
 
+def left_out(folder):
+    """Lines on transports that were asked for by name and could not run when the run was planned."""
+    return json.loads((folder / "manifest.json").read_text())["plan"].get("missing", [])
+
+
 def finished(folder):
     """Trials of each payload that is finished, by sub-experiment and payload; the last attempt counts."""
     pending, payloads = {}, {}

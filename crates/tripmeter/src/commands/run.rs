@@ -221,7 +221,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Finds the systems and resolves the experiment; says what is left out unless `quiet`.
+    /// Finds the systems and resolves the experiment; says what is left out, if `quiet` only of what was asked for by name.
     pub fn new(args: &ExperimentArgs, plugins: &PluginArgs, quiet: bool) -> Result<Self, CliError> {
         let stop = stop_on_signals()?;
         let program = experiment::program()?;
@@ -232,9 +232,9 @@ impl Prepared {
             Ok(opened.insert(read).recording.clone())
         })?;
         plan.push = args.measuring.hosts.push;
-        if !quiet {
-            plan.left_out.iter().for_each(|line| output::say(&format!("left out: {line}")));
-        }
+        // What was asked for by name and will be missing decides the exit code: that is said always.
+        let said = if quiet { &plan.missing } else { &plan.left_out };
+        said.iter().for_each(|line| output::say(&format!("left out: {line}")));
         let allowed = args.allowed;
         let parquet = experiment::parquet(&plan, &program)?;
         Ok(Self {
@@ -274,6 +274,9 @@ impl Prepared {
             }
         };
         plan.recording = opened.as_ref().map(|opened| opened.recording.clone());
+        plan.missing.iter().for_each(|line| {
+            output::say(&format!("left out, and not in these results: {line}; a new run can measure it"));
+        });
         let (strict, allowed) = (running.strict, running.allowed);
         Ok(Self {
             plan,
