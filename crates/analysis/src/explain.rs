@@ -193,7 +193,7 @@ fn cost(trial: &Trial, is_same_process: bool) -> Option<MessageCost> {
     };
     Some(MessageCost {
         cpu_ns: of(Figure::CpuTime)?,
-        kernel_ns: of(Figure::KernelTime)?,
+        kernel_ns: of(Figure::KernelTime),
         voluntary_switches: of(Figure::VoluntarySwitches)?,
         involuntary_switches: of(Figure::InvoluntarySwitches)?,
         page_faults: of(Figure::PageFaults)?,

@@ -104,6 +104,8 @@ pub struct MetricTable {
     trials: BTreeMap<Row, Vec<(u32, Trial)>>,
     /// Rows whose messages have several sizes.
     several_sizes: HashSet<Row>,
+    /// Kernel times may be sampled by timer ticks.
+    pub may_sample_kernel_time: bool,
 }
 
 /// Takes trials in any order.
@@ -204,7 +206,7 @@ impl MetricTable {
                 }
             }
         }
-        builder.build()
+        MetricTable { may_sample_kernel_time: manifest.may_sample_kernel_time(), ..builder.build() }
     }
 
     /// The name of a sub-experiment.

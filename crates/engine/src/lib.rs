@@ -8,6 +8,7 @@ mod bounded_log;
 pub mod by_hand;
 pub mod channel;
 pub mod clock;
+mod cpu_accounting;
 mod daemon;
 pub mod delivery;
 mod environment;

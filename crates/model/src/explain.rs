@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The file in the results folder.
 pub const FILE: &str = "explain.json";
 /// Version of the file.
-pub const SCHEMA_VERSION: &str = "1.0";
+pub const SCHEMA_VERSION: &str = "1.1";
 
 /// System calls of one name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,8 +126,9 @@ pub struct Parts {
 pub struct MessageCost {
     /// CPU time, in nanoseconds.
     pub cpu_ns: f64,
-    /// CPU time in the kernel, in nanoseconds.
-    pub kernel_ns: f64,
+    /// CPU time in the kernel, in nanoseconds, where the kernel accounts it exactly; under 1.0 it may be sampled by ticks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_ns: Option<f64>,
     /// Times that a thread gave up its CPU.
     pub voluntary_switches: f64,
     /// Times that a thread lost its CPU.

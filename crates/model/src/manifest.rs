@@ -18,7 +18,7 @@ pub use tripmeter_abi::UnauthorizedPeer;
 
 /// Version of the files of a results folder, `major.minor`: readers ignore fields that they do not know, and refuse another
 /// major version.
-pub const SCHEMA_VERSION: &str = "2.0";
+pub const SCHEMA_VERSION: &str = "2.1";
 
 /// The whole file.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -51,6 +51,11 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// True if kernel times of these results may be sampled by timer ticks; from schema 2.1 on they are exact.
+    pub fn may_sample_kernel_time(&self) -> bool {
+        self.schema_version == "2.0"
+    }
+
     /// Everything as one JSON value: with the sub-experiments, their cells and the audits of the environment, which have
     /// files of their own in a results folder.
     pub fn whole(&self) -> serde_json::Value {

@@ -10,8 +10,9 @@ pub struct Used {
     pub window_ns: u64,
     /// CPU time, user and system, in nanoseconds.
     pub cpu_time_ns: u64,
-    /// CPU time in the kernel, in nanoseconds.
-    pub kernel_time_ns: u64,
+    /// CPU time in the kernel, in nanoseconds, where the kernel accounts it exactly.
+    #[serde(default)]
+    pub kernel_time_ns: Option<u64>,
     /// How often it gave up its CPU.
     pub voluntary_switches: u64,
     /// How often it lost its CPU.
@@ -31,18 +32,32 @@ pub struct Used {
 }
 
 impl Used {
+    /// The sum of nothing: a sum that begins with it has what all its terms have.
+    pub const NOTHING: Self = Self {
+        window_ns: 0,
+        cpu_time_ns: 0,
+        kernel_time_ns: Some(0),
+        voluntary_switches: 0,
+        involuntary_switches: 0,
+        minor_faults: 0,
+        major_faults: 0,
+        peak_memory_bytes: 0,
+        cycles: Some(0),
+        instructions: Some(0),
+    };
+
     /// Its figures, of one trial.
     pub fn figures(&self) -> impl Iterator<Item = (Figure, f64)> {
         [
             (Figure::Window, self.window_ns),
             (Figure::CpuTime, self.cpu_time_ns),
-            (Figure::KernelTime, self.kernel_time_ns),
             (Figure::VoluntarySwitches, self.voluntary_switches),
             (Figure::InvoluntarySwitches, self.involuntary_switches),
             (Figure::PageFaults, self.minor_faults + self.major_faults),
             (Figure::PeakMemory, self.peak_memory_bytes),
         ]
         .into_iter()
+        .chain(self.kernel_time_ns.map(|time| (Figure::KernelTime, time)))
         .chain(self.cycles.map(|cycles| (Figure::Cycles, cycles)))
         .chain(self.instructions.map(|instructions| (Figure::Instructions, instructions)))
         .map(|(figure, value)| (figure, value as f64))
@@ -50,17 +65,18 @@ impl Used {
 
     /// Each but the peak of memory put together with the other.
     fn with(self, other: Self, of: fn(u64, u64) -> u64) -> Self {
+        let both = |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(one, other)| of(one, other));
         Self {
             window_ns: of(self.window_ns, other.window_ns),
             cpu_time_ns: of(self.cpu_time_ns, other.cpu_time_ns),
-            kernel_time_ns: of(self.kernel_time_ns, other.kernel_time_ns),
+            kernel_time_ns: both(self.kernel_time_ns, other.kernel_time_ns),
             voluntary_switches: of(self.voluntary_switches, other.voluntary_switches),
             involuntary_switches: of(self.involuntary_switches, other.involuntary_switches),
             minor_faults: of(self.minor_faults, other.minor_faults),
             major_faults: of(self.major_faults, other.major_faults),
             peak_memory_bytes: self.peak_memory_bytes.max(other.peak_memory_bytes),
-            cycles: self.cycles.zip(other.cycles).map(|(one, other)| of(one, other)),
-            instructions: self.instructions.zip(other.instructions).map(|(one, other)| of(one, other)),
+            cycles: both(self.cycles, other.cycles),
+            instructions: both(self.instructions, other.instructions),
         }
     }
 
@@ -80,5 +96,21 @@ impl Used {
 impl std::ops::AddAssign for Used {
     fn add_assign(&mut self, other: Used) {
         *self = self.with(other, u64::saturating_add);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_has_what_all_its_terms_have() {
+        let counted = Used { cpu_time_ns: 9, kernel_time_ns: Some(2), cycles: Some(5), ..Used::default() };
+        let mut sum = Used::NOTHING;
+        sum += counted;
+        sum += counted;
+        assert_eq!((sum.cpu_time_ns, sum.kernel_time_ns, sum.cycles, sum.instructions), (18, Some(4), Some(10), None));
+        assert_eq!(sum.beside(Used::default()).kernel_time_ns, None);
+        assert!(!Used::default().figures().any(|(figure, _)| figure == Figure::KernelTime));
     }
 }

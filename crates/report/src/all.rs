@@ -1,7 +1,8 @@
 //! One page of everything: a table for each kind of sub-experiment, their notes, and what columns mean.
 
-use crate::document::{Block, Cell, Document, Missing, Table};
+use crate::document::{Block, Cell, Document, Missing, Note, Severity, Table};
 use crate::merged::{Merged, rounds_text};
+use crate::notes::NO_KERNEL_TIME;
 use crate::page::measured::MeasuredSide;
 use crate::plots::aimrt::NamedResults;
 use crate::{channel, fan_out, fastest, interference, log, recording, rpc, run_notes, screen, throughput, trips};
@@ -86,6 +87,10 @@ pub fn all(manifest: &Manifest) -> Document {
     }
     let mut notes = [run_notes::outcomes(subs), trips::notes(subs, metrics)].concat();
     notes.extend(run_notes::of_run(manifest, subs, metrics));
+    if cells(&blocks).any(|cell| *cell == Cell::Missing(Missing::SplitByTicks)) {
+        let text = format!("no figure in the column kernel: {NO_KERNEL_TIME}");
+        notes.push(Note::new(Severity::Info, "kernel time", None, text));
+    }
     notes.sort_by_key(|note| note.severity);
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
@@ -100,11 +105,15 @@ pub fn interval_legend(blocks: &[Block]) -> Option<Block> {
     has_intervals(blocks).then(|| Block::Text(INTERVALS.to_owned()))
 }
 
+/// Cells of all tables.
+fn cells(blocks: &[Block]) -> impl Iterator<Item = &Cell> {
+    let tables = blocks.iter().filter_map(|block| if let Block::Table(table) = block { Some(table) } else { None });
+    tables.flat_map(|table| &table.rows).flat_map(|(_, cells)| cells)
+}
+
 /// Whether any figure of the tables has an interval, or none as there are too few samples.
 fn has_intervals(blocks: &[Block]) -> bool {
-    let tables = blocks.iter().filter_map(|block| if let Block::Table(table) = block { Some(table) } else { None });
-    let mut cells = tables.flat_map(|table| &table.rows).flat_map(|(_, cells)| cells);
-    cells.any(|cell| cell.interval().is_some() || *cell == Cell::Missing(Missing::TooFewSamples))
+    cells(blocks).any(|cell| cell.interval().is_some() || *cell == Cell::Missing(Missing::TooFewSamples))
 }
 
 fn caption(manifest: &Manifest, subs: &[Merged<'_>], is_of: fn(&SubExperiment) -> bool, what: &str) -> String {

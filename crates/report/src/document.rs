@@ -257,6 +257,8 @@ pub enum Missing {
     NoSamples,
     /// The core-to-core probes give no latency.
     ProbesDiffer,
+    /// The kernel splits CPU time by timer ticks, which say little of a short time.
+    SplitByTicks,
 }
 
 impl Missing {
@@ -269,6 +271,7 @@ impl Missing {
             Missing::NotOfThisRow => "not of this row",
             Missing::NoSamples => "no samples",
             Missing::ProbesDiffer => "core-to-core probes differ, or a CPU was away",
+            Missing::SplitByTicks => "the kernel splits CPU time by timer ticks, which is not exact",
         }
     }
 

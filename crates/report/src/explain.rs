@@ -2,6 +2,7 @@
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
 use crate::number::{signed, significant};
+use crate::notes::NO_KERNEL_TIME;
 use crate::plots::Chart;
 use crate::plots::chart::{Stack, X, Y};
 use tripmeter_analysis::Row;
@@ -229,7 +230,7 @@ fn cost_table(explanation: &Explanation) -> Table {
             one.touch_ns,
             one.block_over_poll_ns,
             of(|cost| cost.cpu_ns),
-            of(|cost| cost.kernel_ns),
+            cost.and_then(|cost| cost.kernel_ns),
             of(|cost| cost.voluntary_switches + cost.involuntary_switches),
             of(|cost| cost.page_faults),
             one.system_calls.as_ref().map(|calls| copies(calls, explanation.payload_bytes)),
@@ -317,6 +318,13 @@ fn notes(explanation: &Explanation, rows: &[BarRow<'_>]) -> Vec<Note> {
         let text = "cycles and instructions of the kernel are not counted; `sudo sysctl kernel.perf_event_paranoid=1` \
                     allows it";
         notes.push(note(Severity::Warning, "counters", text.to_owned()));
+    }
+    let costs = || explanation.transports.iter().filter_map(|one| one.cost);
+    if costs().any(|cost| cost.kernel_ns.is_none()) {
+        notes.push(note(Severity::Warning, "kernel time", format!("no kernel time: {NO_KERNEL_TIME}")));
+    } else if explanation.schema_version == "1.0" && costs().next().is_some() {
+        let text = "the kernel time of this older file may be sampled by timer ticks, which is not exact";
+        notes.push(note(Severity::Warning, "kernel time", text.to_owned()));
     }
     let clock = explanation.clock_read_ns;
     let text = format!(

@@ -195,7 +195,7 @@ pub fn put_costs(trial: &mut Trial) {
         let used = Used {
             window_ns: 1_000_000_000,
             cpu_time_ns,
-            kernel_time_ns: cpu_time_ns / 2,
+            kernel_time_ns: Some(cpu_time_ns / 2),
             voluntary_switches: 4000,
             involuntary_switches: 2,
             minor_faults: 25,

@@ -18,6 +18,9 @@ use tripmeter_model::trial::Trial;
 pub const LATENCIES: [Statistic; 6] =
     [Statistic::Mean, Statistic::P50, Statistic::P90, Statistic::P99, Statistic::P999, Statistic::Max];
 
+/// Stands before kernel times that timer ticks may have sampled.
+const SAMPLED: &str = "~";
+
 /// A row of the metric table with its sub-experiment.
 #[derive(Clone, Copy)]
 pub struct TableRow<'a> {
@@ -217,12 +220,21 @@ impl<'a> TableRow<'a> {
         let memory = self.get(&Stream::process(process), Figure::PeakMemory, Statistic::Value);
         vec![
             self.over(cpu_share(metrics, row, process)),
-            self.over(kernel_share(metrics, row, process)),
+            self.kernel_share(process),
             self.over(switches_hz(metrics, row, process)),
             self.of(self.get(&Stream::process(process), Figure::InvoluntarySwitches, Statistic::Value)),
             self.over(faults_per_message(metrics, row, process)),
             self.of(memory),
         ]
+    }
+
+    /// CPU time in the kernel; where there is CPU time alone, the kernel does not account its parts exactly.
+    fn kernel_share(&self, process: Process) -> Cell {
+        let has_cpu_time = self.get(&Stream::process(process), Figure::CpuTime, Statistic::Value).is_some();
+        match self.over(kernel_share(self.metrics, self.row, process)) {
+            Cell::Missing(_) if has_cpu_time => Cell::Missing(Missing::SplitByTicks),
+            cell => cell.marked(if self.metrics.may_sample_kernel_time { SAMPLED } else { "" }),
+        }
     }
 
     /// Blank cells in the place of [`TableRow::cost`].
@@ -302,10 +314,9 @@ pub fn cost_columns(cpu_help: &'static str) -> Vec<Column> {
                 "kernel",
                 "%",
                 Digits::Fixed(1),
-                "part of CPU that is spent in the kernel",
+                "part of CPU that is spent in the kernel; - where the kernel splits CPU time by timer ticks, ~ where older results may have that",
             )
-        }
-        .if_any(),
+        },
         Column::numbers("switches_hz", "switches", "/s", Digits::Rate, "context switches of the same processes"),
         Column::numbers(
             "involuntary_switches",
@@ -348,6 +359,17 @@ mod tests {
         let lines = squeezed(&text(&Document { blocks: vec![Block::Table(table)] }));
         assert_eq!(lines[0], "CPU kernel switches preempted faults memory");
         assert_eq!(lines[3..5], ["3.1 1.6 4002 2 0.025 12.3", "1.2 0.6 4002 2 0.025 9.0"]);
+        let mut older = metrics.clone();
+        older.may_sample_kernel_time = true;
+        let row = TableRow { metrics: &older, ..row };
+        assert_eq!(row.kernel_share(Process::Leader).mark(), SAMPLED, "of an older folder");
+        let mut manifest = manifest.clone();
+        let trial = crate::fixture::trial_of(&mut manifest, 0);
+        trial.remove(&Stream::process(Process::Leader), Figure::KernelTime);
+        let metrics = MetricTable::of(&manifest);
+        let without = TableRow { metrics: &metrics, ..row }.cost(Process::Leader);
+        assert_eq!(without[1], Cell::Missing(Missing::SplitByTicks));
+        assert!(matches!(without[0], Cell::Number { .. }), "the sum is right");
         assert_eq!(TableRow::no_cost().len(), cost_columns("").len());
     }
 }

@@ -105,7 +105,7 @@ pub fn usage(whose: Whose) -> Used {
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
     Used {
         cpu_time_ns: ns(used.ru_utime) + ns(used.ru_stime),
-        kernel_time_ns: ns(used.ru_stime),
+        kernel_time_ns: Some(ns(used.ru_stime)),
         voluntary_switches: used.ru_nvcsw as u64,
         involuntary_switches: used.ru_nivcsw as u64,
         minor_faults: used.ru_minflt as u64,

@@ -21,6 +21,24 @@ pub fn allowed_cpus() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
 }
 
+/// CPUs that any thread of this process may use.
+///
+/// # Errors
+/// If the threads cannot be listed, or one cannot be asked.
+pub fn allowed_by_any_thread() -> io::Result<Vec<usize>> {
+    let mut all = CpuSet::new();
+    for entry in std::fs::read_dir("/proc/self/task")? {
+        let Ok(thread) = entry?.file_name().to_string_lossy().parse() else { continue };
+        match thread::sched_getaffinity(Pid::from_raw(thread)) {
+            Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).for_each(|cpu| all.set(cpu)),
+            // It has ended meanwhile.
+            Err(Errno::SRCH) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| all.is_set(cpu)).collect())
+}
+
 /// Number of CPUs of the machine.
 pub fn online_cpus() -> usize {
     // rustix has no such call, and what the standard library counts are the allowed ones.

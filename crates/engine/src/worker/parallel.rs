@@ -167,7 +167,7 @@ impl Leader {
     pub(super) fn recv_arrived(&mut self, last: Vec<u64>, failure: Option<Failure>) -> FollowerSide {
         let sent = ToFollower::End { last };
         let followers = self.controls.followers();
-        let mut side = FollowerSide { arrived: Vec::new(), used: Used::default(), broken: None };
+        let mut side = FollowerSide { arrived: Vec::new(), used: Used::NOTHING, broken: None };
         if failure.is_none() {
             side.broken = self.controls.send_all(&sent).err();
         } else {

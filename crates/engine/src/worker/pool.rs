@@ -1,6 +1,7 @@
 //! Threads that measure beside each other, one for each topic or client, and what the main thread sees and tells them.
 
 use crate::clock::monotonic_ns;
+use crate::cpu_accounting::is_kernel_time_exact;
 use crate::lanes::Ended;
 use crate::measure::{Shared, TAKE_TIMEOUT_NS};
 use crate::os::{self, CpuCounters, Target, Whose};
@@ -131,7 +132,8 @@ impl Window {
         let used = os::usage(Whose::Process).since(self.before);
         let window_ns = monotonic_ns() - self.begin_ns;
         let (cycles, instructions) = counted.unzip();
-        Used { window_ns, peak_memory_bytes: os::peak_memory_bytes(), cycles, instructions, ..used }
+        let kernel_time_ns = used.kernel_time_ns.filter(|_| is_kernel_time_exact());
+        Used { window_ns, kernel_time_ns, peak_memory_bytes: os::peak_memory_bytes(), cycles, instructions, ..used }
     }
 }
 

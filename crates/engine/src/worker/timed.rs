@@ -106,7 +106,7 @@ impl Leader {
             if is_on_one_host { tally } else { tally.with_two_clocks(raw, is_call) }
         };
         let (mut tally, mut followers) = (new(audited), Vec::new());
-        let (mut own, mut others) = (Used::default(), Used::default());
+        let (mut own, mut others) = (Used::NOTHING, Used::NOTHING);
         let (mut left, mut refused, mut duration_ns, mut end) = (batch.messages, 0, 0, LoopEnd::Full);
         let mut late = vec![0; links];
         let mut broken = None;
