@@ -11,6 +11,7 @@ use crate::page::curves::Panel;
 use crate::page::measured::MeasuredSide;
 use crate::page::values::{Seen, Value, lead, listed};
 use crate::plots::aimrt::NamedResults;
+use crate::verdicts::quotient_outside;
 use crate::{hosts, run_notes};
 use answering::LATENCY;
 use limits::{JudgedTransport, Standing, time, written};
@@ -77,6 +78,20 @@ pub fn choose(manifest: &Manifest, wish: &Wish) -> Result<Choice, String> {
     }
     let mut ranking = Ranking { panel: &panel, rows: &rows, payload, wish, judged: &judged, level: ALPHA };
     ranking.level = ranking.level_of_ratios();
+    let level = ranking.level;
+    // What is ranked is the ratio to the first, round by round, and so are the rows.
+    let is_first = |one: &JudgedTransport<'_>| one.row == judged[0].row;
+    let place = |one: &JudgedTransport<'_>| {
+        let ratio = ratios(one, &judged[0], payload, wish).and_then(|each| ratio(&each, level));
+        let differs = ratio.is_none_or(|ratio| ratio.seen() != Seen::NoDifference);
+        let value = ratio.map_or(f64::INFINITY, |ratio| ratio.value);
+        if is_first(one) { (one.standing(), false, f64::NEG_INFINITY) } else { (one.standing(), differs, value) }
+    };
+    let places: Vec<_> = judged.iter().map(place).collect();
+    let mut ordered: Vec<_> = judged.into_iter().zip(places).collect();
+    ordered.sort_by(|(_, a), (_, b)| (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2)));
+    let judged: Vec<JudgedTransport<'_>> = ordered.into_iter().map(|(one, _)| one).collect();
+    let ranking = Ranking { panel: &panel, rows: &rows, payload, wish, judged: &judged, level };
     let mut blocks = vec![Block::Text(ranking.question(&side))];
     if !judged.is_empty() {
         blocks.push(Block::Table(ranking.table(&side)));
@@ -194,8 +209,8 @@ impl<'a> Ranking<'a> {
                 )
             },
             Column::words("transport", "transport", "").at_most(26),
-            latency(by.id(), by.id(), "median over rounds of this percentile of the latency; what is ranked"),
-            Column { is_right: true, ..Column::words("ratio", "ratio", "to the first, round by round") },
+            latency(by.id(), by.id(), "median over rounds of this percentile of the latency"),
+            Column { is_right: true, ..Column::words("ratio", "ratio", "to the first, median over rounds; what is ranked") },
             Column::numbers("loss", "loss", "%", Digits::Percent, "messages lost, late or damaged, of those sent"),
             share("publisher_cpu", "CPU\npub", "CPU time of the publisher, of one CPU"),
             share("subscribers_cpu", "CPU\nsubs", "CPU time of all subscribers together, of one CPU"),
@@ -275,6 +290,7 @@ impl<'a> Ranking<'a> {
             let (label, doubts) = (&one.curve.label, one.doubts.join("; "));
             note(Severity::Warning, "limits", format!("CANNOT BE TOLD: {label}: {doubts}"))
         }));
+        notes.extend(self.modes().map(|text| note(Severity::Warning, "medians and ratio differ", text)));
         notes.extend(self.too_few_rounds().map(|text| note(Severity::Warning, "too few rounds", text)));
         notes.extend(self.too_few(by).map(|text| note(Severity::Warning, "too few messages", text)));
         let meant = self.judged.iter().map(|one| one.curve.merged().planned);
@@ -315,6 +331,21 @@ impl<'a> Ranking<'a> {
                 "{has}: too few to rank {transports} if few differ from the first, as one of so many differs by chance; \
                  {needed_by_ratios} rounds are enough (--rounds)"
             )
+        })
+    }
+
+    /// That a ratio is another than the medians beside it suggest.
+    fn modes(&self) -> impl Iterator<Item = String> {
+        self.judged.iter().skip(1).filter_map(|one| {
+            let (first, ratio) = (&self.judged[0], self.ratio(one, &self.judged[0])?);
+            let quotient = quotient_outside([first.value.value, one.value.value], ratio.interval)?;
+            let (digits, label) = (Digits::Significant(3), &one.curve.label);
+            Some(format!(
+                "{label}: its median is ×{} of the first's, and round by round it is ×{}: rounds fall into modes, and the \
+                 rank is of the ratio",
+                digits.write(quotient),
+                digits.write(ratio.value)
+            ))
         })
     }
 

@@ -24,8 +24,9 @@ pub fn by_runs(made: &ByRuns, effect: f64, strict: bool) -> Document {
     let known =
         made.notes.iter().map(|line| Note::new(Severity::Warning, "to be known", None, format!("note: {line}")));
     let rare = made.rare_losses.iter().map(rare_loss);
-    let notes: Vec<Note> =
-        failures.chain(missed).chain(known).chain(rare).chain(lacks(&made.missing, &made.new, strict)).collect();
+    let modes = verdicts::modes(&made.judgements, SIDES);
+    let lacks = lacks(&made.missing, &made.new, strict);
+    let notes: Vec<Note> = failures.chain(missed).chain(known).chain(rare).chain(modes).chain(lacks).collect();
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }

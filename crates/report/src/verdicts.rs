@@ -147,7 +147,7 @@ pub fn legend(question: &Question, sides: [&str; 2], has_intervals: bool) -> Str
     let and_interval = if has_intervals { ", and its interval at 95 %" } else { "" };
     format!(
         "{reference}, {result}: median over runs of the figure, times in µs{and_interval}. k = 1024 bytes.\n\
-         ratio: {result} / {reference}, the Hodges-Lehmann estimate {estimate}.\n\
+         ratio: {result} / {reference}, the Hodges-Lehmann estimate {estimate}, not the quotient of both medians.\n\
          {interval}, of ranks, as wide as the number of comparisons asks for.\n\
          p: of no change beyond the margin, adjusted for the number of comparisons.\n\
          seen from: the smallest increase that so many {unit} show with a probability of {}; - = too few to show any, or 0 in a run.\n",
@@ -188,7 +188,10 @@ pub fn table_of_pairs(all: &[JudgedFigure], sides: [&str; 2], has_intervals: boo
         narrow_head: Some(side.to_owned()),
         ..value_column(&format!("{}_ns", side.to_lowercase()), side)
     };
-    let ratio = Column::numbers("ratio", "ratio", "", Digits::Fixed(3), "");
+    let ratio = Column {
+        narrow_head: Some("ratio\nby pair".to_owned()),
+        ..Column::numbers("ratio", "ratio by pair", "", Digits::Fixed(3), "")
+    };
     let columns = address_columns().into_iter().chain([
         Column::numbers("runs", "pairs", "", Digits::Integer, "").if_any(),
         side(sides[0]),
@@ -255,6 +258,28 @@ pub fn summary(all: &[JudgedFigure], question: &Question, effect: f64) -> String
     };
     let margin = percent(question.margin);
     format!("{}; margin {margin}; {wrong}\n", counts.join(", ")) + &blindness(all, question, effect) + &clocks(all)
+}
+
+/// Where the quotient of two medians is outside the interval of the ratio beside them: a quotient of runs that fall into
+/// modes is of another mode than its median.
+pub fn quotient_outside([reference, result]: [f64; 2], interval: Option<Interval>) -> Option<f64> {
+    let (quotient, interval) = (result / reference, interval?);
+    (quotient.is_finite() && (quotient < interval.low || quotient > interval.high)).then_some(quotient)
+}
+
+/// A note on each figure whose ratio is another than its columns suggest.
+pub fn modes(all: &[JudgedFigure], sides: [&str; 2]) -> Vec<Note> {
+    let note = |one: &JudgedFigure| {
+        let quotient = quotient_outside(one.comparison.sides, one.comparison.judged.interval)?;
+        let ([reference, result], place, name) = (sides, one.address.place(), one.address.name());
+        let (quotient, ratio) = (significant(quotient, 3, 3), significant(one.comparison.judged.ratio, 3, 3));
+        let text = format!(
+            "{name} at {place}: the medians are {quotient} apart ({result} / {reference}), and the ratio of runs is \
+             {ratio}: runs fall into modes, and the verdict is of the ratio"
+        );
+        Some(Note::new(Severity::Warning, "medians and ratio differ", None, text))
+    };
+    all.iter().filter_map(note).collect()
 }
 
 /// A line if the clocks of two hosts put latencies off.

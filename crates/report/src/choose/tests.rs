@@ -251,3 +251,22 @@ fn few_that_differ_among_many_need_more_rounds() {
     assert_eq!(ranks(&many), [1, 1, 1, 1, 5, 6, 7, 8, 9]);
     assert!(!page(&many).contains("too few to rank"), "{many:?}");
 }
+
+/// Rounds of two modes, in which medians over rounds are no guide to the ratio of a round.
+#[test]
+fn rows_stand_in_the_order_of_the_ratio_that_ranks_them() {
+    let measured = rounds(9, &[("a", 1e6), ("b", 1e6), ("c", 1e6)], |place, round| {
+        let pace = if round <= 4 { 1.0 } else { 10.0 };
+        let wobble = 1.0 + 0.001 * f64::from(round);
+        wobble * [pace, 1.7 * pace, if round <= 4 { 2.1 } else { 2.1 + 0.1 * f64::from(round) }][place as usize]
+    });
+    let choice = choose(&measured, &WISH).unwrap();
+    let Block::Table(table) = &choice.document.blocks[1] else { panic!() };
+    let ratios: Vec<f64> = table.rows.iter().skip(1).filter_map(|(_, cells)| match &cells[3] {
+        Cell::Ratio { value, .. } => Some(*value),
+        _ => None,
+    }).collect();
+    assert!(ratios.len() == 2 && ratios.is_sorted(), "{ratios:?}");
+    let ranks = ranks(&choice);
+    assert!(ranks.is_sorted(), "{ranks:?}");
+}
