@@ -277,6 +277,8 @@ presets() {
     against_pandas
     step tables in the documents
     TRIPMETER=$tripmeter scripts/update-docs.sh --check
+    step commands of the documents
+    "${isolated[@]}" python3 scripts/doc_commands.py "$tripmeter"
     step documentation site
     TRIPMETER=$tripmeter scripts/site.sh --require-all
 }

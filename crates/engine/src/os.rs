@@ -33,5 +33,6 @@ pub(crate) use sockets::interfaces;
 pub(crate) use sockets::stdin_socket;
 pub use sockets::{check_peer, peer_pid, wait_readable};
 pub use threads::{
-    Target, allowed_by_any_thread, allowed_cpus, confine_process, confine_thread, online_cpus, pin_thread, sleep_precisely, sleep_until,
+    Target, allowed_by_any_thread, allowed_cpus, confine_process, confine_thread, online_cpus, pin_thread,
+    sleep_precisely, sleep_until,
 };

@@ -51,6 +51,17 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// Names transports for people: between hosts no message goes over the loopback, and `tcp/loopback` is `tcp`, which
+    /// commands take for the same. Names of sub-experiments stay, as results are compared by them.
+    #[must_use]
+    pub fn named_for_people(mut self) -> Self {
+        if !self.plan.hosts.is_empty() {
+            let transports = self.plan.sub_experiments.iter_mut().map(|sub| &mut sub.transport);
+            transports.filter(|one| one.variant == "loopback").for_each(|one| one.variant.clear());
+        }
+        self
+    }
+
     /// True if kernel times of these results may be sampled by timer ticks; from schema 2.1 on they are exact.
     pub fn may_sample_kernel_time(&self) -> bool {
         self.schema_version == "2.0"

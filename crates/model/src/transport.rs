@@ -60,7 +60,10 @@ pub struct Transport {
 
 impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = format!("{}/{}", self.system, self.variant);
+        let mut text = self.system.clone();
+        if !self.variant.is_empty() {
+            text += &format!("/{}", self.variant);
+        }
         for (index, (key, value)) in self.given.iter().enumerate() {
             text += &format!("{}{key}={value}", if index == 0 { '?' } else { '&' });
         }

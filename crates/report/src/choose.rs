@@ -210,7 +210,10 @@ impl<'a> Ranking<'a> {
             },
             Column::words("transport", "transport", "").at_most(26),
             latency(by.id(), by.id(), "median over rounds of this percentile of the latency"),
-            Column { is_right: true, ..Column::words("ratio", "ratio", "to the first, median over rounds; what is ranked") },
+            Column {
+                is_right: true,
+                ..Column::words("ratio", "ratio", "to the first, median over rounds; what is ranked")
+            },
             Column::numbers("loss", "loss", "%", Digits::Percent, "messages lost, late or damaged, of those sent"),
             share("publisher_cpu", "CPU\npub", "CPU time of the publisher, of one CPU"),
             share("subscribers_cpu", "CPU\nsubs", "CPU time of all subscribers together, of one CPU"),

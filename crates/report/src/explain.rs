@@ -1,8 +1,8 @@
 //! Where the time of a message goes: parts as stacked bars, what they are made of, and what could not be seen.
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
-use crate::number::{signed, significant};
 use crate::notes::NO_KERNEL_TIME;
+use crate::number::{signed, significant};
 use crate::plots::Chart;
 use crate::plots::chart::{Stack, X, Y};
 use tripmeter_analysis::Row;

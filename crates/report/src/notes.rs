@@ -13,7 +13,8 @@ pub const PROOF_HELP: &str = "whether the operating system shows the payload goi
                               secured: and a peer without the right credentials was refused";
 
 /// Why there is CPU time without its part in the kernel.
-pub const NO_KERNEL_TIME: &str = "this kernel splits CPU time between user and kernel by timer ticks, which is not exact";
+pub const NO_KERNEL_TIME: &str =
+    "this kernel splits CPU time between user and kernel by timer ticks, which is not exact";
 
 /// The outcome of a proof, in a word or two.
 pub fn proof(sub: &Merged<'_>) -> &'static str {

@@ -262,10 +262,15 @@ fn rows_stand_in_the_order_of_the_ratio_that_ranks_them() {
     });
     let choice = choose(&measured, &WISH).unwrap();
     let Block::Table(table) = &choice.document.blocks[1] else { panic!() };
-    let ratios: Vec<f64> = table.rows.iter().skip(1).filter_map(|(_, cells)| match &cells[3] {
-        Cell::Ratio { value, .. } => Some(*value),
-        _ => None,
-    }).collect();
+    let ratios: Vec<f64> = table
+        .rows
+        .iter()
+        .skip(1)
+        .filter_map(|(_, cells)| match &cells[3] {
+            Cell::Ratio { value, .. } => Some(*value),
+            _ => None,
+        })
+        .collect();
     assert!(ratios.len() == 2 && ratios.is_sorted(), "{ratios:?}");
     let ranks = ranks(&choice);
     assert!(ranks.is_sorted(), "{ranks:?}");

@@ -147,7 +147,7 @@ pub fn finish(
     }
     let is_screen = tables.contains(&TableKind::Screen) && !shown.wide;
     if is_screen && !output.json && !output.quiet {
-        say_next(manifest, folder.path(), &output.plugins.plugin);
+        say_next(&show::printable(manifest), folder.path(), &output.plugins.plugin);
     }
     if tables.contains(&TableKind::Aimrt) {
         export::plots_of_run(manifest, folder, output.quiet)?;

@@ -187,7 +187,7 @@ pub fn usual(manifest: &Manifest) -> Vec<TableKind> {
 
 /// The manifest in a folder, with all text in it printable.
 pub fn read(folder: &Path) -> Result<Manifest, CliError> {
-    read_as(folder, |text| Cow::Owned(printable::json(text)))
+    Ok(read_as(folder, |text| Cow::Owned(printable::json(text)))?.named_for_people())
 }
 
 /// The manifest in a folder as it stands there, to go on with.
@@ -198,7 +198,7 @@ pub fn read_exact(folder: &Path) -> Result<Manifest, CliError> {
 /// A manifest that was just made, with all text in it printable.
 pub fn printable(manifest: &Manifest) -> Manifest {
     let text = manifest.whole().to_string();
-    serde_json::from_str(&printable::json(&text)).unwrap_or_else(|_| manifest.clone())
+    serde_json::from_str(&printable::json(&text)).unwrap_or_else(|_| manifest.clone()).named_for_people()
 }
 
 fn read_as(folder: &Path, made: impl Fn(&str) -> Cow<'_, str>) -> Result<Manifest, CliError> {

@@ -1,7 +1,7 @@
 //! Followers on other hosts: namespaces of this machine, each with an sshd of its own (`scripts/hosts.sh`).
 
 use crate::common::samples::sample_rows;
-use crate::common::{LONGEST, alone, is_required, manifest, plugin, repository, result, say};
+use crate::common::{LONGEST, Tripmeter, alone, is_required, manifest, plugin, repository, result, say};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
@@ -70,6 +70,10 @@ fn the_hosts_have_the_program_that_is_the_command() {
     let Some(output) = lab.run_program(&words) else { return };
     good(&output);
     whole(&lab.results("r"));
+    let shown = Tripmeter::new(["show", "r"]).at(lab.folder.path()).run().with(0);
+    assert!(shown.stdout.contains("\ntcp  ") && !shown.stdout.contains("tcp/loopback"), "{shown:?}");
+    let wide = Tripmeter::new(["show", "r", "--wide"]).at(lab.folder.path()).run().with(0);
+    assert!(!wide.stdout.contains("tcp/loopback"), "{wide:?}");
 }
 
 /// What has gone through our end of a host's cable.

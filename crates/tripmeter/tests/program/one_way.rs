@@ -290,3 +290,21 @@ fn what_happens_to_one_message_of_a_stream_leaves_the_latencies_of_all_others_ri
         assert!(one_way.max >= 300e6 && one_way.min < one_way.max, "{wait}: {one_way:?}");
     });
 }
+
+/// Either the kernel accounts it exactly, and it is a part of the CPU time of each round, or there is none, with the reason.
+#[test]
+fn kernel_time_is_exact_or_has_no_figure() {
+    let _alone = alone();
+    let place = folder();
+    let words =
+        ["publish", "uds", "--payloads", "1k", "--rate", "1000", "-n", "100", "--rounds", "4", "--wait", "block"];
+    let usual = ["-q", "--no-report", "--no-floor", "-o", "r"];
+    Tripmeter::new([&words[..], &usual].concat()).at(place.path()).run().with(0);
+    let metrics = std::fs::read_to_string(place.path().join("r/metrics.csv")).unwrap();
+    let count =
+        |figure: &str| metrics.lines().filter(|line| line.contains(&format!(",process=leader,{figure},"))).count();
+    assert_eq!(count("cpu_time_ns"), 4, "{metrics}");
+    let shown = Tripmeter::new(["show", "r", "--wide"]).at(place.path()).run().with(0);
+    let why = "no figure in the column kernel: this kernel splits CPU time between user and kernel by timer ticks";
+    assert_eq!(count("kernel_time_ns"), if shown.unwrapped().contains(why) { 0 } else { 4 }, "{shown:?}");
+}
