@@ -41,7 +41,7 @@ SMALLER = [
     ("tripmeter call ", "-n 20 --payloads 1k --wait block --no-report"),
     ("tripmeter throughput ", "--payloads 1k --duration 0.05 --wait block --no-report"),
     ("tripmeter explain ", "-n 50 --no-report"),
-    ("tripmeter ab ", "-n 20 --rounds 2 --wait block"),
+    ("tripmeter ab ", "-n 20 --rounds 6 --wait block"),
     ("tripmeter choose ", "-n 20 --rounds 2 --wait block"),
     ("tripmeter history ", "--figures p50"),
 ]
@@ -141,13 +141,14 @@ def prepare(folder: pathlib.Path, environment: dict) -> None:
             sys.exit(f"doc_commands: `{smaller(command)}` ends with {done.returncode}: {done.stderr.strip()}")
 
 
-def write_file(folder: pathlib.Path, block: str, before: str) -> None:
+def write_file(folder: pathlib.Path, language: str, block: str, before: str) -> None:
     """Writes a block that is a file of the sentence before it."""
-    file = re.search(r"`([\w.-]+\.(?:toml|csv))`[^`]*(?:`\S*`[^`]*|\]\(\S*)*$", before[-300:])
-    if file:
-        for here, there in WRITTEN.get(file[1], []):
+    ends = {"toml": ".toml"}.get(language, ".csv")
+    named = [name for name in re.findall(r"`([\w.-]+)`", before.rsplit("\n\n", 1)[-1]) if name.endswith(ends)]
+    if named:
+        for here, there in WRITTEN.get(named[0], []):
             block = block.replace(here, there)
-        (folder / file[1]).write_text(block)
+        (folder / named[0]).write_text(block)
 
 
 def main() -> int:
@@ -171,7 +172,7 @@ def main() -> int:
             shutil.copytree(folder / "begin", here)
             for language, block, before in blocks(document.read_text()):
                 if language in ("toml", "csv", "text"):
-                    write_file(here, block, before)
+                    write_file(here, language, block, before)
                 for command in lines(block) if language == "sh" else []:
                     why = reason(command, systems)
                     if why:
