@@ -86,10 +86,11 @@ impl ComparedSub {
         self.compared.iter().filter(|one| one.outcome == outcome).count()
     }
 
-    /// Whether it is no worse than the reference. If `strict`, what only the results have is worse.
+    /// Whether it is no worse than the reference. If `strict`, what is inconclusive or only the results have is worse.
     pub fn passed(&self, strict: bool) -> bool {
         let bad = self.count(ThresholdOutcome::Failed) + self.count(ThresholdOutcome::Missing);
-        self.distrust.is_none() && bad == 0 && !(strict && self.count(ThresholdOutcome::New) > 0)
+        let unclear = self.count(ThresholdOutcome::New) + self.count(ThresholdOutcome::Inconclusive);
+        self.distrust.is_none() && bad == 0 && !(strict && unclear > 0)
     }
 
     /// The figure that became worst.

@@ -342,13 +342,18 @@ impl MetricTable {
         let (trials, all) = (self.trials(row), Stream::all());
         let missed = trials.iter().filter(|(_, trial)| trial.rate_missed).count();
         let rounds = if trials.len() > 1 { format!(" in {missed} of {} rounds", trials.len()) } else { String::new() };
-        let least = |figure| {
-            let found = self.get(row, &all, figure, Statistic::Value)?;
-            found.values.iter().copied().reduce(f64::min)
-        };
+        let values = |figure| self.get(row, &all, figure, Statistic::Value).map_or(&[][..], |found| &found.values);
+        let least = |figure| values(figure).iter().copied().reduce(f64::min);
         let kept = least(Figure::AchievedRate).or_else(|| least(Figure::PublishedRate)).map(f64::round);
-        let rates = kept.zip(least(Figure::OfferedRate));
-        let rates = rates.map_or_else(String::new, |(kept, offered)| format!(": {kept} of {offered} /s"));
+        let rates = match kept.zip(least(Figure::OfferedRate)) {
+            // Kept on the whole, by messages that came in heaps.
+            Some((kept, offered)) if kept >= offered.round() => {
+                let late = values(Figure::Behind).iter().copied().reduce(f64::max).unwrap_or(0.0);
+                format!(": up to {late} messages of a round were sent late")
+            }
+            Some((kept, offered)) => format!(": {kept} of {offered} /s"),
+            None => String::new(),
+        };
         let (at, load) = (self.at_size(row), self.load(row));
         format!("RATE MISSED {at} {load}{rounds}{rates}; figures are of a load that was not offered")
     }

@@ -150,7 +150,7 @@ figures! {
     Flush = "flush_ns", Ns, Lower, Median, "from the last call until the logger had written everything";
     Window = "cost_window_ns", Ns, Neither, Median, "time in which the cost of a process was measured";
     CpuTime = "cpu_time_ns", Ns, Lower, Median, "CPU time of a process, user and system";
-    KernelTime = "kernel_time_ns", Ns, Lower, Median, "CPU time of a process in the kernel, a part of cpu_time_ns, where the kernel accounts it exactly";
+    KernelTime = "kernel_time_ns", Ns, Lower, Median, "CPU time of a process in the kernel, where the kernel accounts it exactly";
     CpuPeak = "cpu_peak_share", Share, Lower, Max, "most CPU time in 100 ms, as a share of one CPU";
     VoluntarySwitches = "voluntary_switches", Count, Lower, Median, "times that a process gave up its CPU";
     InvoluntarySwitches = "involuntary_switches", Count, Lower, Median, "times that a process lost its CPU";
@@ -176,7 +176,7 @@ figures! {
     LossShare = "loss_share", Share, Lower, Median, "share of messages or calls that did not come in time and intact";
     DeliveredShare = "delivered_share", Share, Higher, Median, "what loss_share leaves of 1";
     CpuShare = "cpu_share", Share, Lower, Median, "CPU time of a process, as a share of one CPU";
-    KernelShare = "kernel_share", Share, Lower, Median, "CPU time of a process in the kernel, as a share of one CPU, where the kernel accounts it exactly";
+    KernelShare = "kernel_share", Share, Lower, Median, "kernel_time_ns as a share of one CPU, where the kernel accounts it exactly";
     SwitchesRate = "switches_hz", Hz, Lower, Median, "context switches of a process per second, of either kind";
     FaultsPerMessage = "faults_per_message", Count, Lower, Median, "page faults of a process per message or call";
 }

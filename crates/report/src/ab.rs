@@ -322,7 +322,7 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
             table[2..6],
             [
                 "payload figure              A     B        ratio     p   seen verdict",
-                "                                        by pair        from %",
+                "                                         by pair       from %",
                 "------------------------------------------------------------------------",
                 "     1k rtt_half_ns.p50 1.180 1.479        1.253 0.016   +2.4 REGRESSED",
             ],
@@ -356,7 +356,7 @@ B: uds/stream, wait poll, touch none, path proof ok, version 1.0, plugin '/opt/n
             }
         }
         let squeezed = text(&manifest).split_whitespace().collect::<Vec<_>>().join(" ");
-        let modes = "the medians are 6.4 apart (B / A), and the ratio of runs is 1.6: runs fall into modes";
+        let modes = "the medians are 6.40 apart (B / A), and the ratio of runs is 1.60: runs fall into modes";
         assert!(squeezed.contains(modes), "{squeezed}");
         assert!(!text(&self::manifest()).contains("fall into modes"));
     }

@@ -88,7 +88,8 @@ fn verdict(check: &ResultsCheck, strict: bool) -> String {
     let unclear = unclear.concat();
     let limits = format!("{passed} of {} met{unclear}", counted(all, "limit"));
     match check.failing(strict) {
-        0 => format!("{limits}; all of {judged} passed\n"),
+        0 if passed == all => format!("{limits}; all of {judged} passed\n"),
+        0 => format!("{limits}; none of {judged} failed\n"),
         failing => format!("{limits}; {failing} of {judged} failed\n"),
     }
 }
@@ -244,8 +245,12 @@ not checked: 1 sub-experiment without limits: new
         assert!(notes.iter().all(|notes| **notes == [needs]), "{notes:?}");
         assert_eq!([false, true].map(|strict| check.failing(strict)), [0, 1]);
         assert_eq!(compared.both[0].count(ThresholdOutcome::Inconclusive), 1);
-        let text = crate::fixture::text(&limit_checks(&check, false, false));
-        assert!(text.contains("0 of 1 limit met, 1 inconclusive with too few samples; all of 1 sub-exp"), "{text}");
+        assert_eq!([false, true].map(|strict| compared.passed(strict)), [true, false]);
+        for page in [limit_checks(&check, false, false), crate::compared::by_threshold(&compared, 0.1, false, false)] {
+            let text = fixture::text(&page);
+            let is_row = |line: &&str| line.starts_with("uds ") && line.trim_end().ends_with("inconclusive");
+            assert!(text.lines().filter(is_row).count() == 1 && text.contains(", 1 inconclusive"), "{text}");
+        }
         let (check, compared) = checked(&[P99], few(299));
         assert!(check.failing(true) == 0 && compared.both[0].count(ThresholdOutcome::Passed) == 1);
     }

@@ -100,7 +100,7 @@ pub struct JudgedRow<'a> {
     pub passed: [usize; 2],
     /// Its worst figure, and how bad that is.
     pub worst: Option<(String, Cell)>,
-    /// Whether it passed.
+    /// Whether none of them failed.
     pub is_good: bool,
 }
 
@@ -122,7 +122,12 @@ pub fn page<'a>(
     ];
     let row = |JudgedRow { name, passed: [passed, of], worst, is_good }: JudgedRow<'_>| {
         let (figure, change) = worst.unwrap_or_else(|| (String::new(), Cell::text("")));
-        let verdict = Cell::text(if is_good { "passed" } else { "FAILED" });
+        let verdict = Cell::text(match is_good {
+            false => "FAILED",
+            // Of the others it is not known.
+            true if passed < of => "inconclusive",
+            true => "passed",
+        });
         (None, vec![Cell::text(name), Cell::text(format!("{passed}/{of}")), Cell::text(figure), change, verdict])
     };
     let rows: Vec<_> = rows.map(row).collect();

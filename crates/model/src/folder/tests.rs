@@ -103,7 +103,7 @@ fn other_major_versions_and_wrong_lines_are_refused() {
         let there = folder(version, trials);
         read(there.path(), |text| text.into()).unwrap_err().to_string()
     };
-    assert!(refused("3.0", "").contains("manifest.json' has schema version 3.0, this tripmeter reads 2.0"));
+    assert!(refused("3.0", "").contains("manifest.json' has schema version 3.0, this tripmeter reads 2.1"));
     let text = line(1, 64, 1) + "{}\n";
     assert!(
         refused("2.0", &text).contains("trials.jsonl' cannot be read: line 4, column 2: the key 'kind' is missing")

@@ -291,7 +291,9 @@ fn reading_of_limits(check: &ResultsCheck, place: &MapPlace) -> String {
     let beyond =
         |sub: &CheckedSub| sub.worst().map_or(f64::INFINITY, |row| row.share_beyond().unwrap_or(f64::INFINITY));
     let Some(worst) = failing.iter().rev().max_by(|a, b| beyond(a).total_cmp(&beyond(b))) else {
-        return format!("{limits}, all of {subs} passed.");
+        let verdict = if met == all { "all" } else { "none" };
+        let passed = if met == all { "passed" } else { "failed, and the others are inconclusive" };
+        return format!("{limits}, {verdict} of {subs} {passed}.");
     };
     let name = &worst.name;
     let why = match (worst.worst().filter(|row| row.outcome() == LimitOutcome::Failed), &worst.distrust) {

@@ -143,7 +143,7 @@ new < old / (1 + threshold). Of several rounds the median counts.
 
 A figure of the old results that the new ones lack fails, and so does a missed
 rate that is not compared itself. What only the new results have is named, and
-fails with --strict.
+fails with --strict, as does a percentile with too few samples (threshold).
 
 Exit codes: 0 nothing failed or regressed, 1 something did, 64 wrong usage, 65
 wrong data or nothing to compare, 66 no such folder, 73 cannot create, 75 rounds
@@ -166,7 +166,7 @@ pub struct CompareArgs {
     pub method: Option<Method>,
     #[command(flatten)]
     pub figures: FiguresArgs,
-    /// Fail what only the new results have
+    /// Fail what only the new results have; with method threshold, also what is inconclusive
     #[arg(long)]
     pub strict: bool,
     /// Do not fail on damaged messages

@@ -74,6 +74,21 @@ fn a_cap_holds_whatever_is_due_or_left_of_a_burst() {
 }
 
 #[test]
+fn a_cap_ends_a_search_and_the_lines_of_a_logger() {
+    let _alone = alone();
+    let cases: [&[&str]; 2] = [
+        &["throughput", "inmem", "--loss-bound", "0", "--duration", "900", "--allow-loss"],
+        &["logger", "write/pipe", "-n", "100000000", "--warmup", "0"],
+    ];
+    at_once(&cases, |words| {
+        let cell = cell(&[words, &["--payloads", "64", "--time-cap", "4"][..]].concat());
+        let last = cell.trials.last().unwrap_or_else(|| panic!("{words:?} {cell:?}"));
+        let is_cap = |why: &Option<String>| why.as_deref() == Some("time cap of 4 s");
+        assert!(is_cap(&cell.cut_short) && is_cap(&last.cut_short) && count(last, Figure::Sent) > 0, "{words:?} {cell:?}");
+    });
+}
+
+#[test]
 fn a_payload_without_a_message_is_an_exit_code_and_green_nowhere() {
     let _alone = alone();
     for pattern in ["publish", "call"] {
