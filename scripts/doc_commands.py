@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Runs the commands of the documents: scripts/doc_commands.py PROGRAM [DOCUMENT...].
 
-Every line of a block of shell in README.md and docs/*.md is run as it stands, in the order of its document. Each document
-has a folder, with results of the names that documents use (RESULTS) and limits made of such results. Where a block comes after a sentence that names a file of TOML or CSV, the file has its text.
+Every line of a block of shell in README.md and docs/*.md is run as it stands, in the order of its document; documents run
+beside each other. Each has a folder, with results of the names that documents use (RESULTS), limits made of such results, and
+a bag. Where a block comes after a sentence that names a file of TOML or CSV, the file has its text.
 
 A line is made small: SMALLER appends flags that it lacks, REPLACED has other words for what takes long. What cannot run here is
 in SKIPPED with the reason, and is counted. A line that is new runs, and fails the check if its exit code is none of GOOD.
 """
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -17,9 +19,13 @@ import subprocess
 import sys
 import tempfile
 
+from mcap.writer import Writer
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Verdicts are answers: 1 is a finding, 75 a part that was not measured on a busy machine.
 GOOD = {0, 1, 75}
+# `check` ends with the number of sub-experiments that fail.
+GOOD_OF_CHECK = range(64)
 # No command hangs: each takes seconds on a machine without other work.
 LONGEST_S = 300
 
@@ -30,12 +36,15 @@ RESULTS = {"old": "quick", "new": "quick", "monday": "quick", "tuesday": "quick"
 SMALLER = [
     ("tripmeter run quick", "--only uds --wait block -n 20 --payloads 1k --rounds 1 --no-report"),
     ("tripmeter run camera.toml", "-n 20 --rounds 1 --wait block --no-report"),
+    ("tripmeter run aimrt-channel-2host", "--only tcp --wait block -n 20 --payloads 1k --rounds 1 --no-report"),
+    ("tripmeter run aimrt-rpc-2host", "--only tcp --wait block -n 20 --payloads 1k --rounds 1 --no-report"),
     ("tripmeter run aimrt-channel --only", "-n 20 --payloads 1k --rounds 1 --no-report"),
     ("tripmeter run fastrtps", "--only uds --wait block -n 20 --payloads 1k --rounds 1 --raw samples,eprosima --no-report"),
     ("tripmeter run aimrt-channel", "--only uds --wait block -n 20 --payloads 1k --rounds 1 --no-report"),
     ("tripmeter run aimrt-log", "--only write -n 20 --payloads 1k --rounds 1 --no-report"),
     ("tripmeter run --resume", ""),
-    ("tripmeter run ", "--only uds --wait block -n 20 --payloads 1k --rounds 1 --no-report"),
+    ("tripmeter run ecal", "--only ecal -n 20 --payloads 1k --rounds 1 --no-report"),
+    ("tripmeter run", "--only uds --wait block -n 20 --payloads 1k --rounds 1 --no-report"),
     ("tripmeter ping ", "-n 20 --payloads 1k --wait block --attempts 1 --no-report"),
     ("tripmeter publish ", "-n 20 --payloads 1k --wait block --no-report"),
     ("tripmeter call ", "-n 20 --payloads 1k --wait block --no-report"),
@@ -52,6 +61,14 @@ REPLACED = [
     (r"(tripmeter limits --runs) \d+", r"\1 2"),
     (r"--effect 5% --budget 1200", "--effect 5%"),
     (r"--cpus 2,3 --seconds 2", "--cpus 0,1 --seconds 0.1"),
+    (r"build/(old|new)", '"$TRIPMETER_TRANSPORTS"'),
+    (r"^tripmeter choose (?=--)", "tripmeter choose uds tcp mq "),
+    (r"--from 10 --until 20", "--from 0.1 --until 0.6"),
+    # Hosts of this machine.
+    (r"^scripts/hosts\.sh 1 target/release/tripmeter", "tripmeter"),
+    (r"--to user@lab2", "--to h1"),
+    (r"--to lab2 --to lab3", "--to h1 --to h2"),
+    (r"^(tripmeter (?:ping|publish|doctor|run \S+-2host) .*--to h1.*)", rf"{ROOT}/scripts/hosts.sh 2 \1"),
 ]
 
 # Files of documents are as they stand, but for these words: a transport that is always there, and small messages.
@@ -60,7 +77,8 @@ WRITTEN = {"camera.toml": [('transport = "iceoryx2"', 'transport = "uds"'), ("sa
 # What cannot run here: a pattern of the line, and why.
 SKIPPED = [
     (r"\bsudo\b|apt(-get)? install", "changes the machine, as root"),
-    (r"--to\b|\bssh\b|\bfleet\b|--hosts\b|slurm|hosts\.sh", "needs other hosts; tests run it between namespaces"),
+    (r"\bssh\b|\bfleet\b|--hosts\b|slurm", "needs a list of hosts; tests/program/fleet.rs runs it between namespaces"),
+    (r"^ros2 ", "is a command of ROS 2, which no package of Debian has"),
     (r"tripmeter-archive|archive/|s3://|test-archive", "needs the archive, a build of its own; scripts/test-archive.sh runs it"),
     (r"tripmeter install|--all\b.*install|pip install|\bpip\b|venv", "installs packages of a registry"),
     (r"\bcargo\b|build-transports|scripts/test\.sh|package\.sh|site\.sh|update-docs|sanitize|fuzz|\bgit\b", "builds for minutes"),
@@ -113,8 +131,9 @@ def smaller(command: str) -> str:
     parts = re.split(r"(\s&&\s|\s\|\s|\s;\s|\s>\s)", command)
     for index in range(0, len(parts), 2):
         for begin, flags in SMALLER:
-            if parts[index].startswith(begin):
-                used = set(parts[index].split())
+            if re.sub(r"^\S+hosts\.sh 2 ", "", parts[index]).startswith(begin):
+                # eCAL calls back, only.
+                used = {*parts[index].split(), *(["--wait"] if re.search(r"\becal\b", parts[index]) else [])}
                 flags = [one for one in re.findall(r"--?\S+(?: [^-\s]\S*)?", flags) if one.split()[0] not in used]
                 parts[index] = " ".join([parts[index], *flags])
                 break
@@ -135,10 +154,30 @@ def prepare(folder: pathlib.Path, environment: dict) -> None:
     folder.mkdir()
     commands = ["tripmeter run quick --print > small.toml"]
     commands += [f"tripmeter run {preset} -q -o results/{name}" for name, preset in RESULTS.items()]
-    for command in [*commands, "tripmeter limits --runs 2 --of small.toml -o limits.csv"]:
+    commands += ["tripmeter limits --runs 2 --of small.toml --runs-dir limits_of_small -o limits.csv"]
+    for command in commands:
         done = run(command, folder, environment)
         if done.returncode not in GOOD:
             sys.exit(f"doc_commands: `{smaller(command)}` ends with {done.returncode}: {done.stderr.strip()}")
+    write_bag(folder / "drive")
+
+
+def write_bag(folder: pathlib.Path) -> None:
+    """A bag of two topics, as rosbag2 writes it."""
+    folder.mkdir()
+    with (folder / "drive_0.mcap").open("wb") as file:
+        writer = Writer(file)
+        writer.start("ros2", "doc_commands.py")
+        schema = writer.register_schema("example/msg/Bytes", "ros2msg", b"uint8[] data")
+        channels = {topic: writer.register_channel(topic, "cdr", schema) for topic in ("/imu", "/camera")}
+        for index in range(80):
+            topic = "/camera" if index % 10 == 0 else "/imu"
+            time_ns = 10**18 + index * 10**7
+            writer.add_message(channels[topic], time_ns, bytes(200), time_ns, index)
+        writer.finish()
+    (folder / "metadata.yaml").write_text(
+        "rosbag2_bagfile_information:\n  version: 9\n  storage_identifier: mcap\n  relative_file_paths:\n    - drive_0.mcap\n"
+    )
 
 
 def write_file(folder: pathlib.Path, language: str, block: str, before: str) -> None:
@@ -151,6 +190,26 @@ def write_file(folder: pathlib.Path, language: str, block: str, before: str) -> 
         (folder / named[0]).write_text(block)
 
 
+def run_document(document: pathlib.Path, folder: pathlib.Path, systems: set[str], environment: dict) -> tuple:
+    """The number of commands that ran, lines on those that failed, and those that were skipped, with the reason."""
+    here, ran, failed, skipped = folder / document.stem, 0, [], []
+    shutil.copytree(folder / "begin", here)
+    for language, block, before in blocks(document.read_text()):
+        if language in ("toml", "csv", "text"):
+            write_file(here, language, block, before)
+        for command in lines(block) if language == "sh" else []:
+            why = reason(command, systems)
+            if why:
+                skipped.append((document.name, command, why))
+                continue
+            ran += 1
+            done = run(command, here, environment)
+            if done.returncode not in (GOOD_OF_CHECK if command.startswith("tripmeter check ") else GOOD):
+                said = (done.stderr.strip().splitlines() or [""])[-1]
+                failed.append(f"{document.name}: `{smaller(command)}` ends with {done.returncode}: {said}")
+    return ran, failed, skipped
+
+
 def main() -> int:
     """Runs all commands, and prints what failed."""
     if len(sys.argv) < 2 or not os.access(sys.argv[1], os.X_OK):
@@ -160,29 +219,15 @@ def main() -> int:
     named = [ROOT / name for name in sys.argv[2:]] or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     listed = json.loads(subprocess.run([program, "list", "--json"], capture_output=True, text=True, check=True).stdout)
     systems = {one["system"] for one in listed if not one["available"]}
-    ran, failed, skipped = 0, [], []
     with tempfile.TemporaryDirectory(dir=ROOT / "target") as place:
         folder = pathlib.Path(place)
         (folder / "bin").mkdir()
         (folder / "bin/tripmeter").symlink_to(program)
-        environment = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
+        environment = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "TRIPMETER": str(program)}
         prepare(folder / "begin", environment)
-        for document in named:
-            here = folder / document.stem
-            shutil.copytree(folder / "begin", here)
-            for language, block, before in blocks(document.read_text()):
-                if language in ("toml", "csv", "text"):
-                    write_file(here, language, block, before)
-                for command in lines(block) if language == "sh" else []:
-                    why = reason(command, systems)
-                    if why:
-                        skipped.append((document.name, command, why))
-                        continue
-                    ran += 1
-                    done = run(command, here, environment)
-                    if done.returncode not in GOOD:
-                        said = (done.stderr.strip().splitlines() or [""])[-1]
-                        failed.append(f"{document.name}: `{smaller(command)}` ends with {done.returncode}: {said}")
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            parts = list(pool.map(lambda one: run_document(one, folder, systems, environment), named))
+    ran, failed, skipped = sum(part[0] for part in parts), *([one for part in parts for one in part[at]] for at in (1, 2))
     for document, command, why in skipped:
         print(f"SKIPPED: {document}: `{' '.join(command.split())}`: {why}")
     print(f"documents: {ran} commands ran, {len(failed)} failed, {len(skipped)} skipped")

@@ -278,7 +278,7 @@ presets() {
     step tables in the documents
     TRIPMETER=$tripmeter scripts/update-docs.sh --check
     step commands of the documents
-    "${isolated[@]}" python3 scripts/doc_commands.py "$tripmeter"
+    "${isolated[@]}" "$python" scripts/doc_commands.py "$tripmeter"
     step documentation site
     TRIPMETER=$tripmeter scripts/site.sh --require-all
 }
