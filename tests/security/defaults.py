@@ -234,6 +234,7 @@ def main():
     systems = {one["system"]: one for one in json.loads(listed)}
     # What the program itself looks for, it does so with every system.
     itself, findings = looks(arguments.tripmeter, systems["pipe"], data)
+    findings += [f"{one} is looked for in the working directory of the user" for one in itself.get("open", ())]
     rows = {"the program": itself}
     for name, system in systems.items():
         if arguments.systems and name not in arguments.systems or name == "pipe":

@@ -79,7 +79,7 @@ impl BoundedLog {
         let mut end = vec![0; KEPT_BYTES as usize];
         self.file.read_exact_at(&mut end, length - KEPT_BYTES)?;
         // What is written between this and the cut is not in the end; it is counted.
-        let left_out = before + self.length() - line_bytes - 2 * KEPT_BYTES;
+        let left_out = before.saturating_add(self.length()).saturating_sub(line_bytes + 2 * KEPT_BYTES);
         self.file.set_len(KEPT_BYTES)?;
         self.file.write_all(&[line(left_out).as_bytes(), &end].concat())?;
         self.start = self.length().saturating_sub(length.saturating_sub(self.start));

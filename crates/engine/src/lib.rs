@@ -47,5 +47,6 @@ pub mod worker;
 
 pub use results::LockedFolder;
 pub use supervise::{
-    Begun, Event, Followers, RunError, RunOptions, machine, measured_cpus, run, run_while, time_of, unfinished,
+    Begun, Event, Followers, OutputFolder, RunError, RunOptions, machine, measured_cpus, run, run_while, time_of,
+    unfinished,
 };

@@ -138,10 +138,26 @@ impl Results {
     /// # Errors
     /// If `output` is not empty, or the folder cannot be created.
     pub fn create(output: Option<&Path>, has_rounds: bool) -> Result<Self, ResultsError> {
-        let folder = match output {
-            Some(folder) => named(folder)?,
-            None => named(&dated(Path::new(RESULTS))?)?,
-        };
+        let path = output.map_or_else(|| dated(Path::new(RESULTS)), |output| Ok(output.to_owned()))?;
+        Self::create_as(&path, FolderHandle::create(&path), has_rounds)
+    }
+
+    /// [`Results::create`] of a folder in one that is open.
+    ///
+    /// # Errors
+    /// The same, or if that one has gone.
+    pub fn create_within(parent: &FolderHandle, name: &str, has_rounds: bool) -> Result<Self, ResultsError> {
+        Self::create_as(&parent.path().join(name), parent.enter(name), has_rounds)
+    }
+
+    fn create_as(path: &Path, folder: io::Result<FolderHandle>, has_rounds: bool) -> Result<Self, ResultsError> {
+        let not_writable =
+            |error| ResultsError::of(error, |error| ResultsError::NotWritable(path.to_path_buf(), error));
+        let folder = folder.map_err(not_writable)?;
+        let is_empty = folder.at("").map_err(io::Error::from).and_then(|inside| holds_nothing(&inside));
+        if !is_empty.map_err(not_writable)? {
+            return Err(ResultsError::NotEmpty(path.to_path_buf()));
+        }
         Ok(Self { folder, has_rounds, round: None, is_resumed: false, lock: None })
     }
 
@@ -422,13 +438,6 @@ impl Results {
 /// Name of the folder of a round.
 fn round_folder(round: u32) -> String {
     format!("round-{round:02}")
-}
-
-fn named(folder: &Path) -> Result<FolderHandle, ResultsError> {
-    let not_writable = |error| ResultsError::of(error, |error| ResultsError::NotWritable(folder.to_path_buf(), error));
-    let handle = FolderHandle::create(folder).map_err(not_writable)?;
-    let is_empty = handle.at("").map_err(io::Error::from).and_then(|inside| holds_nothing(&inside));
-    if is_empty.map_err(not_writable)? { Ok(handle) } else { Err(ResultsError::NotEmpty(folder.to_path_buf())) }
 }
 
 /// Whether nothing is in a folder but what a run that was killed at once leaves: a lock, the beginning of a manifest.

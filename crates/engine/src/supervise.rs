@@ -60,11 +60,39 @@ pub enum Followers {
     },
 }
 
+/// Where results are to be.
+#[derive(Clone, Debug, Default)]
+pub enum OutputFolder {
+    /// In a dated folder below `results`.
+    #[default]
+    Dated,
+    /// In a folder that the user has named.
+    Named(PathBuf),
+    /// In a folder of this name in one that is open, and in no other that takes its name meanwhile.
+    Within(FolderHandle, String),
+}
+
+impl OutputFolder {
+    fn create(&self, has_rounds: bool) -> Result<Results, ResultsError> {
+        match self {
+            Self::Dated => Results::create(None, has_rounds),
+            Self::Named(path) => Results::create(Some(path), has_rounds),
+            Self::Within(parent, name) => Results::create_within(parent, name, has_rounds),
+        }
+    }
+}
+
+impl From<Option<&Path>> for OutputFolder {
+    fn from(named: Option<&Path>) -> Self {
+        named.map_or(Self::Dated, |path| Self::Named(path.to_owned()))
+    }
+}
+
 /// How a plan is run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// The results folder; a dated one below `results` if none is named.
-    pub output: Option<PathBuf>,
+    /// The results folder.
+    pub output: OutputFolder,
     /// What of the plan is measured already; its folder is then that of the results.
     pub begun: Option<Begun>,
     /// Who starts the follower processes.
@@ -274,7 +302,7 @@ pub fn run_while<'a>(
     check_size(&manifest).map_err(RunError::TooLarge)?;
     let (manifest, results) = match &options.begun {
         Some(begun) => begun.go_on(&manifest.environment)?,
-        None => (manifest, Results::create(options.output.as_deref(), plan.has_round_folders())?),
+        None => (manifest, options.output.create(plan.has_round_folders())?),
     };
     watch(&Event::Results(results.folder().clone()));
     let daemons = DaemonLeases::default();

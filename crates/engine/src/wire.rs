@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use tripmeter_abi::{NodeOptions, UnauthorizedPeer};
 use tripmeter_model::Touch;
 use tripmeter_model::audit::ProcessActivity;
-use tripmeter_model::bounds::said;
+use tripmeter_model::bounds::{MOST_SAID_ELEMENTS, said};
 use tripmeter_model::folder_handle::FolderIdentity;
 use tripmeter_model::interference::{BackgroundLoad, Sched};
 use tripmeter_model::kernel_queue::KernelQueues;
@@ -163,7 +163,7 @@ pub(crate) struct LoadReading {
     pub cpu_time_ns: u64,
     /// Copied in memory.
     pub memory_bytes: u64,
-    /// BoundedMessage over the loopback interface.
+    /// Received over the loopback interface.
     pub network_bytes: u64,
     /// Why it does nothing, if so.
     pub failed: Option<String>,
@@ -453,7 +453,12 @@ impl BoundedMessage for FromFollower {
                 Self::Connected { memory_lock: cut_text(memory_lock), queues: KernelQueues::joined(queues) }
             }
             Self::Report(mut report) => {
+                if report.arrived.len() > MOST_SAID_ELEMENTS {
+                    let streams = report.arrived.len();
+                    return Err(format!("counts of {streams} streams, at most {MOST_SAID_ELEMENTS} are taken"));
+                }
                 report.failed = report.failed.map(cut_text);
+                report.evidence = report.evidence.map(said).transpose()?;
                 Self::Report(report)
             }
             Self::Used(activity) => Self::Used(said(activity)?),
@@ -517,11 +522,11 @@ pub struct Arrived {
 impl Arrived {
     /// Adds what another counted, or counted later.
     pub fn add(&mut self, other: &Arrived) {
-        self.received += other.received;
-        self.duplicated += other.duplicated;
-        self.reordered += other.reordered;
-        self.damaged += other.damaged;
-        self.earlier += other.earlier;
+        self.received = self.received.saturating_add(other.received);
+        self.duplicated = self.duplicated.saturating_add(other.duplicated);
+        self.reordered = self.reordered.saturating_add(other.reordered);
+        self.damaged = self.damaged.saturating_add(other.damaged);
+        self.earlier = self.earlier.saturating_add(other.earlier);
         self.latest = self.latest.max(other.latest);
     }
 }

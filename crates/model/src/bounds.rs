@@ -70,7 +70,10 @@ pub fn to_json(what: &impl Serialize, is_pretty: bool) -> Result<String, String>
     }
     match too_long(&text) {
         Some(what) => Err(what),
-        None if text.len() as u64 > MOST_BYTES => Err(format!("{} bytes, and the most are {MOST_BYTES}", text.len())),
+        // A line break comes behind it.
+        None if text.len() as u64 >= MOST_BYTES => {
+            Err(format!("{} bytes, and the most are {MOST_BYTES}", text.len() + 1))
+        }
         None => Ok(text),
     }
 }
@@ -193,6 +196,24 @@ mod tests {
         assert!(to_json(&vec![0; MOST_ELEMENTS + 1], false).unwrap_err().contains("250001 elements"));
         let texts = vec!["x".repeat(MOST_TEXT_BYTES); 1025];
         assert!(to_json(&texts, false).unwrap_err().contains("and the most are 67108864"));
+    }
+
+    #[test]
+    fn the_longest_file_that_is_written_is_read_with_its_line_break() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("x");
+        // With brackets, quotes and commas.
+        let texts = |bytes: usize| {
+            let (count, rest) = ((bytes - 2) / 60_003, (bytes - 2) % 60_003);
+            let mut texts = vec!["x".repeat(60_000); count];
+            texts.push("x".repeat(rest - 2));
+            texts
+        };
+        let longest = to_json(&texts(MOST_BYTES as usize - 1), false).unwrap();
+        assert_eq!(longest.len() as u64, MOST_BYTES - 1);
+        std::fs::write(&file, longest + "\n").unwrap();
+        assert_eq!(crate::file::read(&file, MOST_BYTES).unwrap().len() as u64, MOST_BYTES);
+        assert!(to_json(&texts(MOST_BYTES as usize), false).unwrap_err().contains("67108865 bytes"));
     }
 
     #[test]

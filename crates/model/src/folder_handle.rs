@@ -109,6 +109,8 @@ impl FolderHandle {
         let of = |metadata: &Metadata| (metadata.dev(), metadata.ino());
         match (&named, self.opened.metadata()) {
             (Ok(named), Ok(opened)) if named.is_dir() && of(named) == of(&opened) => Ok(()),
+            // It cannot be looked at, as of a file server that is away. What is written stays in the folder that is open.
+            (Err(error), _) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(()),
             _ => Err(FolderGone::new(&self.path, fs::read_link(self.descriptor()).ok(), named.ok())),
         }
     }
@@ -137,7 +139,10 @@ impl FolderHandle {
         let short = self.descriptor().display().to_string();
         let long = self.at_for_children("").map(|path| path.display().to_string());
         let (long, path) = (long.unwrap_or_else(|_| short.clone()), self.path.display().to_string());
-        text.replace(long.trim_end_matches('/'), &path).replace(&short, &path)
+        // A longer number begins with this one.
+        let named = |text: &str, by: &str| text.replace(&format!("{by}/"), &format!("{path}/"));
+        let text = named(&named(text, long.trim_end_matches('/')), &short);
+        if text.ends_with(&short) { text.replace(&short, &path) } else { text }
     }
 
     /// Writes a file of this folder whole or not at all, as [`write_whole`].

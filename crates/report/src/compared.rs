@@ -57,9 +57,8 @@ pub fn by_threshold(made: &ByThreshold, threshold: f64, detailed: bool, strict: 
     let distrusted = made.both.iter().filter_map(|one| verdicts::distrusted(&one.name, &one.distrust));
     let known = made.both.iter().flat_map(|one| verdicts::known(&one.name, &one.notes));
     let unclear = |one: &ComparedSub| one.count(ThresholdOutcome::Inconclusive) > 0;
-    let [unclear, passed] = [true, false].map(|is_unclear| {
-        made.both.iter().filter(|one| one.passed(strict) && unclear(one) == is_unclear).count()
-    });
+    let [unclear, passed] = [true, false]
+        .map(|is_unclear| made.both.iter().filter(|one| one.passed(strict) && unclear(one) == is_unclear).count());
     let unclear = if unclear > 0 { format!(", {unclear} inconclusive") } else { String::new() };
     let most = (threshold * 1e8).round() / 1e6;
     let least = ((1.0 / (1.0 + threshold) - 1.0) * 1e3).round() / 10.0;

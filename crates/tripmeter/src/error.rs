@@ -3,6 +3,10 @@ use tripmeter_engine::registry::RegistryError;
 use tripmeter_engine::resolve::PlanError;
 use tripmeter_model::file::{FileError, FolderGone};
 
+/// Most bytes of a message: some texts that others say, each cut to
+/// [`MOST_SAID_BYTES`](tripmeter_model::bounds::MOST_SAID_BYTES), and ours around them.
+const MOST_MESSAGE_BYTES: usize = 32 << 10;
+
 /// What ends a command: one line for people, and the exit code of its class.
 #[derive(Debug)]
 pub struct CliError {
@@ -11,8 +15,14 @@ pub struct CliError {
 }
 
 impl CliError {
+    /// An error; of a message that is far too long, as a folder or a host can make it, the first part.
     pub fn new(code: u8, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        let mut message = message.into();
+        if message.len() > MOST_MESSAGE_BYTES {
+            let end = message.floor_char_boundary(MOST_MESSAGE_BYTES);
+            message = format!("{} … and {} bytes more", &message[..end], message.len() - end);
+        }
+        Self { code, message }
     }
 }
 
@@ -49,5 +59,17 @@ impl From<RegistryError> for CliError {
 impl From<tripmeter_engine::RunError> for CliError {
     fn from(error: tripmeter_engine::RunError) -> Self {
         Self::new(error.exit_code(), error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_not_longer_than_people_can_use() {
+        assert_eq!(CliError::new(65, "short").to_string(), "short");
+        let long = CliError::new(65, "ä".repeat(5 << 20)).to_string();
+        assert!(long.len() < MOST_MESSAGE_BYTES + 64 && long.ends_with(" bytes more"), "{}", long.len());
     }
 }

@@ -13,8 +13,8 @@ use crate::results::{NamedFolder, UNFINISHED, is_results};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tripmeter_engine::Followers;
 use tripmeter_engine::results::holds_nothing;
+use tripmeter_engine::{Followers, OutputFolder};
 use tripmeter_model::exit;
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, RunStatus};
@@ -113,7 +113,8 @@ impl RunSeries<'_> {
         }
         let begin = Instant::now();
         let shown = ProgressView::of(self.of.quiet, false);
-        let (manifest, measured) = self.of.prepared.run_into(Some(&unfinished), Followers::Local, shown)?;
+        let output = OutputFolder::Within(self.folder.clone(), name(index) + UNFINISHED);
+        let (manifest, measured) = self.of.prepared.run_into(output, Followers::Local, shown)?;
         if manifest.status == RunStatus::Interrupted {
             return Ok(false);
         }

@@ -34,6 +34,23 @@ fn a_folder_with_something_in_it_is_refused() {
 }
 
 #[test]
+fn a_folder_is_created_in_the_one_that_is_open_and_in_no_other() {
+    let place = tempfile::tempdir().unwrap();
+    let (parent, moved) = (place.path().join("runs"), place.path().join("moved"));
+    fs::create_dir(&parent).unwrap();
+    let opened = FolderHandle::open(&parent).unwrap();
+    let created = Results::create_within(&opened, "run-0001", false).unwrap();
+    assert_eq!(created.folder().path(), parent.join("run-0001"));
+    fs::write(parent.join("run-0001/x"), "").unwrap();
+    assert!(matches!(Results::create_within(&opened, "run-0001", false), Err(ResultsError::NotEmpty(_))));
+    fs::rename(&parent, &moved).unwrap();
+    assert!(Results::create_within(&opened, "run-0002", false).is_err() && !parent.exists());
+    fs::create_dir(&parent).unwrap();
+    assert!(Results::create_within(&opened, "run-0002", false).is_err());
+    assert_eq!(fs::read_dir(&parent).unwrap().count(), 0);
+}
+
+#[test]
 fn beginnings_of_files_are_removed_and_nothing_else() {
     let place = tempfile::tempdir().unwrap();
     let (beginning, elsewhere) = (BEING_WRITTEN.to_owned() + "a1B2c3", place.path().join("elsewhere"));

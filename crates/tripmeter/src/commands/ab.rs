@@ -98,7 +98,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     let mut pace = Pace::new(args, &plan, unfinished.as_ref().map_or(Duration::ZERO, Unfinished::spent));
     let parquet = experiment::parquet(&plan, &program)?;
     let options = RunOptions {
-        output: args.output.folder.clone(),
+        output: args.output.folder.as_deref().into(),
         begun,
         followers: Followers::Local,
         stop,

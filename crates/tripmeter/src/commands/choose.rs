@@ -68,7 +68,8 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
         rounds_within(args.budget, begin.elapsed().as_secs_f64(), done, planned)
     };
     let shown = ProgressView::of(args.output.quiet, false);
-    let (manifest, folder) = prepared.run_while(args.output.folder.as_deref(), Followers::Local, shown, &mut rounds)?;
+    let (manifest, folder) =
+        prepared.run_while(args.output.folder.as_deref().into(), Followers::Local, shown, &mut rounds)?;
     if manifest.plan.rounds < planned && !args.output.quiet {
         let (rounds, budget) = (manifest.plan.rounds, args.budget);
         output::say(&format!(

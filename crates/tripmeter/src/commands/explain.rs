@@ -11,6 +11,7 @@ use std::path::Path;
 use tripmeter_analysis::explain::{TracedCalls, explain as put_together};
 use tripmeter_engine::os::CpuCounters;
 use tripmeter_engine::{Followers, system_calls};
+use tripmeter_model::bounds::{MOST_BYTES, to_json};
 use tripmeter_model::explain::{ExplainedTransport, Explanation, FILE, SCHEMA_VERSION};
 use tripmeter_model::folder::LOGS;
 use tripmeter_model::folder_handle::FolderHandle;
@@ -22,7 +23,6 @@ use tripmeter_report::document::{Block, Cell, Document, Missing};
 const TRACED: u64 = 500;
 
 /// Most bytes of the file that are read.
-const MOST_BYTES: u64 = 16 << 20;
 
 /// `tripmeter explain`
 pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
@@ -46,7 +46,7 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
         .collect();
     prepared.plan.sub_experiments = passes;
     let shown = ProgressView::of(args.output.quiet, false);
-    let (manifest, folder) = prepared.run_into(args.output.folder.as_deref(), Followers::Local, shown)?;
+    let (manifest, folder) = prepared.run_into(args.output.folder.as_deref().into(), Followers::Local, shown)?;
     // Without it, no worker has written a trace.
     let traces = folder.inside(LOGS).and_then(|logs| Ok((logs.at("")?, logs)));
     let traced = traced(&prepared.plan, traces.as_ref().ok().map(|(at, _)| at.as_path()));
@@ -61,7 +61,9 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     if counters.is_ok() {
         explanation.transports.iter_mut().for_each(note_uncounted);
     }
-    let text = serde_json::to_string_pretty(&explanation).expect("it has no maps but of text");
+    let text = to_json(&explanation, true).map_err(|why| {
+        CliError::new(exit::DATA, format!("'{}' would have {why}", folder.path().join(FILE).display()))
+    })?;
     folder.write(FILE, format!("{text}\n").as_bytes())?;
     print(&explanation, args)?;
     if !args.output.no_report {

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tripmeter_engine::registry::Registry;
-use tripmeter_engine::{Begun, Event, Followers, RunError, RunOptions, by_hand, system_calls};
+use tripmeter_engine::{Begun, Event, Followers, OutputFolder, RunError, RunOptions, by_hand, system_calls};
 use tripmeter_model::experiment::TableKind;
 use tripmeter_model::folder::LOGS;
 use tripmeter_model::folder_handle::FolderHandle;
@@ -121,7 +121,7 @@ pub fn measure(asked: &Measurement<'_>) -> Result<u8, CliError> {
         return Err(CliError::new(exit::USAGE, text));
     }
     let (manifest, folder) = prepared.run_into(
-        output.folder.as_deref(),
+        output.folder.as_deref().into(),
         followers.clone(),
         ProgressView::of(output.quiet, asked.is_live),
     )?;
@@ -298,13 +298,13 @@ impl Prepared {
         followers: Followers,
         shown: ProgressView,
     ) -> Result<(Manifest, FolderHandle), CliError> {
-        let options = RunOptions { begun: Some(begun), ..self.options(None, followers) };
+        let options = RunOptions { begun: Some(begun), ..self.options(OutputFolder::Dated, followers) };
         self.run_with(&options, shown, &mut rounds_wanted(&self.plan, self.stop.clone()))
     }
 
-    fn options(&self, output: Option<&Path>, followers: Followers) -> RunOptions {
+    fn options(&self, output: OutputFolder, followers: Followers) -> RunOptions {
         RunOptions {
-            output: output.map(Path::to_owned),
+            output,
             begun: None,
             followers,
             stop: self.stop.clone(),
@@ -318,13 +318,13 @@ impl Prepared {
 
     /// Runs it, with progress unless `quiet`; into a dated folder if none is named.
     pub fn run(&self, output: Option<&Path>, followers: Followers, quiet: bool) -> Result<Manifest, CliError> {
-        self.run_into(output, followers, ProgressView::of(quiet, false)).map(|(manifest, _)| manifest)
+        self.run_into(output.into(), followers, ProgressView::of(quiet, false)).map(|(manifest, _)| manifest)
     }
 
     /// The same, with the results folder.
     pub fn run_into(
         &self,
-        output: Option<&Path>,
+        output: OutputFolder,
         followers: Followers,
         shown: ProgressView,
     ) -> Result<(Manifest, FolderHandle), CliError> {
@@ -334,7 +334,7 @@ impl Prepared {
     /// The same, with as many rounds as `rounds_wanted` says before the first and after each.
     pub fn run_while(
         &self,
-        output: Option<&Path>,
+        output: OutputFolder,
         followers: Followers,
         shown: ProgressView,
         rounds_wanted: &mut dyn FnMut(&Manifest) -> u32,

@@ -322,7 +322,8 @@ fn what_was_killed_before_its_verdict_was_written_is_judged_by_the_same_command(
     // As it is after the last round, when the manifest says that all is measured.
     let unjudged = fs::read_to_string(results.join("ab.json")).unwrap();
     let unjudged = unjudged.replacen("\"status\": \"complete\"", "\"status\": \"running\"", 1);
-    let of_tomorrow = unjudged.replacen(&format!("\"schema_version\": \"{SCHEMA_VERSION}\""), "\"schema_version\": \"3.0\"", 1);
+    let of_tomorrow =
+        unjudged.replacen(&format!("\"schema_version\": \"{SCHEMA_VERSION}\""), "\"schema_version\": \"3.0\"", 1);
     fs::write(results.join("ab.json"), of_tomorrow).unwrap();
     ab(&place, &words).run().with(65).one_line(&["ab.json' has schema version 3.0"]);
     // As long as that of many pairs.

@@ -84,7 +84,10 @@ fn a_cap_ends_a_search_and_the_lines_of_a_logger() {
         let cell = cell(&[words, &["--payloads", "64", "--time-cap", "4"][..]].concat());
         let last = cell.trials.last().unwrap_or_else(|| panic!("{words:?} {cell:?}"));
         let is_cap = |why: &Option<String>| why.as_deref() == Some("time cap of 4 s");
-        assert!(is_cap(&cell.cut_short) && is_cap(&last.cut_short) && count(last, Figure::Sent) > 0, "{words:?} {cell:?}");
+        assert!(
+            is_cap(&cell.cut_short) && is_cap(&last.cut_short) && count(last, Figure::Sent) > 0,
+            "{words:?} {cell:?}"
+        );
     });
 }
 

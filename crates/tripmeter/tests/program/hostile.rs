@@ -403,7 +403,6 @@ fn a_resumed_run_logs_in_to_no_host_that_the_user_does_not_name() {
     assert!(fs::read_to_string(&called).is_ok_and(|text| text.contains(host)), "{named:?}");
 }
 
-/// It is cut off with what does not count.
 /// All files of a folder.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

@@ -39,7 +39,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
         None => dated(&results).map_err(RunError::from)?,
     };
     let shown = ProgressView::of(args.quiet, false);
-    let (manifest, measured) = prepared.run_into(Some(&place), Followers::Local, shown)?;
+    let (manifest, measured) = prepared.run_into(Some(&*place).into(), Followers::Local, shown)?;
     if manifest.status == RunStatus::Interrupted {
         return Ok(exit::INTERRUPTED);
     }
