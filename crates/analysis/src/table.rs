@@ -342,7 +342,7 @@ impl MetricTable {
         let (trials, all) = (self.trials(row), Stream::all());
         let missed = trials.iter().filter(|(_, trial)| trial.rate_missed).count();
         let rounds = if trials.len() > 1 { format!(" in {missed} of {} rounds", trials.len()) } else { String::new() };
-        let values = |figure| self.get(row, &all, figure, Statistic::Value).map_or(&[][..], |found| &found.values);
+        let values = |figure| self.get(row, &all, figure, Statistic::Value).map_or(&[][..], |found| found.values);
         let least = |figure| values(figure).iter().copied().reduce(f64::min);
         let kept = least(Figure::AchievedRate).or_else(|| least(Figure::PublishedRate)).map(f64::round);
         let rates = match kept.zip(least(Figure::OfferedRate)) {

@@ -1,5 +1,6 @@
 //! The audit of a machine: what about it disturbs measuring, and what would fix it.
 
+use crate::count;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -96,14 +97,19 @@ pub struct ProcessActivity {
     /// Scheduling policy of that thread at the end, and its nice value or priority; absent if that is not visible.
     pub policy: Option<String>,
     /// CPU time of all its threads over its whole life, in nanoseconds.
+    #[serde(deserialize_with = "count::read")]
     pub cpu_time_ns: u64,
     /// How often its threads gave a CPU up by themselves.
+    #[serde(deserialize_with = "count::read")]
     pub voluntary_switches: u64,
     /// How often a CPU was taken from them.
+    #[serde(deserialize_with = "count::read")]
     pub involuntary_switches: u64,
     /// Page faults served from memory.
+    #[serde(deserialize_with = "count::read")]
     pub minor_faults: u64,
     /// Page faults that waited for a disk.
+    #[serde(deserialize_with = "count::read")]
     pub major_faults: u64,
     /// Files of the libraries that it had loaded at its end; only where a sub-experiment has an environment of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

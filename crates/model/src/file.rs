@@ -49,8 +49,9 @@ pub enum FileError {
 /// A folder that lost its name while something was written in it.
 #[derive(Debug, Error)]
 #[error(
-    "folder '{}' {what}; nothing is written any more: leave a folder in its place as long as a command writes in it, and give \
-     the command again, for a renamed run `tripmeter run --resume DIR`", .folder.display()
+    "folder '{}' {what}; nothing is written any more: leave a folder in its place as long as a command writes in it; give the \
+     command again, which goes on with a renamed folder of `ab` (-o DIR); `tripmeter run --resume DIR` goes on with one of \
+     another run", .folder.display()
 )]
 pub struct FolderGone {
     folder: PathBuf,

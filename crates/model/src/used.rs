@@ -53,7 +53,7 @@ impl Used {
             (Figure::CpuTime, self.cpu_time_ns),
             (Figure::VoluntarySwitches, self.voluntary_switches),
             (Figure::InvoluntarySwitches, self.involuntary_switches),
-            (Figure::PageFaults, self.minor_faults + self.major_faults),
+            (Figure::PageFaults, self.minor_faults.saturating_add(self.major_faults)),
             (Figure::PeakMemory, self.peak_memory_bytes),
         ]
         .into_iter()

@@ -19,7 +19,8 @@ impl CliError {
     pub fn new(code: u8, message: impl Into<String>) -> Self {
         let mut message = message.into();
         if message.len() > MOST_MESSAGE_BYTES {
-            let end = message.floor_char_boundary(MOST_MESSAGE_BYTES);
+            let is_end = |end: &usize| message.is_char_boundary(*end);
+            let end = (0..=MOST_MESSAGE_BYTES).rev().find(is_end).unwrap_or(0);
             message = format!("{} … and {} bytes more", &message[..end], message.len() - end);
         }
         Self { code, message }

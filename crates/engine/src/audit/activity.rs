@@ -6,6 +6,7 @@ use super::parse::TICK_NS;
 use super::root::Hidden;
 use super::{MachineCheck, MachineObservations, Reading, percent, share};
 use tripmeter_model::audit::{CheckInfo, Interrupts};
+use tripmeter_model::count::saturating_sum;
 
 /// Time counted in ticks may be wrong by one at each end.
 const BLUR_NS: u64 = 2 * TICK_NS;
@@ -144,7 +145,7 @@ fn load(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
         .map(|process| format!("{} ({}) {}", process.name, process.pid, percent(process.cpu_time_ns, duration_ns)));
     let busiest = busiest.collect::<Vec<_>>().join(", ");
     let named = if busiest.is_empty() { "no other process is visible here".to_owned() } else { busiest };
-    let own_ns: u64 = observed.loads.iter().map(|load| load.cpu_time_ns).sum();
+    let own_ns = saturating_sum(observed.loads.iter().map(|load| load.cpu_time_ns));
     let own = if observed.loads.is_empty() {
         String::new()
     } else {

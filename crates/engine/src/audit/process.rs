@@ -5,6 +5,7 @@ use super::{MachineCheck, MachineObservations, Reading, parse};
 use crate::os::{self, Whose};
 use std::collections::BTreeSet;
 use tripmeter_model::audit::{CheckInfo, Level, ProcessActivity};
+use tripmeter_model::count::saturating_sum;
 
 /// Per second of CPU time. Now and then the kernel itself has something to do.
 const MOST_SWITCHES_PER_S: f64 = 50.0;
@@ -161,8 +162,8 @@ fn rate(process: &ProcessActivity) -> f64 {
 fn switches(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let worst = observed.processes.iter().max_by(|one, other| rate(one).total_cmp(&rate(other)));
     let worst = worst.ok_or("no process or thread said how it went")?;
-    let voluntary: u64 = observed.processes.iter().map(|process| process.voluntary_switches).sum();
-    let involuntary: u64 = observed.processes.iter().map(|process| process.involuntary_switches).sum();
+    let voluntary = saturating_sum(observed.processes.iter().map(|process| process.voluntary_switches));
+    let involuntary = saturating_sum(observed.processes.iter().map(|process| process.involuntary_switches));
     let value = format!(
         "{involuntary} involuntary, {voluntary} voluntary; most: {}, {:.0} involuntary per second",
         worst.who,
@@ -175,7 +176,7 @@ fn faults(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     if observed.processes.is_empty() {
         return Err("no process or thread said how it went".to_owned());
     }
-    let sum = |of: fn(&ProcessActivity) -> u64| observed.processes.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&ProcessActivity) -> u64| saturating_sum(observed.processes.iter().map(of));
     let (minor, major) = (sum(|process| process.minor_faults), sum(|process| process.major_faults));
     Ok(Reading::good_if(major == 0, format!("{major} waited for a disk, {minor} did not")))
 }

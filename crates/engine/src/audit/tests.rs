@@ -379,6 +379,9 @@ fn processes_that_left_their_cpus_or_were_disturbed_are_named() {
     let bad = audited(&[process("leader of uds", &[0], 400, 3), process("follower of uds", &[0, 1, 2], 0, 0)]);
     assert_eq!(of(&bad, "affinity").level, Level::Fail);
     assert_eq!(of(&bad, "affinity").value, "follower of uds could run on CPUs 0-2");
+    // Another host may say any number.
+    let most = process("follower of uds", &[1], u64::MAX, u64::MAX);
+    assert_eq!(of(&audited(&[most.clone(), most]), "page-faults").level, Level::Warn);
     let planned = |cpus: &[usize], own: Option<usize>| ProcessActivity {
         planned_cpus: own.map(|cpu| vec![cpu]),
         ..process("leader of uds", cpus, 0, 0)

@@ -1,5 +1,6 @@
 //! The verdict over several followers: each has a proof of its own, and the worst counts.
 
+use tripmeter_model::count::saturating_sum;
 use tripmeter_model::manifest::{PathProof, Verdict};
 use tripmeter_model::trial::SHOWN_FOLLOWERS;
 
@@ -23,7 +24,7 @@ pub fn of_all(proofs: Vec<PathProof>) -> PathProof {
         if proofs.len() > SHOWN_FOLLOWERS {
             evidence += &format!("; of {} followers", proofs.len());
         }
-        let damaged = proofs.iter().map(|proof| proof.damaged).sum();
+        let damaged = saturating_sum(proofs.iter().map(|proof| proof.damaged));
         return PathProof { damaged, ..PathProof::new(proofs[0].claim, worst, evidence) };
     }
     proofs.into_iter().next().expect("there is a follower")

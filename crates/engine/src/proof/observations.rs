@@ -6,6 +6,7 @@ use super::{Claim, LEAST_PARKED_BYTES, MOST_ADDRESSES};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use tripmeter_abi::Path;
+use tripmeter_model::count::saturating_sum;
 
 /// Of ten parts, so many are "most": bytes not yet sent, or messages lost, when the phase ends, are fewer.
 const MOST_TENTHS: u64 = 9;
@@ -163,7 +164,8 @@ impl<'a> Observations<'a> {
     /// Over sockets that count for themselves, or through files.
     pub fn by_own_counter(&self, path: Path) -> Option<PassedBytes> {
         let sum = |side: &Evidence, bytes: fn(&EvidenceChannel) -> Option<u64>| {
-            side.channels.as_ref()?.iter().filter(|channel| channel.path == path).map(bytes).sum()
+            let of_path = side.channels.as_ref()?.iter().filter(|channel| channel.path == path);
+            of_path.map(bytes).try_fold(0, |sum: u64, bytes| Some(sum.saturating_add(bytes?)))
         };
         self.flow(|side| sum(side, |channel| channel.sent_bytes), |side| sum(side, |channel| channel.received_bytes))
     }
@@ -200,7 +202,8 @@ impl<'a> Observations<'a> {
     /// Bytes of the first message that were seen waiting in objects of a kind. `None`: nobody looked.
     pub fn parked_bytes(&self, path: Path) -> Option<u64> {
         let channels = self.follower.channels.as_ref().filter(|_| self.follower.looked_for_parked)?;
-        Some(channels.iter().filter(|channel| channel.path == path).map(|channel| channel.parked_bytes).sum())
+        let of_path = channels.iter().filter(|channel| channel.path == path);
+        Some(saturating_sum(of_path.map(|channel| channel.parked_bytes)))
     }
 
     /// Whether a message was seen waiting in objects of a kind.

@@ -14,6 +14,7 @@ use crate::measure::publish::Timetable;
 use crate::replay::Times;
 use crate::wire::{Arrived, WRITING};
 use std::time::Instant;
+use tripmeter_model::count::saturating_sum;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::used::Used;
@@ -37,7 +38,7 @@ struct LoadBatch {
 
 /// How many messages of all streams came damaged.
 pub(super) fn damaged_of(arrived: &[Arrived]) -> u64 {
-    arrived.iter().map(|arrived| arrived.damaged).sum()
+    saturating_sum(arrived.iter().map(|arrived| arrived.damaged))
 }
 
 impl Leader {

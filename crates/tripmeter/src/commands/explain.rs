@@ -22,8 +22,6 @@ use tripmeter_report::document::{Block, Cell, Document, Missing};
 /// Most round trips of the shorter of the two traced passes; the other has three times as many.
 const TRACED: u64 = 500;
 
-/// Most bytes of the file that are read.
-
 /// `tripmeter explain`
 pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     args.output.sorting.refuse_with_json(args.output.json)?;
