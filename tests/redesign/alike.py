@@ -57,8 +57,9 @@ def samples(folder):
 
 def measured(program, name, folder):
     """What one side has of one command."""
-    words = [*corpus.words_of(name, folder), "--attempts", "1"]
-    words += [] if name == "explain" else ["--no-floor"]
+    words = corpus.words_of(name, folder)
+    if name != "explain":
+        words += ["--attempts", "1", "--no-floor"]
     code, _, error = corpus.run(program, words)
     by_clock = BY_CLOCK.search(name)
     states, missed = lines_of(folder)

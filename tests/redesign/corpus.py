@@ -53,14 +53,15 @@ COMMANDS = {
     "throughput-search": "throughput inmem --duration 0.2 --loss-bound 0.5%",
     "throughput-lossy": "throughput inmem?lose=every:9&damage_body=every:13 --duration 0.2",
     "logger": "logger inmem/log write -n 500",
-    "explain": "explain inmem -n 100",
+    "explain": "explain inmem -n 100 --payload 1k",
     "failed": "ping inmem?lose=every:1&at=all uds -n 50 --loss-timeout 0.02 --attempts 1",
 }
 
 
 def words_of(name, output):
     """The words of one of COMMANDS."""
-    return [*COMMANDS[name].split(), *SMALL, *QUIET, "-o", str(output)]
+    sizes = [] if "--payload " in COMMANDS[name] else SMALL
+    return [*COMMANDS[name].split(), *sizes, *QUIET, "-o", str(output)]
 
 
 def run(program, words, timeout_s=LONGEST_S):
