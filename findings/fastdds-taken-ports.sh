@@ -69,5 +69,11 @@ run() { LD_LIBRARY_PATH=$lib unshare --user --map-root-user --net sh -c "ip link
 free=$(run free)
 taken=$(run taken)
 printf 'Fast DDS %s\nports free:\n%s\nports taken:\n%s\n' "$version" "$free" "$taken"
-grep -qx 'participant: created' <<<"$free" && grep -qx 'listens at 7410' <<<"$free" || { echo 'CHANGED: with free ports' >&2; exit 1; }
-[[ $taken == $'listens at 7400\nparticipant: created' ]] || { echo 'CHANGED: with taken ports' >&2; exit 1; }
+if [[ $free != $'listens at 7400\nlistens at 7410\nlistens at 7411\nparticipant: created' ]]; then
+    echo 'CHANGED: with free ports' >&2
+    exit 1
+fi
+if [[ $taken != $'listens at 7400\nparticipant: created' ]]; then
+    echo 'CHANGED: with taken ports' >&2
+    exit 1
+fi
