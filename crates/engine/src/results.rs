@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use thiserror::Error;
 use tripmeter_model::bounds::{MOST_TRIALS_BYTES, to_json};
+use tripmeter_model::date::LAST_SECOND;
 use tripmeter_model::file::{self, FileError, FolderGone};
 use tripmeter_model::folder::{AUDIT, Audits, LOGS, MANIFEST, TRIALS, TrialsLine, payload_lines};
 use tripmeter_model::folder_handle::FolderHandle;
@@ -56,8 +57,8 @@ pub enum ResultsError {
 }
 
 /// What to do where a run that has begun cannot be written.
-fn to_go_on(error: &io::Error) -> String {
-    let first = if is_full(error) { "make room there" } else { "make them writable" };
+pub(crate) fn to_go_on(error: &io::Error) -> String {
+    let first = if is_full(error) { "make room there" } else { "make the folder writable" };
     format!("{first}, then measure what is missing: `tripmeter run --resume DIR`, or the same `tripmeter ab` again")
 }
 
@@ -65,7 +66,7 @@ fn to_go_on(error: &io::Error) -> String {
 fn to_change(error: &io::Error) -> String {
     match is_full(error) {
         true => to_go_on(error),
-        false => "make them writable, or copy the folder and resume the copy".to_owned(),
+        false => "make the folder writable, or copy the folder and resume the copy".to_owned(),
     }
 }
 
@@ -493,10 +494,31 @@ pub(crate) fn check_size(manifest: &Manifest) -> Result<(), String> {
     to_json(&Audits::of(&manifest.environment), true).map(drop)
 }
 
-/// Local time of now; the last that there is if the clock of this machine is beyond the year 9999.
+/// Leaves out what was seen at the end, here and on every host, where no reader would take the files with it; returns the
+/// value and the limit. Each host keeps to its bounds; many together may not, and figures need none of it.
+pub(crate) fn leave_out_after(manifest: &mut Manifest) -> Option<String> {
+    let what = check_size(manifest).err()?;
+    let environment = &mut manifest.environment;
+    (environment.after, environment.audit_after) = (None, None);
+    for host in &mut environment.hosts {
+        (host.environment.after, host.environment.audit_after) = (None, None);
+        host.here.after.clear();
+        host.there.after.clear();
+    }
+    Some(what)
+}
+
+/// Local time of now; of a clock that is out of the years of results the first or last that they have.
 pub(crate) fn local_time() -> jiff::Zoned {
-    let now = jiff::Timestamp::try_from(SystemTime::now()).unwrap_or(jiff::Timestamp::MAX);
-    now.to_zoned(jiff::tz::TimeZone::system())
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    within_years(since_1970.as_secs()).to_zoned(jiff::tz::TimeZone::system())
+}
+
+fn within_years(seconds: u64) -> jiff::Timestamp {
+    // In the west the first hours of 1970 are of the year before.
+    let first = 24 * 60 * 60;
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX).clamp(first, LAST_SECOND);
+    jiff::Timestamp::from_second(seconds).unwrap_or_default()
 }
 
 /// Creates a folder below `parent` named after the time, with a suffix if that is taken.

@@ -24,7 +24,7 @@ use crate::memory_copy::memory_copy;
 use crate::os;
 use crate::parquet;
 use crate::registry::Registry;
-use crate::results::{Results, ResultsError, check_size, local_time};
+use crate::results::{Results, ResultsError, check_size, leave_out_after, local_time};
 use crate::scratch::{self, ScratchFolder};
 pub use long_text::LongText;
 pub use resume::{Begun, unfinished};
@@ -625,12 +625,12 @@ impl<'a> Run<'a> {
         self.manifest.environment.after = Some(environment::load());
         self.manifest.environment.clock.drift_ppm = self.calibration.drift_ppm();
         self.manifest.environment.audit_after = Some(self.audit());
-        self.results.sync()?;
-        match self.results.write_audits(&self.manifest) {
-            // Those of before stay, and figures need none.
-            Err(error @ ResultsError::TooLarge { .. }) => (self.watch)(&Event::Warning(error.to_string())),
-            written => written?,
+        if let Some(what) = leave_out_after(&mut self.manifest) {
+            let text = format!("nothing that was seen at the end of the run is stored: with it there would be {what}");
+            (self.watch)(&Event::Warning(text));
         }
+        self.results.sync()?;
+        self.results.write_audits(&self.manifest)?;
         self.save()?;
         self.results.remove_empty_logs(self.manifest.plan.rounds);
         for left in self.daemons.end(&self.options.stop) {

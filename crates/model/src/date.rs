@@ -2,6 +2,8 @@
 
 /// The only years of results: times in nanoseconds since 1970 end in 2262.
 const YEARS: std::ops::RangeInclusive<u16> = 1970..=2261;
+/// The last time that results are written with, in seconds since 1970: 2261-12-31T00:00:00Z, of that year in every zone.
+pub const LAST_SECOND: i64 = 9_214_560_000;
 
 /// Checks a time as results have it, RFC 3339, before a library reads it, which may not take every year.
 ///

@@ -49,9 +49,9 @@ pub enum FileError {
 /// A folder that lost its name while something was written in it.
 #[derive(Debug, Error)]
 #[error(
-    "folder '{}' {what}; nothing is written any more: leave a folder in its place as long as a command writes in it; give the \
-     command again, which goes on with a renamed folder of `ab` (-o DIR); `tripmeter run --resume DIR` goes on with one of \
-     another run", .folder.display()
+    "folder '{}' {what}; nothing is written any more: leave a folder in its place as long as a command writes in it; where it \
+     is now, `tripmeter run --resume DIR` goes on, or `tripmeter ab -o DIR` with one of `ab`; `explain` begins anew",
+    .folder.display()
 )]
 pub struct FolderGone {
     folder: PathBuf,

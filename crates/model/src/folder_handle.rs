@@ -1,5 +1,6 @@
 //! A folder that is opened once: what is written in it stays in it, whatever takes its name meanwhile.
 
+use crate::bounds::MOST_BYTES;
 use crate::file::{FileError, FolderGone, write_synced, write_whole};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, Metadata};
@@ -159,6 +160,23 @@ impl FolderHandle {
     /// The same.
     pub fn write_synced(&self, name: &str, contents: &[u8]) -> Result<(), FileError> {
         write_synced(&self.at(name)?, contents).map_err(|error| self.named(name, error))
+    }
+
+    /// [`FolderHandle::write`] for JSON, with a line break at its end.
+    ///
+    /// # Errors
+    /// As [`FolderHandle::write`], or if it has more than [`MOST_BYTES`], which no reader takes.
+    pub fn write_json(&self, name: &str, what: &impl Serialize) -> Result<(), FileError> {
+        let not_writable = |why, kind| FileError::NotWritable { file: self.path.join(name), why, kind };
+        let mut text = serde_json::to_string_pretty(what)
+            .map_err(|error| not_writable(error.to_string(), ErrorKind::InvalidData))?;
+        text.push('\n');
+        if text.len() as u64 > MOST_BYTES {
+            let why =
+                format!("it would have {} bytes, and the most are {MOST_BYTES}; measure less at once", text.len());
+            return Err(not_writable(why, ErrorKind::FileTooLarge));
+        }
+        self.write(name, text.as_bytes())
     }
 
     fn named(&self, name: &str, error: FileError) -> FileError {

@@ -37,7 +37,7 @@ pub mod address;
 pub mod audit;
 pub mod bounds;
 pub mod count;
-mod date;
+pub mod date;
 pub mod delivery;
 pub mod exit;
 pub mod expected;

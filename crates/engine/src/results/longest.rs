@@ -103,6 +103,29 @@ fn texts_of_any_length_are_stored_so_that_they_are_read() {
 }
 
 #[test]
+fn hosts_that_together_say_more_than_fits_are_left_out_as_they_were_afterwards() {
+    let (folder, results) = begun(&everything());
+    let mut manifest: Manifest = serde_json::from_value(everything()).unwrap();
+    let mut host = manifest.environment.hosts[0].clone();
+    host.environment.cpus = vec![0; 15_000];
+    host.there.after = [("dropped".to_owned(), 2)].into();
+    manifest.environment.hosts = vec![host.clone(); 16];
+    assert_eq!(leave_out_after(&mut manifest), None);
+    let mut audit = manifest.environment.audit_before.clone().unwrap();
+    audit.cpus = vec![0; 16_000];
+    let hosts = &mut manifest.environment.hosts;
+    hosts.iter_mut().for_each(|host| host.environment.audit_after = Some(audit.clone()));
+    assert!(matches!(store(&results, &manifest), Err(ResultsError::TooLarge { .. })));
+    let what = leave_out_after(&mut manifest).unwrap();
+    assert!(what.contains(" elements in all, and the most are 250000"), "{what}");
+    store(&results, &manifest).unwrap();
+    let back = read(folder.path(), |text| text.into()).unwrap();
+    let host = back.environment.hosts.last().unwrap();
+    assert_eq!((back.environment.hosts.len(), host.environment.cpus.len()), (16, 15_000));
+    assert!(host.environment.audit_after.is_none() && host.there.after.is_empty());
+}
+
+#[test]
 fn lists_that_no_reader_takes_are_refused_and_what_was_stored_stays() {
     let whole = everything();
     let mut lists = Vec::new();

@@ -154,6 +154,17 @@ fn a_folder_that_becomes_read_only_is_to_be_made_writable_and_resumed() {
 }
 
 #[test]
+fn a_clock_that_is_far_off_gives_a_date_that_results_may_have() {
+    for seconds in [0, LAST_SECOND as u64 + 1, 253_402_300_799, u64::MAX] {
+        for hours in [-14, 0, 14] {
+            let zone = jiff::tz::TimeZone::fixed(jiff::tz::offset(hours));
+            let date = within_years(seconds).to_zoned(zone).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string();
+            assert_eq!(tripmeter_model::check_date(&date), Ok(()), "{date}");
+        }
+    }
+}
+
+#[test]
 fn rounds_have_folders_of_their_own() {
     let parent = tempfile::tempdir().unwrap();
     let mut results = Results::create(Some(parent.path()), true).unwrap();

@@ -16,7 +16,9 @@ use crate::measure::interrupter::Interrupter;
 use crate::measure::{Failure, Shared};
 use crate::os::{self, ForThisUser, Target, Whose};
 use crate::proof::{self, Baseline, Observer};
+use crate::results::to_go_on;
 use crate::wire::{CLOSING, FromFollower, FromLeader, Job, ToFollower, ToWorker, WRITING};
+use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
@@ -86,7 +88,12 @@ fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Pr
     let controls: std::io::Result<Vec<_>> = streams.into_iter().map(channel).collect();
     let controls = controls.map_err(|error| Error::of("control channel", error))?;
     let controls = Controls::new(supervisor, controls, &job);
-    let failed = |error| Error::of("results folder", error);
+    let failed = |error: std::io::Error| match error.kind() {
+        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied | ErrorKind::StorageFull => {
+            Error::Failed(format!("results folder: {error}; {}", to_go_on(&error)))
+        }
+        _ => Error::of("results folder", error),
+    };
     let results = job.results.open().map_err(failed)?;
     let files = Files::of(&job, &results).map_err(failed)?;
     let attempts = Attempts::new(&results, &job.sub_experiment.name).map_err(failed)?;

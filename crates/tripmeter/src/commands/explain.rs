@@ -11,7 +11,7 @@ use std::path::Path;
 use tripmeter_analysis::explain::{TracedCalls, explain as put_together};
 use tripmeter_engine::os::CpuCounters;
 use tripmeter_engine::{Followers, system_calls};
-use tripmeter_model::bounds::{MOST_BYTES, to_json};
+use tripmeter_model::bounds::MOST_BYTES;
 use tripmeter_model::explain::{ExplainedTransport, Explanation, FILE, SCHEMA_VERSION};
 use tripmeter_model::folder::LOGS;
 use tripmeter_model::folder_handle::FolderHandle;
@@ -59,10 +59,7 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     if counters.is_ok() {
         explanation.transports.iter_mut().for_each(note_uncounted);
     }
-    let text = to_json(&explanation, true).map_err(|why| {
-        CliError::new(exit::DATA, format!("'{}' would have {why}", folder.path().join(FILE).display()))
-    })?;
-    folder.write(FILE, format!("{text}\n").as_bytes())?;
+    folder.write_json(FILE, &explanation)?;
     print(&explanation, args)?;
     if !args.output.no_report {
         write_page(&explanation, &folder, args.output.quiet)?;

@@ -15,6 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tripmeter_analysis::Selection;
 use tripmeter_engine::results::{dated, holds_nothing};
+use tripmeter_model::bounds::MOST_BYTES;
 use tripmeter_model::exit;
 use tripmeter_model::file::{FileError, read};
 use tripmeter_model::fleet::{FILE, Fleet, FleetHost, FleetJob, FleetState, SCHEMA_VERSION};
@@ -22,8 +23,6 @@ use tripmeter_model::folder::{REPORT, check_version_of};
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_report::{FleetFigure, FleetResults, fleet_figures, fleet_page};
 
-/// Most bytes of `fleet.json`.
-const MOST_BYTES: u64 = 64 << 20;
 /// Begins the names of folders that results are unpacked in.
 const FETCHED: &str = ".fetched-";
 
@@ -141,8 +140,7 @@ fn earlier(file: &Path) -> Result<Fleet, CliError> {
 }
 
 fn write(folder: &FolderHandle, fleet: &Fleet) -> Result<(), CliError> {
-    let text = serde_json::to_string_pretty(fleet).expect("it is plain data") + "\n";
-    Ok(folder.write(FILE, text.as_bytes())?)
+    Ok(folder.write_json(FILE, fleet)?)
 }
 
 /// Prints all figures, and makes their page.

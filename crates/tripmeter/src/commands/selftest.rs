@@ -90,9 +90,8 @@ pub fn selftest(args: &SelftestArgs) -> Result<u8, CliError> {
         "overhead": overhead,
         "comparisons": outcomes.iter().map(PhaseOutcome::json).collect::<Vec<_>>(),
     });
-    let text = serde_json::to_string_pretty(&made).expect("it is plain data") + "\n";
-    bench.folder.write(FILE, text.as_bytes())?;
-    output::print(&if args.json { text } else { page::page(&made, named) })?;
+    bench.folder.write_json(FILE, &made)?;
+    output::print(&if args.json { format!("{made:#}\n") } else { page::page(&made, named) })?;
     Ok(exit_code(&made, &outcomes, interrupted))
 }
 

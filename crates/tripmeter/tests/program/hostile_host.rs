@@ -10,7 +10,7 @@ const LIAR: &str =
     "#!/bin/sh\n[ \"$1\" = remote ] || exec \"$REAL\" \"$@\"\nexec python3 \"$LAB/lie.py\" \"$REAL\" \"$LAB\"\n";
 /// Carries what the true program says, and lies as the file `lie` says.
 const LIE: &str = r#"
-import json, subprocess, sys
+import json, subprocess, sys, time
 real, lab = sys.argv[1:]
 lie = open(lab + "/lie").read()
 with open(lab + "/calls", "a+") as calls:
@@ -18,6 +18,7 @@ with open(lab + "/calls", "a+") as calls:
     calls.flush()
     calls.seek(0)
     call = len(calls.read())
+reports = 0
 child = subprocess.Popen([real, "remote"], stdout=subprocess.PIPE)
 out = sys.stdout.buffer
 LONG, LIST, ERROR, LINE = "x" * 65537, [0] * 250001, "x" * 5000000, b"x" * ((64 << 20) + 1)
@@ -27,6 +28,16 @@ def has_payload():
         return b'"kind":"payload"' in open(lab + "/results/trials.jsonl", "rb").read()
     except OSError:
         return False
+
+def is_late(message):
+    """True from the report of a second payload on. The first report is of no payload."""
+    global reports
+    if '"Report"' in message:
+        reports += 1
+        end = time.monotonic() + (reports > 1)
+        while not has_payload() and time.monotonic() < end:
+            time.sleep(0.01)
+    return has_payload()
 
 def say(message):
     out.write(json.dumps(message).encode() + b"\n")
@@ -57,14 +68,14 @@ def lied(message):
     elif "Prepared" in message and lie == "refusal":
         say({"Failed": ERROR})
         return True
-    elif "Control" in message and lie == "late-error" and has_payload():
+    elif "Control" in message and lie == "late-error" and is_late(message["Control"]):
         say({"Control": json.dumps({"Failed": ERROR})})
         return True
-    elif "Control" in message and lie == "late-line" and has_payload():
+    elif "Control" in message and lie == "late-line" and is_late(message["Control"]):
         out.write(b'{"Control":"' + LINE)
         out.flush()
         return True
-    elif "Control" in message and lie == "late-failure" and has_payload():
+    elif "Control" in message and lie == "late-failure" and is_late(message["Control"]):
         say({"Failed": ERROR})
         return True
     elif "Ended" in message and lie == "last-word":
@@ -140,6 +151,7 @@ fn is_told_and_kept(lie: &Lie, words: &[&str]) {
     let (code, said) = hosts.run(&[words, &between].concat());
     let (name, longest) = (lie.name, said.lines().map(str::len).max().unwrap_or(0));
     let shown = said.chars().take(4000).collect::<String>();
+    if is_nightly() { crate::common::say(&format!("CASE {words:?} {name} {code} {:?}", said.lines().filter(|l| l.contains("host ") || l.contains("bytes more")).map(|l| l.chars().take(150).collect::<String>()).collect::<Vec<_>>())); }
     let has_two_payloads = words.contains(&"1k,2k") || words[0] == "run";
     // Where a late lie finds nothing to change, and where several sub-experiments are judged.
     assert!(code == lie.code || !has_two_payloads && code != 101, "{words:?}: {name}: {code}: {shown}");

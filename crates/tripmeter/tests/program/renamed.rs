@@ -111,13 +111,20 @@ fn a_folder_that_is_renamed_or_replaced_ends_what_writes_in_it() {
     let long = ["ping", "uds/stream", "--wait", "block", "--rate", "100", "-n", "1000000"];
     let eprosima = ["ping", "uds/stream", "--wait", "block", "--for", "1h", "-n", "100", "--raw", "eprosima"];
     let ab = ["ab", "inmem", "--rounds", "1000", "-n", "100"];
+    let publish = ["publish", "uds/stream", "--wait", "block", "--rate", "100", "-n", "1000000"];
+    let call = ["call", "uds/stream", "--wait", "block", "--rate", "100", "-n", "1000000"];
+    let throughput = ["throughput", "uds/stream", "--wait", "block", "--duration", "0.1", "--for", "1h"];
+    let logger = ["logger", "write", "-n", "100", "--for", "1h"];
+    let recording = crate::common::folder();
+    let recording = crate::recording::write(recording.path(), None, &crate::recording::drive());
+    let replay = ["replay", recording.to_str().unwrap(), "inmem", "--wait", "block", "--for", "1h"];
     let choose =
         ["choose", "inmem", "uds/stream", "--payload", "64", "--rate", "100", "-n", "100000", "--budget", "1e7"];
     let explain = ["explain", "uds/stream", "-n", "1000000", "--payload", "64"];
     let begun: fn(&Path) -> bool = |results| results.join("trials.jsonl").exists();
     /// Words, whether the command has flags of sizes, and when the folder is taken away.
     type Case<'a> = (&'a [&'a str], bool, fn(&Path) -> bool);
-    let cases: [Case<'_>; 7] = [
+    let cases: [Case<'_>; 12] = [
         (&endless, true, |results| round(results, 2)),
         (&endless, true, has_cell),
         (&long, true, begun),
@@ -125,8 +132,14 @@ fn a_folder_that_is_renamed_or_replaced_ends_what_writes_in_it() {
         (&ab, true, |results| round(results, 2)),
         (&choose, false, begun),
         (&explain, false, begun),
+        (&publish, true, begun),
+        (&call, true, begun),
+        (&throughput, true, |results| round(results, 2)),
+        (&logger, false, |results| round(results, 2)),
+        (&replay, false, |results| round(results, 2)),
     ];
-    for (index, (words, has_sizes, is_time)) in cases.into_iter().enumerate() {
+    let of_every_night = if is_nightly() { cases.len() } else { 7 };
+    for (index, (words, has_sizes, is_time)) in cases.into_iter().take(of_every_night).enumerate() {
         for way in ways(index) {
             let place = Place::new();
             let sizes = if has_sizes { &SMALL[..] } else { &["--loss-timeout", "15", "-q"] };
@@ -136,6 +149,23 @@ fn a_folder_that_is_renamed_or_replaced_ends_what_writes_in_it() {
             run.until("its time", |_| is_time(&place.results));
             place.check(way, run);
         }
+    }
+}
+
+#[test]
+fn a_folder_of_a_job_that_is_renamed_or_replaced_ends_it() {
+    let _alone = alone();
+    let experiment = "payloads = \"64\"\nsamples = 5000000\nfloor = false\nloss_timeout_s = 15\n\
+                      [[sub_experiment]]\ntransport = \"uds/stream\"\nwait = \"block\"\n";
+    for way in ways(3) {
+        let place = Place::of("database/experiments_results/mine");
+        fs::write(place.folder.path().join("x.toml"), experiment).unwrap();
+        let limits = "Experiment type,Bytes,Median,99%,Max\nuds_stream_block,64,1e9,1e9,1e9\n";
+        fs::write(place.folder.path().join("limits.csv"), limits).unwrap();
+        let words = ["eprosima", "job", "x.toml", "-r", "limits.csv", "-d", "database", "-l", "mine", "-q"];
+        let mut run = Tripmeter::new(words).at(place.folder.path()).start();
+        run.until("its time", |_| place.results.join("trials.jsonl").exists());
+        place.check(way, run);
     }
 }
 
@@ -207,6 +237,74 @@ fn a_page_is_written_to_no_other_folder() {
             let ended = run.wait(LONGEST).with(exit::CANNOT_CREATE).says(&["nothing is written any more"]);
             assert!(files(&finished) == before, "{words:?}, {way}: {ended:?}");
         }
+    }
+}
+
+/// Some process has the folder open.
+fn is_open(folder: &Path) -> bool {
+    let links = |process: fs::DirEntry| fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
+    let mut open = fs::read_dir("/proc").unwrap().flatten().flat_map(links);
+    open.any(|link| fs::read_link(link.path()).is_ok_and(|to| to == folder))
+}
+
+/// Limits come when the folder is open, before its page is made.
+const LIMITS_LATER: &str = r#"(until [ -e "$GO" ]; do sleep 0.05; done; cat "$LIMITS") | "$@""#;
+
+#[test]
+fn a_page_of_results_that_are_renamed_meanwhile_is_not_written() {
+    let _alone = alone();
+    for way in ways(0) {
+        let place = Place::new();
+        copy(&place.finished, &place.results);
+        let [go, limits, page] =
+            ["go", "limits.csv", "finished/report.html"].map(|name| place.folder.path().join(name));
+        let written = ["limits", place.results.to_str().unwrap(), "-o", limits.to_str().unwrap()];
+        Tripmeter::new(written).run().with(exit::GOOD);
+        fs::write(&page, "theirs").unwrap();
+        let words = ["report", place.results.to_str().unwrap(), "--limits", "/dev/stdin"];
+        let run = Tripmeter::under(&["bash", "-c", LIMITS_LATER, "bash"], words);
+        let run = run.environment("GO", go.to_str().unwrap()).environment("LIMITS", limits.to_str().unwrap());
+        let mut run = run.start();
+        run.until("its folder", |_| is_open(&place.results));
+        let (finished, before) = place.change(way);
+        fs::write(go, "").unwrap();
+        is_refused(run, &finished, &before);
+    }
+}
+
+/// Results that have gone can be neither read nor written, whichever comes first.
+#[track_caller]
+fn is_refused(run: Running, finished: &Path, before: &BTreeMap<PathBuf, Vec<u8>>) {
+    let ended = run.wait(LONGEST);
+    let is_refused = [exit::NO_INPUT, exit::CANNOT_CREATE].map(|code| Some(code.into())).contains(&ended.code);
+    assert!(is_refused && &files(finished) == before, "{ended:?}");
+}
+
+/// It says of each of many files that it holds no samples, and a pipe that nobody reads takes but a few of these lines.
+#[test]
+fn summaries_are_written_to_no_other_folder() {
+    let _alone = alone();
+    const FILES: usize = 200;
+    for way in ways(1) {
+        let place = Place::new();
+        fs::create_dir(&place.results).unwrap();
+        for folder in [&place.results, &place.finished] {
+            for index in 0..FILES {
+                fs::write(folder.join(format!("measurements_{index}.csv")), "Payload [Bytes],Latency [us]\n").unwrap();
+            }
+        }
+        let go = place.folder.path().join("go");
+        let held = HELD
+            .replace("fcntl(1,", "fcntl(2,")
+            .replace("\"$@\"", "\"$@\" 2>&1 >/dev/null")
+            .replace("cat)", "cat >&2)");
+        let words = ["eprosima", "process", place.results.to_str().unwrap()];
+        let run = Tripmeter::under(&["bash", "-c", &held, "bash"], words);
+        let mut run = run.environment("GO", go.to_str().unwrap()).start();
+        run.until("some summaries", |_| files(&place.results).len() > FILES + 2);
+        let (finished, before) = place.change(way);
+        fs::write(go, "").unwrap();
+        is_refused(run, &finished, &before);
     }
 }
 

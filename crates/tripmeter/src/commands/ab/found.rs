@@ -53,8 +53,7 @@ impl<'a> Found<'a> {
     }
 
     pub fn write(&self, folder: &FolderHandle, made: &Value) -> Result<(), CliError> {
-        let text = serde_json::to_string_pretty(made).expect("it is plain data") + "\n";
-        Ok(folder.write(FILE, text.as_bytes())?)
+        Ok(folder.write_json(FILE, made)?)
     }
 
     pub fn text(&self, asked: &Asked<'_>, pace: &Pace) -> String {

@@ -105,7 +105,18 @@ impl ExperimentFolder {
     /// If it is no folder, holds rounds or no results, or has a manifest that cannot be read.
     pub fn open(path: &Path) -> Result<Self, CliError> {
         let contents = Contents::read(path)?;
-        let handle = opened(path)?;
+        Self::with(path, contents, opened(path)?)
+    }
+
+    /// [`ExperimentFolder::open`] for one that is open.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn of(handle: &FolderHandle) -> Result<Self, CliError> {
+        Self::with(handle.path(), Contents::read(handle.path())?, handle.clone())
+    }
+
+    fn with(path: &Path, contents: Contents, handle: FolderHandle) -> Result<Self, CliError> {
         let mut sources = sources(path, &contents);
         if sources.is_empty() {
             if let Some(round) = contents.folders.iter().find(|name| round_of(name).is_some()) {

@@ -14,6 +14,7 @@ use tripmeter_engine::results::dated;
 use tripmeter_engine::{Followers, RunError};
 use tripmeter_eprosima::summary::Magnitude;
 use tripmeter_model::exit;
+use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::RunStatus;
 use tripmeter_model::plan::Raw;
 use tripmeter_report::eprosima::checks;
@@ -47,15 +48,14 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     // With its own files.
     drop(prepared);
     signals_end_us();
-    measured.check()?;
-    let (plots, options) = (place.join("plots"), args.plotting.options());
-    let code = summarise(&place, &plots, options)?;
+    let (plots, options) = (measured.at("plots")?, args.plotting.options());
+    let shown = |error: CliError| CliError::new(error.code, measured.shown(&error.to_string()));
+    let code = summarise(&measured, &plots, options).map_err(shown)?;
     if code != exit::GOOD {
         return Ok(code);
     }
-    measured.check()?;
-    let checked =
-        check::checked(&limits, &args.requirements, ExperimentFolder::open(&place)?, Some((&plots, options)))?;
+    let experiment = ExperimentFolder::of(&measured)?;
+    let checked = check::checked(&limits, &args.requirements, experiment, Some((&plots, options))).map_err(shown)?;
     output::print_document(&checks(&checked, true))?;
     if let Some(depth) = args.depth {
         // The new one is named so that a clock that went back cannot remove it.
@@ -65,6 +65,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     no_link(&history_plots)?;
     let drawn = history::draw(&results, Some(&limits), &history_plots, options);
     drawn.iter().for_each(|text| say(args, text));
+    measured.check()?;
     say(args, &format!("results in '{}'\n", place.display()));
     let code = match check::exit_code(&checked) {
         exit::GOOD => exit_code(&manifest, allowed),
@@ -97,14 +98,14 @@ fn named(results: &Path, label: &str) -> Result<PathBuf, CliError> {
 
 /// Makes summaries of all sub-experiments, plots of their samples, and plots that show them side by side. What cannot be
 /// read has been said if the exit code is not good.
-fn summarise(place: &Path, plots: &Path, options: Options) -> Result<u8, CliError> {
-    let mut folder = ExperimentFolder::open(place)?;
+fn summarise(place: &FolderHandle, plots: &Path, options: Options) -> Result<u8, CliError> {
+    let mut folder = ExperimentFolder::of(place)?;
     if folder.sources.iter().any(Source::is_samples) {
-        let code = process::folders(&[place.to_owned()], Some((plots, options)))?;
+        let code = process::folder(place, (plots, options))?;
         if code != exit::GOOD {
             return Ok(code);
         }
-        folder = ExperimentFolder::open(place)?;
+        folder = ExperimentFolder::of(place)?;
     }
     let measured = folder.measured()?;
     let with_rows = measured.iter().filter(|one| !one.summary.rows.is_empty());

@@ -73,21 +73,36 @@ pub fn process(args: &ProcessArgs) -> Result<u8, CliError> {
 pub fn folders(folders: &[PathBuf], plots: Option<(&Path, Options)>) -> Result<u8, CliError> {
     let (mut jobs, mut code) = (Vec::new(), exit::GOOD);
     for folder in folders {
-        let found = match jobs_in(folder, plots.map(|(plots, _)| plots)) {
+        match jobs_in_all(folder, None, plots) {
             Err(error) if error.code == exit::DATA && folders.len() > 1 => {
                 output::say(&format!("tripmeter: {error}"));
                 code = error.code;
-                continue;
             }
-            found => found?,
-        };
-        if found.is_empty() {
-            let text = format!("'{}' holds no measurements_*.csv; name the folder of an experiment", folder.display());
-            return Err(CliError::new(exit::NO_INPUT, text));
+            found => jobs.extend(found?),
         }
-        jobs.extend(found);
     }
     Ok(code.max(process_all(jobs, plots.map(|(_, options)| options))))
+}
+
+/// [`folders`] for one that is open.
+///
+/// # Errors
+/// The same.
+pub fn folder(handle: &FolderHandle, plots: (&Path, Options)) -> Result<u8, CliError> {
+    Ok(process_all(jobs_in_all(handle.path(), Some(handle), Some(plots))?, Some(plots.1)))
+}
+
+fn jobs_in_all(
+    folder: &Path,
+    handle: Option<&FolderHandle>,
+    plots: Option<(&Path, Options)>,
+) -> Result<Vec<RawFile>, CliError> {
+    let jobs = jobs_in(folder, handle, plots.map(|(plots, _)| plots))?;
+    if jobs.is_empty() {
+        let text = format!("'{}' holds no measurements_*.csv; name the folder of an experiment", folder.display());
+        return Err(CliError::new(exit::NO_INPUT, text));
+    }
+    Ok(jobs)
 }
 
 /// Processes all files, as many at a time as there are CPUs; says what failed. Returns the exit code.
@@ -164,13 +179,13 @@ fn drawings<'a>(job: &'a RawFile, payload: &'a Payload, options: Options) -> Vec
 }
 
 /// Every file of samples in a folder and in its rounds.
-fn jobs_in(folder: &Path, plots: Option<&Path>) -> Result<Vec<RawFile>, CliError> {
+fn jobs_in(folder: &Path, handle: Option<&FolderHandle>, plots: Option<&Path>) -> Result<Vec<RawFile>, CliError> {
     let unreadable = |error: std::io::Error| {
         let text = format!("'{}' is no results folder: {error}", folder.display());
         CliError::new(exit::NO_INPUT, text)
     };
     let entries = fs::read_dir(folder).map_err(unreadable)?;
-    let handle = opened(folder)?;
+    let handle = handle.map_or_else(|| opened(folder), |handle| Ok(handle.clone()))?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>().map_err(unreadable)?;
     paths.sort();
     let mut jobs: Vec<RawFile> = Vec::new();
@@ -180,7 +195,7 @@ fn jobs_in(folder: &Path, plots: Option<&Path>) -> Result<Vec<RawFile>, CliError
             no_link(&raw)?;
             let plots = plots.map(|plots| plots.join(&file_name));
             plots.as_deref().map_or(Ok(()), no_link)?;
-            jobs.extend(jobs_in(&raw, plots.as_deref())?);
+            jobs.extend(jobs_in(&raw, None, plots.as_deref())?);
         } else if let Some(name) = name_of_samples(&file_name) {
             let summary = raw.with_file_name(format!("measurements_{name}_summary.csv"));
             // Of a file and its compressed copy, the first is taken.
