@@ -70,6 +70,28 @@ fn every_workload_is_judged_by_its_headline_or_by_the_figures_that_are_named() {
     ab(&place, &["inmem", "--pattern", "replay", "-o", "x"]).run().with(64).one_line(&["--recording"]);
 }
 
+/// Nothing writes and reads 20 GB in a second.
+#[test]
+fn a_rate_that_a_side_missed_fails_unless_it_is_compared_itself() {
+    let _alone = alone();
+    let place = folder();
+    let words =
+        ["uds", "--pattern", "publish", "--payloads", "1M", "--rate", "20000", "-n", "50", "-q", "--rounds", "6"];
+    let few = ["--attempts", "1", "--loss-timeout", "15"];
+    let done = ab(&place, &[&words[..], &few, &["--figures", "service_ns.p50", "-o", "r"]].concat()).run().with(1);
+    for side in ["A at 1M: the rate was missed in 6 rounds", "B at 1M: the rate was missed in 6 rounds"] {
+        assert!(done.stdout.contains(side), "{done:?}");
+    }
+    let junit = ["export", "--format", "junit", "--verdict", "r/ab.json", "r", "-o", "junit.xml"];
+    Tripmeter::new(junit).at(place.path()).run().with(0);
+    let junit = std::fs::read_to_string(place.path().join("junit.xml")).unwrap();
+    assert!(junit.contains("RATE MISSED at 1M 20000hz in 6 of 6 rounds"), "{junit}");
+    let named = ["--figures", "achieved_rate_hz", "-o", "named"];
+    let done = ab(&place, &[&words[..], &few, &named].concat()).run();
+    // Of two like sides the rate itself may be found to differ.
+    assert!(is_judged(&done) && done.stdout.contains("achieved_rate_hz"), "{done:?}");
+}
+
 #[test]
 fn loggers_are_judged_by_their_calls() {
     let _alone = alone();
