@@ -290,7 +290,9 @@ presets() {
 # Pages that try every kind of chart, many rows and hostile names; and of real results.
 in_a_browser() {
     local pages=$scratch/pages
-    cargo run --quiet --locked -p tripmeter-report --example pages -- "$pages"
+    # As the tests have built it, with the features of the whole workspace: for one crate, 26 would be compiled again.
+    cargo build --quiet --workspace --locked --example pages
+    "$target/debug/examples/pages" "$pages"
     "$tripmeter" report docs/results/quick docs/results/iceperf -o "$pages/compared.html"
     # With all figures it has many hundred charts, each like the others.
     "$tripmeter" history docs/results --figures p50 --html "$pages/history.html" >/dev/null
