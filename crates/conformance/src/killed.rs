@@ -1,10 +1,11 @@
 //! A worker that is killed while it measures ends the run with an error that names it, and nothing of it is left.
 
 use crate::traces::{self, Workers};
-use crate::{Faults, Suite, SuiteError, VariantHere, command_of};
+use crate::{Faults, Suite, SuiteError, VariantHere};
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
 use tripmeter_abi::Pattern;
+use tripmeter_model::pattern::facts;
 use tripmeter_model::{exit, folder};
 
 /// Sizes of payloads: so many that the run is far from its end when the first is measured.
@@ -26,7 +27,7 @@ pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_
         let results = suite.folder()?;
         let output = results.path().display().to_string();
         let words =
-            [command_of(*pattern), &name, "--no-spin", "-q", "--no-floor", "--wait", wait.as_str(), "-o", &output];
+            [facts(*pattern).command, &name, "--no-spin", "-q", "--no-floor", "--wait", wait.as_str(), "-o", &output];
         let sizes = ["-n", "200", "--attempts", "1", "--payloads", &payloads];
         let mut run = suite.start(&[&words[..], &sizes].concat())?;
         let (begin, mut killed) = (Instant::now(), None);

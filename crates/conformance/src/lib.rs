@@ -17,7 +17,7 @@ pub mod samples;
 mod suite;
 pub mod traces;
 
-pub use suite::{Known, KnownVariant, Suite, SuiteError, command_of};
+pub use suite::{Known, KnownVariant, Suite, SuiteError};
 
 use std::ffi::OsStr;
 use std::path::Path;

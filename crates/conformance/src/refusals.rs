@@ -1,8 +1,9 @@
 //! What a system does not declare is refused before anything is started.
 
-use crate::{Faults, Suite, SuiteError, VariantHere, command_of};
+use crate::{Faults, Suite, SuiteError, VariantHere};
 use tripmeter_abi::{Description, Names, Pattern, Wait};
 use tripmeter_model::exit;
+use tripmeter_model::pattern::facts;
 use tripmeter_model::payload::LARGEST_BYTES;
 
 /// Words in the name or the values of a setting that names a file or a host.
@@ -30,7 +31,7 @@ pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_
     let name = &variant.name();
     let declared = variant.declared;
     let first = declared.patterns.first().copied().unwrap_or(Pattern::PingPong);
-    let own = command_of(first);
+    let own = facts(first).command;
     let flagged = |flag: &'static str, value: &str| [own, name, "-n", "10", flag, value].map(str::to_owned).to_vec();
     let mut refused = |words: Vec<String>, parts: &[&str]| is_refused(suite, faults, variant, words, parts);
     for wait in Wait::ALL.iter().filter(|wait| !declared.waits.contains(wait)) {
@@ -39,7 +40,7 @@ pub(crate) fn check(suite: &Suite, faults: &mut Faults, variant: &VariantHere<'_
         refused(flagged("--wait", wait.as_str()), &[name, &cannot, other, "--wait"])?;
     }
     for pattern in Pattern::ALL.iter().filter(|pattern| !variant.can(**pattern)) {
-        let words = [command_of(*pattern), name, "-n", "10"].map(str::to_owned).to_vec();
+        let words = [facts(*pattern).command, name, "-n", "10"].map(str::to_owned).to_vec();
         refused(words, &[&format!("'{pattern}'"), first.as_str()])?;
     }
     if !variant.can(Pattern::Log) && !declared.fan_out {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::{NamedTempFile, TempDir};
 use thiserror::Error;
-use tripmeter_abi::{Description, Pattern};
+use tripmeter_abi::Description;
 
 /// Why the suite itself could not go on; what is wrong with a transport is none of these.
 #[derive(Debug, Error)]
@@ -145,17 +145,6 @@ impl Suite {
 
 fn no_folder(reason: io::Error) -> SuiteError {
     SuiteError::Folder { folder: std::env::temp_dir(), reason }
-}
-
-/// The command that measures a pattern.
-pub fn command_of(pattern: Pattern) -> &'static str {
-    match pattern {
-        Pattern::PingPong => "ping",
-        Pattern::Channel => "publish",
-        Pattern::Rpc => "call",
-        Pattern::Throughput => "throughput",
-        Pattern::Log => "logger",
-    }
 }
 
 /// Standard error without complaints about folders of other plugins, which have no part in it.

@@ -24,8 +24,8 @@ use std::time::Duration;
 use tripmeter_eprosima::measurements::{MeasurementsWriter, file_name};
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::pattern::facts;
 use tripmeter_model::plan::Raw;
-use tripmeter_model::workload::Reply;
 
 /// What a leader writes of a sub-experiment.
 pub struct Files {
@@ -48,13 +48,7 @@ impl Files {
     pub(crate) fn of(job: &Job, folder: &FolderHandle) -> io::Result<Self> {
         let workload = &job.sub_experiment.workload;
         let has_rows = !workload.is_saturating() || job.sub_experiment.one_way;
-        let kind = match workload.reply {
-            _ if workload.is_saturating() => None,
-            Reply::Lines => Some("Calls"),
-            Reply::Call => Some("Round trips (rtt) of the calls"),
-            Reply::Nothing => Some("Latencies one way"),
-            Reply::Answer => Some("Round trips"),
-        };
+        let kind = facts(job.sub_experiment.pattern).allowed_as(workload).and_then(|allowed| allowed.histograms);
         let raw = Raw {
             samples: job.raw.has_rows() && has_rows,
             eprosima: job.raw.eprosima && workload.is_round_trips(),

@@ -30,15 +30,12 @@ use tripmeter_model::count::MOST_COUNT;
 use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, TableKind};
 use tripmeter_model::interference::{BackgroundLoad, Sched};
 use tripmeter_model::name::{self, is_name, is_name_byte};
+use tripmeter_model::pattern::facts;
 use tripmeter_model::plan::{Host, Plan, Raw, SamplesAbove, SubExperiment};
 use tripmeter_model::transport::Selector;
 use tripmeter_model::workload::Workload;
 use tripmeter_model::{Touch, Wait, exit, experiment, payload};
 
-/// Payloads if none are asked for.
-const DEFAULT_PAYLOADS: &str = "1k..4M";
-/// Round trips per payload if none are asked for.
-const DEFAULT_SAMPLES: u64 = 10_000;
 /// Seconds without an answer after which a message is lost, if none are asked for.
 const DEFAULT_LOSS_TIMEOUT_S: f64 = 1.0;
 
@@ -279,13 +276,10 @@ impl PlannedTask {
     fn of(common: &Common, raw: Raw, timeout_ns: Option<u64>) -> Result<Self, Problem> {
         let pattern = common.pattern.unwrap_or(Pattern::PingPong);
         log::check(common, pattern)?;
-        let (default_payloads, default_samples) = match pattern {
-            Pattern::Log => (log::DEFAULT_PAYLOADS, log::DEFAULT_SAMPLES),
-            _ => (DEFAULT_PAYLOADS, DEFAULT_SAMPLES),
-        };
-        let payloads = payload::parse_list(common.payloads.as_deref().unwrap_or(default_payloads))?;
+        let defaults = &facts(pattern).defaults;
+        let payloads = payload::parse_list(common.payloads.as_deref().unwrap_or(defaults.payloads))?;
         let mut workload = workload::of(common, pattern, timeout_ns)?;
-        let samples = common.samples.unwrap_or(default_samples);
+        let samples = common.samples.unwrap_or(defaults.samples);
         let usual = || workload::default_warmup(&workload, pattern, samples);
         let warmup = common.warmup.unwrap_or_else(usual);
         let samples_above = samples_above(common.samples_above.as_deref().unwrap_or_default())?;

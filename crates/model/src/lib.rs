@@ -63,6 +63,7 @@ pub mod metrics_file;
 pub mod name;
 pub mod number;
 pub mod pace;
+pub mod pattern;
 pub mod payload;
 mod plain_words;
 pub mod plan;

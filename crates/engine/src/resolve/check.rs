@@ -1,15 +1,16 @@
 //! The bounds of a plan, one place for what is asked for and for what a results folder says was planned.
 
 use super::machine::Machine;
-use super::{MOST_FOLLOWERS, PlanError, Problem, channel, load, real_time, rpc};
+use super::{PlanError, Problem, channel, load, real_time, rpc};
 use thiserror::Error;
 use tripmeter_abi::Pattern;
 use tripmeter_model::count::MOST_COUNT;
+use tripmeter_model::pattern::facts;
 use tripmeter_model::payload;
 use tripmeter_model::plan::{Host, MOST_ROUNDS, Plan, Raw, SubExperiment};
 use tripmeter_model::recording::{LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, Recording};
 use tripmeter_model::secret::has_password;
-use tripmeter_model::workload::{Recorded, Reply, Workload};
+use tripmeter_model::workload::{Recorded, Workload};
 
 /// Most times that a payload is measured.
 pub const MOST_ATTEMPTS: u32 = 3;
@@ -17,8 +18,6 @@ pub const MOST_ATTEMPTS: u32 = 3;
 const MOST_SAMPLES: u64 = 1_000_000_000_000;
 /// Most of them of all links and followers if each is kept.
 const MOST_RAW_SAMPLES: u64 = 100_000_000;
-/// Most followers under pattern `channel`, where none answers; each is a process.
-const MOST_SUBSCRIBERS: u32 = 512;
 /// Most followers of a saturating stream that note arrivals: about 25 MB of memory each.
 const MOST_TIMED: u32 = 16;
 
@@ -112,7 +111,7 @@ fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (Strin
     let (workload, raw) = (&sub.workload, plan.raw);
     payload::check_list(&sub.payloads).of("payloads")?;
     workload_of(plan, sub)?;
-    load::check_of(workload).of("workload.loads")?;
+    load::check_of(sub.pattern, workload).of("workload.loads")?;
     hosts(&plan.hosts, raw, sub.pattern, workload, sub.one_way).of("pattern")?;
     if workload.is_saturating() && !sub.samples_above.is_empty() {
         return Err(Problem::NoSamplesAbove).of("samples_above");
@@ -152,20 +151,7 @@ fn workload_of(plan: &Plan, sub: &SubExperiment) -> Result<(), (String, Problem)
     let most_messages = workload.most_messages;
     samples(most_messages, 0, workload, plan.raw).of("workload.most_messages")?;
     workload.duration_ns.map_or(Ok(()), |ns| load::duration(ns as f64 / 1e9)).of("workload.duration_ns")?;
-    let is_kind = match pattern {
-        Pattern::PingPong => workload.is_round_trips() || workload.is_call(),
-        Pattern::Throughput => workload.reply == Reply::Nothing && workload.is_saturating(),
-        Pattern::Channel => workload.is_publication(),
-        Pattern::Rpc => workload.is_call(),
-        Pattern::Log => workload.reply == Reply::Lines,
-    };
-    let has_links = match pattern {
-        Pattern::Channel => topology.clients == 1,
-        Pattern::Rpc => topology.topics == 1 && topology.publishers == 1,
-        _ => workload.links() == 1,
-    };
-    let is_bounded = workload.is_saturating() == (pattern == Pattern::Throughput);
-    if !(is_kind && has_links && is_bounded) {
+    if facts(pattern).allowed_as(workload).is_none() {
         return Err(Problem::WorkloadOf(pattern)).of("workload");
     }
     let recorded = plan.recording.as_ref().map(|recording| {
@@ -235,7 +221,7 @@ pub(super) fn samples(
 
 /// Latencies to each of several that answer need arrivals, which need samples.
 pub(super) fn followers(pattern: Pattern, workload: &Workload, raw: Raw) -> Result<(), Problem> {
-    let most = if pattern == Pattern::Channel { MOST_SUBSCRIBERS } else { MOST_FOLLOWERS };
+    let most = facts(pattern).most_followers;
     match workload.followers() {
         1 => Ok(()),
         followers if followers == 0 || followers > most => Err(Problem::Followers { followers, most }),
@@ -279,7 +265,7 @@ pub(super) fn hosts(
     let followers = workload.followers();
     match hosts.len() {
         0 => Ok(()),
-        _ if pattern == Pattern::Log => Err(Problem::HostsOfLog),
+        _ if !facts(pattern).crosses_hosts => Err(Problem::HostsOfLog),
         _ if (is_one_way || workload.is_publication()) && raw.is_none() => Err(Problem::OneWayWithoutRaw),
         hosts if hosts != followers as usize => Err(Problem::FollowersOfHosts { followers, hosts }),
         _ => Ok(()),

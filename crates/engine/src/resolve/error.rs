@@ -175,17 +175,8 @@ pub enum Problem {
     SecretSetting { setting: String, why: String },
     #[error("none of the transports has a setting '{0}'; `tripmeter list` lists what they have")]
     UnusedSetting(String),
-    #[error(
-        "'{flag}' belongs to pattern 'throughput', not to '{pattern}'; set pattern = \"throughput\", or leave it out"
-    )]
-    NotThroughput { flag: &'static str, pattern: Pattern },
-    #[error(
-        "'{flag}' belongs to patterns 'pingpong', 'throughput', 'channel' and 'rpc', not to '{pattern}'; set one \
-         of these, or leave it out"
-    )]
-    PaceOf { flag: &'static str, pattern: Pattern },
-    #[error("'{flag}' belongs to pattern 'channel', not to '{pattern}'; set pattern = \"channel\", or leave it out")]
-    NotChannel { flag: &'static str, pattern: Pattern },
+    #[error("'{flag}' belongs to {}, not to '{pattern}'; set {}, or leave it out", patterns(having), one_of(having))]
+    FlagOf { flag: &'static str, pattern: Pattern, having: Vec<Pattern> },
     #[error("'{0}' has no meaning under pattern 'log', where one process logs whole lines; leave it out")]
     NotInLog(&'static str),
     #[error("its path is '{0}', and lines go to a file or a pipe; fix the plugin")]
@@ -200,8 +191,6 @@ pub enum Problem {
          (-n, --payloads)"
     )]
     LogOverLimit { needed: String, limit: u64 },
-    #[error("'{flag}' belongs to pattern 'rpc', not to '{pattern}'; set pattern = \"rpc\", or leave it out")]
-    NotRpc { flag: &'static str, pattern: Pattern },
     #[error("'{text}' is not a number of clients, 1 to {most} (--clients)")]
     Clients { text: String, most: u32 },
     #[error("{count} numbers of clients were asked for, the limit is {most}; ask for fewer (--clients)")]
@@ -328,6 +317,20 @@ pub enum Problem {
     CpusOfFollowers { cpus: usize, followers: u32 },
     #[error("no experiment can ask for it")]
     NotAskedFor,
+}
+
+/// `pattern 'rpc'`, or several of them.
+fn patterns(having: &[Pattern]) -> String {
+    let named: Vec<String> = having.iter().map(|pattern| format!("'{pattern}'")).collect();
+    match &named[..] {
+        [most @ .., last] if !most.is_empty() => format!("patterns {} and {last}", most.join(", ")),
+        _ => format!("pattern {}", named.concat()),
+    }
+}
+
+/// What to set instead.
+fn one_of(having: &[Pattern]) -> String {
+    if let [one] = having { format!("pattern = \"{one}\"") } else { "one of these".to_owned() }
 }
 
 impl Problem {

@@ -1,12 +1,12 @@
 //! What is offered: under pattern `throughput`, and to the streams of timed patterns.
 
 use super::Problem;
+use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::Common;
 use tripmeter_model::pace::{Burst, OfferedLoad};
+use tripmeter_model::pattern::facts;
 use tripmeter_model::workload::Workload;
 
-/// Messages of a warm-up if none are asked for.
-pub(super) const DEFAULT_WARMUP: u64 = 100;
 /// Length of a trial if neither time nor number is asked for.
 const DEFAULT_DURATION_S: f64 = 1.0;
 /// Period of bursts if none is asked for.
@@ -79,24 +79,24 @@ pub(super) fn duration(seconds: f64) -> Result<(), Problem> {
 }
 
 /// Refuses loads that are not the workload's, or out of their bounds.
-pub(super) fn check_of(workload: &Workload) -> Result<(), Problem> {
+pub(super) fn check_of(pattern: Pattern, workload: &Workload) -> Result<(), Problem> {
     check(&workload.loads)?;
-    let is_saturating = workload.is_saturating();
-    let is_paced = (is_saturating || workload.is_timed()) && !workload.is_recorded();
-    let (highest_hz, shortest_ms) =
-        if is_saturating { (HIGHEST_RATE_HZ, 0.0) } else { (HIGHEST_TIMED_RATE_HZ, SHORTEST_RECOVERY_MS) };
-    let fits = |load: &OfferedLoad| match *load {
-        OfferedLoad::Closed => workload.is_closed() && !is_saturating && !workload.is_publication(),
-        OfferedLoad::Recorded => workload.is_recorded() && workload.loads.len() == 1,
-        OfferedLoad::Max => is_paced && is_saturating,
-        OfferedLoad::Search { loss_bound } => is_paced && is_saturating && (0.0..=MOST_LOSS).contains(&loss_bound),
-        OfferedLoad::Rate { hz } => is_paced && (LOWEST_RATE_HZ..=highest_hz).contains(&hz),
+    let allowed = facts(pattern).allowed_as(workload);
+    let (highest_hz, shortest_ms) = match workload.is_saturating() {
+        true => (HIGHEST_RATE_HZ, 0.0),
+        false => (HIGHEST_TIMED_RATE_HZ, SHORTEST_RECOVERY_MS),
+    };
+    let is_bounded = |load: &OfferedLoad| match *load {
+        OfferedLoad::Closed | OfferedLoad::Recorded => workload.loads.len() == 1,
+        OfferedLoad::Max => true,
+        OfferedLoad::Search { loss_bound } => (0.0..=MOST_LOSS).contains(&loss_bound),
+        OfferedLoad::Rate { hz } => (LOWEST_RATE_HZ..=highest_hz).contains(&hz),
         OfferedLoad::Burst(Burst { size, gap_ns }) => {
-            let gap_ms = gap_ns as f64 / 1e6;
-            let is_gap = (shortest_ms..=LONGEST_RECOVERY_MS).contains(&gap_ms);
-            is_paced && (1..=LARGEST_DEMAND as u64).contains(&size) && is_gap
+            let is_gap = (shortest_ms..=LONGEST_RECOVERY_MS).contains(&(gap_ns as f64 / 1e6));
+            (1..=LARGEST_DEMAND as u64).contains(&size) && is_gap
         }
     };
+    let fits = |load: &OfferedLoad| allowed.is_some_and(|allowed| allowed.allows(load)) && is_bounded(load);
     let what = "a load of its pattern, within the bounds of --rate, --loss-bound, --demand and --recovery";
     match workload.loads.iter().find(|load| !fits(load)) {
         Some(load) => Err(Problem::NotALoad { text: load.to_string(), what }),

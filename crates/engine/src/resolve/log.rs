@@ -7,16 +7,6 @@ use tripmeter_abi::{Path as Claim, Pattern, Variant};
 use tripmeter_model::experiment::Common;
 use tripmeter_model::{Touch, payload::display_size};
 
-/// Payloads if none are asked for.
-///
-/// # Source
-/// AimRT's benchmark of its loggers.
-pub(super) const DEFAULT_PAYLOADS: &str = "32..8k";
-/// Calls per payload if no number is asked for.
-///
-/// # Source
-/// As above.
-pub(super) const DEFAULT_SAMPLES: u64 = 100_000;
 /// What a logger may put before a text, and the line break: more than any does.
 const MOST_ADDED: u64 = 128;
 

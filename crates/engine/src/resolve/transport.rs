@@ -7,7 +7,8 @@ use crate::registry::RegistryError;
 use crate::suggest::did_you_mean;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use tripmeter_abi::{Description, Names, NodeOptions, Pattern, Role, Status, Variant, Wait};
+use tripmeter_abi::{Description, Names, NodeOptions, Role, Status, Variant, Wait};
+use tripmeter_model::pattern::facts;
 use tripmeter_model::plan::{Daemons, SubExperiment};
 use tripmeter_model::recording::Recording;
 use tripmeter_model::secret::secret;
@@ -56,14 +57,12 @@ impl Planner<'_> {
                 can: Some(listed(self.registry.variants_with(|variant| variant.remote))),
             });
         }
-        if !self.plan.cpus.is_empty() && !matches!(task.pattern, Pattern::Channel | Pattern::Rpc | Pattern::Log) {
+        if !self.plan.cpus.is_empty() && !facts(task.pattern).takes_cpu_set {
             return Err(Problem::CpusOf(task.pattern));
         }
         let follower_cpus = self.cpus_of_followers(workload.followers());
         let takes_turns = self.plan.shares_cpus(&follower_cpus);
-        // At a fixed rate, little is there to be waited for busily; clients share CPUs.
-        let sleeps = matches!(task.pattern, Pattern::Channel | Pattern::Rpc);
-        let wait = wait_of(variant, task.wait, takes_turns || sleeps)?;
+        let wait = wait_of(variant, task.wait, takes_turns || facts(task.pattern).blocks)?;
         real_time::check(self.plan, workload, variant, task.pattern, (task.sched, wait))?;
         self.probe(candidate, &transport, task, wait)?;
         let lines = task.payloads.iter().map(|payload| (*payload, task.warmup + task.samples_of(*payload)));

@@ -3,16 +3,19 @@
 use super::{Problem, channel, load, rpc};
 use tripmeter_abi::Pattern::{self, Channel, Log, PingPong, Rpc, Throughput};
 use tripmeter_model::experiment::Common;
+use tripmeter_model::pattern::{Axis, LoadKind, PATTERNS, PatternFacts, TrialEnd, facts};
 use tripmeter_model::plan::Plan;
 use tripmeter_model::workload::Workload;
 
-/// Patterns that have a flag, and the refusal under others.
-type Having = (&'static [Pattern], fn(&'static str, Pattern) -> Problem);
+/// True of a pattern that has a flag.
+type Having = fn(&PatternFacts) -> bool;
 
-const PACED: Having = (&[PingPong, Throughput, Channel, Rpc], |flag, pattern| Problem::PaceOf { flag, pattern });
-const SATURATING: Having = (&[Throughput], |flag, pattern| Problem::NotThroughput { flag, pattern });
-const PUBLISHED: Having = (&[Channel], |flag, pattern| Problem::NotChannel { flag, pattern });
-const CALLED: Having = (&[Rpc], |flag, pattern| Problem::NotRpc { flag, pattern });
+const PACED: Having = |facts| facts.has_load(LoadKind::Rate);
+const SEARCHED: Having = |facts| facts.has_load(LoadKind::Search);
+const BOUNDED: Having = |facts| facts.allowed.iter().any(|allowed| allowed.end == TrialEnd::Bounds);
+const TOPICS: Having = |facts| facts.has_axis(Axis::Topics);
+const PUBLISHERS: Having = |facts| facts.has_axis(Axis::Publishers);
+const CLIENTS: Having = |facts| facts.has_axis(Axis::Clients);
 
 /// The workload of one number of clients, with one follower. `timeout_ns` is what was asked for.
 ///
@@ -21,18 +24,19 @@ const CALLED: Having = (&[Rpc], |flag, pattern| Problem::NotRpc { flag, pattern 
 pub(super) fn of(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> Result<Workload, Problem> {
     let given = [
         ("rate", common.rate.is_some(), PACED),
-        ("loss_bound", common.loss_bound.is_some(), SATURATING),
+        ("loss_bound", common.loss_bound.is_some(), SEARCHED),
         ("demand", common.demand.is_some(), PACED),
         ("recovery_ms", common.recovery_ms.is_some(), PACED),
-        ("duration_s", common.duration_s.is_some(), SATURATING),
-        ("topics", common.topics.is_some(), PUBLISHED),
-        ("publishers", common.publishers.is_some(), PUBLISHED),
-        ("mode", common.mode.is_some(), CALLED),
-        ("clients", common.clients.is_some(), CALLED),
+        ("duration_s", common.duration_s.is_some(), BOUNDED),
+        ("topics", common.topics.is_some(), TOPICS),
+        ("publishers", common.publishers.is_some(), PUBLISHERS),
+        ("mode", common.mode.is_some(), CLIENTS),
+        ("clients", common.clients.is_some(), CLIENTS),
     ];
-    let foreign = given.into_iter().find(|(_, is_given, (patterns, _))| *is_given && !patterns.contains(&pattern));
-    if let Some((flag, _, (_, problem))) = foreign {
-        return Err(problem(flag, pattern));
+    let foreign = given.into_iter().find(|(_, is_given, has)| *is_given && !has(facts(pattern)));
+    if let Some((flag, _, has)) = foreign {
+        let having = PATTERNS.iter().filter(|facts| has(facts)).map(|facts| facts.pattern).collect();
+        return Err(Problem::FlagOf { flag, pattern, having });
     }
     match pattern {
         PingPong if rpc::pace(common).is_some() => rpc::round_trips(common, timeout_ns),
@@ -48,7 +52,7 @@ pub(super) fn of(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> 
 pub(super) fn default_warmup(workload: &Workload, pattern: Pattern, samples: u64) -> u64 {
     let usual = Plan::default_warmup(samples);
     match pattern {
-        Throughput => load::DEFAULT_WARMUP,
+        Throughput => facts(pattern).defaults.warmup,
         PingPong => {
             let slowest_hz = workload.loads.iter().filter_map(|load| load.hz()).fold(f64::INFINITY, f64::min);
             usual.min((slowest_hz as u64).max(1))

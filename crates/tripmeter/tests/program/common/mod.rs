@@ -15,6 +15,7 @@ use traces::MARK;
 use tripmeter_abi::Pattern;
 use tripmeter_model::folder;
 use tripmeter_model::manifest::{Manifest, SubExperimentResult};
+use tripmeter_model::pattern::facts;
 
 pub use tripmeter_conformance::Known;
 pub use tripmeter_conformance::figures;
@@ -26,7 +27,7 @@ const MEASURE: [&str; 9] = ["run", "ping", "publish", "call", "throughput", "rep
 
 /// The command that measures a pattern.
 pub fn command_of(pattern: &str) -> &'static str {
-    tripmeter_conformance::command_of(pattern.parse::<Pattern>().unwrap_or_else(|error| panic!("{error:?}")))
+    facts(pattern.parse::<Pattern>().unwrap_or_else(|error| panic!("{error:?}"))).command
 }
 
 /// So many sleeps are more than a worker that has its files needs to connect, to prove its path and to warm up.

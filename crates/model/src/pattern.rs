@@ -1,0 +1,319 @@
+//! The patterns: a pattern is a named workload, and this table has what is known of each.
+
+use crate::pace::OfferedLoad;
+use crate::workload::{Reply, Topology, Workload};
+use tripmeter_abi::Pattern;
+
+/// The facts of a pattern.
+#[derive(Debug)]
+pub struct PatternFacts {
+    /// Its word in the header of plugins and in files.
+    pub pattern: Pattern,
+    /// The command that measures it.
+    pub command: &'static str,
+    /// The workloads that it allows; the first is that of the command without flags.
+    pub allowed: &'static [AllowedWorkload],
+    /// Numbers that hold where none is asked for.
+    pub defaults: Defaults,
+    /// Most followers of a message.
+    pub most_followers: u32,
+    /// Followers may be on other hosts.
+    pub crosses_hosts: bool,
+    /// Both sides may be given one set of CPUs.
+    pub takes_cpu_set: bool,
+    /// Its default wait is `block`: at a fixed rate little is there to be waited for busily, and clients share CPUs.
+    pub blocks: bool,
+}
+
+/// A workload that a pattern allows.
+#[derive(Debug)]
+pub struct AllowedWorkload {
+    /// What comes back.
+    pub reply: Reply,
+    /// What ends a trial.
+    pub end: TrialEnd,
+    /// Kinds of its offered loads.
+    pub loads: &'static [LoadKind],
+    /// Axes whose number may exceed 1.
+    pub axes: &'static [Axis],
+    /// Head of its file of histograms, if it keeps one.
+    pub histograms: Option<&'static str>,
+}
+
+/// What ends a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrialEnd {
+    /// A number of samples.
+    Samples,
+    /// A number of messages or a time, whichever is over first.
+    Bounds,
+    /// The end of the recording.
+    Recording,
+}
+
+/// The kind of an [`OfferedLoad`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadKind {
+    /// [`OfferedLoad::Closed`].
+    Closed,
+    /// [`OfferedLoad::Rate`].
+    Rate,
+    /// [`OfferedLoad::Max`].
+    Max,
+    /// [`OfferedLoad::Burst`].
+    Burst,
+    /// [`OfferedLoad::Search`].
+    Search,
+    /// [`OfferedLoad::Recorded`].
+    Recorded,
+}
+
+/// A number of a [`Topology`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// [`Topology::topics`].
+    Topics,
+    /// [`Topology::publishers`].
+    Publishers,
+    /// [`Topology::clients`].
+    Clients,
+    /// [`Topology::followers`].
+    Followers,
+}
+
+/// Numbers that hold where none is asked for.
+#[derive(Debug)]
+pub struct Defaults {
+    /// Payloads, as `--payloads` takes them.
+    pub payloads: &'static str,
+    /// Samples of each payload, where a trial ends by them.
+    pub samples: u64,
+    /// Warm-up of a trial that ends by its bounds; of others it depends on the samples.
+    pub warmup: u64,
+}
+
+const DEFAULTS: Defaults = Defaults { payloads: "1k..4M", samples: 10_000, warmup: 100 };
+const TIMED: &[LoadKind] = &[LoadKind::Rate, LoadKind::Burst];
+const RECORDED: &[LoadKind] = &[LoadKind::Recorded];
+
+const fn allowed(reply: Reply, loads: &'static [LoadKind], axes: &'static [Axis]) -> AllowedWorkload {
+    let histograms = match reply {
+        Reply::Answer => "Round trips",
+        Reply::Call => "Round trips (rtt) of the calls",
+        Reply::Nothing => "Latencies one way",
+        Reply::Lines => "Calls",
+    };
+    AllowedWorkload { reply, end: TrialEnd::Samples, loads, axes, histograms: Some(histograms) }
+}
+
+/// Every pattern, in the order of [`Pattern::ALL`].
+pub static PATTERNS: [PatternFacts; 5] = [
+    PatternFacts {
+        pattern: Pattern::PingPong,
+        command: "ping",
+        allowed: &[allowed(Reply::Answer, &[LoadKind::Closed], &[Axis::Followers]), allowed(Reply::Call, TIMED, &[])],
+        defaults: DEFAULTS,
+        most_followers: 64,
+        crosses_hosts: true,
+        takes_cpu_set: false,
+        blocks: false,
+    },
+    PatternFacts {
+        pattern: Pattern::Channel,
+        command: "publish",
+        allowed: &[
+            allowed(Reply::Nothing, TIMED, &[Axis::Topics, Axis::Publishers, Axis::Followers]),
+            AllowedWorkload {
+                end: TrialEnd::Recording,
+                ..allowed(Reply::Nothing, RECORDED, &[Axis::Topics, Axis::Followers])
+            },
+        ],
+        defaults: DEFAULTS,
+        most_followers: 512,
+        crosses_hosts: true,
+        takes_cpu_set: true,
+        blocks: true,
+    },
+    PatternFacts {
+        pattern: Pattern::Rpc,
+        command: "call",
+        allowed: &[
+            allowed(Reply::Call, &[LoadKind::Closed, LoadKind::Rate, LoadKind::Burst], &[Axis::Clients]),
+            AllowedWorkload { end: TrialEnd::Recording, ..allowed(Reply::Call, RECORDED, &[Axis::Clients]) },
+        ],
+        defaults: DEFAULTS,
+        most_followers: 64,
+        crosses_hosts: true,
+        takes_cpu_set: true,
+        blocks: true,
+    },
+    PatternFacts {
+        pattern: Pattern::Throughput,
+        command: "throughput",
+        allowed: &[AllowedWorkload {
+            end: TrialEnd::Bounds,
+            histograms: None,
+            ..allowed(
+                Reply::Nothing,
+                &[LoadKind::Max, LoadKind::Rate, LoadKind::Burst, LoadKind::Search],
+                &[Axis::Followers],
+            )
+        }],
+        defaults: DEFAULTS,
+        most_followers: 64,
+        crosses_hosts: true,
+        takes_cpu_set: false,
+        blocks: false,
+    },
+    PatternFacts {
+        pattern: Pattern::Log,
+        command: "logger",
+        allowed: &[allowed(Reply::Lines, &[LoadKind::Closed], &[])],
+        // As AimRT's benchmark of its loggers.
+        defaults: Defaults { payloads: "32..8k", samples: 100_000, ..DEFAULTS },
+        most_followers: 64,
+        crosses_hosts: false,
+        takes_cpu_set: true,
+        blocks: false,
+    },
+];
+
+/// The facts of a pattern.
+pub fn facts(pattern: Pattern) -> &'static PatternFacts {
+    PATTERNS.iter().find(|facts| facts.pattern == pattern).expect("the table has every pattern")
+}
+
+impl LoadKind {
+    /// The kind of a load.
+    pub fn of(load: &OfferedLoad) -> Self {
+        match load {
+            OfferedLoad::Closed => LoadKind::Closed,
+            OfferedLoad::Rate { .. } => LoadKind::Rate,
+            OfferedLoad::Max => LoadKind::Max,
+            OfferedLoad::Burst(_) => LoadKind::Burst,
+            OfferedLoad::Search { .. } => LoadKind::Search,
+            OfferedLoad::Recorded => LoadKind::Recorded,
+        }
+    }
+}
+
+impl Axis {
+    const ALL: [Self; 4] = [Axis::Topics, Axis::Publishers, Axis::Clients, Axis::Followers];
+
+    fn number(self, topology: &Topology) -> u32 {
+        match self {
+            Axis::Topics => topology.topics,
+            Axis::Publishers => topology.publishers,
+            Axis::Clients => topology.clients,
+            Axis::Followers => topology.followers,
+        }
+    }
+}
+
+impl PatternFacts {
+    /// The description that a workload fits, whatever its loads are; `None` if the pattern does not allow it.
+    pub fn allowed_as(&self, workload: &Workload) -> Option<&'static AllowedWorkload> {
+        self.allowed.iter().find(|allowed| allowed.fits(workload))
+    }
+
+    /// True if any of its workloads has the axis: its command has the flag.
+    pub fn has_axis(&self, axis: Axis) -> bool {
+        self.allowed.iter().any(|allowed| allowed.axes.contains(&axis))
+    }
+
+    /// True if any of its workloads is offered loads of the kind.
+    pub fn has_load(&self, kind: LoadKind) -> bool {
+        self.allowed.iter().any(|allowed| allowed.loads.contains(&kind))
+    }
+}
+
+impl AllowedWorkload {
+    fn fits(&self, workload: &Workload) -> bool {
+        let end = match (workload.is_recorded(), workload.is_saturating()) {
+            (true, true) => return false,
+            (true, false) => TrialEnd::Recording,
+            (false, true) => TrialEnd::Bounds,
+            (false, false) => TrialEnd::Samples,
+        };
+        let is_allowed = |axis: &Axis| axis.number(&workload.topology) == 1 || self.axes.contains(axis);
+        self.reply == workload.reply && self.end == end && Axis::ALL.iter().all(is_allowed)
+    }
+
+    /// True if it may be offered the load, whatever its numbers are.
+    pub fn allows(&self, load: &OfferedLoad) -> bool {
+        self.loads.contains(&LoadKind::of(load))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pace::Burst;
+    use crate::workload::Recorded;
+
+    #[test]
+    fn every_pattern_is_described_once_with_a_command_of_its_own() {
+        assert_eq!(&PATTERNS.each_ref().map(|facts| facts.pattern)[..], Pattern::ALL);
+        for (place, facts) in PATTERNS.iter().enumerate() {
+            assert!(PATTERNS[..place].iter().all(|other| other.command != facts.command));
+            assert!(!facts.allowed.is_empty() && std::ptr::eq(self::facts(facts.pattern), facts));
+        }
+    }
+
+    /// Names of the patterns that allow a workload.
+    fn allowing(workload: &Workload) -> String {
+        let allowing = PATTERNS.iter().filter(|facts| facts.allowed_as(workload).is_some());
+        allowing.map(|facts| facts.command).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_workload_belongs_to_the_patterns_whose_reply_end_and_axes_it_has() {
+        let (rate, recorded) = (vec![OfferedLoad::Rate { hz: 1.0 }], Recorded { messages: 3, duration_ns: 5 });
+        let publications = |topics, publishers| Workload::publications(rate.clone(), topics, publishers);
+        let calls = |clients| Workload::calls(rate.clone(), clients, 1);
+        let to = |workload: Workload, followers| Workload {
+            topology: Topology { followers, ..workload.topology },
+            ..workload
+        };
+        let stream = Workload::saturating(vec![OfferedLoad::Max], None, Some(1));
+        for (workload, patterns) in [
+            (Workload::default(), "ping"),
+            (to(Workload::default(), 3), "ping"),
+            (calls(1), "ping call"),
+            (calls(2), "call"),
+            (to(calls(1), 2), ""),
+            (publications(1, 1), "publish"),
+            (publications(2, 1), "publish"),
+            (publications(1, 2), "publish"),
+            (to(publications(1, 1), 2), "publish"),
+            (publications(1, 1).playing(recorded, 4), "publish"),
+            (calls(1).playing(recorded, 4), "call"),
+            (stream.clone(), "throughput"),
+            (to(stream.clone(), 2), "throughput"),
+            (stream.clone().playing(recorded, 1), ""),
+            (Workload { reply: Reply::Lines, ..stream }, ""),
+            (Workload::lines(), "logger"),
+            (to(Workload::lines(), 2), ""),
+        ] {
+            assert_eq!(allowing(&workload), patterns, "{workload:?}");
+        }
+    }
+
+    #[test]
+    fn loads_and_axes_are_those_of_the_flags_of_a_command() {
+        let having = |has: &dyn Fn(&PatternFacts) -> bool| {
+            let having = PATTERNS.iter().filter(|facts| has(facts));
+            having.map(|facts| facts.command).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(having(&|facts| facts.has_load(LoadKind::Rate)), "ping publish call throughput");
+        assert_eq!(having(&|facts| facts.has_load(LoadKind::Search)), "throughput");
+        assert_eq!(having(&|facts| facts.has_load(LoadKind::Recorded)), "publish call");
+        assert_eq!(having(&|facts| facts.has_axis(Axis::Topics)), "publish");
+        assert_eq!(having(&|facts| facts.has_axis(Axis::Publishers)), "publish");
+        assert_eq!(having(&|facts| facts.has_axis(Axis::Clients)), "call");
+        assert_eq!(having(&|facts| facts.has_axis(Axis::Followers)), "ping publish throughput");
+        let burst = OfferedLoad::Burst(Burst { size: 2, gap_ns: 1 });
+        let allows = |pattern, workload: &Workload| facts(pattern).allowed_as(workload).unwrap().allows(&burst);
+        assert!(allows(Pattern::Rpc, &Workload::closed_calls(1, 1)) && !allows(Pattern::Log, &Workload::lines()));
+    }
+}
