@@ -116,7 +116,7 @@ pub struct ByThreshold {
 impl ByThreshold {
     /// Compares every selected figure: it fails if result > reference * (1 + threshold); of what is better if there is more,
     /// if result < reference / (1 + threshold). Where two clocks may be off by so much that it is not told apart, or a
-    /// percentile has too few samples for an upper bound, it is inconclusive, and does not fail.
+    /// percentile that would pass has too few samples for an upper bound, it is inconclusive, and does not fail.
     pub fn new([reference, results]: [&JudgedResults; 2], selection: &Selection, threshold: f64) -> Self {
         let tables = [reference, results].map(JudgedResults::table);
         let [of_reference, of_results] = tables.each_ref().map(|table| selection.select(table));
@@ -137,16 +137,15 @@ impl ByThreshold {
                 let [reference, result] = sides.map(|one| one.map(|one| one.value));
                 let errors = sides.map(|one| one.map_or(0.0, |one| one.error));
                 let outcome = match outcome([reference, result], errors, is_better_if_more(address), threshold) {
-                    ThresholdOutcome::Passed | ThresholdOutcome::Failed if needs(address).is_some() => {
-                        ThresholdOutcome::Inconclusive
-                    }
+                    ThresholdOutcome::Passed if needs(address).is_some() => ThresholdOutcome::Inconclusive,
                     outcome => outcome,
                 };
                 ComparedFigure { address: (*address).clone(), reference, result, outcome }
             });
             let compared = compared.collect();
-            let SubStanding { distrust, mut notes } = results.standing(name, &tables[1], &of_sub);
-            let of_reference = reference.standing(name, &tables[0], &of_sub);
+            let judged = selection.asked_for(of_sub.clone());
+            let SubStanding { distrust, mut notes } = results.standing(name, &tables[1], &judged);
+            let of_reference = reference.standing(name, &tables[0], &judged);
             let in_reference = |why: String| format!("in the reference, {why}");
             let distrust = distrust.or(of_reference.distrust.map(in_reference));
             notes.extend(of_reference.notes.into_iter().map(in_reference));
@@ -323,7 +322,7 @@ impl ByRuns {
                 false => cells.push((one.address.clone(), values, [one.error, other.error])),
             }
         }
-        let judged: Vec<&FigureAddress> = sides[0].iter().map(|one| &one.address).collect();
+        let judged = selection.asked_for(sides[0].iter().map(|one| &one.address).collect());
         let (mut missed, mut notes) = (Vec::new(), Vec::new());
         for ((side, table), word) in [reference, results].iter().zip(&tables).zip(["reference", "results"]) {
             for name in side.names() {

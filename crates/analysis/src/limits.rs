@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::Better;
 use tripmeter_model::limits::{FigureLimits, Limit};
+use tripmeter_model::pace::OfferedLoad;
 use tripmeter_stats::quantile_of;
 
 /// The figures of one run.
@@ -19,13 +20,25 @@ pub struct LimitRun {
 }
 
 impl LimitRun {
-    /// The trusted figures of each round of the results called `name`.
+    /// The trusted figures of each round of the results called `name`, but of rows whose rate was missed: they are of a load
+    /// that was not offered.
     pub fn of(name: &str, results: &JudgedResults, selection: &Selection) -> Vec<Self> {
-        let selected = selection.select(&results.trusted());
+        let table = results.trusted();
+        let selected = selection.select(&table);
+        let missed: Vec<(&str, u64, OfferedLoad, u32)> = table
+            .all_rows()
+            .flat_map(|row| {
+                let rounds = table.trials(row).iter().filter(|(_, trial)| trial.rate_missed).map(|(round, _)| *round);
+                rounds.map(|round| (table.sub(row), row.payload_bytes, table.load(row), round)).collect::<Vec<_>>()
+            })
+            .collect();
+        let is_offered = |FigureAddress { sub_experiment, payload_bytes, load, .. }: &FigureAddress, round: u32| {
+            !missed.contains(&(&**sub_experiment, *payload_bytes, *load, round))
+        };
         let rounds = results.manifest.plan.rounds;
         let of_round = |round: u32| {
             let figure = |one: &Selected| {
-                let value = one.rounds.iter().find(|(of, _)| *of == round)?.1;
+                let value = one.rounds.iter().find(|(of, _)| *of == round && is_offered(&one.address, round))?.1;
                 Some(Selected { value, ..one.clone() })
             };
             let name = if rounds > 1 { format!("{name}/round-{round:02}") } else { name.to_owned() };

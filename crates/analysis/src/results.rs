@@ -143,13 +143,21 @@ impl JudgedResults {
         Some(format!("fewer samples than planned: {first}{more}"))
     }
 
+    /// What is to be known of the figures of a sub-experiment: that its time cap ended it, and that it polled on a CPU that it
+    /// shared.
+    pub fn notes(&self, name: &str) -> Vec<String> {
+        let plan = &self.manifest.plan;
+        let polled = self.plan(name).filter(|one| plan.polls_on_shared_cpu(one));
+        self.capped(name).into_iter().chain(polled.and_then(|one| plan.shared_cpus(one))).collect()
+    }
+
     /// Why a sub-experiment fails whatever its figures are, and what else is to be known; `judged` are the figures of it that
     /// count. A rate that was missed is a failure unless it is judged itself.
     pub fn standing(&self, name: &str, table: &MetricTable, judged: &[&FigureAddress]) -> SubStanding {
         let [missed, known] = table.missed_rates(name, judged);
         let distrust = self.distrust(name).or_else(|| self.unfinished(name)).or_else(|| self.unmeasured(name));
         let distrust = distrust.or_else(|| missed.into_iter().next().map(|(_, why)| why));
-        let notes = self.capped(name).into_iter().chain(known.into_iter().map(|(_, why)| why));
+        let notes = self.notes(name).into_iter().chain(known.into_iter().map(|(_, why)| why));
         SubStanding { distrust, notes: notes.collect() }
     }
 

@@ -176,6 +176,12 @@ impl Selection {
         }
     }
 
+    /// Those of the figures that were asked for by name, for [`MetricTable::missed_rates`]: a rate among the usual
+    /// figures excuses no rate that was missed on both sides.
+    pub(crate) fn asked_for<'a>(&self, judged: Vec<&'a FigureAddress>) -> Vec<&'a FigureAddress> {
+        if self.0.is_empty() { Vec::new() } else { judged }
+    }
+
     /// Every selected figure of a table: by sub-experiment, payload and load, then in the order of the selection.
     ///
     /// It is of all messages, and of the last of several followers; a figure that neither has is taken of each stream

@@ -265,14 +265,40 @@ impl Plan {
         sides.len() < count || self.cpus.len() == 1
     }
 
-    /// True if sides of a sub-experiment poll on a CPU that they share: its latencies are time slices of the scheduler.
+    /// True if what polls in a sub-experiment shares a CPU: its latencies are time slices of the scheduler.
     pub fn polls_on_shared_cpu(&self, plan: &SubExperiment) -> bool {
-        plan.wait == Wait::Poll && plan.pattern != Pattern::Log && self.shares_cpus(&plan.follower_cpus)
+        let shares = || self.shares_cpus(&plan.follower_cpus) || self.more_threads_than_cpus(plan).is_some();
+        plan.wait == Wait::Poll && plan.pattern != Pattern::Log && shares()
+    }
+
+    /// Threads of a sub-experiment with several links, each a thread at its side, and the fewer CPUs that they may use.
+    fn more_threads_than_cpus(&self, plan: &SubExperiment) -> Option<(u32, usize)> {
+        let workload = &plan.workload;
+        let (own, others) = (workload.links(), workload.follower_links());
+        // Hosts give each side what CPUs they have.
+        if own.max(others) == 1 || !self.hosts.is_empty() {
+            return None;
+        }
+        let (threads, cpus) = match self.cpus.len() {
+            0 if self.leader_cpu.is_some() || self.follower_cpu.is_some() || !plan.follower_cpus.is_empty() => {
+                (own.max(others), 1)
+            }
+            0 => return None,
+            cpus => (own.saturating_add(others.saturating_mul(workload.followers())), cpus),
+        };
+        (threads as usize > cpus).then_some((threads, cpus))
     }
 
     /// A sentence if sides of a sub-experiment poll on a CPU that they share, or if several followers share CPUs.
     pub fn shared_cpus(&self, plan: &SubExperiment) -> Option<String> {
         let polls = self.polls_on_shared_cpu(plan);
+        if let Some((threads, cpus)) = self.more_threads_than_cpus(plan).filter(|_| polls) {
+            let on = if cpus == 1 { "one CPU".to_owned() } else { format!("{cpus} CPUs") };
+            return Some(format!(
+                "{threads} of its threads share {on} and poll: latencies are time slices of the scheduler, and are not \
+                 ranked; wait by `block` or `callback` (--wait), or give them more CPUs (--cpus)"
+            ));
+        }
         let takes_turns = plan.workload.is_fan_out() && self.shares_cpus(&plan.follower_cpus);
         if !polls && !takes_turns {
             return None;

@@ -5,6 +5,7 @@ use crate::manifest::{RunStatus, SubExperimentResult, Verdict};
 use crate::metric::Stream;
 use crate::payload::size_text;
 use crate::plan::SubExperiment;
+use crate::trial::Trial;
 
 impl SubExperimentResult {
     /// Why what it measured in its round does not count, if so: it did not come to its end, or its path proof failed.
@@ -40,6 +41,13 @@ impl SubExperimentResult {
             let has_messages = |sent: Option<f64>| sent != Some(0.0);
             let mut sent = cell.trials.iter().map(|trial| trial.value(&Stream::all(), Figure::Sent));
             let is_whole = cell.trials.len() >= plan.workload.loads.len() && sent.all(has_messages);
+            // Their warm-up is within the trial, and among what was sent.
+            let lost = |trial: &Trial| {
+                trial.count(&Stream::all(), Figure::Lost) + trial.count(&Stream::all(), Figure::Damaged)
+            };
+            let is_warm_up_only =
+                plan.workload.is_round_trips() && cell.samples == 0 && cell.trials.iter().all(|trial| lost(trial) == 0);
+            let is_whole = is_whole && !is_warm_up_only;
             (!is_whole).then(|| cell.cut_short.clone().unwrap_or_else(|| "nothing was sent".to_owned()))
         };
         let payloads = plan.payloads.iter().copied().filter(move |_| is_ended);

@@ -5,6 +5,7 @@ use crate::document::{Block, Document, Facts, Note, Severity};
 use crate::merged::{Merged, rounds_text};
 use crate::notes::{failed_proof, mishaps_and_warm_up, proof};
 use crate::number::counted;
+use crate::queues;
 use crate::run_notes;
 use crate::series;
 use crate::verdicts;
@@ -78,6 +79,7 @@ pub fn ab(ab: &Ab<'_>) -> Document {
     }));
     notes.extend(verdicts::modes(ab.comparisons, LETTERS));
     notes.extend(messages(ab));
+    notes.extend(queues::notes(&merged));
     for (index, side) in (0..).zip(&merged) {
         notes.extend(failed_proof(side).map(|text| Note::new(Severity::Error, "path proof", None, text)));
         notes.extend(run_notes::shared_cpus(plan, side.planned));

@@ -305,6 +305,7 @@ mod tests {
     #[test]
     fn systems_stand_side_by_side_at_each_size_and_number_of_topics() {
         let mut manifest = measured("iceoryx/shm", &[1000.0]);
+        (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (Some(0), Some(1));
         let cell = manifest.sub_experiments[0].cells[0].clone();
         for (name, transport, topics) in [("more", "iceoryx/shm", 8), ("zenoh", "zenoh/tcp", 4)] {
             let plan = fixture::add(&mut manifest, name, transport, &[1024]);

@@ -200,6 +200,8 @@ pub mod tests {
     /// One sub-experiment at 1 kB on four topics.
     pub fn measured(transport: &str, rates_hz: &[f64]) -> Manifest {
         let mut manifest = fixture::manifest();
+        // On one CPU for all threads of a side they would be marked.
+        (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (None, None);
         let plan = fixture::add(&mut manifest, "uds_channel", transport, &[1024]);
         plan.pattern = Pattern::Channel;
         plan.workload = Workload::publications(rates_hz.iter().map(|hz| OfferedLoad::Rate { hz: *hz }).collect(), 4, 1);

@@ -12,7 +12,7 @@ use crate::page::measured::MeasuredSide;
 use crate::page::values::{Seen, Value, lead, listed};
 use crate::plots::aimrt::NamedResults;
 use crate::verdicts::quotient_outside;
-use crate::{hosts, run_notes};
+use crate::{hosts, queues, run_notes};
 use answering::LATENCY;
 use limits::{JudgedTransport, Standing, time, written};
 use tripmeter_analysis::Row;
@@ -300,6 +300,7 @@ impl<'a> Ranking<'a> {
         let mut shared: Vec<String> = meant.filter_map(|planned| plan.shared_cpus(planned)).collect();
         shared.dedup();
         notes.extend(shared.into_iter().map(|text| note(Severity::Warning, "shared CPUs", text)));
+        notes.extend(queues::notes(&side.subs));
         notes.extend(answering::notes(side, self.rows));
         notes.extend(hosts::notes(side.manifest, &side.metrics));
         let floors = self.panel.curves.iter().filter(|one| left_out_floors.contains(&&*one.merged().planned.name));
@@ -370,7 +371,14 @@ impl<'a> Ranking<'a> {
         let Some(([first, others @ ..], standing)) =
             standings.map(|one| (self.those(one), one)).into_iter().find(|(group, _)| !group.is_empty())
         else {
-            return "Nothing was measured.".to_owned();
+            return match self.those(Standing::NotRanked).is_empty() {
+                true => "Nothing was measured.".to_owned(),
+                false => {
+                    "Nothing can be ranked: everything polled on a CPU that it shared; wait by `block` or `callback` \
+                          (--wait), or use more CPUs."
+                        .to_owned()
+                }
+            };
         };
         let by = self.wish.by;
         let mut text = match standing {
@@ -381,7 +389,9 @@ impl<'a> Ranking<'a> {
                 meeting(self.those(standing)),
                 self.least(first, others)
             ),
-            Standing::Failed => format!("Nothing meets the limits; {}", self.least(first, others)),
+            Standing::Failed | Standing::NotRanked => {
+                format!("Nothing meets the limits; {}", self.least(first, others))
+            }
         };
         let beside = |other: Standing| -> Vec<String> {
             let those = self.those(other).iter().filter(|_| other > standing);

@@ -99,7 +99,8 @@ fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
                 let mut cut_off = cells.filter(|cell| cell.is_cut_off()).filter_map(|cell| cell.shortfall());
                 let mut missed = missed.iter().filter(|(row, _)| row.payload_bytes == bytes);
                 let missed = || missed.next().map(|(_, why)| why.clone());
-                let failed = distrust.clone().or_else(|| cut_off.next()).or_else(missed);
+                let unfinished = || judged.unfinished(&plan.name);
+                let failed = distrust.clone().or_else(|| cut_off.next()).or_else(missed).or_else(unfinished);
                 let state = match (nothing, failed, lost(&figures)) {
                     (Some(why), _, _) => PayloadState::Skipped(why),
                     (None, Some(why), _) => PayloadState::Failed(why),
@@ -113,7 +114,7 @@ fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
                 name: if results.len() > 1 { format!("{}/{}", one.name, plan.name) } else { plan.name.clone() },
                 payloads: plan.payloads.iter().map(payload).collect(),
                 trouble: distrust.clone().or_else(|| judged.unfinished(&plan.name)),
-                notes: judged.capped(&plan.name).into_iter().collect(),
+                notes: judged.notes(&plan.name),
                 duration_s: cells.iter().map(|cell| cell.duration_ns as f64 / 1e9).sum(),
             });
         }

@@ -192,6 +192,8 @@ pub mod tests {
     /// Adds a sub-experiment at 1 kB.
     pub fn add(manifest: &mut Manifest, name: &str, transport: &str, mode: Mode, clients: u32) {
         let load = if mode == Mode::Bench { OfferedLoad::Closed } else { OfferedLoad::Rate { hz: 1000.0 } };
+        // On one CPU for all threads of a side they would be marked.
+        (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (None, None);
         let plan = fixture::add(manifest, name, transport, &[1024]);
         plan.pattern = Pattern::Rpc;
         plan.workload = Workload::calls(vec![load], clients, 3_000_000_000);

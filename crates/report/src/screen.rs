@@ -119,7 +119,7 @@ fn row(line: LoadLine, payload_bytes: u64) -> Row {
 /// Help of the columns of a payload: median and 99th percentile.
 const LATENCY_HELP: [&str; 2] = [
     "median; * fewer samples or messages than planned, or damaged ones, ~ the core-to-core latency changed, ! the rate was \
-     missed, the path proof failed, or both sides polled on one CPU",
+     missed, the path proof failed, or it polled on a shared CPU",
     "99th percentile; - too few samples for an upper bound",
 ];
 

@@ -278,7 +278,7 @@ pub fn naming_columns(rows: &[TableRow<'_>]) -> Vec<Column> {
     let to_several = "with several followers, response and service end when the last of them has the message; service to i ends at follower i (the first 16)";
     let help = if rows.iter().any(|row| row.sub.planned.workload.is_fan_out()) { to_several } else { "" };
     let polls = rows.iter().any(|row| row.sub.polls_on_shared_cpu);
-    let wait = if polls { "! both sides polled on one CPU: latencies are time slices of the scheduler" } else { "" };
+    let wait = if polls { "! it polled on a shared CPU: latencies are time slices of the scheduler" } else { "" };
     [("transport", help), ("wait", wait), ("touch", "")].map(|(id, help)| Column::words(id, id, help).merged()).to_vec()
 }
 

@@ -152,6 +152,10 @@ pub fn plan(
     open: impl FnOnce(&WrittenRecording) -> Result<Recording, CliError>,
 ) -> Result<Plan, CliError> {
     let mut plan = resolved(args, registry, open)?.1?;
+    // Of one CPU any is the same, and results show that both sides share it.
+    if plan.leader_cpu.is_some() && plan.leader_cpu == plan.follower_cpu {
+        return Ok(plan);
+    }
     if args.measuring.leader_cpu == Some(Cpu::Any) {
         plan.leader_cpu = None;
     }
@@ -220,7 +224,8 @@ fn no_experiments(transports: &[String], registry: &Registry) -> Result<(), CliE
     // A system may have the name of a preset.
     let is_preset =
         |name: &str| embedded::presets().iter().any(|(preset, _)| *preset == name) && registry.find(name).is_none();
-    let is_file = |name: &str| name.ends_with(".toml") || is_recording(name) || Path::new(name).is_file();
+    let is_file =
+        |name: &str| name.ends_with(".toml") || is_recording(name) || name.contains('/') && Path::new(name).is_file();
     match transports.iter().find(|name| is_preset(name) || is_file(name)) {
         Some(name) if is_recording(name) => {
             let text =

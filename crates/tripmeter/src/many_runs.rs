@@ -60,6 +60,9 @@ impl ManyRuns<'_> {
             output::say(&format!("note: each run has one round, not the {} of the experiment", plan.rounds));
             (plan.rounds, plan.keep_samples) = (1, None);
         }
+        if plan.for_ns.take().is_some() {
+            output::say("note: each run has one round, whatever time the experiment asks for (--for)");
+        }
         let folder = self.folder.map_or_else(|| beside(self.output), Path::to_owned);
         let taken = CommandFolder::take(&folder, "command", self.flag)?;
         let mut runs = RunSeries { of: &self, folder: &taken.folder, code: exit::GOOD, took: vec![] };
@@ -179,7 +182,7 @@ pub fn remove_unfinished(parent: &FolderHandle, name: &str) -> Result<(), CliErr
 /// Why there is not a single figure.
 fn measured_nothing(manifest: &Manifest) -> Option<&str> {
     let results = &manifest.sub_experiments;
-    if results.iter().any(|result| !result.cells.is_empty()) {
+    if results.iter().flat_map(|result| &result.cells).any(|cell| !cell.trials.is_empty()) {
         return None;
     }
     Some(results.iter().find_map(|result| result.error.as_deref()).unwrap_or("no sub-experiment was run"))

@@ -153,7 +153,9 @@ pub fn note_left_out(name: &str, results: &JudgedResults) {
     for line in results.left_out() {
         output::say(&format!("note: left out of '{name}': {line}"));
     }
-    for (sub, why) in results.names().into_iter().filter_map(|sub| Some((sub, results.capped(sub)?))) {
+    for (sub, why) in
+        results.names().into_iter().flat_map(|sub| results.notes(sub).into_iter().map(move |why| (sub, why)))
+    {
         output::say(&format!("note: '{sub}' of '{name}': {why}"));
     }
 }

@@ -44,6 +44,8 @@ pub enum Standing {
     Unclear,
     /// It fails one.
     Failed,
+    /// Its figures are of the scheduler, as it polled on a CPU that it shared.
+    NotRanked,
 }
 
 impl Standing {
@@ -53,6 +55,7 @@ impl Standing {
             Standing::Met => "met",
             Standing::Unclear => "unclear",
             Standing::Failed => "FAILED",
+            Standing::NotRanked => "not ranked",
         }
     }
 }
@@ -97,6 +100,9 @@ impl<'a> JudgedTransport<'a> {
 
     /// Whether it meets the limits.
     pub fn standing(&self) -> Standing {
+        if self.curve.merged().disqualified() == Some(Disqualified::PolledOnSharedCpu) {
+            return Standing::NotRanked;
+        }
         match (self.fails.is_empty(), self.doubts.is_empty()) {
             (false, _) => Standing::Failed,
             (true, false) => Standing::Unclear,
@@ -113,7 +119,7 @@ impl<'a> JudgedTransport<'a> {
 
     fn note(&mut self, standing: Standing, text: impl FnOnce() -> String) {
         match standing {
-            Standing::Met => {}
+            Standing::Met | Standing::NotRanked => {}
             Standing::Unclear => self.doubts.push(text()),
             Standing::Failed => self.fails.push(text()),
         }
@@ -178,10 +184,8 @@ impl<'a> JudgedTransport<'a> {
             ));
         }
         let sub = self.curve.merged();
-        match sub.disqualified() {
-            Some(Disqualified::PathProofFailed) => self.fails.push("its path proof failed".to_owned()),
-            Some(Disqualified::PolledOnSharedCpu) => self.doubts.push("both sides polled on one CPU".to_owned()),
-            None => {}
+        if sub.disqualified() == Some(Disqualified::PathProofFailed) {
+            self.fails.push("its path proof failed".to_owned());
         }
         let (measured, planned) = (self.value.rounds, sub.rounds as usize);
         if measured < planned {

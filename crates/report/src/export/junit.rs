@@ -92,7 +92,7 @@ fn of_verdict(verdict: &VerdictDocument, subs: &[ExportedSub]) -> Vec<TestSuite>
     for row in &verdict.figures {
         let outcome = match row.verdict {
             bad if bad.is_bad() => CaseOutcome::Failed(bad.name(), row_story(row)),
-            FigureVerdict::New => CaseOutcome::Skipped(row_story(row)),
+            FigureVerdict::New | FigureVerdict::Inconclusive => CaseOutcome::Skipped(row_story(row)),
             _ => CaseOutcome::Passed,
         };
         add(&row.sub_experiment, TestCase { name: row_name(row), outcome });

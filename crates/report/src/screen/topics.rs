@@ -53,18 +53,18 @@ pub(super) fn blocks(page: &ScreenPage<'_>, view: &View) -> Vec<Block> {
     let title = format!("{}, topic by topic", view.pattern.as_str());
     let table = Table::new(title, columns, rows).grouped_by_sub().within(COLUMNS);
     let note = (left_out > 0).then(|| {
-        let topics = counted(left_out, "faster topic");
+        let topics = counted(left_out, "other topic");
         Block::Text(format!("the slowest {MOST_TOPICS} are shown; {topics} of a transport left out (--wide)"))
     });
     [Block::Table(table)].into_iter().chain(note).collect()
 }
 
-/// Topics that have a figure, the slowest first.
+/// Topics, the slowest first, and last those without a message.
 fn slowest<'a>(page: &ScreenPage<'a>, row: Row, figure: Figure) -> Vec<&'a Stream> {
     let metrics = page.metrics;
     let streams = metrics.streams(row, Figure::Sent).into_iter().filter(|stream| stream.topic.is_some());
     let median = |stream: &Stream| metrics.get(row, stream, figure, Statistic::P50).map(|rounds| rounds.folded());
-    let mut topics: Vec<(&Stream, f64)> = streams.map(|one| (one, median(one).unwrap_or(f64::INFINITY))).collect();
+    let mut topics: Vec<(&Stream, f64)> = streams.map(|one| (one, median(one).unwrap_or(f64::NEG_INFINITY))).collect();
     topics.sort_by(|a, b| b.1.total_cmp(&a.1));
     topics.into_iter().map(|one| one.0).collect()
 }
@@ -141,7 +141,7 @@ mod tests {
         let rows = lines.iter().filter(|line| line.starts_with("/robot/")).count();
         assert_eq!((rows, lines.iter().any(|line| line.starts_with("/imu"))), (MOST_TOPICS, false), "{text}");
         assert!(lines.iter().any(|line| line.starts_with("/robot/19/") && line.contains("!119 !238 !10")), "{text}");
-        let said = "the slowest 16 are shown; 6 faster topics of a transport left out (--wide)";
+        let said = "the slowest 16 are shown; 6 other topics of a transport left out (--wide)";
         assert!(lines.join(" ").contains(said), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }

@@ -33,7 +33,8 @@ messages published at a rate on one topic, and names what else is there.
 
 Exit codes: 0 something meets the limits, 1 nothing is known to, 64 wrong usage,
 65 wrong data, 66 no such folder, 69 something is missing, 70 our fault, 73
-cannot create, 130 interrupted.")]
+cannot create, 75 something was not measured (the answer is of the others), 130
+interrupted.")]
 pub struct ChooseArgs {
     #[command(flatten)]
     pub transports: TransportArgs,

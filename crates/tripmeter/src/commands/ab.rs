@@ -116,6 +116,9 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     if manifest.status == RunStatus::Interrupted && !args.output.quiet {
         output::say(&format!("stopped; the same command with -o '{}' goes on", folder.path().display()));
     }
+    for why in found.missed_rates() {
+        output::say(&format!("tripmeter: {why}"));
+    }
     let (text, code) = (found.text(&asked, &pace), found.exit_code());
     Ok(AbReport { json: made, text, code, manifest, folder })
 }

@@ -1,8 +1,8 @@
 //! `tripmeter choose`: which transport for a workload.
 
-use super::run::Prepared;
+use super::run::{Prepared, exit_code};
 use super::{report, show};
-use crate::args::ChooseArgs;
+use crate::args::{AllowedArgs, ChooseArgs};
 use crate::error::CliError;
 use crate::progress::ProgressView;
 use crate::{experiment, output};
@@ -76,8 +76,15 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
             "{rounds} of {planned} rounds: another one would exceed the budget of {budget} s (--budget)"
         ));
     }
-    let code = tell(args, &show::printable(&manifest), Some(&folder))?;
+    let found = tell(args, &show::printable(&manifest), Some(&folder))?;
     output::print_folder(&args.output, folder.path())?;
+    let is_measured = manifest.sub_experiments.iter().flat_map(|one| &one.cells).any(|cell| !cell.trials.is_empty());
+    let is_whole = manifest.sub_experiments.iter().all(|one| one.status == RunStatus::Complete);
+    let code = match found {
+        _ if !is_measured => exit_code(&manifest, AllowedArgs::default()),
+        exit::GOOD if !is_whole || !manifest.plan.missing.is_empty() => exit::PARTIAL,
+        found => found,
+    };
     Ok(if manifest.status == RunStatus::Interrupted { exit::INTERRUPTED } else { code })
 }
 

@@ -59,6 +59,9 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     if counters.is_ok() {
         explanation.transports.iter_mut().for_each(note_uncounted);
     }
+    for transport in &mut explanation.transports {
+        note_shared_cpus(transport, &manifest.plan);
+    }
     folder.write_json(FILE, &explanation)?;
     print(&explanation, args)?;
     if !args.output.no_report {
@@ -93,6 +96,14 @@ fn note_uncounted(transport: &mut ExplainedTransport) {
     }
 }
 
+fn note_shared_cpus(transport: &mut ExplainedTransport, plan: &Plan) {
+    let is_of = |sub: &&SubExperiment| sub.transport.to_string() == transport.transport;
+    let polls = plan.sub_experiments.iter().filter(is_of).find(|sub| plan.polls_on_shared_cpu(sub));
+    if let Some(why) = polls.and_then(|sub| plan.shared_cpus(sub)) {
+        transport.missing.push(format!("{} under poll: {why}", transport.transport));
+    }
+}
+
 /// The same as a page, in the results folder. Without it the results are as good.
 ///
 /// # Errors
@@ -109,7 +120,7 @@ fn waits(prepared: &Prepared, sub: &SubExperiment) -> Vec<Wait> {
     let description = entry.and_then(|entry| entry.describe().ok());
     let variant = description.and_then(|description| description.variant(&sub.transport.variant));
     let others = variant.map(|variant| variant.waits.clone()).unwrap_or_default();
-    let can_poll = !prepared.plan.shares_cpus(&sub.follower_cpus);
+    let can_poll = !prepared.plan.polls_on_shared_cpu(&SubExperiment { wait: Wait::Poll, ..sub.clone() });
     let is_looked_at = |wait: &Wait| *wait == Wait::Block || (*wait == Wait::Poll && can_poll);
     waits.extend(others.into_iter().filter(|wait| *wait != sub.wait && is_looked_at(wait)));
     waits

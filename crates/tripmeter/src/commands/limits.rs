@@ -48,6 +48,7 @@ pub fn limits(args: &LimitsArgs) -> Result<u8, CliError> {
         ));
     }
     derived.gaps.iter().for_each(|gap| output::say(&missing(gap, runs.len())));
+    too_few_samples(&runs).iter().for_each(|note| output::say(note));
     if let Some(note) = too_few(&derived, &runs, args.percentile) {
         output::say(&note);
     }
@@ -66,6 +67,7 @@ fn runs(folders: &[NamedFolder], args: &LimitsArgs) -> Result<Vec<LimitRun>, Cli
     for folder in folders {
         if let Some(results) = open_finished(folder, args.allow_damage)? {
             note_left_out(&folder.name, &results);
+            note_missed(&folder.name, &results);
             if let Some((first, known)) = all.first() {
                 let sides = [(first.name.as_str(), known), (folder.name.as_str(), &results)];
                 refuse_other_workloads(sides).map_err(|why| CliError::new(exit::DATA, why))?;
@@ -75,6 +77,26 @@ fn runs(folders: &[NamedFolder], args: &LimitsArgs) -> Result<Vec<LimitRun>, Cli
     }
     let selection = selection(&args.figures.figures, &all.iter().map(|(_, results)| results).collect::<Vec<_>>())?;
     Ok(all.iter().flat_map(|(folder, results)| LimitRun::of(&folder.name, results, &selection)).collect())
+}
+
+/// A line for each row of a run that is left out as its rate was missed.
+fn note_missed(name: &str, results: &JudgedResults) {
+    let table = results.trusted();
+    for sub in results.names() {
+        for (_, why) in table.missed_rates(sub, &[]).into_iter().flatten() {
+            output::say(&format!("note: left out of '{name}': '{sub}': {why}"));
+        }
+    }
+}
+
+/// One line if some limits are of percentiles that no reader of theirs can pass.
+fn too_few_samples(runs: &[LimitRun]) -> Option<String> {
+    let mut needed = runs.iter().flat_map(|run| &run.figures).filter_map(|one| Some((&one.address, one.needs?)));
+    let (first, needs) = needed.next()?;
+    Some(format!(
+        "note: a limit of {first} is of runs with too few samples: {needs} bound it, and `check` calls it inconclusive with \
+         fewer; raise -n"
+    ))
 }
 
 /// One line if runs fail the limits that were made from them because there are too few for the percentile.

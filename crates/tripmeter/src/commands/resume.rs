@@ -50,8 +50,9 @@ pub fn resume(folder: &Path, args: &RunArgs, followers: Followers) -> Result<u8,
     if !running.output.quiet {
         let (rest, all) = (begun.rest().len(), begun.plan().sub_experiments.len() * begun.plan().rounds as usize);
         output::say(&format!("going on: {rest} of {all} sub-experiments are not whole"));
-        time_left(&begun).iter().for_each(|line| output::say(line));
     }
+    // Also where nothing else is said: it may be an hour.
+    time_left(&begun).iter().for_each(|line| output::say(line));
     // Nothing is to be measured, so nothing changes.
     if finished.status == RunStatus::Complete && begun.rest().is_empty() {
         // Tables need no samples: a folder may have been copied without them.

@@ -19,6 +19,7 @@ use tripmeter_model::experiment::TableKind;
 use tripmeter_model::folder::LOGS;
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult, Verdict};
+use tripmeter_model::pattern::facts;
 use tripmeter_model::payload::ALL_TOPICS;
 use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_model::{Pattern, exit, printable};
@@ -170,11 +171,8 @@ fn next(manifest: &Manifest, folder: &Path, plugins: &[PathBuf]) -> Vec<String> 
     let folder = quoted(&folder.display().to_string());
     let pattern = measured().find(|one| !one.added_as_floor).unwrap_or(first).pattern;
     let command = match pattern {
-        Pattern::PingPong => "",
-        Pattern::Channel => " --pattern publish",
-        Pattern::Rpc => " --pattern call",
-        Pattern::Throughput => " --pattern throughput",
-        Pattern::Log => " --pattern logger",
+        Pattern::PingPong => String::new(),
+        other => format!(" --pattern {}", facts(other).command),
     };
     let is_meant = |one: &&SubExperiment| !one.added_as_floor && one.pattern == pattern && !one.workload.is_recorded();
     let meant: Vec<&SubExperiment> = measured().filter(is_meant).collect();
@@ -188,11 +186,19 @@ fn next(manifest: &Manifest, folder: &Path, plugins: &[PathBuf]) -> Vec<String> 
         (Some(a), Some(b)) => {
             let plugin = |file: &PathBuf| format!(" --plugin {}", quoted(&file.display().to_string()));
             let plugins: String = plugins.iter().map(plugin).collect();
-            format!("tripmeter ab {} {}{command}{plugins}", quoted(a), quoted(b))
+            format!("tripmeter ab {} {}{command}{}{plugins}", quoted(a), quoted(b), between_hosts(&manifest.plan))
         }
         _ => format!("tripmeter export {folder} --format csv"),
     };
     vec![format!("next: tripmeter show {folder} --wide"), format!("      {second}")]
+}
+
+/// The flags of the hosts and interfaces that a plan was measured with.
+fn between_hosts(plan: &Plan) -> String {
+    let own = plan.interface.iter().map(|interface| ("--interface", interface));
+    let theirs = plan.hosts.iter().filter_map(|host| host.interface.as_ref()).map(|one| ("--to-interface", one));
+    let flags = plan.hosts.iter().map(|host| ("--to", &host.to)).chain(own).chain(theirs);
+    flags.map(|(flag, value)| format!(" {flag} {}", quoted(value))).collect()
 }
 
 /// As a shell takes it for one word.

@@ -10,7 +10,7 @@ use zstd::stream::read::Decoder;
 use zstd::zstd_safe::get_frame_content_size;
 
 /// First bytes of a zstd frame. No CDR message begins so: its second byte says how it is encoded, and is at most 0x0b.
-const ZSTD_MAGIC: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
+pub const ZSTD_MAGIC: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Bytes that a file may become in any case: those of the largest message.
 const FREE_BYTES: u64 = 1 << 30;
@@ -114,7 +114,11 @@ pub fn format_of_messages(name: &[u8], key: &[u8], value: &[u8]) -> Option<Strin
     if name != METADATA_NAME || key != METADATA_KEY {
         return None;
     }
-    let text = str::from_utf8(value).ok()?;
+    format_in_metadata(str::from_utf8(value).ok()?)
+}
+
+/// [`format_of_messages`] of the text of a `metadata.yaml`.
+pub fn format_in_metadata(text: &str) -> Option<String> {
     let is_of_messages = yaml::scalar(text, "compression_mode")?.eq_ignore_ascii_case("message");
     is_of_messages.then(|| yaml::scalar(text, "compression_format").unwrap_or_default().to_owned())
 }

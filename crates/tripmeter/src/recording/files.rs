@@ -1,5 +1,6 @@
 //! The files of a recording that is named by files and folders.
 
+use super::compression::{check_format, format_in_metadata};
 use super::yaml;
 use crate::error::CliError;
 use std::ffi::OsStr;
@@ -52,6 +53,9 @@ fn of_folder(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
     if metadata.is_file() {
         let text = file::read(&metadata, MOST_METADATA_BYTES)?;
         let text = String::from_utf8_lossy(&text);
+        if let Some(format) = format_in_metadata(&text) {
+            check_format(&format).map_err(|error| error.told(folder, 0, 0))?;
+        }
         // An old version puts the name of the folder in front; a file elsewhere is none of the bag.
         let name = |path: &&str| Path::new(path).file_name().map(|name| folder.join(name));
         let files: Vec<PathBuf> =

@@ -1,6 +1,6 @@
 //! The reading of an MCAP file, record by record.
 
-use super::compression::{WITHOUT, check_format, format_of_messages, is_cdr, unpacked_bytes};
+use super::compression::{WITHOUT, ZSTD_MAGIC, check_format, format_of_messages, is_cdr, unpacked_bytes};
 use super::schedule::Writer;
 use mcap::records::Record;
 use mcap::records::op::{CHANNEL, MESSAGE, METADATA};
@@ -102,6 +102,11 @@ pub fn scan<W: Write>(source: &mut impl Read, sizes: ScanSizes, writer: &mut Wri
             LinearReadEvent::Record { opcode: METADATA, data } => {
                 if let Some(format) = compressed_messages(data) {
                     check_format(&format)?;
+                    if channels.took_compressed {
+                        return Err(RecordingError::Wrong(format!(
+                            "says behind its messages that they are compressed by zstd one by one, and they are not `cdr`; {WITHOUT}"
+                        )));
+                    }
                     channels.are_compressed = true;
                 }
             }
@@ -186,6 +191,8 @@ struct Channels {
     bytes: usize,
     /// The metadata says that messages are zstd, whatever their encoding.
     are_compressed: bool,
+    /// A message was taken as it is that begins as a zstd frame does.
+    took_compressed: bool,
 }
 
 struct KnownChannel {
@@ -224,6 +231,7 @@ fn note<W: Write>(record: &Record<'_>, channels: &mut Channels, writer: &mut Wri
                 return damaged(format!("message {message} is of channel {channel}, which is unknown"));
             };
             let may_be_compressed = *is_cdr || channels.are_compressed;
+            channels.took_compressed |= !may_be_compressed && data.starts_with(&ZSTD_MAGIC);
             let unpacked = if may_be_compressed { unpacked_bytes(data) } else { Ok(None) };
             let bytes = unpacked.map_err(|why| {
                 let message = writer.seen() + 1;

@@ -241,6 +241,8 @@ fn messages_that_are_compressed_one_by_one_have_their_sizes_unpacked() {
         let sizes: Vec<u32> = played(&opened.recording).iter().map(|message| message.2).collect();
         assert_eq!(sizes, [50_000, 300, 0], "{encoding} {is_first}");
     }
+    let behind = with_compressed_messages("zstd", "json", true, false);
+    is_refused(&behind, &["says behind its messages that they are compressed", "ros2 bag convert"]);
     is_refused(&with_compressed_messages("lz5", "cdr", true, true), &["one by one by 'lz5'", "ros2 bag convert"]);
     let unsized_frames = with_compressed_messages("zstd", "cdr", false, true);
     is_refused(&unsized_frames, &["message 1, on topic '/camera', does not say how large", "ros2 bag convert"]);
@@ -319,6 +321,8 @@ fn several_files_and_a_folder_are_played_as_one() {
         let error = listed(names).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
+    let packed = listed("    - drive_0.mcap\n  compression_format: lz4\n  compression_mode: MESSAGE\n").unwrap_err();
+    assert!(packed.to_string().contains("one by one by 'lz4'"), "{packed}");
     let twice = opened(&asked(&[&one, &one])).unwrap_err();
     assert!(twice.code == exit::USAGE && twice.to_string().contains("name it once"), "{twice}");
 }

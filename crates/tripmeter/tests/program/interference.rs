@@ -310,17 +310,47 @@ fn on_one_cpu_sides_do_not_poll_unless_asked_to() {
             "exec taskset -c $(taskset -cp $$ | sed 's/.*: //; s/[,-].*//') env --default-signal=INT \"$@\"",
             "sh",
         ];
-        Tripmeter::under(&cpu, words.split(' ')).at(place).run().with(exit::GOOD).clean()
+        Tripmeter::under(&cpu, words.split(' ')).at(place).run().clean()
     };
     let small = "--payloads 64 -n 50 --warmup 5 --attempts 1";
     for words in ["ping uds tcp", "publish uds --rate 200", "call uds tcp", "throughput uds --duration 0.05"] {
         let command = words.split(' ').next().unwrap();
         let samples = if command == "throughput" { "--payloads 64" } else { small };
-        on_one(&format!("{words} {samples} -o {command}"));
+        on_one(&format!("{words} {samples} -o {command}")).with(exit::GOOD);
         let plan = manifest(&place.join(command)).plan;
         assert!(plan.sub_experiments.iter().all(|sub| sub.wait == Wait::Block), "{command}");
     }
-    let polled = on_one(&format!("ping uds tcp shm --wait poll {small} -o polled")).unwrapped();
+    // Each message waits for a time slice, and a path proof of small ones has many.
+    let few = "--payloads 16k -n 20 --warmup 2 --attempts 1";
+    let polled = on_one(&format!("ping uds tcp shm --wait poll {few} -o polled")).with(exit::GOOD).unwrapped();
     assert!(polled.contains("polled on a shared CPU") && !polled.contains("fastest"), "{polled}");
     assert!(polled.contains("leader and follower share CPU"), "{polled}");
+    // Any CPU of one is that one.
+    let free = on_one(&format!("ping uds shm --wait poll --leader-cpu none --follower-cpu none {few} -o free"));
+    let free = free.with(exit::GOOD).unwrapped();
+    assert!(free.contains("polled on a shared CPU") && !free.contains("fastest"), "{free}");
+    let chosen = "choose uds shm --wait poll --payload 16k --rate 100 -n 20 --rounds 2 -q -o chosen";
+    let chosen = on_one(chosen).with(exit::FINDING).unwrapped();
+    assert!(chosen.contains("Nothing can be ranked") && !chosen.contains("least latency"), "{chosen}");
+    let explained = on_one("explain uds --wait poll --payload 16k -n 20 -q -o explained").unwrapped();
+    assert!(explained.contains("uds/datagram under poll: leader and follower share CPU"), "{explained}");
+    let github = Tripmeter::new(["export", "--format", "junit", "polled"]).at(place).run().with(exit::GOOD);
+    assert!(github.stdout.contains("share CPU") && github.stdout.contains("time slices"), "{github:?}");
+}
+
+/// Each topic, publisher and client has a thread, and threads of a side are bound to one CPU.
+#[test]
+fn threads_of_a_side_that_poll_on_one_cpu_are_marked() {
+    let _alone = alone();
+    for (words, threads) in [
+        ("publish inmem uds --rate 100 --topics 3", "3 of its threads share one CPU"),
+        ("publish inmem uds --rate 100 --publishers 2", "2 of its threads share one CPU"),
+        ("call inmem uds --rate 100 --clients 2 --leader-cpu 0", "2 of its threads share one CPU"),
+    ] {
+        let small = ["--payloads", "64", "-n", "20", "--attempts", "1", "--loss-timeout", "15", "--no-floor"];
+        let words = words.split(' ').chain(["--wait", "poll"]).chain(small);
+        let place = folder();
+        let said = Tripmeter::new(words).at(place.path()).run().with(exit::GOOD).unwrapped();
+        assert!(said.contains(threads) && !said.contains("fastest"), "{said}");
+    }
 }

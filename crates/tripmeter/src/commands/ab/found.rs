@@ -84,7 +84,7 @@ impl<'a> Found<'a> {
     }
 
     /// Rates that a side missed, a line each, unless the rate is compared itself.
-    fn missed_rates(&self) -> Vec<String> {
+    pub fn missed_rates(&self) -> Vec<String> {
         let (table, compared) = (self.pairs.table(), self.comparisons.iter().map(|one| &one.address));
         let missed = |side: &'static str| {
             let judged: Vec<FigureAddress> = compared
