@@ -1,7 +1,7 @@
 //! An experiment against a reference: by a threshold, or by the ranks of several runs.
 
 use crate::results::{JudgedResults, SubStanding};
-use crate::selection::{Selected, Selection, missing, too_few};
+use crate::selection::{Selected, Selection, missing, too_few, too_few_anywhere};
 use std::collections::HashMap;
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Better, Figure};
@@ -333,6 +333,11 @@ impl ByRuns {
                 missed.extend(own.into_iter().map(|(_, why)| told(why)));
             }
         }
+        let needs = |one: &Selected| {
+            let other = found.get(&one.address)?;
+            one.needs.max(other.needs)
+        };
+        notes.extend(too_few_anywhere(sides[0].iter().filter_map(|one| Some((&one.address, needs(one)?)))));
         Ok(Self {
             question,
             judgements: JudgedFigure::all(cells, &question)?,

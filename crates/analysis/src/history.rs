@@ -1,8 +1,8 @@
 //! Figures over time: their steps and slow drifts.
 
 use crate::results::{JudgedResults, MachineFacts, differences, differences_of_plans, differences_of_workloads};
-use crate::selection::Selection;
-use std::collections::HashMap;
+use crate::selection::{Selection, too_few_anywhere};
+use std::collections::{BTreeMap, HashMap};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::Error;
@@ -54,6 +54,8 @@ pub struct History {
     /// Every selected figure, in the order of first appearance.
     pub series: Vec<HistorySeries>,
     places: HashMap<FigureAddress, usize>,
+    /// By the place of a series: [`Selected::needs`](crate::Selected::needs), the most of all experiments.
+    needs: BTreeMap<usize, u64>,
 }
 
 /// A step or a slow drift of one figure.
@@ -156,7 +158,16 @@ impl History {
                 self.series.push(HistorySeries { address: one.address, points: Vec::new() });
             }
             self.series[place].points.push(HistoryPoint { experiment, value: one.value, error: one.error });
+            if let Some(needs) = one.needs {
+                let most = self.needs.entry(place).or_default();
+                *most = needs.max(*most);
+            }
         }
+    }
+
+    /// A line about percentiles that have too few samples in some experiment.
+    pub fn too_few(&self) -> Option<String> {
+        too_few_anywhere(self.needs.iter().map(|(place, needs)| (&self.series[*place].address, *needs)))
     }
 
     /// The figures by address without payload, in the order of the first of each; payloads ascending.
@@ -417,6 +428,7 @@ mod tests {
             plans: vec![Vec::new(); values.len()],
             series: vec![HistorySeries { address, points: points.collect() }],
             places: HashMap::new(),
+            needs: BTreeMap::new(),
         }
     }
 

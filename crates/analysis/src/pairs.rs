@@ -4,7 +4,7 @@
 //! may have to do with how long things take. The failure is reported instead.
 
 use crate::comparison::JudgedFigure;
-use crate::selection::Selection;
+use crate::selection::{Selection, too_few};
 use crate::table::{Builder, MetricTable};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Statistic};
@@ -57,6 +57,8 @@ pub struct PairedFigure {
     pub values: [Vec<f64>; 2],
     /// See [`Selected::error`](crate::Selected::error).
     pub errors: [f64; 2],
+    /// See [`Selected::needs`](crate::Selected::needs).
+    pub needs: Option<u64>,
 }
 
 impl PairedFigure {
@@ -134,10 +136,21 @@ impl<'a> Pairs<'a> {
             let at = |round: u32| b.rounds.iter().find(|one| one.0 == round).map(|one| one.1);
             let both = a.rounds.iter().filter_map(|(round, value)| Some((*round, (*value, at(*round)?))));
             let (rounds, values): (Vec<u32>, (Vec<f64>, Vec<f64>)) = both.unzip();
-            Some(PairedFigure { address: a.address.clone(), rounds, values: values.into(), errors: [a.error, b.error] })
+            Some(PairedFigure {
+                address: a.address.clone(),
+                rounds,
+                values: values.into(),
+                errors: [a.error, b.error],
+                needs: a.needs.max(b.needs),
+            })
         });
         paired.filter(|one| !one.rounds.is_empty()).collect()
     }
+}
+
+/// A line about percentiles that have too few samples in some round of a side.
+pub fn too_few_samples(figures: &[PairedFigure]) -> Option<String> {
+    too_few(figures.iter().filter_map(|one| Some((&one.address, one.needs?))))
 }
 
 /// Judges all figures of which ratios can be taken, together.

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use tripmeter_model::Pattern;
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::manifest::{Environment, Manifest, PayloadResult, RunStatus, SubExperimentResult};
+use tripmeter_model::manifest::{
+    Environment, Manifest, PayloadResult, RunStatus, SubExperimentResult, has_several_sizes,
+};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::at_text;
 use tripmeter_model::plan::SubExperiment;
@@ -114,7 +116,7 @@ impl JudgedResults {
         }
         let why = |result: &SubExperimentResult| {
             let whole = result.cells.iter().filter(|cell| !cell.is_cut_off()).count();
-            let cut_off = cut_off(result).map_or_else(String::new, |why| format!("; {why}"));
+            let cut_off = self.cut_off(result).map_or_else(String::new, |why| format!("; {why}"));
             let is_short = !is_ended(result) && whole < planned;
             is_short.then(|| self.in_round(result, &(told(whole) + &cut_off)))
         };
@@ -132,6 +134,7 @@ impl JudgedResults {
 
     /// A line about the payloads of a sub-experiment that their time cap ended, if there are any.
     pub fn capped(&self, name: &str) -> Option<String> {
+        let plan = self.plan(name)?;
         let cells = self.rounds_of(name).flat_map(|result| result.cells.iter().map(move |cell| (result, cell)));
         let mut capped = cells.filter(|(_, cell)| cell.is_capped());
         let (result, first) = capped.next()?;
@@ -139,7 +142,7 @@ impl JudgedResults {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let first = self.in_round(result, &first.shortfall()?);
+        let first = self.in_round(result, &first.shortfall(plan)?);
         Some(format!("fewer samples than planned: {first}{more}"))
     }
 
@@ -164,12 +167,18 @@ impl JudgedResults {
     /// Why rounds of sub-experiments are not among the trusted figures, a line each that begins with their names.
     pub fn left_out(&self) -> Vec<String> {
         let why = |result: &SubExperimentResult| {
-            let why = result.distrust(self.allows_damage).or_else(|| cut_off(result))?;
+            let why = result.distrust(self.allows_damage).or_else(|| self.cut_off(result))?;
             Some(format!("'{}': {}", result.name, self.in_round(result, &why)))
         };
         let is_disturbed =
             |name: &str| self.manifest.plan.sub_experiments.iter().any(|sub| sub.name == name && sub.is_disturbed());
         self.manifest.sub_experiments.iter().filter(|result| !is_disturbed(&result.name)).filter_map(why).collect()
+    }
+
+    /// Why a payload that was interrupted has fewer samples than planned, if there is one.
+    fn cut_off(&self, result: &SubExperimentResult) -> Option<String> {
+        let cell = result.cells.iter().filter(|_| result.status != RunStatus::Failed).find(|cell| cell.is_cut_off())?;
+        cell.shortfall(self.plan(&result.name)?)
     }
 
     /// Rounds of a side that do not count or were not run, and payloads of others that lack figures other rounds have.
@@ -186,7 +195,7 @@ impl JudgedResults {
                         None => lines.extend(silent(&table, plan, round).map(|bytes| {
                             let cell = result.cells.iter().find(|cell| cell.payload_bytes == bytes);
                             let why = cell.map_or("it was not measured", PayloadResult::why_silent);
-                            let at = at_text(bytes, cell.is_some_and(PayloadResult::has_several_sizes));
+                            let at = at_text(bytes, has_several_sizes(plan, cell));
                             format!("{} {at}, {place}: {why}", plan.name)
                         })),
                     },
@@ -220,12 +229,6 @@ pub struct SubStanding {
     pub distrust: Option<String>,
     /// What is to be known of it, a line each.
     pub notes: Vec<String>,
-}
-
-/// Why a payload that was interrupted has fewer samples than planned, if there is one.
-fn cut_off(result: &SubExperimentResult) -> Option<String> {
-    let interrupted = result.status != RunStatus::Failed;
-    result.cells.iter().filter(|_| interrupted).find(|cell| cell.is_cut_off()).and_then(PayloadResult::shortfall)
 }
 
 /// Names of the hosts that followers were on.

@@ -297,8 +297,16 @@ fn there(tables: &[&MetricTable]) -> Vec<String> {
 
 /// A line about percentiles that have too few samples for an upper bound: each with the samples that a round needs.
 pub(crate) fn too_few<'a>(unbounded: impl Iterator<Item = (&'a FigureAddress, u64)>) -> Option<String> {
-    let told: Vec<String> =
-        unbounded.map(|(address, needs)| format!("{} {} needs {needs}", address.place(), address.name())).collect();
+    too_few_named(unbounded.map(|(address, needs)| (format!("{} {}", address.place(), address.name()), needs)))
+}
+
+/// As [`too_few`], of several sub-experiments.
+pub(crate) fn too_few_anywhere<'a>(unbounded: impl Iterator<Item = (&'a FigureAddress, u64)>) -> Option<String> {
+    too_few_named(unbounded.map(|(address, needs)| (address.to_string(), needs)))
+}
+
+fn too_few_named(unbounded: impl Iterator<Item = (String, u64)>) -> Option<String> {
+    let told: Vec<String> = unbounded.map(|(name, needs)| format!("{name} needs {needs}")).collect();
     let more = match told.len().saturating_sub(MOST_TOLD) {
         0 => String::new(),
         more => format!(" and {more} more"),

@@ -78,6 +78,9 @@ pub struct ExplainedTransport {
     /// What is missing, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+    /// What is to be known of its figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Times under one way to wait.

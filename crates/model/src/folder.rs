@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 /// The plan, the environment and the state of the whole.
@@ -201,6 +202,9 @@ pub enum FolderError {
         /// Why.
         error: FileError,
     },
+    /// Its files may be of two folders.
+    #[error("'{}' was renamed or replaced while it was read; run the command again, with the folder's name of now", .0.display())]
+    Replaced(PathBuf),
     /// A file cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
@@ -218,8 +222,18 @@ pub enum FolderError {
 /// was killed, the last line of `trials.jsonl` may be cut off, and then is none.
 ///
 /// # Errors
-/// If a file is missing, too large, or wrong.
+/// If a file is missing, too large, or wrong, or another folder has the name of this one by the end.
 pub fn read(folder: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<Manifest, FolderError> {
+    let identity = || folder.metadata().map(|folder| (folder.dev(), folder.ino())).ok();
+    let opened = identity();
+    let manifest = read_files(folder, escape);
+    if opened.is_some() && identity() != opened {
+        return Err(FolderError::Replaced(folder.to_path_buf()));
+    }
+    manifest
+}
+
+fn read_files(folder: &Path, escape: impl Fn(&str) -> Cow<'_, str>) -> Result<Manifest, FolderError> {
     refuse_links(folder, is_of_results)?;
     let bytes = |name: &str| file::read(&folder.join(name), MOST_BYTES);
     let contents = bytes(MANIFEST).map_err(|error| match error {

@@ -8,7 +8,7 @@ use crate::kernel_queue::KernelQueues;
 use crate::metric::{Probe, Stream};
 use crate::name::is_name;
 use crate::payload::size_text;
-use crate::plan::{MOST_ROUNDS, Plan};
+use crate::plan::{MOST_ROUNDS, Plan, SubExperiment};
 use crate::trial::Trial;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -442,17 +442,14 @@ pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+/// True if the messages of a payload have several sizes: it is that of the largest. So may those of a recording of which
+/// nothing was measured.
+pub fn has_several_sizes<'a>(plan: &SubExperiment, measured: impl IntoIterator<Item = &'a PayloadResult>) -> bool {
+    let mut trials = measured.into_iter().flat_map(|cell| &cell.trials).peekable();
+    if trials.peek().is_none() { plan.workload.is_recorded() } else { trials.any(Trial::has_several_sizes) }
+}
+
 impl PayloadResult {
-    /// The payload for people: `64k`, `all topics`.
-    pub fn size(&self) -> String {
-        size_text(self.payload_bytes, self.has_several_sizes())
-    }
-
-    /// True if its messages have several sizes: its payload is that of the largest.
-    pub fn has_several_sizes(&self) -> bool {
-        self.trials.iter().any(Trial::has_several_sizes)
-    }
-
     /// Sum of the counts of all trials; messages of the warm-up are not among them.
     pub fn counts(&self) -> Counts {
         let of_trials = self.trials.iter().map(|trial| trial.counts(&Stream::all()));
@@ -490,10 +487,12 @@ impl PayloadResult {
     }
 
     /// Why it has fewer samples than planned, with their number, if it has.
-    pub fn shortfall(&self) -> Option<String> {
+    pub fn shortfall(&self, plan: &SubExperiment) -> Option<String> {
         let (samples, planned) = (self.samples, self.samples_planned);
         let of = if samples < planned { format!(", {samples} of {planned} samples") } else { String::new() };
-        self.cut_short.as_ref().map(|why| format!("{}: {why}{of}", self.size()))
+        self.cut_short
+            .as_ref()
+            .map(|why| format!("{}: {why}{of}", size_text(self.payload_bytes, has_several_sizes(plan, [self]))))
     }
 
     /// Why it has no latencies, for people, if it has none.

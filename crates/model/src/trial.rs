@@ -420,11 +420,14 @@ impl Trial {
         self.streams.keys()
     }
 
-    /// True if its messages have several sizes: the payload that it stands under is that of the largest.
+    /// True if its messages have several sizes, or may have: the payload that it stands under is that of the largest.
     pub fn has_several_sizes(&self) -> bool {
         let sizes = self.figures().filter(|one| one.figure == Figure::MessageBytes).map(|one| one.value);
-        let (least, most) = sizes.fold((f64::INFINITY, 0.0), |(least, most), size| (size.min(least), size.max(most)));
-        least < most
+        let range = sizes.fold(None, |range, size| {
+            let (least, most) = range.unwrap_or((size, size));
+            Some((size.min(least), size.max(most)))
+        });
+        range.map_or(self.load == OfferedLoad::Recorded, |(least, most)| least < most)
     }
 
     /// Every figure.

@@ -1,7 +1,7 @@
 //! Why results do not count.
 
 use crate::figure::Figure;
-use crate::manifest::{RunStatus, SubExperimentResult, Verdict};
+use crate::manifest::{RunStatus, SubExperimentResult, Verdict, has_several_sizes};
 use crate::metric::Stream;
 use crate::payload::size_text;
 use crate::plan::SubExperiment;
@@ -51,7 +51,7 @@ impl SubExperimentResult {
             (!is_whole).then(|| cell.cut_short.clone().unwrap_or_else(|| "nothing was sent".to_owned()))
         };
         let payloads = plan.payloads.iter().copied().filter(move |_| is_ended);
-        let size = |bytes: u64| size_text(bytes, plan.workload.is_recorded());
+        let size = |bytes: u64| size_text(bytes, has_several_sizes(plan, &self.cells));
         payloads.filter_map(move |bytes| Some((bytes, format!("{}: {}", size(bytes), why(bytes)?))))
     }
 

@@ -14,7 +14,7 @@ use tripmeter_analysis::MetricTable;
 use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_analysis::pairs::Pairs;
 use tripmeter_model::address::FigureAddress;
-use tripmeter_model::manifest::{Counts, Manifest, PayloadResult, RunStatus};
+use tripmeter_model::manifest::{Counts, Manifest, RunStatus, has_several_sizes};
 use tripmeter_model::payload::at_text;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::runs::Question;
@@ -23,7 +23,7 @@ use tripmeter_stats::runs::Question;
 const LETTERS: [&str; 2] = ["A", "B"];
 
 /// Everything that the page of `tripmeter ab` shows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Ab<'a> {
     /// What was measured; sub-experiment 0 of its plan is A, 1 is B.
     pub manifest: &'a Manifest,
@@ -43,6 +43,8 @@ pub struct Ab<'a> {
     pub has_intervals: bool,
     /// Why there are not more rounds; empty if as many are there as were asked for.
     pub stopped: &'a str,
+    /// Percentiles that have too few samples.
+    pub too_few: Option<String>,
 }
 
 /// The sides, a row per comparison, the verdicts, and notes on failures, losses and the samples.
@@ -77,6 +79,7 @@ pub fn ab(ab: &Ab<'_>) -> Document {
         let text = format!("{}: {name} at {place}: it is 0 in a run, and has no ratio there", verdicts::NOT_COMPARED);
         Note::new(Severity::Warning, verdicts::NOT_COMPARED, None, text)
     }));
+    notes.extend(ab.too_few.iter().map(|text| Note::new(Severity::Warning, "too few samples", None, text.clone())));
     notes.extend(verdicts::modes(ab.comparisons, LETTERS));
     notes.extend(messages(ab));
     notes.extend(queues::notes(&merged));
@@ -174,7 +177,7 @@ fn messages(ab: &Ab<'_>) -> Vec<Note> {
         for &bytes in &planned.payloads {
             let cells = ab.pairs.pairs.iter().map(|pair| pair.cells[side]).filter(|cell| cell.payload_bytes == bytes);
             let counts = cells.clone().fold(Counts::default(), |sum, cell| sum + cell.counts());
-            let several = cells.clone().any(PayloadResult::has_several_sizes);
+            let several = has_several_sizes(planned, cells.clone());
             let place = format!("{} {}", LETTERS[side], at_text(bytes, several));
             let mut note =
                 |severity, kind, what| notes.push(Note::new(severity, kind, None, format!("{place}: {what}")));
@@ -264,6 +267,7 @@ mod tests {
             not_compared: &[],
             has_intervals,
             stopped,
+            too_few: None,
         })
     }
 

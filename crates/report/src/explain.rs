@@ -292,6 +292,7 @@ fn notes(explanation: &Explanation, rows: &[BarRow<'_>]) -> Vec<Note> {
     let mut notes = Vec::new();
     for one in &explanation.transports {
         notes.extend(one.missing.iter().map(|why| note(Severity::Error, "missing", format!("not measured: {why}"))));
+        notes.extend(one.notes.iter().map(|what| note(Severity::Warning, "to be known", what.clone())));
     }
     for row in rows {
         let Some(median) = row.wait.undisturbed_ns else { continue };

@@ -15,6 +15,7 @@ use crate::plots::aimrt::NamedResults;
 use std::collections::BTreeMap;
 use tripmeter_analysis::{JudgedResults, MetricTable, Selected, Selection};
 use tripmeter_model::figure::{Figure, Unit};
+use tripmeter_model::manifest::has_several_sizes;
 use tripmeter_model::payload::{at_text, size_text};
 use tripmeter_model::verdict::{VerdictDocument, VerdictRow};
 
@@ -89,14 +90,11 @@ fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
             let payload = |&bytes: &u64| {
                 let figures = by_place.remove(&(plan.name.clone(), bytes)).unwrap_or_default();
                 let mut cells = cells.iter().filter(|cell| cell.payload_bytes == bytes).peekable();
-                let has_several_sizes = match cells.peek() {
-                    None => plan.workload.is_recorded(),
-                    Some(_) => cells.clone().any(|cell| cell.has_several_sizes()),
-                };
+                let has_several_sizes = has_several_sizes(plan, cells.clone().copied());
                 let (size, at) = (size_text(bytes, has_several_sizes), at_text(bytes, has_several_sizes));
                 let nothing = || unmeasured.iter().find(|(of, _)| *of == bytes).map(|(_, why)| why.clone());
                 let nothing = if cells.peek().is_none() { Some("it was not measured".to_owned()) } else { nothing() };
-                let mut cut_off = cells.filter(|cell| cell.is_cut_off()).filter_map(|cell| cell.shortfall());
+                let mut cut_off = cells.filter(|cell| cell.is_cut_off()).filter_map(|cell| cell.shortfall(plan));
                 let mut missed = missed.iter().filter(|(row, _)| row.payload_bytes == bytes);
                 let missed = || missed.next().map(|(_, why)| why.clone());
                 let unfinished = || judged.unfinished(&plan.name);

@@ -95,6 +95,7 @@ pub use markup::markdown_words;
 pub use number::counted;
 pub use page::{AskedPairs, PageChecks, PageInput, SampledTrial, page, page_of};
 pub use plots::aimrt::NamedResults;
+pub use queues::small_pipes;
 pub use screen::screen;
 pub use side_by_side::side_by_side;
 pub use sorting::{Sort, sortable};

@@ -3,7 +3,7 @@
 use crate::number::counted;
 use std::collections::HashMap;
 use tripmeter_model::manifest::{
-    Counts, Manifest, ModeChange, PathProof, PayloadResult, RunStatus, SubExperimentResult, Verdict,
+    Counts, Manifest, ModeChange, PathProof, PayloadResult, RunStatus, SubExperimentResult, Verdict, has_several_sizes,
 };
 use tripmeter_model::payload::{at_text, size_text};
 use tripmeter_model::plan::SubExperiment;
@@ -84,11 +84,7 @@ impl<'a> Merged<'a> {
     pub fn payload(&self, bytes: u64) -> MergedCell<'a> {
         let cells = self.results.iter().flat_map(|result| &result.cells);
         let cells: Vec<&PayloadResult> = cells.filter(|cell| cell.payload_bytes == bytes).collect();
-        let is_measured = cells.iter().any(|cell| !cell.trials.is_empty());
-        let has_several_sizes = match is_measured {
-            true => cells.iter().any(|cell| cell.has_several_sizes()),
-            false => self.planned.workload.is_recorded(),
-        };
+        let has_several_sizes = has_several_sizes(self.planned, cells.iter().copied());
         MergedCell { payload_bytes: bytes, has_several_sizes, cells }
     }
 

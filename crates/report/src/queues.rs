@@ -4,6 +4,7 @@ use crate::document::{Note, Severity};
 use crate::merged::Merged;
 use crate::number::counted;
 use tripmeter_model::kernel_queue::{KernelQueues, QueueKind, QueueSide};
+use tripmeter_model::manifest::Manifest;
 use tripmeter_model::plan::SubExperiment;
 
 /// Kind of the notes.
@@ -16,18 +17,28 @@ const USUAL_PIPE_BYTES: u64 = 65_536;
 
 /// Notes on pipes that were given less than others or than usual, and on datagrams of several publishers.
 pub fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
+    let note = |severity, sub: &Merged<'_>, what: String| {
+        Note::new(severity, QUEUES, None, format!("{}: {what}", sub.planned.name))
+    };
     let of_sub = |sub: &Merged<'_>| {
         let rounds = || sub.results.iter().map(|result| result.queues.as_slice());
-        [
-            rounds().find_map(|queues| pipes(sub.planned, queues)),
-            rounds().find_map(|queues| shared_datagrams(sub.planned, queues)),
-        ]
+        let shared = rounds().find_map(|queues| shared_datagrams(sub.planned, queues));
+        let shared = shared.map(|what| note(Severity::Info, sub, what));
+        let pipes = rounds().find_map(|queues| pipes(sub.planned, queues));
+        [pipes.map(|what| note(Severity::Warning, sub, what)), shared]
     };
     subs.iter().flat_map(of_sub).flatten().collect()
 }
 
+/// What is to be known of pipes of a transport that were given less than others or than usual, if there are any.
+pub fn small_pipes(manifest: &Manifest, transport: &str) -> Option<String> {
+    let subs = Merged::of(manifest);
+    let mut of_transport = subs.iter().filter(|sub| sub.planned.transport.to_string() == transport);
+    of_transport.find_map(|sub| sub.results.iter().find_map(|result| pipes(sub.planned, &result.queues)))
+}
+
 /// Pipes of the leader, which has both ends' open.
-fn pipes(planned: &SubExperiment, queues: &[KernelQueues]) -> Option<Note> {
+fn pipes(planned: &SubExperiment, queues: &[KernelQueues]) -> Option<String> {
     let pipes = || queues.iter().filter(|one| (one.side, one.kind) == (QueueSide::Leader, QueueKind::PipeBytes));
     let (least, most) = (pipes().map(|one| one.capacity).min()?, pipes().map(|one| one.capacity).max()?);
     // A setting may ask for less than usual.
@@ -36,26 +47,24 @@ fn pipes(planned: &SubExperiment, queues: &[KernelQueues]) -> Option<Note> {
         (all + one.count, short + if one.capacity < expected { one.count } else { 0 })
     });
     let text = format!(
-        "{}: {short} of {} hold less than {expected} bytes, the least {least}: this user's pipes fill sysctl \
+        "{short} of {} hold less than {expected} bytes, the least {least}: this user's pipes fill sysctl \
          fs.pipe-user-pages-soft, or fs.pipe-max-size is less; raise them, or take fewer links",
-        planned.name,
         counted(all as usize, "pipe")
     );
-    (short > 0).then(|| Note::new(Severity::Warning, QUEUES, None, text))
+    (short > 0).then_some(text)
 }
 
 /// The socket that several publishers send to.
-fn shared_datagrams(planned: &SubExperiment, queues: &[KernelQueues]) -> Option<Note> {
+fn shared_datagrams(planned: &SubExperiment, queues: &[KernelQueues]) -> Option<String> {
     let publishers = planned.workload.publishers();
     let is_shared = |one: &&KernelQueues| (one.side, one.kind) == (QueueSide::Follower, QueueKind::SharedDatagrams);
     let shared = queues.iter().filter(is_shared).map(|one| one.capacity).min().filter(|_| publishers > 1)?;
     let text = format!(
-        "{}: {publishers} publishers share {} at the follower, by sysctl net.unix.max_dgram_qlen; one publisher has as many \
+        "{publishers} publishers share {} at the follower, by sysctl net.unix.max_dgram_qlen; one publisher has as many \
          as its send buffer holds",
-        planned.name,
         counted(shared as usize, "place")
     );
-    Some(Note::new(Severity::Info, QUEUES, None, text))
+    Some(text)
 }
 
 #[cfg(test)]
@@ -76,7 +85,12 @@ mod tests {
                 .iter()
                 .map(|&(side, kind, capacity, count)| KernelQueues { side, kind, capacity, count })
                 .collect();
-            notes(&Merged::of(&manifest)).into_iter().map(|note| note.text).collect::<Vec<_>>()
+            let notes: Vec<String> = notes(&Merged::of(&manifest)).into_iter().map(|note| note.text).collect();
+            // `explain` has the same, by transport.
+            let transport = manifest.plan.sub_experiments[0].transport.to_string();
+            let explained = small_pipes(&manifest, &transport).map(|what| format!("one: {what}"));
+            assert!(explained.is_none_or(|what| notes.contains(&what)), "{notes:?}");
+            notes
         };
         let pipes = |capacity, count| (QueueSide::Leader, QueueKind::PipeBytes, capacity, count);
         assert_eq!(noted(&[pipes(65_536, 4)], 1, false), [""; 0]);

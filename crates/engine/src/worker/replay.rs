@@ -140,6 +140,8 @@ impl Leader {
         };
         let written = write();
         written.inspect_err(|_| self.files.cut(lengths)).map_err(not_written(&self.job.results.path))?;
+        let played = sent.delivered.topics.iter().zip(&replay.recording.topics);
+        let silent = silent(played.filter(|(topic, _)| topic.sent.is_empty()).map(|(_, recorded)| recorded));
         let all = Tallied {
             tally: all,
             are_calls: self.job.sub_experiment.workload.is_call(),
@@ -148,11 +150,20 @@ impl Leader {
             late: sent.late,
             refused: sent.refused,
             duration_ns,
-            cut_short: self.cut_short(sent.end, sent.broken.as_ref()),
+            cut_short: self.cut_short(sent.end, sent.broken.as_ref()).map(|why| why + &silent),
             own: sent.own,
             others: (!self.is_same_process()).then_some(sent.others),
             broken: sent.broken,
         };
         Ok((all, topics))
+    }
+}
+
+/// Topics that the end of a trial came before, for people; nothing if there are none.
+fn silent<'a>(mut topics: impl Iterator<Item = &'a RecordedTopic>) -> String {
+    let Some(first) = topics.next() else { return String::new() };
+    match topics.count() {
+        0 => format!("; no message of {}", first.name),
+        more => format!("; no message of {} and {more} more", first.name),
     }
 }

@@ -123,6 +123,29 @@ fn other_major_versions_and_wrong_lines_are_refused() {
     assert!(matches!(nowhere, FolderError::NotThere { .. }), "{nowhere}");
 }
 
+/// Each time that the reader has the text of a file, another folder takes the place of the one that it reads.
+#[test]
+fn files_of_two_folders_are_never_read_as_one() {
+    let [here, there] = [64, 128].map(|bytes| folder("2.0", &line(1, bytes, 1)));
+    let elsewhere = here.path().with_extension("elsewhere");
+    for (from, to) in [(there.path(), Some(here.path())), (here.path(), None)] {
+        let replaced = read(here.path(), |text| {
+            if !elsewhere.exists() {
+                std::fs::rename(here.path(), &elsewhere).unwrap();
+                to.into_iter().for_each(|to| std::fs::rename(from, to).unwrap());
+            }
+            text.into()
+        });
+        let error = replaced.unwrap_err();
+        assert!(matches!(error, FolderError::Replaced(_)), "{error}");
+        if to.is_some() {
+            std::fs::rename(here.path(), there.path()).unwrap();
+        }
+        std::fs::rename(&elsewhere, here.path()).unwrap();
+    }
+    assert!(read(here.path(), |text| text.into()).is_ok());
+}
+
 #[test]
 fn a_finished_payload_without_its_figures_is_damaged() {
     let text = line(1, 64, 1);

@@ -18,6 +18,7 @@ use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::plan::{Instrument, Plan, SubExperiment};
 use tripmeter_model::{Touch, Wait, exit, printable};
 use tripmeter_report::document::{Block, Cell, Document, Missing};
+use tripmeter_report::small_pipes;
 
 /// Most round trips of the shorter of the two traced passes; the other has three times as many.
 const TRACED: u64 = 500;
@@ -61,6 +62,8 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     }
     for transport in &mut explanation.transports {
         note_shared_cpus(transport, &manifest.plan);
+        let pipes = small_pipes(&manifest, &transport.transport);
+        transport.notes.extend(pipes.map(|what| format!("{}: {what}", transport.transport)));
     }
     folder.write_json(FILE, &explanation)?;
     print(&explanation, args)?;
@@ -100,7 +103,7 @@ fn note_shared_cpus(transport: &mut ExplainedTransport, plan: &Plan) {
     let is_of = |sub: &&SubExperiment| sub.transport.to_string() == transport.transport;
     let polls = plan.sub_experiments.iter().filter(is_of).find(|sub| plan.polls_on_shared_cpu(sub));
     if let Some(why) = polls.and_then(|sub| plan.shared_cpus(sub)) {
-        transport.missing.push(format!("{} under poll: {why}", transport.transport));
+        transport.notes.push(format!("{} under poll: {why}", transport.transport));
     }
 }
 

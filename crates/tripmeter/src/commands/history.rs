@@ -54,7 +54,7 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
     }
     let is_changed = found.iter().any(Change::is_new);
     let code = if args.changes.fail_on_change && is_changed { exit::FINDING } else { exit::GOOD };
-    let gaps = history.gaps();
+    let (gaps, too_few) = (history.gaps(), history.too_few());
     let environment: Vec<String> = history.changes_of_machine().into_iter().chain(other_plans).collect();
     if args.json {
         let fields = json!({
@@ -63,6 +63,7 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
             "experiments_needed": { "step": reach.step, "drift": reach.drift },
             "figures_too_short": { "step": reach.below(reach.step), "drift": reach.below(reach.drift) },
             "missing": gaps,
+            "notes": Vec::from_iter(&too_few),
         });
         output::print(&format!("{:#}\n", with_fields(&of_history(&found, series, code).with_judged(judged), fields)))?;
         return Ok(code);
@@ -75,7 +76,7 @@ pub fn history(args: &HistoryArgs) -> Result<u8, CliError> {
     page.blocks.extend((!gaps.is_empty()).then(|| Block::Text(gaps.join("\n"))));
     args.sorting.apply([&mut page])?;
     output::print_document(&page)?;
-    environment.iter().try_for_each(|line| output::print(&format!("{line}\n")))?;
+    environment.iter().chain(&too_few).try_for_each(|line| output::print(&format!("{line}\n")))?;
     Ok(code)
 }
 

@@ -18,7 +18,7 @@ use tripmeter_engine::{Begun, Event, Followers, OutputFolder, RunError, RunOptio
 use tripmeter_model::experiment::TableKind;
 use tripmeter_model::folder::LOGS;
 use tripmeter_model::folder_handle::FolderHandle;
-use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult, Verdict};
+use tripmeter_model::manifest::{Manifest, RunStatus, SubExperimentResult, Verdict, has_several_sizes};
 use tripmeter_model::pattern::facts;
 use tripmeter_model::payload::ALL_TOPICS;
 use tripmeter_model::plan::{Plan, SubExperiment};
@@ -432,7 +432,8 @@ fn bad_messages(manifest: &Manifest, allowed: AllowedArgs) -> Vec<String> {
     }
     let cells = manifest.sub_experiments.iter().flat_map(|result| result.cells.iter().map(move |cell| (result, cell)));
     for (result, cell) in cells {
-        let place = match cell.has_several_sizes() {
+        let plan = manifest.plan.sub_experiments.iter().find(|plan| plan.name == result.name);
+        let place = match plan.is_some_and(|plan| has_several_sizes(plan, [cell])) {
             true => format!("{} on {ALL_TOPICS}", result.name),
             false => format!("{} at {} bytes", result.name, cell.payload_bytes),
         };

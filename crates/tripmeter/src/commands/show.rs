@@ -203,7 +203,8 @@ pub fn printable(manifest: &Manifest) -> Manifest {
 
 fn read_as(folder: &Path, made: impl Fn(&str) -> Cow<'_, str>) -> Result<Manifest, CliError> {
     folder::read(folder, made).map_err(|error| {
-        let code = if matches!(error, FolderError::NotThere { .. }) { exit::NO_INPUT } else { exit::DATA };
+        let is_gone = matches!(error, FolderError::NotThere { .. } | FolderError::Replaced(_));
+        let code = if is_gone { exit::NO_INPUT } else { exit::DATA };
         match error {
             FolderError::File(error) => error.into(),
             error => CliError::new(code, error.to_string()),

@@ -3,6 +3,7 @@
 
 use crate::common::figures::count;
 use crate::common::{Finished, Tripmeter, alone, at_once, folder, manifest};
+use crate::recording::write;
 use std::fs;
 use std::path::Path;
 use tripmeter_model::exit;
@@ -89,6 +90,17 @@ fn a_cap_ends_a_search_and_the_lines_of_a_logger() {
             "{words:?} {cell:?}"
         );
     });
+}
+
+#[test]
+fn topics_that_a_cap_leaves_without_a_message_are_named() {
+    let _alone = alone();
+    let place = folder();
+    let late = ["/late", "/later"].map(|topic| (topic.to_owned(), 60_000_000_000, 64));
+    let imu = (0..1000).map(|index| ("/imu".to_owned(), index * 10_000_000, 300));
+    let file = write(place.path(), None, &imu.chain(late).collect::<Vec<_>>());
+    let cell = cell(&["replay", file.to_str().unwrap(), "inmem", "--time-cap", "1"]);
+    assert_eq!(cell.cut_short.as_deref(), Some("time cap of 1 s; no message of /late and 1 more"), "{cell:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::error::CliError;
 use crate::{output, verdicts};
 use serde_json::{Value, json};
 use tripmeter_analysis::comparison::JudgedFigure;
-use tripmeter_analysis::pairs::{FailedSide, Pair, PairedFigure, Pairs, judged};
+use tripmeter_analysis::pairs::{FailedSide, Pair, PairedFigure, Pairs, judged, too_few_samples};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::exit;
 use tripmeter_model::folder_handle::FolderHandle;
@@ -59,7 +59,7 @@ impl<'a> Found<'a> {
     pub fn text(&self, asked: &Asked<'_>, pace: &Pace) -> String {
         let plugins = asked.plugins.each_ref().map(|plugin| plugin.as_ref().and_then(|plugin| plugin.file.to_str()));
         let mut document = tripmeter_report::ab(&Ab {
-            manifest: self.manifest,
+            manifest: &self.manifest.clone().named_for_people(),
             plugins,
             pairs: &self.pairs,
             question: &asked.question,
@@ -68,6 +68,7 @@ impl<'a> Found<'a> {
             not_compared: &self.not_compared(),
             has_intervals: asked.args.intervals,
             stopped: pace.stopped,
+            too_few: too_few_samples(&self.figures),
         });
         asked.args.output.sorting.apply_or_say([&mut document]);
         output::text(&document)
