@@ -118,14 +118,6 @@ impl FigureLimits {
         written.expect("memory takes what is written");
         writer.into_inner().expect("memory takes what is written")
     }
-
-    /// Writes the file that the user has named, whole or not at all.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn write(&self, path: &Path) -> Result<(), FileError> {
-        file::write_named(path, &self.to_csv())
-    }
 }
 
 /// A line with its values in the order of [`HEADER`].

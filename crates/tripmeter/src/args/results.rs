@@ -172,7 +172,7 @@ pub struct ExportArgs {
             ("png", ExportFormat::Plots(tripmeter_report::plots::Format::Png)),
             ("svg", ExportFormat::Plots(tripmeter_report::plots::Format::Svg))]))]
     pub format: ExportFormat,
-    /// The file [default: standard output], or the folder of plots [default: `plots` in the results folder] or Parquet
+    /// The file [default: -, standard output], or the folder of plots [default: `plots` in the results folder] or Parquet
     #[arg(short, long, value_name = "PATH")]
     pub output: Option<PathBuf>,
     /// Tables [default: figures]

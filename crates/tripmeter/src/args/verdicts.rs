@@ -81,7 +81,7 @@ pub struct LimitsArgs {
     /// Results folders, or folders of them
     #[arg(value_name = "DIR", required_unless_present = "runs", conflicts_with_all = ["runs", "of"])]
     pub folders: Vec<PathBuf>,
-    /// The limits; a file that exists is replaced
+    /// The limits, - for standard output; a file that exists is replaced
     #[arg(short, long, value_name = "FILE", default_value = "limits.csv", value_parser = text_path())]
     pub output: PathBuf,
     /// Percentile of the runs, 0 to 100

@@ -12,7 +12,6 @@ use crate::{output, sample_files, sample_plots};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use tripmeter_model::explain::FILE;
-use tripmeter_model::file::write_named;
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::{exit, printable};
@@ -47,7 +46,7 @@ pub fn export(args: &ExportArgs) -> Result<u8, CliError> {
                 return Err(CliError::new(exit::DATA, text));
             }
             match &args.output {
-                Some(file) => write_named(file, printable::lines(&text).as_bytes())?,
+                Some(file) => output::write_file(file, printable::lines(&text).as_bytes())?,
                 None => output::print(&text)?,
             }
             Ok(exit::GOOD)

@@ -52,7 +52,10 @@ pub fn limits(args: &LimitsArgs) -> Result<u8, CliError> {
     if let Some(note) = too_few(&derived, &runs, args.percentile) {
         output::say(&note);
     }
-    derived.limits.write(&args.output)?;
+    output::write_file(&args.output, &derived.limits.to_csv())?;
+    if output::is_stdout(&args.output) {
+        return Ok(code);
+    }
     let mut document = tripmeter_report::limits(&derived.limits);
     // The limits are written.
     args.sorting.apply_or_say([&mut document]);

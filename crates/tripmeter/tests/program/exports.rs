@@ -68,6 +68,11 @@ fn commands_that_judge_print_one_kind_of_document_and_exports_take_it() {
     assert!(text.find("rtt_half_ns.p99").unwrap() < text.find("rtt_half_ns.p50").unwrap(), "{text}");
 
     run(&["limits", "r", "-o", "limits.csv"]).with(0);
+    // `-` is standard output.
+    let printed = run(&["limits", "r", "-o", "-"]).with(0).stdout;
+    assert_eq!(printed, std::fs::read_to_string(place.path().join("limits.csv")).unwrap());
+    let [named, usual] = [&["-o", "-"][..], &[]].map(|to| run(&[&["export", "r", "--format", "bencher"], to].concat()));
+    assert!(named.stdout == usual.with(0).stdout && !place.path().join("-").exists(), "{named:?}");
     let limits = fs::read_to_string(place.path().join("limits.csv")).unwrap();
     let is_p50 = |line: &str| line.contains(",1024,") && line.contains(",p50,");
     let low = |line: &str| match is_p50(line) {

@@ -110,7 +110,7 @@ fn is_of(verdict: &VerdictDocument, file: &Path, folder: &Path, manifest: &Manif
 
 fn written(args: &ExportArgs, text: &str) -> Result<u8, CliError> {
     match &args.output {
-        Some(file) => write_named(file, text.as_bytes())?,
+        Some(file) => output::write_file(file, text.as_bytes())?,
         None => output::print(text)?,
     }
     Ok(exit::GOOD)
