@@ -173,7 +173,7 @@ fn damage_and_loss_of_everything_are_failures_unless_they_are_meant() {
         assert!(row.contains('*'), "{row}");
         // Damage of the warm-up is in no column, and has a note.
         let header = failed.stdout.lines().find(|line| line.starts_with("transport")).unwrap();
-        let is_told = header.contains("damaged") || failed.stdout.contains("in the warm-up");
+        let is_told = header.contains("damaged") || failed.unwrapped().contains("in the warm-up");
         assert_eq!(is_told, allow == "--allow-damage", "{}", failed.stdout);
         run(&[allow]).with(exit::GOOD).clean();
     }
