@@ -20,7 +20,7 @@ docs/accuracy.md says what is required.
 
 Exit codes: 0 all good, 1 something is not as required, 64 wrong usage, 65 the
 folder is of another campaign, 70 our fault, 73 cannot create, 75 comparisons
-failed, 130 interrupted.")]
+failed, or both sides share a CPU, 130 interrupted.")]
 pub struct SelftestArgs {
     /// The whole campaign: 100 comparisons with themselves of each, and 150 with an injected delay
     #[arg(long, requires = "output")]

@@ -1,6 +1,6 @@
 //! Where the time of a message goes, on transports whose answer is known.
 
-use crate::common::{Tripmeter, alone, folder, is_required, say};
+use crate::common::{Tripmeter, alone, folder, has_several_cpus, is_required, say};
 use serde_json::Value;
 
 fn explained(words: &[&str], code: u8) -> (Value, tempfile::TempDir) {
@@ -14,6 +14,11 @@ fn explained(words: &[&str], code: u8) -> (Value, tempfile::TempDir) {
 fn of<'a>(found: &'a Value, transport: &str) -> &'a Value {
     let all = found["transports"].as_array().unwrap();
     all.iter().find(|one| one["transport"] == transport).unwrap_or_else(|| panic!("{transport}: {found:#}"))
+}
+
+/// Ways to wait that are looked at beside the one that was asked for: `poll` only where no CPU is shared.
+fn looked_at() -> &'static [&'static str] {
+    if has_several_cpus() { &["poll", "block"] } else { &["block"] }
 }
 
 /// The share of a part in the time of a message.
@@ -43,7 +48,7 @@ fn system_calls_are_those_that_a_transport_makes() {
             assert!((sum / parts["total_ns"].as_f64().unwrap() - 1.0).abs() < 1e-6, "{one:#}");
         }
     }
-    assert_eq!(uds["waits"].as_array().unwrap().len(), 2, "{uds:#}");
+    assert_eq!(uds["waits"].as_array().unwrap().len(), looked_at().len(), "{uds:#}");
     match found["no_system_calls"].as_str() {
         None => {
             // One send and one receive.
@@ -51,7 +56,8 @@ fn system_calls_are_those_that_a_transport_makes() {
             let bytes: f64 =
                 uds["system_calls"].as_array().unwrap().iter().map(|call| call["bytes"].as_f64().unwrap()).sum();
             assert!((bytes / 2048.0 - 1.0).abs() < 0.05, "{uds:#}");
-            assert!(calls(shm) < 0.2, "{shm:#}");
+            // To wait without polling is a call.
+            assert!(calls(shm) < if has_several_cpus() { 0.2 } else { 4.0 }, "{shm:#}");
         }
         Some(why) => {
             assert!(!is_required(), "{why}");
@@ -59,7 +65,8 @@ fn system_calls_are_those_that_a_transport_makes() {
         }
     }
     let again = Tripmeter::new(["explain", "--from", "r"]).at(place.path()).run().with(0);
-    for part in ["uds/datagram poll", "shm/ring block", "wake-up", "touching"] {
+    let wait = looked_at()[0];
+    for part in [&*format!("uds/datagram {wait}"), "shm/ring block", "wake-up", "touching"] {
         assert!(again.stdout.contains(part), "{part}: {again:?}");
     }
     assert!(again.stdout.lines().all(|line| line.chars().count() <= 80), "{again:?}");
@@ -75,7 +82,7 @@ fn system_calls_are_those_that_a_transport_makes() {
     let shown = Tripmeter::new(["show", "r"]).at(place.path()).run().with(0);
     assert!(shown.unwrapped().contains("`tripmeter explain` disturbed by looking at them: "), "{shown:?}");
     let exported = Tripmeter::new(["export", "r", "--format", "bencher"]).at(place.path()).run().with(0);
-    assert!(exported.stdout.contains("uds_datagram_poll at 1k"), "{exported:?}");
+    assert!(exported.stdout.contains(&format!("uds_datagram_{wait} at 1k")), "{exported:?}");
     assert!(!exported.stdout.contains("_stamped") && !exported.stdout.contains("_calls"), "{exported:?}");
     // Its own page stays.
     let refused = Tripmeter::new(["report", "r"]).at(place.path()).run().with(64);
@@ -90,7 +97,7 @@ fn an_injected_delay_shows_in_the_call_that_has_it() {
     let names = ["inmem/queue?stall_sender=every:1:20ms", "inmem/queue?delay=20ms"];
     let (found, _place) = explained(&[names[0], names[1], "-n", "12", "--payload", "64k", "--no-floor"], 0);
     let [sending, receiving] = names.map(|name| of(&found, name));
-    for wait in ["poll", "block"] {
+    for wait in looked_at() {
         assert!(share(sending, wait, "send_ns") > 0.5, "{sending:#}");
         assert!(share(receiving, wait, "receive_ns") > 0.5, "{receiving:#}");
     }
@@ -102,7 +109,7 @@ fn a_transport_that_fails_ends_its_own_part_only() {
     let words = ["inmem?lose=every:1", "inmem", "-n", "50", "--no-floor", "--loss-timeout", "0.01"];
     let (found, _place) = explained(&words, 75);
     assert!(!of(&found, "inmem/queue?lose=every:1")["missing"].as_array().unwrap().is_empty(), "{found:#}");
-    assert!(share(of(&found, "inmem/queue"), "poll", "own_ns") > 0.0);
+    assert!(share(of(&found, "inmem/queue"), "block", "own_ns") > 0.0);
 }
 
 #[test]
@@ -111,7 +118,7 @@ fn under_callback_no_receive_call_is_stamped() {
     let (found, _place) = explained(&["inmem", "--wait", "callback", "-n", "50", "--no-floor"], 0);
     let found = of(&found, "inmem/queue");
     let waits: Vec<_> = found["waits"].as_array().unwrap().iter().map(|one| one["wait"].as_str().unwrap()).collect();
-    assert_eq!(waits, ["callback", "poll", "block"]);
+    assert_eq!(waits, [&["callback"], looked_at()].concat());
     assert!(share(found, "callback", "send_ns") > 0.0 && share(found, "callback", "receive_ns") == 0.0, "{found:#}");
     assert!(found["waits"][0]["receive_call_ns"].is_null() && found["waits"][1]["receive_call_ns"].is_number());
 }

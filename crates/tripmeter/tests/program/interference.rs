@@ -2,7 +2,10 @@
 
 use crate::common::figures::value;
 use crate::common::traces::{marked, signal};
-use crate::common::{LONGEST, Running, Tripmeter, alone, built, folder, has_cell, is_required, manifest, result, say};
+use crate::common::{
+    LONGEST, Running, Tripmeter, allowed_cpus, alone, built, folder, has_cell, has_several_cpus, is_required, manifest,
+    result, say,
+};
 use std::fs;
 use std::process::Command;
 use tripmeter_model::Wait;
@@ -159,7 +162,7 @@ fn loops_that_poll_in_real_time_are_looked_after() {
         let results = folder.path().join(number.to_string());
         let words = asked.split(' ').chain(more).chain([results.to_str().unwrap()]);
         let run = Tripmeter::new(words).start().wait(LONGEST);
-        if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
+        if has_several_cpus() {
             run.with(0).clean();
             let processes = &manifest(&results).sub_experiments[0].processes;
             let policies: Vec<&str> = processes.iter().filter_map(|process| process.policy.as_deref()).collect();
@@ -223,7 +226,7 @@ fn threads_of_a_library_come_before_loops_that_poll() {
     let more = ["ping", "zeromq", "--plugin", &plugin, "--wait", "poll", "--sched", "fifo:17", "--no-floor", "-q"];
     let rest = ["-n", "100", "--payloads", "1k", "--loss-timeout", "15", "-o", results.to_str().unwrap()];
     let run = Tripmeter::under(&words, more.iter().chain(&rest)).run();
-    if std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1) {
+    if has_several_cpus() {
         run.with(0).clean();
     } else {
         run.with(exit::UNAVAILABLE).says(&["need a CPU each"]);
@@ -345,9 +348,12 @@ fn threads_of_a_side_that_poll_on_one_cpu_are_marked() {
     for (words, threads) in [
         ("publish inmem uds --rate 100 --topics 3", "3 of its threads share one CPU"),
         ("publish inmem uds --rate 100 --publishers 2", "2 of its threads share one CPU"),
-        ("call inmem uds --rate 100 --clients 2 --leader-cpu 0", "2 of its threads share one CPU"),
+        ("call inmem uds --rate 100 --clients 2 --leader-cpu CPU", "2 of its threads share one CPU"),
     ] {
-        let small = ["--payloads", "64", "-n", "20", "--attempts", "1", "--loss-timeout", "15", "--no-floor"];
+        // On one CPU each message takes a turn of the scheduler: of large ones the path proof has few.
+        let small = ["--payloads", "16k", "-n", "20", "--attempts", "1", "--loss-timeout", "15", "--no-floor"];
+        let allowed = allowed_cpus();
+        let words = words.replace("CPU", allowed.split([',', '-']).next().unwrap());
         let words = words.split(' ').chain(["--wait", "poll"]).chain(small);
         let place = folder();
         let said = Tripmeter::new(words).at(place.path()).run().with(exit::GOOD).unwrapped();

@@ -20,7 +20,7 @@ unset SSH_CONNECTION
 exec sh -c "$*"
 "#;
 /// Measures little.
-const LITTLE: [&str; 8] = ["--", "ping", "uds", "-n", "50", "--payloads", "1k", "--no-spin"];
+const LITTLE: [&str; 10] = ["--", "ping", "uds", "-n", "50", "--payloads", "1k", "--wait", "block", "--no-spin"];
 
 pub struct ScriptedHosts(pub TempDir);
 
@@ -151,7 +151,7 @@ exit $code
     assert!(page.contains("uds/"), "it is of its data");
     let own = ["audit.json", "histograms", "manifest.json", "metrics.csv", "report.html", "samples", "trials.jsonl"];
     assert_eq!(hosts.files("lab/a"), own);
-    assert_eq!(hosts.files("lab/a/samples"), ["floor_shm_ring_poll.csv", "uds_datagram_poll.csv"]);
+    assert_eq!(hosts.files("lab/a/samples"), ["floor_shm_ring_block.csv", "uds_datagram_block.csv"]);
     assert!(!page.contains("evil") && read(&hosts.path("lab/report.html")).contains("href=\"a/report.html\""));
     std::fs::remove_dir_all(hosts.path("lab")).unwrap();
     let (code, said) = hosts.fleet(&[], &[&LITTLE[..], &["--no-report"]].concat());

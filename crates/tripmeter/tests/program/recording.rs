@@ -2,7 +2,7 @@
 
 use crate::common::figures::{count, counts, followers, times, times_at};
 use crate::common::samples::{received_ns, sample_rows};
-use crate::common::{Finished, Tripmeter, alone, at_once, folder, is_nightly, manifest};
+use crate::common::{Finished, Tripmeter, allowed_cpus, alone, at_once, folder, is_nightly, manifest};
 use mcap::records::MessageHeader;
 use mcap::{Compression, WriteOptions};
 use std::collections::BTreeMap;
@@ -512,7 +512,7 @@ fn an_experiment_file_is_resolved_with_its_recording_whether_it_is_run_or_printe
     };
     let uds = "[[sub_experiment]]\ntransport = \"uds\"\n";
     let drive = "[recording]\nfile = \"drive.mcap\"\n";
-    let good = run(&format!("cpus = \"0,1\"\n{drive}{uds}"), &["--print"]).with(exit::GOOD);
+    let good = run(&format!("cpus = \"{}\"\n{drive}{uds}", allowed_cpus()), &["--print"]).with(exit::GOOD);
     let file = recorded.path().join("drive.mcap").canonicalize().unwrap();
     assert!(good.stdout.contains(&format!("file = \"{}\"", file.display())), "{}", good.stdout);
     let wrong = [

@@ -28,6 +28,10 @@ pub fn page(made: &Value, folder: Option<&Path>) -> String {
     }
     page += "\nOwn overhead: round trip less that of a bare loop on the same CPUs, median of pairs\n";
     for one in all(&made["overhead"]) {
+        if let Some(why) = one["left_out"].as_str() {
+            page += &format!("  -  {}: left out: {why}\n", text(&one["transport"]));
+            continue;
+        }
         let interval = pair(&one["more_interval_ns"]).map(|ns| fixed(ns, 0));
         page += &format!(
             "  {} {}: p50 {} µs, bare {} µs: {} ns ({}; limit {} ns, {} pairs)\n",

@@ -60,13 +60,27 @@ pub fn is_nightly() -> bool {
     std::env::var("TRIPMETER_NIGHTLY").is_ok_and(|value| value == "1")
 }
 
-/// The same work for every case at once: most of the time is spent waiting.
+/// The same work for every case, several at once: most of the time is spent waiting.
 pub fn at_once<T: Sync>(cases: &[T], work: impl Fn(&T) + Sync) {
-    std::thread::scope(|scope| {
-        for case in cases {
-            scope.spawn(|| work(case));
-        }
-    });
+    for some in cases.chunks(if has_several_cpus() { cases.len().max(1) } else { 2 }) {
+        std::thread::scope(|scope| {
+            for case in some {
+                scope.spawn(|| work(case));
+            }
+        });
+    }
+}
+
+/// The CPUs that this process may run on, as the kernel lists them: `0,2-3`.
+pub fn allowed_cpus() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").expect("there is /proc");
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.expect("Linux has a line of it").trim().to_owned()
+}
+
+/// Both sides of a transport can have a CPU of their own, so that they poll unless asked not to.
+pub fn has_several_cpus() -> bool {
+    std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1)
 }
 
 /// Root of the repository.

@@ -66,19 +66,34 @@ fn samples_of_a_results_folder_are_drawn_by_payload() {
     let _alone = crate::common::alone();
     let place = folder();
     let output = place.path().join("run").display().to_string();
-    let words = ["ping", "-q", "uds", "--no-floor", "--payloads", "64,128", "-n", "50", "--rounds", "2", "-o", &output];
+    let words = [
+        "ping",
+        "-q",
+        "uds",
+        "--no-floor",
+        "--payloads",
+        "64,128",
+        "-n",
+        "50",
+        "--rounds",
+        "2",
+        "--wait",
+        "block",
+        "-o",
+        &output,
+    ];
     Tripmeter::new(words).run().with(0);
     let printed = Tripmeter::new(["export", "--format", "svg", &output]).run().with(0).stdout;
     let mut wanted = Vec::new();
     for round in ["round-01", "round-02"] {
         for payload in [64, 128] {
             for kind in ["histogram", "series"] {
-                wanted.push(format!("{output}/plots/{round}/uds_datagram_poll/{kind}_{payload}.svg"));
+                wanted.push(format!("{output}/plots/{round}/uds_datagram_block/{kind}_{payload}.svg"));
             }
         }
     }
     for chart in
-        ["by_payload", "percentiles_64", "percentiles_128", "rounds_64", "rounds_128", "time_uds_datagram_poll_64"]
+        ["by_payload", "percentiles_64", "percentiles_128", "rounds_64", "rounds_128", "time_uds_datagram_block_64"]
     {
         wanted.push(format!("{output}/plots/rtt_half_{chart}.svg"));
     }
@@ -86,24 +101,24 @@ fn samples_of_a_results_folder_are_drawn_by_payload() {
     lines.sort_unstable();
     wanted.sort_unstable();
     assert_eq!(lines, wanted);
-    let text = fs::read_to_string(format!("{output}/plots/rtt_half_time_uds_datagram_poll_64.svg")).unwrap();
+    let text = fs::read_to_string(format!("{output}/plots/rtt_half_time_uds_datagram_block_64.svg")).unwrap();
     assert!(text.contains("Was uds/datagram steady at 64?"), "{text}");
     let text = fs::read_to_string(&wanted[0]).unwrap();
     assert!(text.contains("<svg"), "{text}");
     // A row that is none is an error, named with its line.
-    let samples = Path::new(&output).join("round-01/samples/uds_datagram_poll.csv");
+    let samples = Path::new(&output).join("round-01/samples/uds_datagram_block.csv");
     let text = fs::read_to_string(&samples).unwrap();
     fs::write(&samples, text.replacen("\n1,", "\nx,", 1)).unwrap();
     Tripmeter::new(["export", "--format", "svg", &output]).run().with(65).one_line(&[
-        "uds_datagram_poll.csv",
+        "uds_datagram_block.csv",
         "line 2",
         "'round'",
     ]);
     // One that is not there is none, too.
     let svg = || Tripmeter::new(["export", "--format", "svg", &output]).run();
     fs::remove_file(&samples).unwrap();
-    svg().with(65).one_line(&["uds_datagram_poll.csv", "it is not there"]);
+    svg().with(65).one_line(&["uds_datagram_block.csv", "it is not there"]);
     assert!(std::process::Command::new("mkfifo").arg(&samples).status().unwrap().success());
-    svg().with(66).one_line(&["uds_datagram_poll.csv", "a pipe"]);
-    Tripmeter::new(["report", &output]).run().with(66).one_line(&["uds_datagram_poll.csv", "a pipe"]);
+    svg().with(66).one_line(&["uds_datagram_block.csv", "a pipe"]);
+    Tripmeter::new(["report", &output]).run().with(66).one_line(&["uds_datagram_block.csv", "a pipe"]);
 }
