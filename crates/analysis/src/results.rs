@@ -127,8 +127,8 @@ impl JudgedResults {
     pub fn unmeasured(&self, name: &str) -> Option<String> {
         let plan = self.plan(name)?;
         self.rounds_of(name).find_map(|result| {
-            let (_, why) = result.unmeasured(plan).next()?;
-            Some(self.in_round(result, &format!("nothing was measured at {why}")))
+            let one = result.unmeasured(plan).next()?;
+            Some(self.in_round(result, &one.to_string()))
         })
     }
 

@@ -50,7 +50,7 @@ pub enum FileError {
 #[derive(Debug, Error)]
 #[error(
     "folder '{}' {what}; nothing is written any more: leave a folder in its place as long as a command writes in it; where it \
-     is now, `tripmeter run --resume DIR` goes on, or `tripmeter ab -o DIR` with one of `ab`; `explain` begins anew",
+     is now, `tripmeter run --resume DIR` goes on, or `tripmeter ab -o DIR` with one of `ab`; give other commands again",
     .folder.display()
 )]
 pub struct FolderGone {

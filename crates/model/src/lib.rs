@@ -78,7 +78,7 @@ pub mod toml_text;
 mod touch;
 pub mod transport;
 pub mod trial;
-mod trouble;
+pub mod trouble;
 pub mod used;
 pub mod verdict;
 pub mod workload;

@@ -6,6 +6,24 @@ use crate::metric::Stream;
 use crate::payload::size_text;
 use crate::plan::SubExperiment;
 use crate::trial::Trial;
+use std::fmt;
+
+/// A payload at which an offered load has no message.
+pub struct UnmeasuredPayload {
+    /// Size of the payload.
+    pub payload_bytes: u64,
+    /// True if another offered load has messages.
+    pub is_partial: bool,
+    /// The size and the reason, as `1k: time cap of 2 s`.
+    pub why: String,
+}
+
+impl fmt::Display for UnmeasuredPayload {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.is_partial { "not every offered load" } else { "nothing" };
+        write!(formatter, "{what} was measured at {}", self.why)
+    }
+}
 
 impl SubExperimentResult {
     /// Why what it measured in its round does not count, if so: it did not come to its end, or its path proof failed.
@@ -33,26 +51,29 @@ impl SubExperimentResult {
         (damaged > 0 && !allows_damage).then(|| format!("{damaged} {noun} came damaged (--allow-damage)"))
     }
 
-    /// Planned payloads at which an offered load has no message, each with the reason, if it came to its end.
-    pub fn unmeasured<'a>(&'a self, plan: &'a SubExperiment) -> impl Iterator<Item = (u64, String)> + 'a {
+    /// Planned payloads at which an offered load has no message, if it came to its end.
+    pub fn unmeasured<'a>(&'a self, plan: &'a SubExperiment) -> impl Iterator<Item = UnmeasuredPayload> + 'a {
         let is_ended = self.status == RunStatus::Complete;
-        let why = move |bytes: u64| {
-            let cell = self.cells.iter().find(|cell| cell.payload_bytes == bytes)?;
-            let has_messages = |sent: Option<f64>| sent != Some(0.0);
-            let mut sent = cell.trials.iter().map(|trial| trial.value(&Stream::all(), Figure::Sent));
-            let is_whole = cell.trials.len() >= plan.workload.loads.len() && sent.all(has_messages);
+        let why = move |payload_bytes: u64| {
+            let cell = self.cells.iter().find(|cell| cell.payload_bytes == payload_bytes)?;
+            let has_messages = |trial: &Trial| trial.value(&Stream::all(), Figure::Sent) != Some(0.0);
+            let measured = cell.trials.iter().filter(|trial| has_messages(trial)).count();
+            let is_whole = measured == cell.trials.len() && measured >= plan.workload.loads.len();
             // Their warm-up is within the trial, and among what was sent.
             let lost = |trial: &Trial| {
                 trial.count(&Stream::all(), Figure::Lost) + trial.count(&Stream::all(), Figure::Damaged)
             };
             let is_warm_up_only =
                 plan.workload.is_round_trips() && cell.samples == 0 && cell.trials.iter().all(|trial| lost(trial) == 0);
-            let is_whole = is_whole && !is_warm_up_only;
-            (!is_whole).then(|| cell.cut_short.clone().unwrap_or_else(|| "nothing was sent".to_owned()))
+            let size = size_text(payload_bytes, has_several_sizes(plan, &self.cells));
+            let why = cell.cut_short.as_deref().unwrap_or("nothing was sent");
+            (!is_whole || is_warm_up_only).then(|| UnmeasuredPayload {
+                payload_bytes,
+                is_partial: measured > 0 && !is_warm_up_only,
+                why: format!("{size}: {why}"),
+            })
         };
-        let payloads = plan.payloads.iter().copied().filter(move |_| is_ended);
-        let size = |bytes: u64| size_text(bytes, has_several_sizes(plan, &self.cells));
-        payloads.filter_map(move |bytes| Some((bytes, format!("{}: {}", size(bytes), why(bytes)?))))
+        plan.payloads.iter().copied().filter(move |_| is_ended).filter_map(why)
     }
 
     fn failed_proof(&self) -> Option<String> {

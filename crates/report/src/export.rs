@@ -83,7 +83,7 @@ fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
         }
         for plan in one.manifest.plan.sub_experiments.iter().filter(|plan| !plan.is_disturbed()) {
             let cells = one.manifest.sub_experiments.iter().filter(|result| result.name == plan.name);
-            let unmeasured: Vec<(u64, String)> = cells.clone().flat_map(|result| result.unmeasured(plan)).collect();
+            let unmeasured: Vec<_> = cells.clone().flat_map(|result| result.unmeasured(plan)).collect();
             let cells: Vec<_> = cells.flat_map(|result| &result.cells).collect();
             let [missed, _] = table.missed_rates(&plan.name, &[]);
             let distrust = judged.distrust(&plan.name);
@@ -92,7 +92,7 @@ fn measured(results: &[NamedResults<'_>]) -> Vec<ExportedSub> {
                 let mut cells = cells.iter().filter(|cell| cell.payload_bytes == bytes).peekable();
                 let has_several_sizes = has_several_sizes(plan, cells.clone().copied());
                 let (size, at) = (size_text(bytes, has_several_sizes), at_text(bytes, has_several_sizes));
-                let nothing = || unmeasured.iter().find(|(of, _)| *of == bytes).map(|(_, why)| why.clone());
+                let nothing = || unmeasured.iter().find(|one| one.payload_bytes == bytes).map(|one| one.why.clone());
                 let nothing = if cells.peek().is_none() { Some("it was not measured".to_owned()) } else { nothing() };
                 let mut cut_off = cells.filter(|cell| cell.is_cut_off()).filter_map(|cell| cell.shortfall(plan));
                 let mut missed = missed.iter().filter(|(row, _)| row.payload_bytes == bytes);

@@ -218,6 +218,12 @@ not checked: 1 sub-experiment without limits: new
             manifest.sub_experiments[0].cells[0].trials.clear();
         };
         fails(&[P99], empty, "nothing was measured at 1k: time cap: 0 of 1 offered loads");
+        let partial = |manifest: &mut Manifest| {
+            let loads = [100.0, 200.0].map(|hz| OfferedLoad::Rate { hz }).to_vec();
+            manifest.plan.sub_experiments[0].workload.loads = loads;
+            manifest.sub_experiments[0].cells[0].cut_short = Some("time cap: 1 of 2 offered loads".to_owned());
+        };
+        fails(&[P99], partial, "not every offered load was measured at 1k: time cap: 1 of 2 offered loads");
         let miss = |manifest: &mut Manifest| fixture::trial_of(manifest, 0).rate_missed = true;
         fails(&[P99], miss, "RATE MISSED at 1k closed");
         let named = |limited: &[_], change: fn(&mut Manifest), why: &str| {

@@ -111,7 +111,9 @@ fn affordable(args: &ChooseArgs, plan: &Plan, wanted: u64) -> Result<u64, CliErr
     let runs = plan.sub_experiments.len() as f64 * f64::from(plan.rounds);
     let transports = counted(plan.sub_experiments.len(), "transport");
     let warmup = |samples| args.measuring.warmup.unwrap_or(Plan::default_warmup(samples));
-    let seconds = |samples: u64| runs * (START_S + (samples + warmup(samples)) as f64 / rate);
+    let cap_s =
+        plan.sub_experiments.iter().filter_map(|sub| sub.time_cap_ns).max().map_or(f64::MAX, |cap| cap as f64 / 1e9);
+    let seconds = |samples: u64| runs * (START_S + ((samples + warmup(samples)) as f64 / rate).min(cap_s));
     let fewest = if args.measuring.samples.is_some() { wanted } else { FEWEST.min(wanted) };
     if seconds(fewest) > args.budget {
         let text = format!(

@@ -415,9 +415,7 @@ fn unmeasured(manifest: &Manifest) -> Vec<String> {
     };
     let results = manifest.sub_experiments.iter().filter_map(|result| Some((result, planned(result)?)));
     let lines = results.flat_map(|(result, plan)| {
-        let line =
-            |(_, why): (u64, String)| format!("{}: nothing was measured at {why}; raise --time-cap", result.name);
-        result.unmeasured(plan).map(line)
+        result.unmeasured(plan).map(|one| format!("{}: {one}; raise --time-cap", result.name))
     });
     lines.collect()
 }

@@ -7,7 +7,7 @@ use flate2::read::MultiGzDecoder;
 use std::cell::Cell;
 use std::io::{self, BufRead, ErrorKind, Read};
 use zstd::stream::read::Decoder;
-use zstd::zstd_safe::get_frame_content_size;
+use zstd::zstd_safe::{find_frame_compressed_size, get_frame_content_size};
 
 /// First bytes of a zstd frame. No CDR message begins so: its second byte says how it is encoded, and is at most 0x0b.
 pub const ZSTD_MAGIC: [u8; 4] = 0xfd2f_b528_u32.to_le_bytes();
@@ -91,19 +91,22 @@ fn told(error: io::Error) -> io::Error {
     }
 }
 
-/// Bytes of a message once it is unpacked, if it is a zstd frame; `None` if it is none.
+/// Bytes of a message once it is unpacked, if it is one or several zstd frames; `None` if it is none.
 ///
 /// # Errors
-/// If the frame is damaged or does not say its size, as a sentence without its subject.
+/// If a frame is damaged or does not say its size, as a sentence without its subject.
 pub fn unpacked_bytes(message: &[u8]) -> Result<Option<u64>, &'static str> {
     if !message.starts_with(&ZSTD_MAGIC) {
         return Ok(None);
     }
-    match get_frame_content_size(message) {
-        Ok(Some(bytes)) => Ok(Some(bytes)),
-        Ok(None) => Err("does not say how large it is unpacked"),
-        Err(_) => Err("is cut off"),
+    let (mut bytes, mut rest) = (0_u64, message);
+    while !rest.is_empty() {
+        let unpacked = get_frame_content_size(rest).map_err(|_| "is cut off")?;
+        bytes = bytes.saturating_add(unpacked.ok_or("does not say how large it is unpacked")?);
+        let packed = find_frame_compressed_size(rest).map_err(|_| "is cut off")?;
+        rest = rest.get(packed..).ok_or("is cut off")?;
     }
+    Ok(Some(bytes))
 }
 
 /// Format that a metadata record says messages are compressed by, one by one.

@@ -1,5 +1,6 @@
 //! Recordings made with the library's writer: read back as written, and refused with the reason where they are bad.
 
+use super::compression::unpacked_bytes;
 use super::*;
 use mcap::records::MessageHeader;
 use mcap::{Compression, WriteOptions};
@@ -246,6 +247,16 @@ fn messages_that_are_compressed_one_by_one_have_their_sizes_unpacked() {
     is_refused(&with_compressed_messages("lz5", "cdr", true, true), &["one by one by 'lz5'", "ros2 bag convert"]);
     let unsized_frames = with_compressed_messages("zstd", "cdr", false, true);
     is_refused(&unsized_frames, &["message 1, on topic '/camera', does not say how large", "ros2 bag convert"]);
+}
+
+#[test]
+fn a_message_of_several_frames_has_the_size_of_all() {
+    let frame = |size: usize| zstd::bulk::compress(&vec![0; size], 1).unwrap();
+    let both = [frame(5000), frame(300)].concat();
+    assert_eq!(unpacked_bytes(&both), Ok(Some(5300)));
+    assert_eq!(unpacked_bytes(&both[..both.len() - 1]), Err("is cut off"));
+    assert_eq!(unpacked_bytes(&[&both[..], b"and more"].concat()), Err("is cut off"));
+    assert_eq!(unpacked_bytes(b"no frame"), Ok(None));
 }
 
 fn zstd_of(bytes: &[u8]) -> Vec<u8> {
