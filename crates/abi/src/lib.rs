@@ -10,6 +10,7 @@
 //! | the host | the same traits, and `Plugin`, which implements them for a loaded library |
 
 pub mod blocks;
+mod callback;
 mod describe;
 mod error;
 mod export;
@@ -25,6 +26,7 @@ mod sdk;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+pub use callback::Callback;
 pub use describe::{
     Description, Names, Path, Pattern, Setting, UnauthorizedPeer, Variant, Wait, kernel_version, locked_version,
 };
@@ -34,4 +36,4 @@ pub use export::{Export, table};
 pub use loader::{LoadError, Plugin, PluginLink, PluginNode};
 pub use options::{AGREED_FOLDER, LinkOptions, NodeOptions, Role};
 pub use raw::{tm_loan as Loan, tm_message as Message};
-pub use sdk::{Callback, DaemonCommand, Limits, Link, Node, System};
+pub use sdk::{DaemonCommand, Limits, Link, Node, System};

@@ -1,6 +1,7 @@
 //! A shared library as a [`System`].
 #![expect(unsafe_code, reason = "the C boundary")]
 
+mod block;
 mod description;
 
 use crate::raw::*;
@@ -8,11 +9,12 @@ use crate::{
     DaemonCommand, Description, Error, Limits, Link, LinkOptions, Loan, Message, Node, NodeOptions, Result, Role,
     Status, System, UnauthorizedPeer,
 };
+use block::read_block;
 use description::read_description;
 use libloading::Library;
 use std::ffi::{CStr, c_char};
 use std::fmt;
-use std::mem::{MaybeUninit, offset_of};
+use std::mem::offset_of;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path as FilePath, PathBuf};
 use std::ptr;
@@ -107,19 +109,6 @@ const SHORTEST_TABLE: usize = offset_of!(tm_transport, release) + size_of::<usiz
 const MOST_BYTES: u64 = 1 << 53;
 /// All bits of `unauthorized_peers`.
 const ALL_UNAUTHORIZED: u32 = UnauthorizedPeer::Plain.code() | UnauthorizedPeer::Foreign.code() | TM_UNAUTHORIZED_LEADS;
-
-/// A block whose writer knew `size` bytes of it: what was appended since is zero, and what we do not know is left out.
-///
-/// # Safety
-/// `block` points to `size` readable bytes, and `T` may be all zeros.
-unsafe fn read_block<T>(block: *const T, size: usize) -> T {
-    let mut whole = MaybeUninit::<T>::zeroed();
-    // SAFETY: the caller's contract; `whole` has room for `size_of::<T>()` bytes, and zeros are a valid `T`.
-    unsafe {
-        ptr::copy_nonoverlapping(block.cast::<u8>(), whole.as_mut_ptr().cast(), size.min(size_of::<T>()));
-        whole.assume_init()
-    }
-}
 
 /// A loaded transport.
 #[derive(Clone)]

@@ -3,34 +3,26 @@
 //! Nothing here allocates, reads a clock or makes a system call of its own while messages pass; connecting may.
 #![expect(unsafe_code, reason = "the C boundary")]
 
+mod deadline;
+mod errno;
 mod event_count;
 mod futex;
+mod settings;
 mod socket;
 
+pub use deadline::Deadline;
+pub use errno::{errno, os_error};
 pub use event_count::{EventCount, Waited};
+pub use settings::{check, check_payload, number_or};
 pub use socket::{SocketAddress, accept, bind, bind_to_address, buffer_setting, connect, internet_socket, listen};
 pub use socket::{local_address, set_socket_option, socket, socket_option};
 
-use crate::{Description, Error, NodeOptions, Result, Status};
+use crate::{Error, Result, Status};
 use std::ffi::c_int;
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::time::{Duration, Instant};
 
 /// Number of bytes moved, or the `errno` of the system call.
 pub type Io = std::result::Result<usize, c_int>;
-
-/// The calling thread's `errno`.
-#[inline]
-pub fn errno() -> c_int {
-    io::Error::last_os_error().raw_os_error().unwrap_or(0)
-}
-
-/// An error of a system call from its `errno`.
-#[cold]
-pub fn os_error(what: &str, errno: c_int) -> Error {
-    Error::os(what, io::Error::from_raw_os_error(errno))
-}
 
 /// Both directions of a connection, one system call per call.
 pub trait Port: Send {
@@ -138,53 +130,6 @@ pub fn set_nonblocking(fd: RawFd, on: bool) -> Result<()> {
     if done { Ok(()) } else { Err(Error::last_os("setting O_NONBLOCK")) }
 }
 
-/// A point in time until which connecting may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Deadline(Option<Instant>);
-
-impl Deadline {
-    /// That many nanoseconds from now; never, if that is beyond what the clock can express.
-    pub fn after(timeout_ns: u64) -> Self {
-        Self(Instant::now().checked_add(Duration::from_nanos(timeout_ns)))
-    }
-
-    /// The time left; `None` once it is over.
-    pub fn left(self) -> Option<Duration> {
-        match self.0 {
-            None => Some(Duration::from_secs(3600)),
-            Some(end) => end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()),
-        }
-    }
-
-    /// Sleeps for a millisecond; `false` if the deadline has passed.
-    pub fn nap(self) -> bool {
-        let going_on = self.left().is_some();
-        if going_on {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        going_on
-    }
-
-    /// Sleeps until `fd` is ready for `events` of `poll(2)`.
-    ///
-    /// # Errors
-    /// After the deadline, naming `what` was waited for.
-    pub fn wait(self, fd: RawFd, events: i16, what: &str) -> Result<()> {
-        while let Some(left) = self.left() {
-            let mut entry = libc::pollfd { fd, events, revents: 0 };
-            let milliseconds = left.as_millis().clamp(1, 1000) as c_int;
-            // SAFETY: one valid entry.
-            match unsafe { libc::poll(&mut entry, 1, milliseconds) } {
-                0 => {}
-                count if count > 0 => return Ok(()),
-                _ if errno() == libc::EINTR => {}
-                _ => return Err(Error::last_os(what)),
-            }
-        }
-        Err(Error::failed(format!("{what} did not come about within the time-out; is the peer running?")))
-    }
-}
-
 /// Decides whether a send that did not succeed is tried again.
 ///
 /// The clock is read after 1024 failed tries and at interruptions only, and the time-out runs from the first reading, so
@@ -241,56 +186,6 @@ impl Patience {
     }
 }
 
-/// Refuses what a transport with one follower per link cannot do.
-///
-/// # Errors
-/// `Invalid` for an unknown variant, pattern or wait, `Limit` for more than one follower.
-pub fn check(description: &Description, options: &NodeOptions) -> Result<()> {
-    let system = &description.system;
-    let invalid = |text: String| Err(Error::new(Status::Invalid, text));
-    let Some(variant) = description.variant(&options.variant) else {
-        return invalid(format!("transport '{system}' has no variant '{}'", options.variant));
-    };
-    if !variant.patterns.contains(&options.pattern) {
-        return invalid(format!("transport '{system}/{}' cannot carry pattern '{}'", variant.name, options.pattern));
-    }
-    if !variant.waits.contains(&options.wait) {
-        return invalid(format!("transport '{system}/{}' cannot wait by '{}'", variant.name, options.wait));
-    }
-    if options.follower_count > 1 {
-        let count = options.follower_count;
-        let text = format!("transport '{system}' reaches 1 follower per link, {count} asked for; use 1");
-        return Err(Error::new(Status::Limit, text));
-    }
-    Ok(())
-}
-
-/// Refuses messages beyond a transport's limit.
-///
-/// # Errors
-/// `Limit`, with both numbers.
-pub fn check_payload(options: &NodeOptions, limit: u64) -> Result<()> {
-    let wanted = options.max_payload_bytes;
-    if wanted <= limit {
-        return Ok(());
-    }
-    Err(Error::new(Status::Limit, format!("payload of {wanted} bytes, {limit} at most with these settings")))
-}
-
-/// A setting that is a number of bytes or a word; `None` for the word, which is also the default.
-///
-/// # Errors
-/// As [`NodeOptions::number`].
-pub fn number_or(
-    options: &NodeOptions,
-    name: &str,
-    word: &str,
-    range: std::ops::RangeInclusive<u64>,
-) -> Result<Option<u64>> {
-    let text = options.setting(name);
-    if text.is_empty() || text == word { Ok(None) } else { options.number(name, range).map(Some) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,12 +199,5 @@ mod tests {
         let mut patience = Patience::new(u64::MAX);
         assert!((0..5000).all(|_| patience.again(libc::EAGAIN).unwrap() && patience.again(libc::EINTR).unwrap()));
         assert_eq!(patience.again(libc::EPIPE).unwrap_err().status, Status::Closed);
-    }
-
-    #[test]
-    fn deadline_passes() {
-        assert!(Deadline::after(0).left().is_none());
-        assert!(!Deadline::after(0).nap());
-        assert!(Deadline::after(u64::MAX).left().is_some());
     }
 }

@@ -9,19 +9,21 @@
 mod buffer;
 #[cfg(test)]
 mod full_tests;
+mod prefix;
+mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use prefix::PREFIX_BYTES;
 pub use stream::StreamLink;
 
-use crate::os::{Deadline, Endpoint, Patience, number_or, os_error};
-use crate::{Error, Link, Loan, Message, Names, NodeOptions, Result, Setting, Status};
+use crate::os::{Deadline, Endpoint, Patience, number_or};
+use crate::{Link, Loan, Message, Names, NodeOptions, Result, Setting};
 use buffer::Buffer;
+use prefix::{DATA, FAREWELL, Prefix, head};
+use state::{State, nothing_received, only_peer, peer_gone, sent_short, too_long};
 use std::ptr;
-
-/// Bytes in front of each packet, or of each message of a stream.
-pub const PREFIX_BYTES: usize = 16;
 
 /// The largest message that packets of that size carry with these options: packets of several publishers are not put
 /// together, so that each message of theirs must fit one.
@@ -35,8 +37,6 @@ pub const MOST_PAYLOAD_BYTES: u64 = u32::MAX as u64;
 /// The smallest value of setting `packet`.
 pub const LEAST_PACKET_BYTES: u64 = 64;
 
-const DATA: u32 = 0;
-const FAREWELL: u32 = 1;
 /// How long a link that is dropped waits for room for its farewell.
 const FAREWELL_NS: u64 = 100_000_000;
 
@@ -52,99 +52,6 @@ pub fn packet_setting() -> Setting {
 /// `Invalid` if it is no number, `Limit` beyond `most`.
 pub fn packet_bytes(options: &NodeOptions, most: u64) -> Result<Option<usize>> {
     Ok(number_or(options, "packet", "native", LEAST_PACKET_BYTES..=most)?.map(|bytes| bytes as usize))
-}
-
-/// What precedes a packet's bytes, in the machine's byte order: both ends are on one host.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Prefix {
-    id: u32,
-    total: u32,
-    offset: u32,
-    kind: u32,
-}
-
-impl Prefix {
-    #[inline]
-    fn bytes(self) -> [u8; PREFIX_BYTES] {
-        let mut bytes = [0; PREFIX_BYTES];
-        for (to, word) in bytes.chunks_exact_mut(4).zip([self.id, self.total, self.offset, self.kind]) {
-            to.copy_from_slice(&word.to_ne_bytes());
-        }
-        bytes
-    }
-
-    #[inline]
-    fn read(bytes: &[u8; PREFIX_BYTES]) -> Self {
-        let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        Self { id: word(0), total: word(4), offset: word(8), kind: word(12) }
-    }
-}
-
-/// The first 16 bytes of a window, as an array.
-#[inline]
-fn head(window: &mut [u8]) -> &mut [u8; PREFIX_BYTES] {
-    window.first_chunk_mut().expect("a window begins with room for a prefix")
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum State {
-    Ready,
-    /// The receive buffer is the host's until it is released.
-    Held,
-    Closed,
-}
-
-impl State {
-    #[cold]
-    fn refuse_take(self) -> Error {
-        match self {
-            State::Closed => peer_gone(),
-            _ => Error::failed("take before the last message was released; this transport has one receive buffer"),
-        }
-    }
-}
-
-/// The one link a peer has.
-fn only_peer(peers: &[Vec<u8>]) -> Result<&[u8]> {
-    match peers {
-        [peer] => Ok(peer),
-        _ => {
-            let text = format!("this transport reaches 1 follower per link, {} given; use 1", peers.len());
-            Err(Error::new(Status::Limit, text))
-        }
-    }
-}
-
-#[cold]
-fn peer_gone() -> Error {
-    Error::closed("the peer has closed its end; see its log")
-}
-
-#[cold]
-fn too_long(length: usize, capacity: usize) -> Error {
-    Error::new(Status::Limit, format!("message of {length} bytes, {capacity} at most were announced"))
-}
-
-#[cold]
-fn sent_in_part(sent: usize, length: usize, timeout_ns: u64) -> Error {
-    let timeout_s = timeout_ns as f64 / 1e9;
-    Error::failed(format!(
-        "{sent} of {length} bytes sent, then the peer took nothing for {timeout_s} s; use a longer --loss-timeout"
-    ))
-}
-
-#[cold]
-fn sent_short(sent: usize, length: usize) -> Error {
-    Error::failed(format!("the system took {sent} of the {length} bytes of a packet"))
-}
-
-/// A receive that brought nothing: `None` if there was nothing there, or a signal came.
-#[inline]
-fn nothing_received<T>(errno: i32) -> Result<Option<T>> {
-    match errno {
-        libc::EAGAIN | libc::EINTR => Ok(None),
-        _ => Err(os_error("receiving from the peer", errno)),
-    }
 }
 
 /// The message whose packets are arriving; complete up to `filled`, 0 if there is none.

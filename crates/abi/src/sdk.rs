@@ -1,9 +1,7 @@
 //! The three traits of a transport, mirroring the C table.
-#![expect(unsafe_code, reason = "the C boundary")]
 
-use crate::{Description, LinkOptions, Loan, Message, NodeOptions, Result, raw};
+use crate::{Description, LinkOptions, Loan, Message, NodeOptions, Result};
 use serde::{Deserialize, Serialize};
-use std::ffi::c_void;
 
 /// What a variant can carry here and now.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -149,27 +147,5 @@ impl<L: Link + ?Sized> Link for Box<L> {
     #[inline]
     fn release(&mut self, message: Message) {
         (**self).release(message);
-    }
-}
-
-/// The host's function for wait `callback`.
-#[derive(Clone, Copy)]
-pub struct Callback {
-    /// The function.
-    pub function: raw::tm_on_message,
-    /// Its first argument.
-    pub context: *mut c_void,
-}
-
-// SAFETY: the contract of `tm_on_message` lets any one thread at a time call it with its context.
-unsafe impl Send for Callback {}
-// SAFETY: as above; the caller serialises calls per link.
-unsafe impl Sync for Callback {}
-
-impl Callback {
-    /// Hands a message to the host; the message stays the transport's.
-    pub fn call(&self, message: &Message) {
-        // SAFETY: the host keeps function and context valid until the link is closed.
-        unsafe { (self.function)(self.context, message) }
     }
 }

@@ -31,21 +31,11 @@ pub use push::Pushed;
 pub(crate) use run_there::{ArchiveLimits, unpack};
 pub use run_there::{CommandThere, EndedThere, WayThere, run_there};
 pub use serve::serve;
-pub(crate) use silence::Silence;
+pub(crate) use silence::{LONGEST_SILENCE, SIGN_OF_LIFE, Silence};
 pub(crate) use ssh::Ssh;
 pub use ssh::reach;
 pub use turns::take_turns;
 pub(crate) use words::{Connection, FromHost, Hello, ToHost};
-
-use std::time::Duration;
-
-/// The hidden command that ssh starts.
-pub const REMOTE_COMMAND: &str = "remote";
-
-/// After so long a silence the other end is given up.
-pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(15);
-/// Between two signs of life.
-pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
 /// Has every reader of what programs of the system say read a text.
 pub(crate) fn read_by_all(text: &str) {

@@ -5,17 +5,21 @@
 mod access;
 mod cpu_time;
 mod date;
+mod error;
+mod event;
 mod load;
 mod long_text;
 mod longest;
 mod movement;
+mod options;
 mod planned_job;
 mod resume;
+mod state;
 mod sub_experiment;
 
-use self::date::Moment;
+use self::date::{Moment, now};
 use crate::audit::{self, Root, Snapshot};
-use crate::by_hand::{self, MeetError, Meeting};
+use crate::by_hand::{self, Meeting};
 use crate::clock::Calibration;
 use crate::daemon::{self, DaemonLeases};
 use crate::environment;
@@ -24,230 +28,24 @@ use crate::memory_copy::memory_copy;
 use crate::os;
 use crate::parquet;
 use crate::registry::Registry;
-use crate::results::{Results, ResultsError, check_size, leave_out_after, local_time};
+use crate::results::{check_size, leave_out_after};
 use crate::scratch::{self, ScratchFolder};
+pub use error::RunError;
+pub use event::Event;
 pub use long_text::LongText;
+pub use options::{Followers, OutputFolder, RunOptions};
 pub use resume::{Begun, unfinished};
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use state::Run;
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use thiserror::Error;
-use tripmeter_model::audit::{Audit, Finding, ProcessActivity};
+use tripmeter_model::audit::{Audit, ProcessActivity};
 use tripmeter_model::bounds::to_json;
-use tripmeter_model::exit;
-use tripmeter_model::file::FileError;
-use tripmeter_model::folder_handle::FolderHandle;
-use tripmeter_model::manifest::{Environment, Manifest, PayloadResult, RunStatus, SCHEMA_VERSION, SubExperimentResult};
+use tripmeter_model::manifest::{Environment, Manifest, RunStatus, SCHEMA_VERSION, SubExperimentResult};
 use tripmeter_model::plan::{Plan, SubExperiment};
 
 /// Length of the hiccup spin before a run; `tripmeter doctor` takes longer.
 const HICCUP_SPIN: Duration = Duration::from_millis(200);
-
-/// Who starts the follower processes.
-#[derive(Clone, Debug)]
-pub enum Followers {
-    /// This process.
-    Local,
-    /// A `tripmeter follow` in another terminal.
-    ByHand {
-        /// Name of the place that it comes to; see [`crate::by_hand::rendezvous`].
-        rendezvous: String,
-        /// How long it is waited for.
-        wait: Duration,
-    },
-}
-
-/// Where results are to be.
-#[derive(Clone, Debug, Default)]
-pub enum OutputFolder {
-    /// In a dated folder below `results`.
-    #[default]
-    Dated,
-    /// In a folder that the user has named.
-    Named(PathBuf),
-    /// In a folder of this name in one that is open, and in no other that takes its name meanwhile.
-    Within(FolderHandle, String),
-}
-
-impl OutputFolder {
-    fn create(&self, has_rounds: bool) -> Result<Results, ResultsError> {
-        match self {
-            Self::Dated => Results::create(None, has_rounds),
-            Self::Named(path) => Results::create(Some(path), has_rounds),
-            Self::Within(parent, name) => Results::create_within(parent, name, has_rounds),
-        }
-    }
-}
-
-impl From<Option<&Path>> for OutputFolder {
-    fn from(named: Option<&Path>) -> Self {
-        named.map_or(Self::Dated, |path| Self::Named(path.to_owned()))
-    }
-}
-
-/// How a plan is run.
-#[derive(Clone, Debug)]
-pub struct RunOptions {
-    /// The results folder.
-    pub output: OutputFolder,
-    /// What of the plan is measured already; its folder is then that of the results.
-    pub begun: Option<Begun>,
-    /// Who starts the follower processes.
-    pub followers: Followers,
-    /// Set by the user to stop early and keep what was measured.
-    pub stop: Arc<AtomicBool>,
-    /// This program, started again as worker.
-    pub tripmeter: PathBuf,
-    /// How long a worker may show no sign of life.
-    pub watchdog: Duration,
-    /// Whether to start nothing where the audit warns or fails.
-    pub strict: bool,
-    /// Whether the audits look for hiccups, with all CPUs busy.
-    pub spin: bool,
-    /// What makes Parquet of samples, if it is asked for.
-    pub parquet: Option<PathBuf>,
-}
-
-/// What happens, for progress bars.
-#[derive(Clone, Debug)]
-pub enum Event<'a> {
-    /// Something people should know.
-    Note(String),
-    /// Something people should know even if they want no progress.
-    Warning(String),
-    /// The folder that results go to.
-    Results(FolderHandle),
-    /// A sub-experiment begins.
-    SubExperimentStarted {
-        /// 1-based.
-        round: u32,
-        /// Its name.
-        name: String,
-        /// 1-based position in its round.
-        index: usize,
-        /// Sub-experiments in a round.
-        of: usize,
-        /// Payloads that were finished before the run was resumed.
-        finished: Vec<u64>,
-    },
-    /// A payload begins.
-    PayloadStarted {
-        /// Its size.
-        payload_bytes: u64,
-    },
-    /// Samples of this payload so far.
-    Progress {
-        /// Their number.
-        done: u64,
-        /// Samples asked for.
-        planned: u64,
-    },
-    /// A payload is finished.
-    PayloadFinished(Box<PayloadResult>),
-    /// A payload was measured while the hand-over probe changed, and is measured again.
-    PayloadAgain(Box<PayloadResult>),
-    /// All results so far. No process measures until the watcher returns.
-    SoFar(&'a Manifest),
-    /// There will be so many rounds in all, more or fewer than the plan has.
-    RoundsWanted(u32),
-    /// A sub-experiment is over.
-    SubExperimentFinished {
-        /// How.
-        status: RunStatus,
-        /// Why, if it failed.
-        error: Option<String>,
-    },
-}
-
-/// Why a plan could not be run at all.
-#[derive(Debug, Error)]
-pub enum RunError {
-    /// No place for results.
-    #[error(transparent)]
-    Results(#[from] ResultsError),
-    /// No follower.
-    #[error(transparent)]
-    Meet(#[from] MeetError),
-    /// A host that a follower is to run on is not there, or not as it must be.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// No place for sockets and the like.
-    #[error("temporary folder '{}' cannot be used: {}; set TMPDIR to one that can", .0.display(), .1)]
-    Scratch(PathBuf, io::Error),
-    /// The manifest could not be read again.
-    #[error(transparent)]
-    LongText(#[from] LongText),
-    /// Readers would refuse the manifest.
-    #[error(
-        "results would hold {0}, which no reader takes; ask for less at once, or leave a host out that says so much"
-    )]
-    TooLarge(String),
-    /// What was begun has lost something.
-    #[error(transparent)]
-    Damaged(#[from] FileError),
-    /// The machine disturbs measuring, and the run is strict.
-    #[error("this machine is refused by --strict: {}; see `tripmeter doctor`, or leave --strict out", listed(.0))]
-    Unfit(Vec<Finding>),
-    /// What was begun elsewhere is not gone on with here.
-    #[error(
-        "the rounds so far were measured on another machine, or before it was changed: {what} '{before}', here '{now}'; \
-         begin anew in another folder (-o)"
-    )]
-    OtherMachine {
-        /// What differs.
-        what: &'static str,
-        /// As it was.
-        before: String,
-        /// As it is.
-        now: String,
-    },
-}
-
-fn listed(findings: &[Finding]) -> String {
-    let one = |finding: &Finding| {
-        let Finding { check, level, value, limit, .. } = finding;
-        format!("{} {check}: {value} ({limit})", level.as_str())
-    };
-    findings.iter().map(one).collect::<Vec<_>>().join(" | ")
-}
-
-impl RunError {
-    /// The exit code of its class.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            RunError::Results(_) | RunError::Scratch(..) => exit::CANNOT_CREATE,
-            RunError::Meet(MeetError::Interrupted) => exit::INTERRUPTED,
-            RunError::Meet(_) => exit::UNAVAILABLE,
-            RunError::Host(error) => error.exit_code(),
-            RunError::Damaged(error) => error.exit_code(),
-            RunError::Unfit(_) => exit::FINDING,
-            RunError::OtherMachine { .. } | RunError::LongText(_) | RunError::TooLarge(_) => exit::DATA,
-        }
-    }
-}
-
-/// What all sub-experiments of a run share.
-struct Run<'a> {
-    plan: &'a Plan,
-    registry_of: &'a dyn Fn(&str) -> &'a Registry,
-    options: &'a RunOptions,
-    watch: &'a mut dyn FnMut(&Event<'_>),
-    results: Results,
-    manifest: Manifest,
-    // Dropped in this order: daemons are stopped before the scratch folder with their configuration goes.
-    meeting: Option<Meeting>,
-    /// The host of each follower; empty if all are on this one.
-    met: Vec<Met>,
-    daemons: DaemonLeases,
-    scratch: ScratchFolder,
-    calibration: Calibration,
-    cpus: Vec<usize>,
-    /// When the first sub-experiment began.
-    begin: Snapshot,
-}
 
 /// Runs a plan and returns its manifest, which is on disk too. A sub-experiment that fails is in there; it ends nothing else.
 ///
@@ -422,25 +220,7 @@ pub fn time_of(started: &str) -> Option<i64> {
     Some(started.parse::<jiff::Timestamp>().ok()?.as_second())
 }
 
-fn now() -> String {
-    local_time().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
-}
-
 impl<'a> Run<'a> {
-    fn save(&self) -> Result<(), RunError> {
-        Ok(self.results.write(&self.manifest)?)
-    }
-
-    /// Writes the state of the running sub-experiment.
-    fn save_state(&self) -> Result<(), RunError> {
-        let result = self.manifest.sub_experiments.last();
-        Ok(result.map_or(Ok(()), |result| self.results.append_state(result))?)
-    }
-
-    fn stopped(&self) -> bool {
-        self.options.stop.load(Relaxed)
-    }
-
     /// Makes rounds until as many are there as are wanted, which may change with each.
     fn rounds(&mut self, wanted: &mut dyn FnMut(&Manifest) -> u32) -> Result<(), RunError> {
         let mut random = fastrand::Rng::with_seed(self.plan.seed);
@@ -592,23 +372,6 @@ impl<'a> Run<'a> {
         let clock = (&self.manifest.environment.clock, &self.calibration.timebase);
         let (is_by_hand, spin) = (self.meeting.is_some(), self.options.spin && !self.options.stop.load(Relaxed));
         audit::after(&Root::machine(), &self.cpus, clock, &self.begin, &processes, is_by_hand, spin)
-    }
-
-    /// Adds what a process of the running sub-experiment did.
-    fn add_process(&mut self, mut activity: ProcessActivity) {
-        // Which libraries are loaded is asked where sides may differ in it.
-        if self.manifest.plan.sub_experiments.iter().all(|plan| plan.environment.is_empty()) {
-            activity.libraries.clear();
-        }
-        let processes = &mut self.current().processes;
-        processes.push(activity);
-        // A follower that ends early tells first.
-        processes.sort_by_key(|process| (process.who != "leader", process.who.len(), process.who.clone()));
-    }
-
-    /// The result of the running sub-experiment.
-    fn current(&mut self) -> &mut SubExperimentResult {
-        self.manifest.sub_experiments.last_mut().expect("a sub-experiment is running")
     }
 
     fn finish(mut self) -> Result<Manifest, RunError> {

@@ -34,16 +34,6 @@ pub fn summary_row(bytes: &Bytes, samples: &mut [f64]) -> Option<SummaryRow> {
     Some(SummaryRow { bytes, samples, max, min, mean, median, stdev, mean_jitter, max_jitter, p90, p99, p9999 })
 }
 
-/// The number at `position` between two neighbours of a sorted list, which differ in `position` by 1.
-///
-/// # Source
-/// Hyndman and Fan (1996), type 7, as `numpy.percentile` rounds it (`_lerp` in `_function_base_impl.py`).
-pub fn interpolated(below: f64, above: f64, position: f64) -> f64 {
-    let fraction = position - position.floor();
-    let difference = above - below;
-    if fraction >= 0.5 { above - difference * (1.0 - fraction) } else { below + difference * fraction }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,18 +19,13 @@ mod tests;
 use crate::bytes::Bytes;
 use chunks::{Chunks, FileRest};
 use collect::{Collected, Collector, RangeMerger, Stopped};
+pub use row::COLUMNS;
 use row::RowLayout;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Mutex;
 use std::thread;
 use tripmeter_model::file::FileError;
-
-/// Names of the columns, in their usual order.
-///
-/// # Source
-/// The latency test specification of eProsima's Fast RTPS.
-pub const COLUMNS: [&str; 3] = ["Sample", "Payload [Bytes]", "Latency [us]"];
 
 /// Bytes of a file that its threads parse before what they found is put together.
 const WINDOW_BYTES: u64 = if cfg!(test) { 4 << 10 } else { 24 << 20 };

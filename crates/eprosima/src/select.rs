@@ -1,6 +1,5 @@
 //! Order statistics without sorting everything.
 
-use crate::latency::interpolated;
 use crate::pairwise;
 
 /// Parts that the range of the samples is divided into.
@@ -18,13 +17,23 @@ pub fn quantiles<const N: usize>(samples: &mut [f64], fractions: [f64; N]) -> [f
     quantiles_within(samples, [all.smallest, all.largest], fractions)
 }
 
-/// The same, where the smallest and the largest sample are known.
+/// Quantiles as [`quantiles`] returns them, where the smallest and the largest sample are known.
 pub fn quantiles_within<const N: usize>(samples: &mut [f64], range: [f64; 2], fractions: [f64; N]) -> [f64; N] {
     let positions = fractions.map(|fraction| fraction * (samples.len() - 1) as f64);
     let below = positions.map(|position| position.floor() as usize);
     let above = below.map(|rank| (rank + 1).min(samples.len() - 1));
     let values = ranked(samples, range, [below, above]);
     std::array::from_fn(|index| interpolated(values[0][index], values[1][index], positions[index]))
+}
+
+/// The number at `position` between two neighbours of a sorted list, which differ in `position` by 1.
+///
+/// # Source
+/// Hyndman and Fan (1996), type 7, as `numpy.percentile` rounds it (`_lerp` in `_function_base_impl.py`).
+fn interpolated(below: f64, above: f64, position: f64) -> f64 {
+    let fraction = position - position.floor();
+    let difference = above - below;
+    if fraction >= 0.5 { above - difference * (1.0 - fraction) } else { below + difference * fraction }
 }
 
 /// The samples of these ranks; 0 is the rank of the smallest.

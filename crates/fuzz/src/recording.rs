@@ -4,6 +4,8 @@
 #[allow(dead_code)]
 #[path = "../../tripmeter/src/recording/compression.rs"]
 mod compression;
+#[path = "../../tripmeter/src/recording/error.rs"]
+mod error;
 #[allow(dead_code)]
 #[path = "../../tripmeter/src/recording/scan.rs"]
 mod scan;
@@ -14,7 +16,8 @@ mod schedule;
 mod yaml;
 
 use compression::Unpacked;
-use scan::{RecordingError, ScanSizes};
+use error::RecordingError;
+use scan::ScanSizes;
 use schedule::Writer;
 use std::cell::{Cell, RefCell};
 use std::io::{self, Write};

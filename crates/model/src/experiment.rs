@@ -1,32 +1,16 @@
 //! An experiment as written: in a TOML file, in a preset, or by flags, which override the file.
 
 use crate::interference::{BackgroundLoad, Sched};
-use crate::plan::{Daemons, Raw, Streams};
+use crate::kept::{Raw, Streams};
+pub use crate::mode::Mode;
+use crate::plan::Daemons;
 use crate::recording::{RecordedPart, Recording};
+pub use crate::table_kind::TableKind;
 use crate::toml_text::from_toml;
 use crate::{Pattern, Touch, Wait};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
-
-/// Which tables are printed at the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TableKind {
-    /// iceperf's two columns for each technology.
-    Iceperf,
-    /// eCAL's table: payloads against sub-experiments.
-    Ecal,
-    /// AimRT's tables of its channel and RPC back ends and of its logger.
-    Aimrt,
-    /// The first screen: what most people want to know, in 80 columns.
-    Screen,
-    /// One table of everything.
-    All,
-    /// Every figure by its address.
-    Figures,
-}
 
 /// Another number of samples for large payloads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,32 +74,6 @@ fn as_one_or_several<S: Serializer>(files: &[PathBuf], serializer: S) -> Result<
     match files {
         [one] => one.serialize(serializer),
         several => several.serialize(serializer),
-    }
-}
-
-/// When a client makes its next call; the plan has it as the loads of its workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// As soon as the one before has ended: a closed loop.
-    Bench,
-    /// When it is due, at a fixed rate or in bursts, but never before the one before has ended.
-    FixedFreq,
-}
-
-impl Mode {
-    /// The word in files and flags.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Mode::Bench => "bench",
-            Mode::FixedFreq => "fixed-freq",
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.as_str())
     }
 }
 

@@ -1,7 +1,6 @@
 //! The hand-over probe: one cache line passed to the other CPU and back, before and after a cell.
 
 use crate::count;
-use crate::manifest::PayloadResult;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -80,13 +79,6 @@ impl Handovers {
     pub fn one_way_ns(&self) -> Option<f64> {
         let medians: Vec<f64> = [self.before, self.after].into_iter().flatten().map(|probe| probe.median_ns).collect();
         (!medians.is_empty()).then(|| medians.iter().sum::<f64>() / medians.len() as f64 / 2.0)
-    }
-}
-
-impl PayloadResult {
-    /// The change that was noted, or that the probes show.
-    pub fn mode_change(&self) -> Option<ModeChange> {
-        self.handover_changed.or_else(|| self.handover_ns.change())
     }
 }
 

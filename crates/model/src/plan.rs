@@ -1,9 +1,9 @@
 //! An experiment resolved: what will be run, exactly. Nothing starts before a whole plan stands.
 
-use crate::experiment::TableKind;
 use crate::interference::{BackgroundLoad, Sched};
 pub use crate::kept::{Raw, RawFormat, Streams};
 use crate::recording::Recording;
+use crate::table_kind::TableKind;
 use crate::transport::Transport;
 use crate::workload::Workload;
 use crate::{Pattern, Touch, Wait};

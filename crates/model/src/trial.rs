@@ -1,9 +1,9 @@
 //! The result of any workload at one payload and one offered load, in one round.
 
 use crate::count::{self, MOST_COUNT};
+use crate::counts::Counts;
 use crate::figure::{Figure, Statistic, Unit};
 use crate::known::known_keys;
-use crate::manifest::Counts;
 use crate::metric::{Interval, Stream};
 use crate::pace::OfferedLoad;
 use crate::search::Step;

@@ -1,6 +1,6 @@
 //! The workload of a sub-experiment: what is sent at each payload, and what comes back. A pattern is a named workload.
 
-use crate::experiment::Mode;
+use crate::mode::Mode;
 use crate::pace::OfferedLoad;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -10,6 +10,7 @@ mod fleet;
 mod iceperf;
 mod machine;
 mod measure;
+mod parsers;
 pub mod plotting;
 mod results;
 mod selftest;
@@ -25,12 +26,12 @@ pub use eprosima::{
 };
 pub use experiment::{ExperimentArgs, Written};
 pub use explain::ExplainArgs;
-pub use fleet::{FleetArgs, MeasuringCommand};
+pub use fleet::FleetArgs;
 pub use iceperf::{Benchmark, IceperfArgs, IceperfCommand, IceperfLeaderArgs, Technology};
 pub use machine::{CompletionsArgs, InstallArgs, ListArgs, ManArgs, PluginCheckArgs};
 pub use measure::{
     AllowedArgs, CallArgs, Cpu, FollowArgs, HostsArgs, LoggerArgs, MeasuringArgs, OutputArgs, PingArgs, PluginArgs,
-    PublishArgs, ReplayArgs, RunArgs, RunningArgs, ShownArgs, ThroughputArgs, TransportArgs,
+    PublishArgs, ReplayArgs, RunArgs, RunningArgs, ShownArgs, ThroughputArgs,
 };
 pub use results::{ExportArgs, ExportFormat, ReportArgs, ShowArgs, TableFormat};
 pub use selftest::{BareArgs, SelftestArgs};
@@ -38,10 +39,8 @@ pub use sorting::SortArgs;
 pub use tripmeter_analysis::flags::{FiguresArgs, Share};
 pub use verdicts::{CheckArgs, CompareArgs, HistoryArgs, LimitsArgs, Method};
 
-use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
-use std::str::FromStr;
 
 /// Measure message paths: latency, throughput, loss and cost between programs
 #[derive(Parser)]
@@ -130,44 +129,6 @@ pub fn command() -> clap::Command {
     let groups: String = GROUPS.iter().map(group).collect::<Vec<_>>().concat();
     let next = "\nFirst: `tripmeter run`. Examples of a command: `tripmeter ping -h`. Version: -V";
     command.after_help((groups + next).trim_start().to_owned())
-}
-
-/// A parser of a path that other processes and files can name as text.
-fn text_path() -> impl TypedValueParser<Value = PathBuf> {
-    OsStringValueParser::new().try_map(|path| match path.into_string() {
-        Ok(path) if path.is_empty() => Err("it is empty"),
-        Ok(path) => Ok(PathBuf::from(path)),
-        Err(_) => Err("it is not UTF-8 text; name another"),
-    })
-}
-
-/// A parser of these words, which are all words of `T`.
-fn words<T: FromStr + Clone + Send + Sync + 'static>(
-    words: &'static [&'static str],
-) -> impl TypedValueParser<Value = T> {
-    PossibleValuesParser::new(words)
-        .map(|word| T::from_str(&word).unwrap_or_else(|_| unreachable!("'{word}' is a word of the type")))
-}
-
-/// A parser of these words.
-fn words_of<T: Copy + Send + Sync + 'static>(pairs: &'static [(&'static str, T)]) -> impl TypedValueParser<Value = T> {
-    words_or_aliases(pairs, &[])
-}
-
-/// A parser of these words, and of others, not in the help, that each stand for one of them.
-fn words_or_aliases<T: Copy + Send + Sync + 'static>(
-    pairs: &'static [(&'static str, T)],
-    aliases: &'static [(&'static str, &'static str)],
-) -> impl TypedValueParser<Value = T> {
-    let value = |(word, _): &(&'static str, T)| {
-        let of_word = aliases.iter().filter(|(_, other)| other == word);
-        PossibleValue::new(*word).aliases(of_word.map(|(alias, _)| *alias))
-    };
-    PossibleValuesParser::new(pairs.iter().map(value)).map(|typed| {
-        let word = aliases.iter().find(|(alias, _)| *alias == typed).map_or(typed.as_str(), |(_, word)| word);
-        let pair = pairs.iter().find(|(other, _)| *other == word);
-        pair.expect("only these words are let through").1
-    })
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ pub mod limits;
 pub mod list;
 pub mod man;
 pub mod plugin_check;
-pub mod repeat;
 pub mod report;
 pub mod resume;
 pub mod run;

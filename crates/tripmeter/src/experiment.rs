@@ -2,7 +2,7 @@
 
 use crate::args::{Cpu, ExperimentArgs, PluginArgs, Written};
 use crate::error::CliError;
-use crate::recording::is_recording;
+use crate::recording::files::is_recording;
 use crate::{embedded, output};
 use std::path::{Path, PathBuf};
 use std::{fs, io};

@@ -6,8 +6,8 @@
 mod machine;
 mod page;
 
+use crate::deadline::end_by_time;
 use crate::output;
-use crate::progress::end_by_time;
 use indicatif::ProgressBar;
 use machine::MachineLoad;
 use page::LivePage;

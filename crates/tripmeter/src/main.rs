@@ -1,21 +1,27 @@
 //! The command line of Tripmeter.
 
+mod ab_json;
 mod args;
 mod commands;
 mod database;
+mod deadline;
 mod embedded;
 mod error;
 mod experiment;
+mod explanation;
 mod live;
 mod lock;
 mod many_runs;
+mod measurement;
 mod output;
 mod plotting;
 mod progress;
 mod recording;
+mod repeat;
 mod results;
 mod sample_files;
 mod sample_plots;
+mod signals;
 mod sorting;
 mod verdicts;
 

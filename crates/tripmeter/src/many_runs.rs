@@ -3,10 +3,10 @@
 //! Run 7 is made in the folder `run-0007.unfinished` and becomes `run-0007` when it is finished, so that what has this name
 //! is whole. A run that was killed is made anew.
 
-use crate::commands::run::{Prepared, exit_code};
 use crate::commands::show;
 use crate::error::CliError;
 use crate::lock::CommandFolder;
+use crate::measurement::{Prepared, exit_code};
 use crate::output;
 use crate::progress::ProgressView;
 use crate::results::{NamedFolder, UNFINISHED, is_results};

@@ -4,6 +4,7 @@
 //! Only this process draws, and at most once a second unless something happens, so that it does not disturb the measuring
 //! ones; the view twice, if a CPU is free.
 
+use crate::deadline::{end_by_time, until};
 use crate::live::Live;
 use crate::output;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -255,16 +256,6 @@ pub fn of_bytes(bytes: u64, quiet: bool) -> ProgressBar {
     let left = |state: &ProgressState, out: &mut dyn std::fmt::Write| time_left(None, state, out);
     let style = style.expect("the template is a constant").with_key("left", left).progress_chars("=> ");
     ProgressBar::with_draw_target(Some(bytes), target).with_style(style)
-}
-
-/// When a plan ends that is begun now and ends by time.
-pub fn end_by_time(plan: &Plan) -> Option<Instant> {
-    plan.for_ns.and_then(|whole| Instant::now().checked_add(Duration::from_nanos(whole)))
-}
-
-/// The time until the end, if there is one and it has not come: the last round may end after it.
-pub fn until(end: Option<Instant>) -> Option<Duration> {
-    end?.checked_duration_since(Instant::now())
 }
 
 /// The time until the end, or the estimate, once there is something to make it from.

@@ -5,7 +5,8 @@
 //! times when it is played, so that several files are one.
 
 mod compression;
-mod files;
+mod error;
+pub mod files;
 mod scan;
 mod schedule;
 #[cfg(test)]
@@ -15,9 +16,9 @@ mod yaml;
 use crate::error::CliError;
 use crate::progress;
 use compression::Unpacked;
-pub use files::is_recording;
+use error::RecordingError;
 use indicatif::ProgressBar;
-use scan::{RecordingError, ScanSizes};
+use scan::ScanSizes;
 use schedule::{Writer, messages_file};
 use sha2::{Digest, Sha256};
 use std::cell::Cell;

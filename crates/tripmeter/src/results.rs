@@ -1,7 +1,7 @@
 //! Results folders to judge: one, one of its rounds, or many.
 
 use crate::commands::show;
-use crate::database::Contents;
+use crate::database::{Contents, last_part};
 use crate::error::CliError;
 use crate::output;
 use std::path::{Path, PathBuf};
@@ -73,6 +73,16 @@ pub fn open_finished(folder: &NamedFolder, allows_damage: bool) -> Result<Option
 /// If it is not there.
 pub fn opened(folder: &Path) -> Result<FolderHandle, CliError> {
     FolderHandle::open_named(folder).map_err(|error| FileError::reading(folder, &error).into())
+}
+
+/// Names of folders; where two are the same, with the folders that they are in.
+pub fn names(folders: &[PathBuf]) -> Vec<String> {
+    let short: Vec<String> = folders.iter().map(|folder| last_part(folder)).collect();
+    let is_twice = |name: &String| short.iter().filter(|other| *other == name).count() > 1;
+    let name = |(folder, name): (&PathBuf, &String)| {
+        if is_twice(name) { folder.display().to_string() } else { name.clone() }
+    };
+    folders.iter().zip(&short).map(name).collect()
 }
 
 /// Whether a folder has a manifest, readable or not, or a link to one.

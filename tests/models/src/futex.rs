@@ -1,7 +1,6 @@
 //! Sleeping and waking as the kernel does it: the word is looked at and the sleeper queued in one step.
 
 use crate::atomics::{Weakened, is_weakened};
-use crate::event_count::Waited;
 pub(crate) use loom::sync::atomic::Ordering;
 use loom::sync::{Condvar, Mutex};
 use std::cell::Cell;
@@ -45,7 +44,7 @@ pub(crate) fn fence(order: Ordering) {
 }
 
 /// Sleeps while the word is 1. No time passes in a model: who is not woken sleeps for ever, which it finds.
-pub(crate) fn wait(word: &AtomicU32, _is_shared: bool, _timeout_ns: u64) -> Waited {
+pub(crate) fn wait(word: &AtomicU32, _is_shared: bool, _timeout_ns: u64) -> bool {
     let wakes = word.wakes.lock().expect("no thread of a model panics");
     if word.word.load(Ordering::Relaxed) == 1 {
         let before = *wakes;
@@ -54,7 +53,7 @@ pub(crate) fn wait(word: &AtomicU32, _is_shared: bool, _timeout_ns: u64) -> Wait
             wakes = word.woken.wait(wakes).expect("no thread of a model panics");
         }
     }
-    Waited::Changed
+    true
 }
 
 pub(crate) fn wake(word: &AtomicU32, _is_shared: bool) {

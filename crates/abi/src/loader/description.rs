@@ -1,7 +1,7 @@
 //! The description in the table of a shared library, read within bounds.
 #![expect(unsafe_code, reason = "the C boundary")]
 
-use super::read_block;
+use super::block::read_block;
 use crate::raw::*;
 use crate::{Description, Names, Path, Pattern, Setting, Variant, Wait};
 use std::collections::HashSet;

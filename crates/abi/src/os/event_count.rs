@@ -35,7 +35,7 @@ impl<const SHARED: bool> EventCount<SHARED> {
 
     /// Sleeps until woken, for `timeout_ns` at most.
     pub fn wait(&self, timeout_ns: u64) -> Waited {
-        futex::wait(&self.0, SHARED, timeout_ns)
+        if futex::wait(&self.0, SHARED, timeout_ns) { Waited::Changed } else { Waited::Not }
     }
 
     /// Wakes the owner if it sleeps; a system call only then.

@@ -1,12 +1,11 @@
 //! The word that is slept on, and the kernel's part. `tests/models` has a module of the same functions that tries every
 //! order of what threads do.
 
-use super::Waited;
 use std::io;
 pub(super) use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// Sleeps while the word is 1, for `timeout_ns` at most.
-pub(super) fn wait(word: &AtomicU32, is_shared: bool, timeout_ns: u64) -> Waited {
+/// Sleeps while the word is 1, for `timeout_ns` at most; false if the time-out is over, or a signal came.
+pub(super) fn wait(word: &AtomicU32, is_shared: bool, timeout_ns: u64) -> bool {
     let timeout = libc::timespec {
         tv_sec: (timeout_ns / 1_000_000_000).min(i32::MAX as u64) as libc::time_t,
         tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
@@ -14,8 +13,7 @@ pub(super) fn wait(word: &AtomicU32, is_shared: bool, timeout_ns: u64) -> Waited
     let operation = libc::FUTEX_WAIT | flags(is_shared);
     // SAFETY: FUTEX_WAIT reads the word and the relative time-out, which both outlive the call.
     let result = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, 1, &raw const timeout, 0_usize, 0) };
-    let changed = result == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN);
-    if changed { Waited::Changed } else { Waited::Not }
+    result == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN)
 }
 
 /// Wakes who sleeps on the word.

@@ -1,7 +1,9 @@
 //! Sockets by their system calls: made non-blocking, and joined before a deadline.
 #![expect(unsafe_code, reason = "the C boundary")]
 
-use super::{Deadline, errno, number_or, os_error};
+use super::deadline::Deadline;
+use super::errno::{errno, os_error};
+use super::settings::number_or;
 use crate::{Error, NodeOptions, Result, Status};
 use std::ffi::c_int;
 use std::mem;

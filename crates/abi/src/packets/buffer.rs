@@ -1,7 +1,7 @@
 //! Message buffers with room in front for a packet's prefix.
 #![expect(unsafe_code, reason = "the C boundary")]
 
-use super::PREFIX_BYTES;
+use super::prefix::PREFIX_BYTES;
 use crate::{Error, Result, Status};
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;

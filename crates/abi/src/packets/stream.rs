@@ -1,7 +1,8 @@
 //! Messages over a byte stream.
 
-use super::{Buffer, DATA, PREFIX_BYTES, Prefix, State};
-use super::{head, nothing_received, only_peer, peer_gone, sent_in_part, too_long};
+use super::buffer::Buffer;
+use super::prefix::{DATA, PREFIX_BYTES, Prefix, head};
+use super::state::{State, nothing_received, only_peer, peer_gone, sent_in_part, too_long};
 use crate::os::{Deadline, Endpoint, Patience};
 use crate::{Error, Link, Loan, Message, Result};
 use std::ptr;

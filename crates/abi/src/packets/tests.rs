@@ -1,6 +1,7 @@
 #![expect(unsafe_code, reason = "memory and calls as a host has them")]
 
 use super::*;
+use crate::Status;
 use crate::os::{Io, Port};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

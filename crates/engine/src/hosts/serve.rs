@@ -1,9 +1,8 @@
 //! The program on the host of a follower, started by ssh: it says what it is, prepares, and starts one follower.
 
 use super::network::network_of;
-use super::silence::Silence;
+use super::silence::{LONGEST_SILENCE, SIGN_OF_LIFE, Silence};
 use super::words::{FromHost, Hello, HostFindings, ToHost};
-use super::{LONGEST_SILENCE, SIGN_OF_LIFE};
 use crate::audit::{self, Root};
 use crate::channel::{Heard, Incoming, receive_line};
 use crate::clock::{Calibration, TimeOfDay};

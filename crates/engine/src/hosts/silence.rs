@@ -2,6 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+/// After so long a silence the other end is given up.
+pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(15);
+/// Between two signs of life.
+pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+
 /// The time since the other end has said anything, whatever it was.
 pub(crate) struct Silence {
     heard: Instant,

@@ -1,9 +1,8 @@
 //! A connection to another host by the system's own `ssh`.
 
 use super::bounded::ErrorLines;
-use super::silence::Silence;
+use super::silence::{LONGEST_SILENCE, Silence};
 use super::words::{FromHost, Hello, ToHost};
-use super::{LONGEST_SILENCE, REMOTE_COMMAND};
 use crate::channel::{Heard, Incoming, Versions, send};
 use crate::received::{BoundedMessage, cut_text};
 use crate::spawn::kill;
@@ -14,6 +13,8 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// The hidden command that ssh starts.
+const REMOTE_COMMAND: &str = "remote";
 /// The command, as people may want to set it: `ssh -F FILE`.
 const SSH_VARIABLE: &str = "TRIPMETER_SSH";
 /// How long it may take until the program there speaks: a jump host and a slow shell.

@@ -1,11 +1,12 @@
 //! Every loop over a link, compiled for its type.
 
-use super::{
+use super::lane::{
     Answering, Calls, Ended, Flow, Lane, Logging, LoopSetting, Publication, Published, Received, Receiving, Spaced,
     Turns,
 };
+use super::round_trips::RoundTrips;
 use crate::clock::{Clock, with_clock};
-use crate::measure::answers::{self, Answers};
+use crate::measure::answers::Answers;
 use crate::measure::calls::{Called, Client, Made, called_back};
 use crate::measure::delayed::Delayed;
 use crate::measure::echo::EchoSetting;
@@ -15,7 +16,7 @@ use crate::measure::publish::{Publisher, Timetable};
 use crate::measure::sampling::{NoTimes, Sampled, SendTimes};
 use crate::measure::sink::{Sink, take_turns};
 use crate::measure::stamped::{CallbackStamps, StampLog, Stamped};
-use crate::measure::stamps::{self, Kept, NoStamps, Numbered, Requests, Stamps, TripRow};
+use crate::measure::stamps::{self, Kept, NoStamps, Numbered, Requests, Stamps};
 use crate::measure::stream::{Extent, StreamSender, Unspaced};
 use crate::measure::trips::{self, POLL_IDLE_MASK, StoredSamples, Trips};
 use crate::measure::{Failure, LoopEnd, Shared, Tap, Tracker, callback, echo, logging};
@@ -25,66 +26,6 @@ use crate::replay::Times;
 use crate::wire::Arrived;
 use tripmeter_abi::{Link, Wait};
 use tripmeter_model::manifest::Counts;
-
-/// Round trips between two batches.
-pub enum RoundTrips {
-    /// With one follower.
-    One(trips::PausedTrips<Tracker>),
-    /// With several.
-    Several(trips::PausedTrips<answers::SeveralFollowers>),
-}
-
-impl RoundTrips {
-    /// None yet: messages of `length` bytes, numbered from `sequence` + 1 on, to so many followers. If `only` names one of
-    /// these, it alone is to answer.
-    pub fn new(followers: u32, only: Option<u32>, sequence: u64, length: usize) -> Self {
-        match only {
-            _ if followers == 1 => RoundTrips::One(trips::PausedTrips::begin(Tracker::default(), sequence, length)),
-            None => RoundTrips::Several(trips::PausedTrips::begin(
-                answers::SeveralFollowers::new(followers),
-                sequence,
-                length,
-            )),
-            Some(only) => RoundTrips::Several(trips::PausedTrips::begin(
-                answers::SeveralFollowers::only(followers, only),
-                sequence,
-                length,
-            )),
-        }
-    }
-
-    /// Number of the latest message sent.
-    pub fn sequence(&self) -> u64 {
-        match self {
-            RoundTrips::One(trips) => trips.sequence,
-            RoundTrips::Several(trips) => trips.sequence,
-        }
-    }
-
-    /// Where the samples of the latest batch begin, and go on after a message that was not answered.
-    pub fn rows(&self) -> &[TripRow] {
-        match self {
-            RoundTrips::One(trips) => &trips.rows,
-            RoundTrips::Several(trips) => &trips.rows,
-        }
-    }
-
-    /// This message of an earlier cell counts for nothing, whenever its answer comes.
-    pub fn abandon(&mut self, sequence: u64) {
-        match self {
-            RoundTrips::One(trips) => trips.answers.abandon(sequence),
-            RoundTrips::Several(trips) => trips.answers.abandon(sequence),
-        }
-    }
-
-    /// What became of the messages.
-    pub fn answers(&self) -> &dyn Answers {
-        match self {
-            RoundTrips::One(trips) => &trips.answers,
-            RoundTrips::Several(trips) => &trips.answers,
-        }
-    }
-}
 
 fn begin<'a, L: Link, C: Clock, A: Answers, const ON: bool>(
     link: Tap<'a, L, ON>,

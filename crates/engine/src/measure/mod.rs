@@ -15,6 +15,7 @@ pub mod logging;
 pub mod notes;
 pub mod publish;
 pub mod sampling;
+pub mod several_followers;
 pub mod sink;
 pub mod stamped;
 pub mod stamps;

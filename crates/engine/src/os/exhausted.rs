@@ -1,6 +1,6 @@
 //! What a process has used up: libraries often fail for lack of something, and do not say what.
 
-use super::space;
+use super::files::space;
 use procfs::process::{Limit, LimitValue, Limits, Process};
 use rustix::process::{Resource, getrlimit};
 use std::fs;

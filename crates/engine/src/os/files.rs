@@ -1,6 +1,7 @@
 //! Files and folders.
 #![expect(unsafe_code, reason = "system calls")]
 
+use super::process::user_id;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::{self, File, TryLockError};
@@ -99,7 +100,7 @@ const UNKNOWN_USER: u32 = 65534;
 /// # Errors
 /// If there is no such folder or file.
 pub fn stranger_at(path: &Path, program: &Path) -> io::Result<Option<String>> {
-    let user = super::user_id();
+    let user = user_id();
     // Where the program can be exchanged: in a folder of everybody's, such as /tmp, only by the owner of what is in it. A
     // program that runs may have been replaced.
     let places = program.ancestors().filter_map(|place| fs::symlink_metadata(place).ok());
@@ -144,7 +145,7 @@ mod tests {
         let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         let are_strangers = || [&folder, &below].map(|path| stranger_at(path, &program).unwrap().is_some());
         // The group, and everybody, may write there who may write the program or its folder.
-        let user = super::super::user_id();
+        let user = user_id();
         let is_private = fs::metadata(&folder).is_ok_and(|found| (found.uid(), found.gid()) == (user, user));
         for (of_home, of_program, mode, expected) in [
             (0o755, 0o755, 0o755, false),

@@ -1,7 +1,7 @@
 //! Message queues that a run left behind. Neither rustix nor the standard library has calls for them.
 #![expect(unsafe_code, reason = "system calls")]
 
-use super::user_id;
+use super::process::user_id;
 use std::ffi::CString;
 use std::mem::MaybeUninit;
 

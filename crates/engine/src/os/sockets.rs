@@ -1,7 +1,7 @@
 //! Sockets between processes of one user.
 #![expect(unsafe_code, reason = "system calls")]
 
-use super::user_id;
+use super::process::user_id;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};

@@ -3,17 +3,18 @@
 //! The child is this program, started with `describe-plugin FILE`. Its standard input is a socket: one request comes in as
 //! JSON, one reply goes out. Whatever the plugin writes to standard output and error is kept apart, for its last words.
 
-use super::{Prober, RegistryError};
+use super::error::RegistryError;
 use crate::last_line::last_words;
 use crate::os;
 use crate::spawn::{ROOT, kill};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 use tripmeter_abi::{DaemonCommand, Description, Limits, LoadError, NodeOptions, Plugin, Status, System};
@@ -25,6 +26,21 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(1);
 /// The longest reply that is read.
 const LONGEST_REPLY: u64 = 1 << 20;
+
+/// The program that answers for a plugin when started with `describe-plugin FILE` (see [`answer`]).
+#[derive(Clone, Debug)]
+pub struct Prober {
+    /// This program.
+    pub program: PathBuf,
+    /// Variables that it has in addition to our environment.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl From<&Path> for Prober {
+    fn from(program: &Path) -> Self {
+        Self { program: program.to_path_buf(), environment: BTreeMap::new() }
+    }
+}
 
 /// A question to a plugin.
 #[derive(Serialize, Deserialize)]

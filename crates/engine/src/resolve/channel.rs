@@ -1,7 +1,8 @@
 //! What is published under pattern `channel`.
 
+use super::error::Problem;
+use super::load;
 use super::rpc::MOST_CLIENTS;
-use super::{Problem, load};
 use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::Common;
 use tripmeter_model::recording::Recording;

@@ -1,7 +1,9 @@
 //! The bounds of a plan, one place for what is asked for and for what a results folder says was planned.
 
+use super::defaults::MOST_ATTEMPTS;
+use super::error::{PlanError, Problem};
 use super::machine::Machine;
-use super::{PlanError, Problem, channel, load, real_time, rpc};
+use super::{channel, load, real_time, rpc};
 use thiserror::Error;
 use tripmeter_abi::Pattern;
 use tripmeter_model::count::MOST_COUNT;
@@ -12,8 +14,6 @@ use tripmeter_model::recording::{LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, Recordi
 use tripmeter_model::secret::has_password;
 use tripmeter_model::workload::{Recorded, Workload};
 
-/// Most times that a payload is measured.
-pub const MOST_ATTEMPTS: u32 = 3;
 /// Most samples of a payload, and most messages of a trial.
 const MOST_SAMPLES: u64 = 1_000_000_000_000;
 /// Most of them of all links and followers if each is kept.

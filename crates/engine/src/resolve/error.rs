@@ -75,7 +75,7 @@ pub enum Problem {
     KeepSamplesOfOne,
     #[error("samples of the last rounds are to be kept, and none are written; leave --keep-samples or --raw none out")]
     KeepSamplesOfNone,
-    #[error("{0} attempts were asked for; ask for 1 to {most} (--attempts)", most = super::MOST_ATTEMPTS)]
+    #[error("{0} attempts were asked for; ask for 1 to {most} (--attempts)", most = super::defaults::MOST_ATTEMPTS)]
     Attempts(u32),
     #[error(
         "a seed of {0} is more than {MOST_COUNT}, up to which JSON keeps whole numbers exact; take a smaller one (--seed)"

@@ -1,6 +1,9 @@
 //! The floor: what our own zero-copy reference needs for the same messages, measured beside the others.
 
-use super::{Candidate, PlanError, PlannedTask, Planner, ResolvedSubExperiment, transport};
+use super::error::PlanError;
+use super::planner::{Candidate, Planner, ResolvedSubExperiment};
+use super::task::PlannedTask;
+use super::transport;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::transport::Selector;
 

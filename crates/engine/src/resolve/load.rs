@@ -1,6 +1,6 @@
 //! What is offered: under pattern `throughput`, and to the streams of timed patterns.
 
-use super::Problem;
+use super::error::Problem;
 use tripmeter_abi::Pattern;
 use tripmeter_model::experiment::Common;
 use tripmeter_model::pace::{Burst, OfferedLoad};

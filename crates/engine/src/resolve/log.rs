@@ -1,6 +1,6 @@
 //! What is asked of a logger under pattern `log`, and whether there is room for its lines.
 
-use super::Problem;
+use super::error::Problem;
 use crate::os;
 use std::path::Path;
 use tripmeter_abi::{Path as Claim, Pattern, Variant};

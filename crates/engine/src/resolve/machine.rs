@@ -1,6 +1,6 @@
 //! What planning needs to know of this machine.
 
-use super::Problem;
+use super::error::Problem;
 use super::error::listed;
 use crate::audit::cpu_list;
 use procfs::FromRead;

@@ -1,7 +1,8 @@
 //! What is called under pattern `rpc`, and timed round trips, which are the calls of one client.
 
+use super::defaults::DEFAULT_LOSS_TIMEOUT_S;
+use super::error::Problem;
 use super::load::{self, MOST_OFFERS, list};
-use super::{DEFAULT_LOSS_TIMEOUT_S, Problem};
 use tripmeter_model::experiment::{Common, Mode};
 use tripmeter_model::workload::Workload;
 

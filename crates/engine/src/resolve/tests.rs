@@ -1,11 +1,14 @@
 use super::machine::{Machine, UsableCpu};
 use super::*;
 use crate::lanes::AnySystem;
+use std::path::Path;
 use std::sync::Arc;
 use tripmeter_abi::{
     Description, Error, Limits, Link, LinkOptions, Loan, Message, Names, Node, NodeOptions, Path as Way,
-    Result as AbiResult, Setting, Status, System,
+    Result as AbiResult, Setting, Status, System, Variant, Wait,
 };
+use tripmeter_model::Touch;
+use tripmeter_model::interference::Sched;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::recording::{RecordedTopic, Recording};
 use tripmeter_model::sidecar::Sidecar;

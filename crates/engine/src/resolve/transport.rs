@@ -1,8 +1,10 @@
 //! One transport against what it says of itself, and against this machine.
 
-use super::error::listed;
-use super::real_time;
-use super::{Candidate, PlannedTask, Planner, Problem, default_name, log};
+use super::error::{Problem, listed};
+use super::names::default_name;
+use super::planner::{Candidate, Planner};
+use super::task::PlannedTask;
+use super::{log, real_time};
 use crate::registry::RegistryError;
 use crate::suggest::did_you_mean;
 use std::collections::BTreeMap;

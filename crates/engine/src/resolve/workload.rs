@@ -1,6 +1,7 @@
 //! The workload that is asked for: each pattern is a constructor, with flags of its own.
 
-use super::{Problem, channel, load, rpc};
+use super::error::Problem;
+use super::{channel, load, rpc};
 use tripmeter_abi::Pattern::{self, Channel, Log, PingPong, Rpc, Throughput};
 use tripmeter_model::experiment::Common;
 use tripmeter_model::pattern::{Axis, LoadKind, PATTERNS, PatternFacts, TrialEnd, facts};

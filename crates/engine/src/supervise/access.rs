@@ -1,6 +1,6 @@
 //! Processes that try to get into a secured transport.
 
-use super::Run;
+use super::state::Run;
 use crate::channel::{Heard, Incoming};
 use crate::spawn::Worker;
 use crate::wire::{AccessAttempt, ToWorker};

@@ -1,5 +1,6 @@
 //! Whether the date was set while something ran: libraries that wait until a date fail then, and do not say why.
 
+use crate::results::local_time;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Less is corrected by the kernel all the time.
@@ -20,6 +21,11 @@ impl Moment {
     pub(super) fn with_step(&self, why: String) -> String {
         with_step(why, self.date + self.steady.elapsed(), SystemTime::now())
     }
+}
+
+/// Local time as manifests have it.
+pub(super) fn now() -> String {
+    local_time().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
 }
 
 fn with_step(why: String, expected: SystemTime, found: SystemTime) -> String {

@@ -1,6 +1,6 @@
 //! The job of a leader, and the CPUs of both sides.
 
-use super::Run;
+use super::state::Run;
 use crate::files::rest::last_trial;
 use crate::registry::Entry;
 use crate::scratch::Part;

@@ -1,6 +1,7 @@
 //! Going on with a run that was killed or interrupted, or of which a part failed.
 
-use super::{RunError, now};
+use super::date::now;
+use super::error::RunError;
 use crate::files::whole;
 use crate::results::{LockedFolder, Results, ResultsError};
 use std::collections::{BTreeMap, HashMap, HashSet};

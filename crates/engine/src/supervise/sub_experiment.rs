@@ -1,11 +1,14 @@
 //! One sub-experiment: its processes, what they report, and their end.
 
+use super::access;
 use super::cpu_time::CpuTimeWatch;
+use super::error::RunError;
+use super::event::Event;
 use super::load::RunningLoad;
 use super::longest::{longest_pause, longest_payload, writing_time};
 use super::movement::Movement;
 use super::planned_job::{is_same_process, job, planned_cpus, variant};
-use super::{Event, Run, RunError, access};
+use super::state::Run;
 use crate::bounded_log::BoundedLog;
 use crate::channel::{Heard, Incoming};
 use crate::os;

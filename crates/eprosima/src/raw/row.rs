@@ -1,12 +1,17 @@
 //! One row at a time, whatever it looks like.
 
 use super::chunks::{ChunkError, Chunks};
-use super::{COLUMNS, collect::Stopped};
 use crate::bytes::Bytes;
 use crate::table;
 use std::borrow::Cow;
 use std::path::Path;
 use tripmeter_model::file::FileError;
+
+/// Names of the columns, in their usual order.
+///
+/// # Source
+/// The latency test specification of eProsima's Fast RTPS.
+pub const COLUMNS: [&str; 3] = ["Sample", "Payload [Bytes]", "Latency [us]"];
 
 /// Where the columns are.
 #[derive(Clone, Debug)]
@@ -39,14 +44,14 @@ pub struct RowError {
 
 impl RowLayout {
     /// Reads the header.
-    pub fn of(file: &Path, chunks: &mut Chunks) -> Result<Self, Stopped> {
+    pub fn of(file: &Path, chunks: &mut Chunks) -> Result<Self, FileError> {
         let mut header_lines = 0;
         let mut line: &[u8];
         loop {
             header_lines += 1;
             line = chunks.line().map_err(|error| header_failed(file, error))?;
             if line.is_empty() {
-                return Err(FileError::wrong(file, "the file is empty; it should begin with a header").into());
+                return Err(FileError::wrong(file, "the file is empty; it should begin with a header"));
             }
             if !line.trim_ascii().is_empty() {
                 break;

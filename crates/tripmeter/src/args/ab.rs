@@ -1,9 +1,11 @@
 //! Arguments of `tripmeter ab`.
 
-use super::{FiguresArgs, MeasuringArgs, OutputArgs, Share, words_or_aliases};
+use super::measure::{MeasuringArgs, OutputArgs};
+use super::parsers::words_or_aliases;
 use crate::error::CliError;
 use clap::Args;
 use std::path::PathBuf;
+use tripmeter_analysis::flags::{FiguresArgs, Share};
 use tripmeter_model::experiment::{Common, Mode, WrittenRecording};
 use tripmeter_model::secret::secret;
 use tripmeter_model::{Pattern, exit};

@@ -1,14 +1,14 @@
 //! Arguments of `tripmeter choose`.
 
-use super::measure::{hidden, measuring_and};
-use super::{MeasuringArgs, OutputArgs, Share, TransportArgs, words_of};
+use super::experiment::ExperimentArgs;
+use super::measure::{MeasuringArgs, OutputArgs, TransportArgs, hidden, measuring_and};
+use super::parsers::words_of;
 use clap::Args;
 use std::path::PathBuf;
+use tripmeter_analysis::flags::Share;
 use tripmeter_model::experiment::Common;
 use tripmeter_model::figure::Statistic;
 use tripmeter_model::{Pattern, payload};
-
-use super::ExperimentArgs;
 
 /// Find the transport for a workload: rank those here, check limits
 #[derive(Args)]

@@ -1,6 +1,6 @@
 //! Arguments of `tripmeter eprosima`: the flags of eProsima's scripts, spelled as there.
 
-use super::PluginArgs;
+use super::measure::PluginArgs;
 use super::plotting::PlottingArgs;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;

@@ -4,7 +4,7 @@ use super::measure::{
     AllowedArgs, BurstArgs, CallArgs, LoggerArgs, MeasuringArgs, PingArgs, PublishArgs, ReplayArgs, RunArgs,
     RunningArgs, ThroughputArgs, TransportArgs,
 };
-use crate::recording::is_recording;
+use crate::recording::files::is_recording;
 use std::path::PathBuf;
 use tripmeter_model::Pattern;
 use tripmeter_model::experiment::{Common, Mode, WrittenRecording};

@@ -1,7 +1,7 @@
 //! Arguments of `tripmeter explain`.
 
-use super::measure::hidden;
-use super::{ExperimentArgs, MeasuringArgs, OutputArgs};
+use super::experiment::ExperimentArgs;
+use super::measure::{MeasuringArgs, OutputArgs, hidden};
 use clap::{Arg, Args};
 use std::path::PathBuf;
 use tripmeter_model::Pattern;

@@ -1,8 +1,9 @@
 //! Arguments of `tripmeter fleet`.
 
-use super::{Command, ExperimentArgs, FiguresArgs, MeasuringArgs, OutputArgs, text_path, words_of};
+use super::parsers::{text_path, words_of};
 use clap::Args;
 use std::path::PathBuf;
+use tripmeter_analysis::flags::FiguresArgs;
 use tripmeter_model::fleet::FleetMode;
 
 /// Run one command on many hosts, or between all pairs of them
@@ -78,49 +79,4 @@ const MODES: [(&str, FleetMode); 3] =
 pub enum Scheduler {
     /// Slurm, by `salloc` and `srun`.
     Slurm,
-}
-
-/// A measuring command, as it is run on the hosts.
-pub struct MeasuringCommand<'a> {
-    /// What it measures; `None` where that is more than one experiment.
-    pub experiment: Option<ExperimentArgs>,
-    /// How it measures.
-    pub measuring: &'a MeasuringArgs,
-    /// How it prints.
-    pub output: &'a OutputArgs,
-    /// Another flag that has no meaning on other hosts, where it is set.
-    pub unfit: Option<&'static str>,
-}
-
-impl Command {
-    /// The parts of a command that measures; `None` if it is another.
-    pub fn measuring(&self) -> Option<MeasuringCommand<'_>> {
-        macro_rules! running {
-            ($args:expr) => {{
-                let running = &$args.running;
-                let flags = [
-                    ("--print", running.print),
-                    ("--live", running.live),
-                    ("--rendezvous", running.rendezvous.is_some()),
-                ];
-                let unfit = flags.into_iter().find(|(_, is_set)| *is_set).map(|(flag, _)| flag);
-                let experiment = Some($args.experiment());
-                Some(MeasuringCommand { experiment, measuring: &$args.measuring, output: &running.output, unfit })
-            }};
-        }
-        let other = |measuring, output, unfit| Some(MeasuringCommand { experiment: None, measuring, output, unfit });
-        match self {
-            Command::Run(args) => running!(args),
-            Command::Ping(args) => running!(args),
-            Command::Publish(args) => running!(args),
-            Command::Call(args) => running!(args),
-            Command::Throughput(args) => running!(args),
-            Command::Replay(args) => running!(args),
-            Command::Logger(args) => running!(args),
-            Command::Ab(args) => other(&args.measuring, &args.output, args.live.then_some("--live")),
-            Command::Choose(args) => other(&args.measuring, &args.output, args.print.then_some("--print")),
-            Command::Explain(args) => other(&args.measuring, &args.output, args.from.as_ref().map(|_| "--from")),
-            _ => None,
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! Arguments of `tripmeter iceperf`: iceperf's own flags.
 
-use super::words_of;
+use super::parsers::words_of;
 use clap::{Args, Subcommand};
 
 /// iceperf's benchmark, with iceperf's flags

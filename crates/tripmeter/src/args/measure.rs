@@ -1,7 +1,8 @@
 //! Arguments of the commands that measure: `run`, a command for each pattern, and `follow`. What they ask for is in
 //! [`super::experiment`].
 
-use super::{SortArgs, text_path, words, words_of};
+use super::parsers::{text_path, words, words_of};
+use super::sorting::SortArgs;
 use clap::{Arg, Args};
 use std::path::PathBuf;
 use std::str::FromStr;

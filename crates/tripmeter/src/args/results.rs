@@ -1,7 +1,8 @@
 //! Arguments of `tripmeter show`, `tripmeter report` and `tripmeter export`.
 
 use super::measure::ShownArgs;
-use super::{SortArgs, words_of};
+use super::parsers::words_of;
+use super::sorting::SortArgs;
 use clap::Args;
 use std::path::PathBuf;
 use tripmeter_model::experiment::TableKind;

@@ -1,6 +1,6 @@
 //! Arguments of `tripmeter selftest`.
 
-use super::text_path;
+use super::parsers::text_path;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use tripmeter_engine::bare::BarePath;

@@ -1,12 +1,13 @@
 //! Arguments of the commands that compare results with limits and with other results.
 
+use super::experiment::ExperimentArgs;
+use super::measure::{AllowedArgs, MeasuringArgs, PluginArgs};
+use super::parsers::{text_path, words_of};
 use super::plotting::PlottingArgs;
-use super::{
-    AllowedArgs, ExperimentArgs, FiguresArgs, MeasuringArgs, PluginArgs, Share, SortArgs, text_path, words_of,
-};
+use super::sorting::SortArgs;
 use clap::Args;
 use std::path::PathBuf;
-use tripmeter_analysis::flags::{ChangeArgs, number_or_percent};
+use tripmeter_analysis::flags::{ChangeArgs, FiguresArgs, Share, number_or_percent};
 
 /// Check results against limits
 #[derive(Args)]

@@ -6,18 +6,20 @@ mod pace;
 mod resume;
 
 use super::report;
-use super::run::{WATCHDOG, stop_on_signals};
+use crate::ab_json::SOURCE;
 use crate::args::{AbArgs, AbPattern, ExperimentArgs};
 use crate::error::CliError;
 use crate::lock::lock;
+use crate::measurement::WATCHDOG;
 use crate::output;
 use crate::progress::{Progress, ProgressView};
 use crate::recording::Opened;
+use crate::signals::stop_on_signals;
 use crate::{experiment, recording, verdicts};
+pub use asked::this_build;
 use asked::{Asked, HashedPlugin, question};
-pub use asked::{asked_pairs, this_build};
-use found::Found;
-use pace::Pace;
+use found::{Found, SIDES};
+use pace::{MOST_PAIRS, Pace};
 use resume::Unfinished;
 use serde_json::Value;
 use std::cell::OnceCell;
@@ -34,18 +36,10 @@ use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_stats::shift::fewest_pairs;
 
-/// File of the verdicts, beside the manifest.
-use tripmeter_model::folder::AB as FILE;
-/// Source of the plan.
-pub const SOURCE: &str = "ab";
-/// Names of the sub-experiments.
-const SIDES: [&str; 2] = ["a", "b"];
 /// Payloads if none are asked for: every one more makes all verdicts harder.
 const DEFAULT_PAYLOADS: &str = "1k,64k";
 /// Rounds that show how much figures differ from run to run, if the level does not need more.
 const FIRST_ROUNDS: u64 = 10;
-/// Most rounds of a comparison, however small the effect that is looked for.
-const MOST_PAIRS: u64 = 1000;
 
 /// The results of both sides.
 pub struct AbReport {
@@ -111,7 +105,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     let (manifest, folder) = measure(&plan, &registries, &options, &asked, &mut pace)?;
     let found = Found::of(&manifest, &asked)?;
     pace.needed = found.needed(&asked.question, args.effect.0);
-    let made = found.json(&asked, &pace);
+    let made = found.json(&asked, &pace.so_far());
     found.write(&folder, &made)?;
     if manifest.status == RunStatus::Interrupted && !args.output.quiet {
         output::say(&format!("stopped; the same command with -o '{}' goes on", folder.path().display()));
@@ -119,7 +113,7 @@ pub fn judge(args: &AbArgs, stop: Arc<AtomicBool>, adjust: impl FnOnce(&mut Plan
     for why in found.missed_rates() {
         output::say(&format!("tripmeter: {why}"));
     }
-    let (text, code) = (found.text(&asked, &pace), found.exit_code());
+    let (text, code) = (found.text(&asked, pace.stopped), found.exit_code());
     Ok(AbReport { json: made, text, code, manifest, folder })
 }
 
@@ -151,7 +145,7 @@ fn measure(
     let mut rounds_wanted = |manifest: &Manifest| {
         let found = Found::of(manifest, asked);
         if let (Some(folder), Ok(found)) = (folder.get(), &found)
-            && let Err(error) = found.write(folder, &found.json(asked, pace))
+            && let Err(error) = found.write(folder, &found.json(asked, &pace.so_far()))
         {
             output::say(&format!("note: {error}"));
         }

@@ -1,9 +1,9 @@
 //! `tripmeter choose`: which transport for a workload.
 
-use super::run::{Prepared, exit_code};
 use super::{report, show};
 use crate::args::{AllowedArgs, ChooseArgs};
 use crate::error::CliError;
+use crate::measurement::{Prepared, exit_code};
 use crate::progress::ProgressView;
 use crate::{experiment, output};
 use std::time::Instant;

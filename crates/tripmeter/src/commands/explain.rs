@@ -1,9 +1,10 @@
 //! `tripmeter explain`: where the time of a message goes.
 
-use super::run::{Prepared, exit_code};
 use super::{report, show};
 use crate::args::ExplainArgs;
 use crate::error::CliError;
+use crate::explanation::read;
+use crate::measurement::{Prepared, exit_code};
 use crate::output;
 use crate::progress::ProgressView;
 use std::collections::BTreeMap;
@@ -11,12 +12,10 @@ use std::path::Path;
 use tripmeter_analysis::explain::{TracedCalls, explain as put_together};
 use tripmeter_engine::os::CpuCounters;
 use tripmeter_engine::{Followers, system_calls};
-use tripmeter_model::bounds::MOST_BYTES;
-use tripmeter_model::explain::{ExplainedTransport, Explanation, FILE, SCHEMA_VERSION};
+use tripmeter_model::explain::{ExplainedTransport, Explanation, FILE};
 use tripmeter_model::folder::LOGS;
-use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::plan::{Instrument, Plan, SubExperiment};
-use tripmeter_model::{Touch, Wait, exit, printable};
+use tripmeter_model::{Touch, Wait, exit};
 use tripmeter_report::document::{Block, Cell, Document, Missing};
 use tripmeter_report::small_pipes;
 
@@ -68,7 +67,7 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     folder.write_json(FILE, &explanation)?;
     print(&explanation, args)?;
     if !args.output.no_report {
-        write_page(&explanation, &folder, args.output.quiet)?;
+        report::of_explanation(&explanation, &folder, args.output.quiet)?;
     }
     output::print_folder(&args.output, folder.path())?;
     Ok(exit_code(&manifest, prepared.allowed))
@@ -105,14 +104,6 @@ fn note_shared_cpus(transport: &mut ExplainedTransport, plan: &Plan) {
     if let Some(why) = polls.and_then(|sub| plan.shared_cpus(sub)) {
         transport.notes.push(format!("{} under poll: {why}", transport.transport));
     }
-}
-
-/// The same as a page, in the results folder. Without it the results are as good.
-///
-/// # Errors
-/// If the folder has gone.
-pub(super) fn write_page(explanation: &Explanation, folder: &FolderHandle, is_quiet: bool) -> Result<(), CliError> {
-    report::of_document(&tripmeter_report::explain(explanation), "explain", folder, is_quiet)
 }
 
 /// Ways to wait that are looked at: that of the sub-experiment first, and `poll` and `block` if the transport has them. On a CPU
@@ -202,24 +193,4 @@ fn name_every_row(document: &mut Document) {
             }
         }
     }
-}
-
-/// What was found before.
-pub(super) fn read(folder: &Path) -> Result<Explanation, CliError> {
-    let file = folder.join(FILE);
-    let bytes = tripmeter_model::file::read(&file, MOST_BYTES).map_err(|error| {
-        let text = format!("{error}; `tripmeter explain -o DIR` makes one");
-        CliError::new(error.exit_code(), text)
-    })?;
-    let not_one = |error: &dyn std::fmt::Display| {
-        CliError::new(exit::DATA, format!("'{}' is not an explanation: {error}", file.display()))
-    };
-    let text = String::from_utf8(bytes).map_err(|error| not_one(&error))?;
-    let explanation: Explanation = serde_json::from_str(&printable::json(&text)).map_err(|error| not_one(&error))?;
-    let version = &explanation.schema_version;
-    if version.split('.').next() != SCHEMA_VERSION.split('.').next() {
-        let text = format!("'{}' has schema version {version}, this program reads {SCHEMA_VERSION}", file.display());
-        return Err(CliError::new(exit::DATA, text));
-    }
-    Ok(explanation)
 }

@@ -2,13 +2,13 @@
 
 mod exchange;
 
-use super::{explain, show};
+use super::show;
+use crate::ab_json;
 use crate::args::{ExportArgs, ExportFormat};
-use crate::database::last_part;
 use crate::error::CliError;
 use crate::plotting::{PictureJob, draw_all, no_link};
-use crate::results::{listed, opened};
-use crate::{output, sample_files, sample_plots};
+use crate::results::{listed, names, opened};
+use crate::{explanation, output, sample_files, sample_plots};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use tripmeter_model::explain::FILE;
@@ -83,12 +83,12 @@ fn plots(args: &ExportArgs, options: Options) -> Result<u8, CliError> {
         .enumerate()
         .map(|(index, (folder, manifest))| sample_plots::first_trials(index, folder, manifest));
     let samples = samples.collect::<Result<Vec<_>, _>>()?.concat();
-    let pairs = args.folders.iter().map(|folder| super::report::asked(folder)).collect();
+    let pairs = args.folders.iter().map(|folder| ab_json::asked(folder)).collect();
     let checks = PageChecks { pairs, ..PageChecks::default() };
     let page = page_of(&PageInput { results: &results, samples: &samples, check: Some(&checks) });
     let mut documents = vec![charts(&results), page];
     for (folder, name) in args.folders.iter().zip(&names).filter(|one| one.0.join(FILE).exists()) {
-        let mut parts = tripmeter_report::explain(&explain::read(folder)?);
+        let mut parts = tripmeter_report::explain(&explanation::read(folder)?);
         for block in parts.blocks.iter_mut().filter(|_| names.len() > 1) {
             if let Block::Chart(chart) = block {
                 chart.name = format!("{}_{name}", chart.name);
@@ -137,14 +137,4 @@ fn draw(documents: &[Document], place: &Path, options: Options) -> Result<Vec<Pa
 
 fn quoted(folders: &[PathBuf]) -> String {
     listed(&folders.iter().map(|folder| format!("'{}'", folder.display())).collect::<Vec<_>>())
-}
-
-/// Names of folders; where two are the same, with the folders that they are in.
-pub fn names(folders: &[PathBuf]) -> Vec<String> {
-    let short: Vec<String> = folders.iter().map(|folder| last_part(folder)).collect();
-    let is_twice = |name: &String| short.iter().filter(|other| *other == name).count() > 1;
-    let name = |(folder, name): (&PathBuf, &String)| {
-        if is_twice(name) { folder.display().to_string() } else { name.clone() }
-    };
-    folders.iter().zip(&short).map(name).collect()
 }

@@ -2,14 +2,16 @@
 
 mod asked;
 mod measure;
+mod measuring_command;
 
 use crate::args::FleetArgs;
-use crate::commands::run::{signals_end_us, stop_on_signals};
 use crate::commands::{report, show};
 use crate::error::CliError;
 use crate::lock::CommandFolder;
 use crate::output;
+use crate::signals::{signals_end_us, stop_on_signals};
 use asked::FleetAsked;
+use measure::{FETCHED, measure};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,9 +24,6 @@ use tripmeter_model::fleet::{FILE, Fleet, FleetHost, FleetJob, FleetState, SCHEM
 use tripmeter_model::folder::{REPORT, check_version_of};
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_report::{FleetFigure, FleetResults, fleet_figures, fleet_page};
-
-/// Begins the names of folders that results are unpacked in.
-const FETCHED: &str = ".fetched-";
 
 /// `tripmeter fleet`
 pub fn fleet(args: &FleetArgs) -> Result<u8, CliError> {
@@ -39,8 +38,8 @@ pub fn fleet(args: &FleetArgs) -> Result<u8, CliError> {
     };
     let taken = CommandFolder::take(&folder, "fleet", "-o")?;
     let mut fleet = resumed(&folder, &taken.folder, &asked)?;
-    write(&taken.folder, &fleet)?;
-    measure::measure(&asked, pushed.as_ref(), &taken.folder, &mut fleet, &stop)?;
+    taken.folder.write_json(FILE, &fleet)?;
+    measure(&asked, pushed.as_ref(), &taken.folder, &mut fleet, &stop)?;
     signals_end_us();
     tell(args, &folder, &taken.folder, &fleet, &selection)?;
     let waiting = fleet.jobs.iter().filter(|job| job.state == FleetState::Waiting).count();
@@ -137,10 +136,6 @@ fn earlier(file: &Path) -> Result<Fleet, CliError> {
     let json: serde_json::Value = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
     check_version_of(&json["schema_version"], SCHEMA_VERSION).map_err(wrong)?;
     serde_json::from_value(json).map_err(|error| wrong(error.to_string()))
-}
-
-fn write(folder: &FolderHandle, fleet: &Fleet) -> Result<(), CliError> {
-    Ok(folder.write_json(FILE, fleet)?)
 }
 
 /// Prints all figures, and makes their page.

@@ -1,11 +1,12 @@
 //! `tripmeter iceperf`: iceperf's benchmark with its own flags.
 
-use super::run::{self, Measurement};
+use super::run;
 use crate::args::{
     Benchmark, ExperimentArgs, FollowArgs, IceperfArgs, IceperfCommand, IceperfLeaderArgs, MeasuringArgs, OutputArgs,
     PluginArgs, ShownArgs, Technology,
 };
 use crate::error::CliError;
+use crate::measurement::{Measurement, measure};
 use std::time::Duration;
 use tripmeter_engine::Followers;
 use tripmeter_model::exit;
@@ -42,7 +43,7 @@ fn leader(args: &IceperfLeaderArgs) -> Result<u8, CliError> {
         transports: transports.into_iter().map(str::to_owned).collect(),
         ..ExperimentArgs::written("iceperf", &measuring)
     };
-    run::measure(&Measurement {
+    measure(&Measurement {
         experiment: &experiment,
         output: &OutputArgs { no_report: true, ..OutputArgs::default() },
         is_live: false,

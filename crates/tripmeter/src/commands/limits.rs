@@ -1,9 +1,9 @@
 //! `tripmeter limits`: limits from many runs, which it makes itself if asked to.
 
-use super::run::Prepared;
 use crate::args::LimitsArgs;
 use crate::error::CliError;
 use crate::many_runs::{ManyRuns, RunsOutcome};
+use crate::measurement::Prepared;
 use crate::output;
 use crate::results::{NamedFolder, folders_in, listed, note_left_out, open_finished, selection};
 use tripmeter_analysis::JudgedResults;

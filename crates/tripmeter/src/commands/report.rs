@@ -1,25 +1,24 @@
 //! `tripmeter report`: results as one HTML page.
 
-use super::ab::asked_pairs;
-use super::check;
-use super::export::names;
-use super::show;
+use super::{check, show};
+use crate::ab_json::asked;
 use crate::args::ReportArgs;
 use crate::error::CliError;
-use crate::results::opened;
-use crate::{commands, output, sample_files, sample_plots};
+use crate::results::{names, opened};
+use crate::{explanation, output, sample_files, sample_plots};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tripmeter_analysis::JudgedResults;
 use tripmeter_analysis::check::ResultsCheck;
+use tripmeter_model::exit;
+use tripmeter_model::explain::{Explanation, FILE};
 use tripmeter_model::file::FileError;
 use tripmeter_model::folder::REPORT;
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::Manifest;
-use tripmeter_model::{exit, explain};
 use tripmeter_report::document::Document;
-use tripmeter_report::{AskedPairs, NamedResults, PageChecks, PageInput, SampledTrial, page_of, render};
+use tripmeter_report::{NamedResults, PageChecks, PageInput, SampledTrial, page_of, render};
 
 /// Most samples that a run looks through again for its page: they take a part of a second.
 const MOST_SAMPLES: u64 = 1_000_000;
@@ -29,7 +28,7 @@ pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
     no_folder_twice(&args.folders)?;
     let (file, own) = match (&args.output, &args.folders[..]) {
         (Some(file), _) => (file.clone(), None),
-        (None, [folder]) if folder.join(explain::FILE).exists() => {
+        (None, [folder]) if folder.join(FILE).exists() => {
             let page = folder.join(REPORT);
             let text = format!("'{}' is the page of `tripmeter explain`; name another file (-o FILE)", page.display());
             return Err(CliError::new(exit::USAGE, text));
@@ -86,14 +85,6 @@ fn checked(file: &Path, manifests: &[Manifest]) -> Result<Vec<ResultsCheck>, Cli
     Ok(checks)
 }
 
-/// What the pairs of a folder were asked; where that cannot be read, it is said, and the usual figures are judged.
-pub fn asked(folder: &Path) -> Option<AskedPairs> {
-    asked_pairs(folder).unwrap_or_else(|error| {
-        output::say(&format!("note: {error}; the usual figures are judged"));
-        None
-    })
-}
-
 /// Writes what a command found as the page of a results folder, and says where unless `is_quiet`. Without it the results
 /// are as good.
 ///
@@ -102,6 +93,14 @@ pub fn asked(folder: &Path) -> Option<AskedPairs> {
 pub fn of_document(found: &Document, command: &str, folder: &FolderHandle, is_quiet: bool) -> Result<(), CliError> {
     let title = format!("{command} · {}", crate::database::last_part(folder.path()));
     written(folder, &render::html(found, &title), is_quiet)
+}
+
+/// Writes an explanation as the page of its results folder, as [`of_document`] does.
+///
+/// # Errors
+/// If the folder has gone.
+pub fn of_explanation(found: &Explanation, folder: &FolderHandle, is_quiet: bool) -> Result<(), CliError> {
+    of_document(&tripmeter_report::explain(found), "explain", folder, is_quiet)
 }
 
 fn written(folder: &FolderHandle, page: &str, is_quiet: bool) -> Result<(), CliError> {
@@ -130,11 +129,11 @@ pub fn of_fetched(manifest: &Manifest, folder: &FolderHandle, is_wanted: bool) -
     if !is_wanted {
         return Ok(());
     }
-    if !folder.path().join(explain::FILE).exists() {
+    if !folder.path().join(FILE).exists() {
         return of_run(manifest, folder, true);
     }
-    match commands::explain::read(folder.path()) {
-        Ok(explanation) => commands::explain::write_page(&explanation, folder, true),
+    match explanation::read(folder.path()) {
+        Ok(explanation) => of_explanation(&explanation, folder, true),
         Err(error) => {
             output::say(&format!("note: no report: {error}"));
             Ok(())

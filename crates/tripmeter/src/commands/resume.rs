@@ -1,10 +1,11 @@
 //! `tripmeter run --resume`: measures what is missing in a results folder, of any command that measures a plan once.
 
-use super::run::{Prepared, finish, quoted};
 use super::show;
+use crate::ab_json;
 use crate::args::{HostsArgs, RunArgs};
 use crate::error::CliError;
 use crate::experiment;
+use crate::measurement::{Prepared, finish, quoted};
 use crate::output;
 use crate::progress::ProgressView;
 use crate::sample_files;
@@ -84,7 +85,7 @@ fn time_left(begun: &Begun) -> Option<String> {
 fn check(folder: &Path, manifest: &Manifest, args: &RunArgs, registry: &Registry) -> Result<(), CliError> {
     let (folder, source, version) = (folder.display(), manifest.plan.source.as_str(), env!("CARGO_PKG_VERSION"));
     let refused = |why: String| Err(CliError::new(exit::DATA, format!("'{folder}' cannot be resumed: {why}")));
-    if source == super::ab::SOURCE {
+    if source == ab_json::SOURCE {
         return refused("it is of `tripmeter ab`, which goes on by itself: give the same command again".to_owned());
     }
     if manifest.plan.sub_experiments.iter().any(SubExperiment::is_disturbed) {

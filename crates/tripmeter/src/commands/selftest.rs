@@ -1,6 +1,7 @@
 //! `tripmeter selftest`: whether this program can be trusted on this machine.
 
 mod bare;
+mod bench;
 mod campaign;
 mod page;
 mod truth;
@@ -8,48 +9,23 @@ mod truth;
 pub use bare::bare;
 
 use crate::args::SelftestArgs;
-use crate::commands::run::stop_on_signals;
 use crate::error::CliError;
+use crate::signals::stop_on_signals;
 use crate::{experiment, output};
-use campaign::{Campaign, Phase, PhaseOutcome};
+use bench::Bench;
+use campaign::outcome::PhaseOutcome;
+use campaign::phase::Phase;
+use campaign::{Campaign, SCHEMA_VERSION, cannot_create, check_folder};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tripmeter_engine::scratch::temporary_folder;
 use tripmeter_model::exit;
 use tripmeter_model::folder_handle::FolderHandle;
 
-/// Version of `selftest.json` and `comparisons.jsonl`: major.minor, as of other files.
-const SCHEMA_VERSION: &str = "1.0";
 /// File of the outcome.
 const FILE: &str = "selftest.json";
 /// The quick form spends no more on comparisons of one kind; the first of each is made nevertheless.
 const QUICK_PHASE: Duration = Duration::from_secs(18);
-/// Comparisons of each kind in the quick form, if there is time.
-const QUICK_COMPARISONS: u32 = 5;
-
-/// What all parts need.
-struct Bench {
-    program: PathBuf,
-    folder: FolderHandle,
-    stop: Arc<AtomicBool>,
-    quiet: bool,
-}
-
-impl Bench {
-    fn stopped(&self) -> bool {
-        self.stop.load(Relaxed)
-    }
-
-    fn say(&self, line: &str) {
-        if !self.quiet {
-            output::say(line);
-        }
-    }
-}
 
 /// `tripmeter selftest`
 pub fn selftest(args: &SelftestArgs) -> Result<u8, CliError> {
@@ -65,7 +41,7 @@ pub fn selftest(args: &SelftestArgs) -> Result<u8, CliError> {
     };
     let named = args.output.as_deref();
     let folder = named.or(temporary.as_ref().map(|folder| folder.path())).expect("one of both is there").to_path_buf();
-    campaign::check_folder(&folder)?;
+    check_folder(&folder)?;
     let folder = FolderHandle::create(&folder).map_err(|error| cannot_create(&folder, &error))?;
     let bench = Bench { program, folder, stop, quiet: args.quiet };
     let phases = Phase::all(args.full, args.comparisons);
@@ -109,8 +85,4 @@ fn exit_code(made: &Value, outcomes: &[PhaseOutcome], interrupted: bool) -> u8 {
         _ if left_out || outcomes.iter().any(|one| one.failed > 0) => exit::PARTIAL,
         _ => exit::GOOD,
     }
-}
-
-fn cannot_create(path: &Path, error: &dyn std::fmt::Display) -> CliError {
-    CliError::new(exit::CANNOT_CREATE, format!("'{}' cannot be written: {error}", path.display()))
 }

@@ -1,8 +1,8 @@
 //! What the view shows: progress, the machine, the first screen of the results so far, and what was said last.
 
 use super::machine::{MachineLoad, bars};
+use crate::deadline::until;
 use crate::output;
-use crate::progress::until;
 use indicatif::{HumanDuration, ProgressBar};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};

@@ -1,7 +1,7 @@
 //! Compression around a recording: of the whole file, and of its messages one by one, as rosbag2 does either. That of chunks
 //! is the library's.
 
-use super::scan::RecordingError;
+use super::error::RecordingError;
 use super::yaml;
 use flate2::read::MultiGzDecoder;
 use std::cell::Cell;

@@ -1,14 +1,14 @@
 //! The reading of an MCAP file, record by record.
 
 use super::compression::{WITHOUT, ZSTD_MAGIC, check_format, format_of_messages, is_cdr, unpacked_bytes};
+use super::error::RecordingError;
 use super::schedule::Writer;
 use mcap::records::Record;
 use mcap::records::op::{CHANNEL, MESSAGE, METADATA};
 use mcap::sans_io::linear_reader::{LinearReadEvent, LinearReader, LinearReaderOptions};
 use mcap::{MAGIC, McapError, parse_record};
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
-use thiserror::Error;
+use std::io::{Read, Write};
 use tripmeter_model::bounds::MOST_SAID_BYTES;
 use tripmeter_model::payload::LARGEST_BYTES;
 
@@ -21,38 +21,6 @@ const LARGEST_RECORD: usize = LARGEST_BYTES as usize + (1 << 16);
 
 /// Most bytes of all topics: of 65,536 channels, each with a name of the usual kind.
 const MOST_TOPIC_BYTES: usize = 16 << 20;
-
-/// Why a recording cannot be used.
-#[derive(Debug, Error)]
-pub enum RecordingError {
-    /// By the user.
-    #[error("interrupted")]
-    Interrupted,
-    /// The file cannot be read.
-    #[error("{0}")]
-    Unreadable(io::Error),
-    /// The schedule cannot be written.
-    #[error("{0}")]
-    Unwritable(io::Error),
-    /// It ends before its end mark.
-    #[error("cut off")]
-    CutOff,
-    /// A sentence that goes on from the name of the file.
-    #[error("{0}")]
-    Wrong(String),
-    /// A sentence about the part that is asked for.
-    #[error("{0}")]
-    Part(String),
-}
-
-impl From<io::Error> for RecordingError {
-    fn from(error: io::Error) -> Self {
-        match error.downcast::<RecordingError>() {
-            Ok(broken) => broken,
-            Err(error) => RecordingError::Unreadable(error),
-        }
-    }
-}
 
 /// How much memory reading takes.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! The writing of a schedule while its recording is read, and what is known of it in the end.
 
-use super::scan::RecordingError;
+use super::error::RecordingError;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

@@ -1,6 +1,5 @@
 //! The question to both sides, and the builds it is asked of.
 
-use super::resume::read_json;
 use crate::args::AbArgs;
 use crate::error::CliError;
 use crate::{experiment, verdicts};
@@ -9,8 +8,6 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use tripmeter_analysis::Selection;
 use tripmeter_model::exit;
-use tripmeter_report::AskedPairs;
-use tripmeter_stats::change::Control;
 use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 
@@ -75,35 +72,6 @@ impl<'a> Asked<'a> {
             ("/b/plugin_sha256", of(1, sha256)),
         ]
     }
-}
-
-/// What the `ab` of a folder was asked, as its `ab.json` says; `None` if there is none yet.
-///
-/// # Errors
-/// If it cannot be read, or holds something else.
-pub fn asked_pairs(folder: &Path) -> Result<Option<AskedPairs>, CliError> {
-    let Some(json) = read_json(folder)? else { return Ok(None) };
-    let wrong = |what: &str| {
-        let text = format!("'{}': {what}; it is damaged, or not ours", folder.join(super::FILE).display());
-        CliError::new(exit::DATA, text)
-    };
-    let question = &json["question"];
-    let share = |of: &Value, name: &str| {
-        let share = of[name].as_f64().filter(|share| (0.0..1.0).contains(share));
-        share.ok_or_else(|| wrong(&format!("'{name}' is not a share from 0 to below 1")))
-    };
-    let rate =
-        share(question, "rate").and_then(|rate| if rate > 0.0 { Ok(rate) } else { Err(wrong("'rate' is 0")) })?;
-    let control = match question["control"].as_str() {
-        Some("family-wise") => Control::Fwer(rate),
-        _ => Control::Fdr(rate),
-    };
-    let names: Vec<String> = serde_json::from_value(json["asked_figures"].clone())
-        .map_err(|error| wrong(&format!("'asked_figures': {error}")))?;
-    let selection = Selection::asked(&names).map_err(|why| wrong(&why.to_string()))?;
-    let (margin, power) = (share(question, "margin")?, share(question, "power")?.max(0.5));
-    let question = Question { layout: Layout::Paired, margin, control, power };
-    Ok(Some(AskedPairs { selection, question, effect: json["effect"].as_f64().unwrap_or(0.1) }))
 }
 
 /// The figures that are named.

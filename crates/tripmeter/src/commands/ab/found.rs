@@ -1,21 +1,34 @@
 //! What there is of both sides, for people and as `ab.json`.
 
 use super::asked::Asked;
-use super::pace::Pace;
-use super::{FILE, SIDES};
 use crate::error::CliError;
 use crate::{output, verdicts};
 use serde_json::{Value, json};
+use std::time::Duration;
 use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_analysis::pairs::{FailedSide, Pair, PairedFigure, Pairs, judged, too_few_samples};
 use tripmeter_model::address::FigureAddress;
 use tripmeter_model::exit;
+use tripmeter_model::folder::AB;
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, RunStatus, SCHEMA_VERSION};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::verdict::{JudgedFolder, OverallResult};
 use tripmeter_report::Ab;
 use tripmeter_stats::runs::Question;
+
+/// Names of the sub-experiments.
+pub const SIDES: [&str; 2] = ["a", "b"];
+
+/// Rounds of a comparison so far, and why there are no more.
+pub struct RoundsSoFar {
+    /// Pairs that show the effect in every figure, as far as is known.
+    pub needed: Option<u64>,
+    /// Why there are not more rounds; empty if as many were asked for.
+    pub stopped: &'static str,
+    /// Time of all rounds.
+    pub spent: Duration,
+}
 
 /// What there is so far.
 pub struct Found<'a> {
@@ -53,10 +66,10 @@ impl<'a> Found<'a> {
     }
 
     pub fn write(&self, folder: &FolderHandle, made: &Value) -> Result<(), CliError> {
-        Ok(folder.write_json(FILE, made)?)
+        Ok(folder.write_json(AB, made)?)
     }
 
-    pub fn text(&self, asked: &Asked<'_>, pace: &Pace) -> String {
+    pub fn text(&self, asked: &Asked<'_>, stopped: &str) -> String {
         let plugins = asked.plugins.each_ref().map(|plugin| plugin.as_ref().and_then(|plugin| plugin.file.to_str()));
         let mut document = tripmeter_report::ab(&Ab {
             manifest: &self.manifest.clone().named_for_people(),
@@ -67,7 +80,7 @@ impl<'a> Found<'a> {
             comparisons: &self.comparisons,
             not_compared: &self.not_compared(),
             has_intervals: asked.args.intervals,
-            stopped: pace.stopped,
+            stopped,
             too_few: too_few_samples(&self.figures),
         });
         asked.args.output.sorting.apply_or_say([&mut document]);
@@ -99,7 +112,7 @@ impl<'a> Found<'a> {
     }
 
     /// `ab.json`; docs/formats.md has its fields.
-    pub fn json(&self, asked: &Asked<'_>, pace: &Pace) -> Value {
+    pub fn json(&self, asked: &Asked<'_>, so_far: &RoundsSoFar) -> Value {
         let (manifest, plan) = (self.manifest, &self.manifest.plan);
         let sides: Vec<Value> = plan.sub_experiments.iter().map(|side| self.side(side)).collect();
         let mut made = json!({
@@ -112,9 +125,9 @@ impl<'a> Found<'a> {
             "seed": plan.seed,
             "rounds": self.rounds(),
             "rounds_planned": plan.rounds,
-            "rounds_needed": pace.needed,
-            "stopped": pace.stopped,
-            "spent_s": pace.spent().as_secs_f64(),
+            "rounds_needed": so_far.needed,
+            "stopped": so_far.stopped,
+            "spent_s": so_far.spent.as_secs_f64(),
             "resumptions": manifest.resumptions,
             "comparisons": self.comparisons.iter().map(comparison_json).collect::<Vec<_>>(),
             "not_compared": self.not_compared().iter().map(named).collect::<Vec<_>>(),

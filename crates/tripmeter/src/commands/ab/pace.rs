@@ -1,11 +1,13 @@
 //! How many rounds there are to be.
 
-use super::MOST_PAIRS;
-use super::found::Found;
+use super::found::{Found, RoundsSoFar};
 use crate::args::AbArgs;
 use std::time::{Duration, Instant};
 use tripmeter_model::plan::Plan;
 use tripmeter_stats::runs::Question;
+
+/// Most rounds of a comparison, however small the effect that is looked for.
+pub const MOST_PAIRS: u64 = 1000;
 
 /// How long to go on.
 pub struct Pace {
@@ -43,6 +45,11 @@ impl Pace {
     /// Time spent on all rounds so far, without rounds that a kill cut off.
     pub fn spent(&self) -> Duration {
         self.before + self.begin.elapsed()
+    }
+
+    /// State for `ab.json`.
+    pub fn so_far(&self) -> RoundsSoFar {
+        RoundsSoFar { needed: self.needed, stopped: self.stopped, spent: self.spent() }
     }
 
     /// Rounds in all, asked for before the first round and after each. Depends on the spread between runs, never on the

@@ -1,7 +1,7 @@
 //! Going on in the folder of an `ab` that was killed or interrupted.
 
 use super::asked::Asked;
-use super::{FILE, SOURCE};
+use crate::ab_json::{self, SOURCE};
 use crate::commands::show;
 use crate::error::CliError;
 use crate::lock::lock;
@@ -11,10 +11,8 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 use tripmeter_engine::{Begun, LockedFolder, RunError};
-use tripmeter_model::bounds::MOST_BYTES;
 use tripmeter_model::exit;
-use tripmeter_model::file::read;
-use tripmeter_model::folder::check_version;
+use tripmeter_model::folder::AB;
 use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::Plan;
 
@@ -70,8 +68,7 @@ impl Unfinished {
         }
         let begun = Begun::new(self.folder.clone(), self.manifest.clone());
         if self.json.is_none() && begun.rounds() > 0 {
-            let text =
-                format!("'{}' has no {FILE}; name another folder with -o", self.folder.folder().path().display());
+            let text = format!("'{}' has no {AB}; name another folder with -o", self.folder.folder().path().display());
             return Err(CliError::new(exit::DATA, text));
         }
         Ok(begun)
@@ -105,27 +102,11 @@ fn unfinished(folder: &Path) -> Result<Option<(Manifest, Option<Value>)>, CliErr
     if manifest.plan.source != SOURCE {
         return Ok(None);
     }
-    let json = read_json(folder)?;
+    let json = ab_json::read(folder)?;
     let is_over = matches!(manifest.status, RunStatus::Complete | RunStatus::Failed);
     let status = serde_json::to_value(manifest.status).ok();
     let is_judged = json.as_ref().is_some_and(|json| json.get("status") == status.as_ref());
     Ok((!(is_over && is_judged)).then_some((manifest, json)))
-}
-
-/// `ab.json` of a folder, if it is there.
-///
-/// # Errors
-/// If it cannot be read, is no JSON, or of another version.
-pub fn read_json(folder: &Path) -> Result<Option<Value>, CliError> {
-    let file = folder.join(FILE);
-    if !file.exists() {
-        return Ok(None);
-    }
-    let wrong = |why: String| CliError::new(exit::DATA, format!("'{}' {why}", file.display()));
-    let text = read(&file, MOST_BYTES)?;
-    let json: Value = serde_json::from_slice(&text).map_err(|error| wrong(format!("is not JSON: {error}")))?;
-    check_version(&json["schema_version"]).map_err(wrong)?;
-    Ok(Some(json))
 }
 
 /// As a file has it.

@@ -3,12 +3,13 @@
 use super::folder::{ExperimentFolder, Source};
 use super::{check, history, process, prune};
 use crate::args::{ExperimentArgs, JobArgs, MeasuringArgs};
-use crate::commands::run::{Prepared, exit_code, signals_end_us};
 use crate::database::last_part;
 use crate::error::CliError;
+use crate::measurement::{Prepared, exit_code};
 use crate::output;
 use crate::plotting::{PictureJob, draw_all, no_link};
 use crate::progress::ProgressView;
+use crate::signals::signals_end_us;
 use std::path::{Path, PathBuf};
 use tripmeter_engine::results::dated;
 use tripmeter_engine::{Followers, RunError};

@@ -1,11 +1,11 @@
 //! Results in the formats of other programs.
 
-use super::{names, show};
 use crate::args::{ExportArgs, ExportFormat};
+use crate::commands::show;
 use crate::error::CliError;
 use crate::output;
 use crate::plotting::create_folder;
-use crate::results::listed;
+use crate::results::{listed, names};
 use crate::sample_files::{self, SampleFile};
 use std::ffi::OsStr;
 use std::fs;

@@ -1,9 +1,10 @@
 //! What is asked of a fleet, checked before any host is reached.
 
-use crate::args::{Cli, ExperimentArgs, FleetArgs, MeasuringCommand, Written};
-use crate::commands::run::Prepared;
+use super::measuring_command::MeasuringCommand;
+use crate::args::{Cli, ExperimentArgs, FleetArgs, Written};
 use crate::error::CliError;
 use crate::in_one_line;
+use crate::measurement::Prepared;
 use clap::Parser;
 use std::path::Path;
 use tripmeter_engine::hosts::Pushed;

@@ -1,7 +1,6 @@
 //! The jobs of a fleet: hosts are looked at first, and then measured side by side.
 
 use super::asked::FleetAsked;
-use super::{FETCHED, write};
 use crate::commands::{report, show};
 use crate::error::CliError;
 use crate::output;
@@ -15,9 +14,11 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tripmeter_engine::hosts::{CommandThere, NOT_PUSHED, Pushed, WayThere, reach, run_there, take_turns};
 use tripmeter_model::exit;
-use tripmeter_model::fleet::{Fleet, FleetHost, FleetJob, FleetMode, FleetState};
+use tripmeter_model::fleet::{FILE, Fleet, FleetHost, FleetJob, FleetMode, FleetState};
 use tripmeter_model::folder_handle::FolderHandle;
 
+/// Begins the names of folders that results are unpacked in.
+pub const FETCHED: &str = ".fetched-";
 /// Most jobs at once, unless more are asked for.
 const MOST: usize = 64;
 /// The results folder in that of a job.
@@ -48,7 +49,7 @@ pub fn measure(
             (job.state, job.problem) = (FleetState::Failed, problem);
         }
     }
-    write(folder, fleet)?;
+    folder.write_json(FILE, fleet)?;
     let mut jobs = waiting(fleet);
     // A drift over the hours is not to look like a slow host.
     fastrand::shuffle(&mut jobs);
@@ -102,8 +103,8 @@ impl JobsDone<'_> {
         if let Some(job) = self.fleet.jobs.iter_mut().find(|job| job.is_like(done)) {
             job.clone_from(done);
         }
-        if let Err(error) = write(folder, self.fleet) {
-            self.failed = Some(error);
+        if let Err(error) = folder.write_json(FILE, self.fleet) {
+            self.failed = Some(error.into());
             stop.store(true, Relaxed);
         }
     }

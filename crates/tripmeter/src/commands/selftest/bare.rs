@@ -1,9 +1,10 @@
 //! Our own overhead: bare loops in pairs with runs of ours, on the same CPUs.
 
-use super::Bench;
+use super::bench::Bench;
 use crate::args::{BareArgs, ExperimentArgs, PluginArgs};
-use crate::commands::run::Prepared;
 use crate::error::CliError;
+use crate::many_runs::remove_unfinished;
+use crate::measurement::Prepared;
 use crate::output;
 use serde_json::{Value, json};
 use std::process::Command;
@@ -74,7 +75,7 @@ fn of_kind(bench: &Bench, kind: BarePath) -> Result<Value, CliError> {
         }
         let name = format!("overhead-{}-{pair}.unfinished", kind.as_str());
         let folder = bench.folder.path().join(&name);
-        super::campaign::remove(bench, &name)?;
+        remove_unfinished(&bench.folder, &name)?;
         // Alternating, so that neither profits from being first.
         if pair % 2 == 0 {
             bare.push(bare_median(bench, kind)?);
@@ -83,7 +84,7 @@ fn of_kind(bench: &Bench, kind: BarePath) -> Result<Value, CliError> {
         if pair % 2 == 1 {
             bare.push(bare_median(bench, kind)?);
         }
-        super::campaign::remove(bench, &name)?;
+        remove_unfinished(&bench.folder, &name)?;
         let cells = manifest.sub_experiments.iter().flat_map(|result| &result.cells);
         let found = cells.filter_map(half_trips).map(|half| 2.0 * half.median).next();
         if found.is_none() && !bench.stopped() {

@@ -3,21 +3,20 @@
 //! Each comparison is a `tripmeter ab` with its own seed. When it ends, it adds a line to `comparisons.jsonl`, so a kill
 //! loses none; the same command makes the missing ones.
 
-mod outcome;
-mod phase;
+pub mod outcome;
+pub mod phase;
 
-use super::{Bench, cannot_create};
+use super::bench::Bench;
 use crate::args::{AbArgs, AbWorkloadArgs, ExperimentArgs, FiguresArgs, MeasuringArgs, OutputArgs, PluginArgs, Share};
 use crate::commands::ab::{judge, this_build};
-use crate::commands::run::Prepared;
 use crate::error::CliError;
 use crate::lock::lock;
 use crate::many_runs::remove_unfinished;
+use crate::measurement::Prepared;
 use crate::results::is_results;
 use indicatif::HumanDuration;
-pub use outcome::PhaseOutcome;
-pub use phase::Phase;
-use phase::ROUNDS;
+use outcome::{FIGURES, PhaseOutcome};
+use phase::{Phase, ROUNDS};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -42,7 +41,9 @@ const BUDGET_S: f64 = 60.0;
 const QUICK_BUDGET_S: f64 = 20.0;
 const LOG: &str = "comparisons.jsonl";
 const MOST_LOG_BYTES: u64 = 64 << 20;
-const FIGURES: [&str; 2] = ["median", "p99"];
+
+/// Version of `selftest.json` and `comparisons.jsonl`: major.minor, as of other files.
+pub const SCHEMA_VERSION: &str = "1.0";
 
 /// Comparisons in a folder.
 pub struct Campaign {
@@ -70,11 +71,6 @@ pub fn check_folder(folder: &Path) -> Result<(), CliError> {
     Err(CliError::new(exit::DATA, text))
 }
 
-/// Removes what a killed run left.
-pub fn remove(bench: &Bench, name: &str) -> Result<(), CliError> {
-    remove_unfinished(&bench.folder, name)
-}
-
 impl Campaign {
     /// Begins or continues the one in the folder.
     pub fn open(bench: &Bench, seed: u64, phases: &[Phase]) -> Result<Self, CliError> {
@@ -94,7 +90,7 @@ impl Campaign {
         let lines: Result<Vec<Value>, _> = text[..whole].lines().map(serde_json::from_str).collect();
         let mut lines = lines.map_err(|error| wrong(&format!("is no log of a selftest: {error}")))?;
         let header = json!({
-            "schema_version": super::SCHEMA_VERSION,
+            "schema_version": SCHEMA_VERSION,
             "tripmeter_version": env!("CARGO_PKG_VERSION"),
             "program": this_build()?,
             "kernel": tripmeter_abi::kernel_version(),
@@ -107,7 +103,7 @@ impl Campaign {
             append(&mut log, &header).map_err(failed)?;
         } else {
             let found = lines.remove(0);
-            check_version_of(&found["schema_version"], super::SCHEMA_VERSION).map_err(|why| wrong(&why))?;
+            check_version_of(&found["schema_version"], SCHEMA_VERSION).map_err(|why| wrong(&why))?;
             // Fields of a newer minor version are ignored.
             let mut known = header.as_object().into_iter().flatten().filter(|(key, _)| *key != "schema_version");
             if known.any(|(key, value)| found[key] != *value) {
@@ -192,12 +188,12 @@ impl Campaign {
         (args.measuring, args.rounds) = (measuring(self.seed), Some(CALIBRATING));
         let name = "calibration.unfinished";
         let folder = bench.folder.path().join(name);
-        remove(bench, name)?;
+        remove_unfinished(&bench.folder, name)?;
         let begin = Instant::now();
         let manifest =
             Prepared::new(&args, &PluginArgs::default(), true)?.run(Some(&folder), Followers::Local, true)?;
         let each = begin.elapsed().as_secs_f64() / f64::from(CALIBRATING);
-        remove(bench, name)?;
+        remove_unfinished(&bench.folder, name)?;
         let cells = manifest.sub_experiments.iter().flat_map(|result| &result.cells);
         let medians: Vec<f64> = cells.filter_map(half_trips).map(|figures| figures.median).collect();
         self.reference_ns = median(&medians);
@@ -213,7 +209,7 @@ impl Campaign {
         let name = format!("{}-{index:04}", phase.id);
         let unfinished = name.clone() + ".unfinished";
         let folder = bench.folder.path().join(&unfinished);
-        remove(bench, &unfinished)?;
+        remove_unfinished(&bench.folder, &unfinished)?;
         let seed = self.seed + phase.seeds + u64::from(index);
         let args = arguments(phase, seed, &folder, self.budget_s);
         // A whole round trip is delayed once, and is twice the latency.
@@ -269,7 +265,7 @@ impl Campaign {
         let renamed = fs::rename(judged.folder.at("ab.json")?, bench.folder.at(&kept)?);
         renamed.map_err(|error| cannot_create(&bench.folder.path().join(kept), &error))?;
         // Before the line is written: a finished comparison's folder is not looked for again.
-        remove(bench, &unfinished)?;
+        remove_unfinished(&bench.folder, &unfinished)?;
         append(&mut self.log, &line).map_err(|error| cannot_create(&bench.folder.path().join(LOG), &error))?;
         self.lines.push(line.clone());
         Ok(Some(line))
@@ -280,6 +276,11 @@ impl Campaign {
     pub fn outcome(&self, phase: &Phase, full: bool) -> PhaseOutcome {
         PhaseOutcome::of(phase, &self.made(phase).collect::<Vec<_>>(), full)
     }
+}
+
+/// Error of a file or folder that cannot be written.
+pub fn cannot_create(path: &Path, error: &dyn std::fmt::Display) -> CliError {
+    CliError::new(exit::CANNOT_CREATE, format!("'{}' cannot be written: {error}", path.display()))
 }
 
 /// Seconds that a comparison takes, if a run takes `each`.

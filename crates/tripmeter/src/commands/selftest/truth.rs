@@ -1,9 +1,10 @@
 //! Measurement truth: a stall and a loss that are injected into `inmem` must come out in exactly the right number.
 
-use super::{Bench, campaign};
+use super::bench::Bench;
 use crate::args::{ExperimentArgs, PluginArgs};
-use crate::commands::run::Prepared;
 use crate::error::CliError;
+use crate::many_runs::remove_unfinished;
+use crate::measurement::Prepared;
 use serde_json::{Value, json};
 use std::path::Path;
 use tripmeter_analysis::pairs::half_trips;
@@ -47,7 +48,7 @@ pub fn truth(bench: &Bench) -> Result<Value, CliError> {
 fn check(bench: &Bench, what: &str, transport: &str) -> Result<Value, CliError> {
     let name = format!("truth-{what}.unfinished");
     let folder = bench.folder.path().join(&name);
-    campaign::remove(bench, &name)?;
+    remove_unfinished(&bench.folder, &name)?;
     let mut args = ExperimentArgs { transports: vec![transport.to_owned()], no_floor: true, ..Default::default() };
     args.measuring.payloads = Some(PAYLOAD_BYTES.to_string());
     args.measuring.samples = Some(SAMPLES);
@@ -71,7 +72,7 @@ fn check(bench: &Bench, what: &str, transport: &str) -> Result<Value, CliError> 
         "stall" => of_stall(cell, rtt_ns),
         _ => of_loss(cell),
     };
-    campaign::remove(bench, &name)?;
+    remove_unfinished(&bench.folder, &name)?;
     Ok(told)
 }
 

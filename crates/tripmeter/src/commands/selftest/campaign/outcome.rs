@@ -1,11 +1,12 @@
 //! Counts and error rates of the comparisons of one kind.
 
-use super::FIGURES;
 use super::phase::Phase;
 use serde_json::{Value, json};
 use tripmeter_stats::binomial::{cdf, clopper_pearson, most_compatible};
 use tripmeter_stats::median;
 
+/// Figures that are judged.
+pub const FIGURES: [&str; 2] = ["median", "p99"];
 /// Wrong verdicts that are allowed, and the certainty with which more of them are called too many.
 const FALSE_RATE: f64 = 0.05;
 const ALPHA: f64 = 0.05;

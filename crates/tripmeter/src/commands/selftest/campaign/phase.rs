@@ -2,6 +2,8 @@
 
 /// Rounds of a comparison with itself.
 pub const ROUNDS: u32 = 10;
+/// Comparisons of each kind in the quick form, if there is time.
+const QUICK_COMPARISONS: u32 = 5;
 
 /// Comparisons of one kind.
 #[derive(Clone, Debug)]
@@ -25,7 +27,7 @@ pub struct Phase {
 impl Phase {
     /// All of them, with the numbers of the form chosen.
     pub fn all(full: bool, number: Option<u32>) -> [Phase; 4] {
-        let number = |of_campaign| number.unwrap_or(if full { of_campaign } else { super::super::QUICK_COMPARISONS });
+        let number = |of_campaign| number.unwrap_or(if full { of_campaign } else { QUICK_COMPARISONS });
         let same = |id, transport, seeds| Phase {
             id,
             transport,

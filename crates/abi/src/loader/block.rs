@@ -1,0 +1,18 @@
+//! Structures of a shared library that may be shorter or longer than ours.
+#![expect(unsafe_code, reason = "the C boundary")]
+
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// A block whose writer knew `size` bytes of it: what was appended since is zero, and what we do not know is left out.
+///
+/// # Safety
+/// `block` points to `size` readable bytes, and `T` may be all zeros.
+pub(super) unsafe fn read_block<T>(block: *const T, size: usize) -> T {
+    let mut whole = MaybeUninit::<T>::zeroed();
+    // SAFETY: the caller's contract; `whole` has room for `size_of::<T>()` bytes, and zeros are a valid `T`.
+    unsafe {
+        ptr::copy_nonoverlapping(block.cast::<u8>(), whole.as_mut_ptr().cast(), size.min(size_of::<T>()));
+        whole.assume_init()
+    }
+}

@@ -1,0 +1,69 @@
+//! Names of sub-experiments.
+
+use super::error::{AtTransport, PlanError, Problem};
+use std::collections::HashMap;
+use tripmeter_abi::Pattern;
+use tripmeter_model::Touch;
+use tripmeter_model::interference::BackgroundLoad;
+use tripmeter_model::name::{self, is_name, is_name_byte};
+use tripmeter_model::plan::SubExperiment;
+
+pub(super) fn check_name(name: &str) -> Result<(), Problem> {
+    if is_name(name) { Ok(()) } else { Err(Problem::Name(name.to_owned())) }
+}
+
+/// `system_variant[_key-value...]_wait[_touch][_pattern][_mode | _bursts][_topics-n | _publishers-n | _recording][_clients-n][_followers-n][_sched][_load]`.
+pub(super) fn default_name(sub_experiment: &SubExperiment) -> String {
+    let transport = &sub_experiment.transport;
+    let mut name = format!("{}_{}", transport.system, transport.variant);
+    for (key, value) in &transport.given {
+        name += &format!("_{key}-{value}");
+    }
+    name += &format!("_{}", sub_experiment.wait);
+    if sub_experiment.touch != Touch::None {
+        name += &format!("_{}", sub_experiment.touch);
+    }
+    if sub_experiment.pattern != Pattern::PingPong {
+        name += &format!("_{}", sub_experiment.pattern);
+    }
+    let workload = &sub_experiment.workload;
+    if workload.is_timed() && workload.has_bursts() {
+        name += "_bursts";
+    } else if workload.is_call() && !workload.is_closed() && !workload.is_recorded() {
+        name += &format!("_{}", workload.mode());
+    }
+    if workload.is_recorded() {
+        name += "_recording";
+    } else if workload.links() > 1 {
+        let what = match (workload.is_call(), workload.publishers()) {
+            (true, _) => "clients",
+            (false, 1) => "topics",
+            (false, _) => "publishers",
+        };
+        name += &format!("_{what}-{}", workload.links());
+    }
+    if workload.is_fan_out() {
+        name += &format!("_followers-{}", workload.followers());
+    }
+    if !sub_experiment.sched.is_other() {
+        name += &format!("_{}", sub_experiment.sched).replace(':', "-");
+    }
+    name += &load_suffix(sub_experiment.load);
+    name.bytes().map(|byte| if is_name_byte(byte) { byte as char } else { '-' }).take(name::MOST_BYTES).collect()
+}
+
+/// What a load adds to a name: `_load-cpu-1-memory`; nothing at rest.
+pub(super) fn load_suffix(load: BackgroundLoad) -> String {
+    if load.is_none() { String::new() } else { format!("_load-{load}").replace([':', ','], "-") }
+}
+
+pub(super) fn check_names(sub_experiments: &[SubExperiment]) -> Result<(), PlanError> {
+    let mut taken: HashMap<&str, &SubExperiment> = HashMap::new();
+    for sub_experiment in sub_experiments {
+        if let Some(other) = taken.insert(&sub_experiment.name, sub_experiment) {
+            let problem = Problem::NameTaken { name: other.name.clone(), other: other.transport.to_string() };
+            return Err(problem).at(&sub_experiment.transport.to_string());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! A plan while it is made: sub-experiments, and transports that are left out.
+
+use super::error::{AtTransport, PlanError, Problem};
+use super::machine::Machine;
+use crate::registry::{Entry, Registry};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+use tripmeter_abi::{Description, Variant};
+use tripmeter_model::exit;
+use tripmeter_model::plan::{Plan, SubExperiment};
+
+/// Treatment of a transport that was asked for by name and cannot run here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// Go on with the others, and name it in [`Plan::missing`].
+    LeaveOut,
+    /// As [`Unavailable::LeaveOut`], also of those that cannot do what is asked anywhere: for a search among transports.
+    LeaveOutUnable,
+}
+
+/// A transport that was asked for, not yet checked.
+pub(super) struct Candidate<'a> {
+    pub entry: &'a Entry,
+    pub description: &'a Description,
+    pub variant: &'a Variant,
+}
+
+pub(super) struct ResolvedSubExperiment {
+    pub sub_experiment: SubExperiment,
+    pub by_name: bool,
+}
+
+pub(super) struct Planner<'a> {
+    pub machine: &'a Machine,
+    pub registry: &'a Registry,
+    pub unavailable: Unavailable,
+    pub scratch: &'a Path,
+    pub run_id: String,
+    pub settings: &'a BTreeMap<String, String>,
+    /// The CPU asked for.
+    pub follower_cpu: Option<usize>,
+    /// The time-out asked for.
+    pub timeout_ns: Option<u64>,
+    /// The `settings` that a transport has.
+    pub used: BTreeSet<String>,
+    pub plan: &'a mut Plan,
+    pub made: Vec<ResolvedSubExperiment>,
+    /// Places in it, by transport and payloads: there may be thousands.
+    pub places: HashMap<(String, Vec<u64>), Vec<usize>>,
+    /// Errors of those that were asked for by name and are left out.
+    pub refused: Vec<PlanError>,
+}
+
+impl Planner<'_> {
+    /// The error of an experiment of which all was left out: of one transport by name its own.
+    pub fn nothing_left(&mut self) -> PlanError {
+        let not_installed = self.plan.not_installed();
+        let lines: Vec<String> = self.plan.left_out.drain(..).chain(not_installed).collect();
+        if lines.len() == 1
+            && let Some(only) = self.refused.pop()
+        {
+            return only;
+        }
+        let codes: BTreeSet<u8> = self.refused.iter().map(PlanError::exit_code).collect();
+        let common = codes.first().filter(|_| codes.len() == 1 && self.refused.len() >= lines.len());
+        let code = common.copied().unwrap_or(exit::UNAVAILABLE);
+        PlanError::anywhere(Problem::NothingLeft { lines, code })
+    }
+
+    /// Notes a transport that cannot run, or refuses the experiment for it.
+    pub fn leave_out(&mut self, transport: &str, problem: Problem, by_name: bool) -> Result<(), PlanError> {
+        let goes_on = match self.unavailable {
+            Unavailable::LeaveOut => problem.is_of_this_machine(),
+            Unavailable::LeaveOutUnable => problem.is_of_this_machine() || problem.is_of_the_transport(),
+        };
+        if by_name && !goes_on {
+            return Err(problem).at(transport);
+        }
+        let problem = match problem {
+            // Which others can is said once.
+            Problem::OneHost { path, can: Some(can) } if self.plan.left_out.iter().any(|line| line.contains(&can)) => {
+                Problem::OneHost { path, can: None }
+            }
+            problem => problem,
+        };
+        let error = PlanError::at(transport, problem);
+        let line = error.to_string();
+        if !self.plan.left_out.contains(&line) {
+            self.plan.left_out.push(line.clone());
+        }
+        if by_name {
+            self.plan.missing.push(line);
+            self.refused.push(error);
+        }
+        Ok(())
+    }
+
+    /// Adds a sub-experiment, unless it is there already by `*`.
+    pub fn push(&mut self, new: ResolvedSubExperiment) -> Result<(), Problem> {
+        let same = |made: &ResolvedSubExperiment| is_same(&made.sub_experiment, &new.sub_experiment);
+        let of = (new.sub_experiment.transport.to_string(), new.sub_experiment.payloads.clone());
+        let places = self.places.entry(of).or_default();
+        match places.iter().copied().find(|place| same(&self.made[*place])) {
+            None => {
+                places.push(self.made.len());
+                self.made.push(new);
+            }
+            Some(at) if new.by_name && self.made[at].by_name => return Err(Problem::Repeated(at + 1)),
+            Some(at) if new.by_name => self.made[at] = new,
+            Some(_) => {}
+        }
+        Ok(())
+    }
+}
+
+fn is_same(a: &SubExperiment, b: &SubExperiment) -> bool {
+    let parts = |s: &SubExperiment| {
+        ((s.pattern, s.wait, s.touch, s.samples, s.warmup, s.one_way, s.time_cap_ns), s.sched, s.load)
+    };
+    let same_samples = a.payloads == b.payloads && a.samples_above == b.samples_above && parts(a) == parts(b);
+    same_samples && a.transport == b.transport && a.workload == b.workload
+}

@@ -1,0 +1,110 @@
+//! Sub-experiments before a transport is chosen.
+
+use super::error::Problem;
+use super::{channel, check, log, rpc, workload};
+use tripmeter_abi::Pattern;
+use tripmeter_model::experiment::{Common, WrittenSamplesAbove};
+use tripmeter_model::interference::{BackgroundLoad, Sched};
+use tripmeter_model::pattern::facts;
+use tripmeter_model::plan::{Plan, Raw, SamplesAbove};
+use tripmeter_model::workload::Workload;
+use tripmeter_model::{Touch, Wait, payload};
+
+/// Request of a sub-experiment, whatever its transport.
+#[derive(Clone, PartialEq)]
+pub(super) struct PlannedTask {
+    pub pattern: Pattern,
+    pub workload: Workload,
+    pub payloads: Vec<u64>,
+    pub samples: u64,
+    pub samples_above: Vec<SamplesAbove>,
+    pub warmup: u64,
+    pub one_way: bool,
+    pub time_cap_ns: Option<u64>,
+    pub wait: Option<Wait>,
+    pub touch: Touch,
+    pub sched: Sched,
+    pub load: BackgroundLoad,
+}
+
+impl PlannedTask {
+    /// Samples of a payload of this size; see [`SubExperiment::samples_of`].
+    pub fn samples_of(&self, payload_bytes: u64) -> u64 {
+        let above = self.samples_above.iter().rfind(|above| payload_bytes > above.payload_bytes);
+        above.map_or(self.samples, |above| above.samples)
+    }
+
+    /// One for each load, and for each number of clients, if calls are asked for. `timeout_ns` is what was asked for. If the plan has
+    /// a recording, it is what is sent.
+    pub fn each(common: &Common, plan: &Plan, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
+        let loads = common.load.clone().unwrap_or_default();
+        if let Some(twice) = (1..loads.len()).find(|index| loads[..*index].contains(&loads[*index])) {
+            return Err(Problem::OfferTwice { flags: "--load", trial: twice + 1 });
+        }
+        let tasks = Self::at_rest(common, plan, timeout_ns)?;
+        let loads = if loads.is_empty() { vec![BackgroundLoad::default()] } else { loads };
+        Ok(loads.into_iter().flat_map(|load| tasks.iter().map(move |task| Self { load, ..task.clone() })).collect())
+    }
+
+    /// The same without a load.
+    fn at_rest(common: &Common, plan: &Plan, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
+        if let Some(recording) = &plan.recording {
+            let task = Self::of(&channel::with_recording(common, recording)?, plan.raw, timeout_ns)?;
+            let task = Self { workload: channel::playing(task.workload, recording), ..task };
+            check::hosts(&plan.hosts, plan.raw, task.pattern, &task.workload, task.one_way)?;
+            return Ok(vec![task]);
+        }
+        let each: Vec<Self> =
+            rpc::each(common)?.iter().map(|common| Self::of(common, plan.raw, timeout_ns)).collect::<Result<_, _>>()?;
+        each.iter()
+            .try_for_each(|task| check::hosts(&plan.hosts, plan.raw, task.pattern, &task.workload, task.one_way))?;
+        Ok(each)
+    }
+
+    fn of(common: &Common, raw: Raw, timeout_ns: Option<u64>) -> Result<Self, Problem> {
+        let pattern = common.pattern.unwrap_or(Pattern::PingPong);
+        log::check(common, pattern)?;
+        let defaults = &facts(pattern).defaults;
+        let payloads = payload::parse_list(common.payloads.as_deref().unwrap_or(defaults.payloads))?;
+        let mut workload = workload::of(common, pattern, timeout_ns)?;
+        let samples = common.samples.unwrap_or(defaults.samples);
+        let usual = || workload::default_warmup(&workload, pattern, samples);
+        let warmup = common.warmup.unwrap_or_else(usual);
+        let samples_above = samples_above(common.samples_above.as_deref().unwrap_or_default())?;
+        workload.topology.followers = common.followers.unwrap_or(1);
+        check::followers(pattern, &workload, raw)?;
+        let one_way = common.one_way.unwrap_or(false);
+        if workload.is_saturating() && !samples_above.is_empty() {
+            return Err(Problem::NoSamplesAbove);
+        }
+        let counts = samples_above.iter().map(|above| above.samples).chain([samples]);
+        check::samples(counts, warmup, &workload, raw)?;
+        check::one_way(one_way, &workload, raw)?;
+        common.time_cap_s.map_or(Ok(()), check::time_cap)?;
+        Ok(Self {
+            pattern,
+            payloads,
+            samples: if workload.is_saturating() { 0 } else { samples },
+            samples_above,
+            warmup,
+            one_way: one_way || (workload.is_fan_out() && workload.is_round_trips()),
+            workload,
+            time_cap_ns: common.time_cap_s.map(|cap| (cap * 1e9).ceil() as u64),
+            wait: common.wait,
+            touch: common.touch.unwrap_or_default(),
+            sched: common.sched.unwrap_or_default(),
+            load: BackgroundLoad::default(),
+        })
+    }
+}
+
+/// The ranges of an experiment, ascending.
+fn samples_above(written: &[WrittenSamplesAbove]) -> Result<Vec<SamplesAbove>, Problem> {
+    let mut ranges = Vec::new();
+    for range in written {
+        let payload_bytes = payload::parse_list(&range.payload)?.into_iter().max().unwrap_or(0);
+        ranges.push(SamplesAbove { payload_bytes, samples: range.samples });
+    }
+    ranges.sort_by_key(|range| range.payload_bytes);
+    Ok(ranges)
+}

@@ -1,0 +1,79 @@
+//! Reasons why a plan could not be run at all.
+
+use super::long_text::LongText;
+use crate::by_hand::MeetError;
+use crate::hosts::HostError;
+use crate::results::ResultsError;
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+use tripmeter_model::audit::Finding;
+use tripmeter_model::exit;
+use tripmeter_model::file::FileError;
+
+/// Reason why a plan could not be run at all.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// No place for results.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    /// No follower.
+    #[error(transparent)]
+    Meet(#[from] MeetError),
+    /// A host that a follower is to run on is not there, or not as it must be.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// No place for sockets and the like.
+    #[error("temporary folder '{}' cannot be used: {}; set TMPDIR to one that can", .0.display(), .1)]
+    Scratch(PathBuf, io::Error),
+    /// The manifest could not be read again.
+    #[error(transparent)]
+    LongText(#[from] LongText),
+    /// Readers would refuse the manifest.
+    #[error(
+        "results would hold {0}, which no reader takes; ask for less at once, or leave a host out that says so much"
+    )]
+    TooLarge(String),
+    /// What was begun has lost something.
+    #[error(transparent)]
+    Damaged(#[from] FileError),
+    /// The machine disturbs measuring, and the run is strict.
+    #[error("this machine is refused by --strict: {}; see `tripmeter doctor`, or leave --strict out", listed(.0))]
+    Unfit(Vec<Finding>),
+    /// What was begun elsewhere is not gone on with here.
+    #[error(
+        "the rounds so far were measured on another machine, or before it was changed: {what} '{before}', here '{now}'; \
+         begin anew in another folder (-o)"
+    )]
+    OtherMachine {
+        /// What differs.
+        what: &'static str,
+        /// As it was.
+        before: String,
+        /// As it is.
+        now: String,
+    },
+}
+
+fn listed(findings: &[Finding]) -> String {
+    let one = |finding: &Finding| {
+        let Finding { check, level, value, limit, .. } = finding;
+        format!("{} {check}: {value} ({limit})", level.as_str())
+    };
+    findings.iter().map(one).collect::<Vec<_>>().join(" | ")
+}
+
+impl RunError {
+    /// The exit code of its class.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            RunError::Results(_) | RunError::Scratch(..) => exit::CANNOT_CREATE,
+            RunError::Meet(MeetError::Interrupted) => exit::INTERRUPTED,
+            RunError::Meet(_) => exit::UNAVAILABLE,
+            RunError::Host(error) => error.exit_code(),
+            RunError::Damaged(error) => error.exit_code(),
+            RunError::Unfit(_) => exit::FINDING,
+            RunError::OtherMachine { .. } | RunError::LongText(_) | RunError::TooLarge(_) => exit::DATA,
+        }
+    }
+}

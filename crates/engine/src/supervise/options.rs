@@ -1,0 +1,74 @@
+//! Options of a run.
+
+use super::resume::Begun;
+use crate::results::{Results, ResultsError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use tripmeter_model::folder_handle::FolderHandle;
+
+/// Starter of the follower processes.
+#[derive(Clone, Debug)]
+pub enum Followers {
+    /// This process.
+    Local,
+    /// A `tripmeter follow` in another terminal.
+    ByHand {
+        /// Name of the place that it comes to; see [`crate::by_hand::rendezvous`].
+        rendezvous: String,
+        /// How long it is waited for.
+        wait: Duration,
+    },
+}
+
+/// Place of the results.
+#[derive(Clone, Debug, Default)]
+pub enum OutputFolder {
+    /// In a dated folder below `results`.
+    #[default]
+    Dated,
+    /// In a folder that the user has named.
+    Named(PathBuf),
+    /// In a folder of this name in one that is open, and in no other that takes its name meanwhile.
+    Within(FolderHandle, String),
+}
+
+impl OutputFolder {
+    pub(super) fn create(&self, has_rounds: bool) -> Result<Results, ResultsError> {
+        match self {
+            Self::Dated => Results::create(None, has_rounds),
+            Self::Named(path) => Results::create(Some(path), has_rounds),
+            Self::Within(parent, name) => Results::create_within(parent, name, has_rounds),
+        }
+    }
+}
+
+impl From<Option<&Path>> for OutputFolder {
+    fn from(named: Option<&Path>) -> Self {
+        named.map_or(Self::Dated, |path| Self::Named(path.to_owned()))
+    }
+}
+
+/// Options of a run.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// The results folder.
+    pub output: OutputFolder,
+    /// What of the plan is measured already; its folder is then that of the results.
+    pub begun: Option<Begun>,
+    /// Starter of the follower processes.
+    pub followers: Followers,
+    /// Set by the user to stop early and keep what was measured.
+    pub stop: Arc<AtomicBool>,
+    /// This program, started again as worker.
+    pub tripmeter: PathBuf,
+    /// How long a worker may show no sign of life.
+    pub watchdog: Duration,
+    /// True if nothing is started where the audit warns or fails.
+    pub strict: bool,
+    /// True if the audits look for hiccups, with all CPUs busy.
+    pub spin: bool,
+    /// What makes Parquet of samples, if it is asked for.
+    pub parquet: Option<PathBuf>,
+}

@@ -1,0 +1,30 @@
+//! Pace of a client's calls.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Time of a client's next call; the plan has it as the loads of its workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// As soon as the one before has ended: a closed loop.
+    Bench,
+    /// When it is due, at a fixed rate or in bursts, but never before the one before has ended.
+    FixedFreq,
+}
+
+impl Mode {
+    /// The word in files and flags.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Bench => "bench",
+            Mode::FixedFreq => "fixed-freq",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.as_str())
+    }
+}

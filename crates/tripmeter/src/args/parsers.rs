@@ -1,0 +1,45 @@
+//! Parsers of values of flags.
+
+use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Parser of a path that other processes and files can name as text.
+pub fn text_path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(|path| match path.into_string() {
+        Ok(path) if path.is_empty() => Err("it is empty"),
+        Ok(path) => Ok(PathBuf::from(path)),
+        Err(_) => Err("it is not UTF-8 text; name another"),
+    })
+}
+
+/// Parser of these words, which are all words of `T`.
+pub fn words<T: FromStr + Clone + Send + Sync + 'static>(
+    words: &'static [&'static str],
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(words)
+        .map(|word| T::from_str(&word).unwrap_or_else(|_| unreachable!("'{word}' is a word of the type")))
+}
+
+/// Parser of these words.
+pub fn words_of<T: Copy + Send + Sync + 'static>(
+    pairs: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    words_or_aliases(pairs, &[])
+}
+
+/// Parser of these words, and of others, not in the help, that each stand for one of them.
+pub fn words_or_aliases<T: Copy + Send + Sync + 'static>(
+    pairs: &'static [(&'static str, T)],
+    aliases: &'static [(&'static str, &'static str)],
+) -> impl TypedValueParser<Value = T> {
+    let value = |(word, _): &(&'static str, T)| {
+        let of_word = aliases.iter().filter(|(_, other)| other == word);
+        PossibleValue::new(*word).aliases(of_word.map(|(alias, _)| *alias))
+    };
+    PossibleValuesParser::new(pairs.iter().map(value)).map(|typed| {
+        let word = aliases.iter().find(|(alias, _)| *alias == typed).map_or(typed.as_str(), |(_, word)| word);
+        let pair = pairs.iter().find(|(other, _)| *other == word);
+        pair.expect("only these words are let through").1
+    })
+}
