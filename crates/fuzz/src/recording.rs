@@ -4,6 +4,7 @@
 #[allow(dead_code)]
 #[path = "../../tripmeter/src/recording/compression.rs"]
 mod compression;
+#[allow(dead_code)]
 #[path = "../../tripmeter/src/recording/error.rs"]
 mod error;
 #[allow(dead_code)]
