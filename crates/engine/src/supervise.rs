@@ -4,6 +4,7 @@
 
 mod access;
 mod cpu_time;
+mod cpu_wait;
 mod date;
 mod error;
 mod event;

@@ -2,6 +2,7 @@
 
 use super::access;
 use super::cpu_time::CpuTimeWatch;
+use super::cpu_wait::CpuWait;
 use super::error::RunError;
 use super::event::Event;
 use super::load::RunningLoad;
@@ -287,7 +288,7 @@ impl ProcessGroup {
 
     /// Hears the leader out.
     fn watch(&mut self, run: &mut Run<'_>) -> LeaderOutcome {
-        let mut heard = Instant::now();
+        let (mut heard, mut cpu_wait) = (Instant::now(), CpuWait::default());
         loop {
             if run.stopped() && self.told_to_stop.is_none() {
                 self.told_to_stop = Some((Instant::now(), Instant::now()));
@@ -307,9 +308,9 @@ impl ProcessGroup {
                     if let Some(outcome) = self.take_note(run, event) {
                         return outcome;
                     }
-                    heard = Instant::now();
+                    (heard, cpu_wait) = (Instant::now(), CpuWait::default());
                 }
-                Ok(Heard::Nothing) => {}
+                Ok(Heard::Nothing) => cpu_wait.look(self.leader.pid()),
                 Err(error) if error.kind() == ErrorKind::InvalidData => {
                     let (transport, phase) = (&self.transport, &self.phase);
                     return LeaderOutcome::Killed(format!(
@@ -319,7 +320,7 @@ impl ProcessGroup {
                 Ok(Heard::End) | Err(_) => return LeaderOutcome::Vanished,
             }
             // At every turn: whoever speaks all the time must not be out of reach.
-            if let Some(outcome) = self.overdue(run, heard).or_else(|| self.standing(run)) {
+            if let Some(outcome) = self.overdue(run, heard, &cpu_wait).or_else(|| self.standing(run)) {
                 return outcome;
             }
         }
@@ -350,7 +351,7 @@ impl ProcessGroup {
         })
     }
 
-    fn overdue(&mut self, run: &mut Run<'_>, heard: Instant) -> Option<LeaderOutcome> {
+    fn overdue(&mut self, run: &mut Run<'_>, heard: Instant, cpu_wait: &CpuWait) -> Option<LeaderOutcome> {
         let loss_timeout = Duration::from_nanos(run.plan.loss_timeout_ns_of(&self.plan));
         if let (Some((told, since)), WRITING) = (&mut self.told_to_stop, self.phase.as_str())
             && told.elapsed() < writing_time(&self.plan)
@@ -369,9 +370,16 @@ impl ProcessGroup {
         };
         if silence > watchdog {
             let (seconds, limit) = (silence.as_secs(), watchdog.as_secs());
+            let (what, remedy) = match cpu_wait.is_starved() {
+                true => (
+                    "gets no CPU: it is ready to run, with",
+                    "end what loads the CPUs, or give it others (--leader-cpu)",
+                ),
+                false => ("hangs:", "fix the transport, or leave it out"),
+            };
             let why = format!(
-                "the leader of '{}' hangs: no sign of life for {seconds} s (limit {limit} s) while it was to {}; it was \
-                 killed; fix the transport, or leave it out",
+                "the leader of '{}' {what} no sign of life for {seconds} s (limit {limit} s) while it was to {}; it was \
+                 killed; {remedy}",
                 self.transport, self.phase
             );
             return Some(LeaderOutcome::Killed(os::with_lack_of(self.leader.pid(), why)));

@@ -1,0 +1,76 @@
+//! A silent worker that gets no CPU, apart from one that hangs.
+
+use procfs::process::Process;
+
+/// Fewest looks that tell one from the other.
+const FEWEST_LOOKS: u32 = 3;
+
+/// Looks at a worker since it was last heard.
+#[derive(Debug, Default)]
+pub(super) struct CpuWait {
+    /// CPU time at the last look, in ticks.
+    used: Option<u64>,
+    looks: u32,
+    /// Looks at which a thread was ready to run, while all had used no CPU time since the look before.
+    waited: u32,
+}
+
+impl CpuWait {
+    /// Looks at this process, if it is there.
+    pub fn look(&mut self, pid: u32) {
+        let Ok(process) = i32::try_from(pid).map_err(drop).and_then(|pid| Process::new(pid).map_err(drop)) else {
+            return;
+        };
+        let is_ready = process
+            .tasks()
+            .is_ok_and(|tasks| tasks.flatten().filter_map(|task| task.stat().ok()).any(|thread| thread.state == 'R'));
+        if let Ok(stat) = process.stat() {
+            self.note(stat.utime + stat.stime, is_ready);
+        }
+    }
+
+    fn note(&mut self, used: u64, is_ready: bool) {
+        if let Some(before) = self.used.replace(used) {
+            self.looks += 1;
+            self.waited += u32::from(is_ready && before == used);
+        }
+    }
+
+    /// True if it waited for a CPU at most looks.
+    pub fn is_starved(&self) -> bool {
+        self.looks >= FEWEST_LOOKS && 2 * self.waited > self.looks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_worker_that_is_ready_and_uses_nothing_is_starved() {
+        let after = |looks: &[(u64, bool)]| {
+            let mut wait = CpuWait::default();
+            looks.iter().for_each(|&(used, is_ready)| wait.note(used, is_ready));
+            wait.is_starved()
+        };
+        assert!(after(&[(7, true); 4]));
+        assert!(after(&[(7, false), (7, true), (7, true), (8, true)]));
+        // Too few looks; it sleeps; it spins; it ran at most looks.
+        assert!(!after(&[(7, true); 3]) && !after(&[(7, false); 9]));
+        assert!(!after(&[(7, true), (8, true), (9, true), (10, true)]));
+        assert!(!after(&[(7, true), (7, true), (8, true), (9, true)]));
+    }
+
+    #[test]
+    fn a_process_that_sleeps_is_not_starved_and_one_that_is_gone_is_none() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut wait = CpuWait::default();
+        (0..6).for_each(|_| wait.look(child.id()));
+        assert!(wait.looks >= FEWEST_LOOKS && !wait.is_starved(), "{wait:?}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut wait = CpuWait::default();
+        wait.look(child.id());
+        assert_eq!((wait.looks, wait.used), (0, None));
+    }
+}
