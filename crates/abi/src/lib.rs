@@ -9,6 +9,8 @@
 //! | a Rust transport | [`System`], [`Node`], [`Link`], [`Error`], [`export_transport!`] |
 //! | the host | the same traits, and `Plugin`, which implements them for a loaded library |
 
+#![deny(missing_docs)]
+
 pub mod blocks;
 mod callback;
 mod describe;

@@ -14,6 +14,7 @@
 //! | [`selection`] | picks the figures that are judged |
 //! | [`series`] | says what of the audit of samples counts |
 //! | [`table`] | keeps figures, and finds them by their address |
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod check;

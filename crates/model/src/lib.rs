@@ -28,6 +28,7 @@
 //! | [`mod@file`], [`folder_handle`] | files, whatever they hold; folders that may lose their names |
 //! | [`exit`] | exit codes |
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 /// The version of Tripmeter: of all its crates, and of every program that is built of them.

@@ -1,4 +1,5 @@
 //! Pure functions from samples to figures: no I/O, no unsafe, nothing printed.
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod autocorrelation;
