@@ -234,7 +234,7 @@ impl<In: BoundedMessage + Send + 'static> Channel<In> {
         stream: UnixStream,
         shared: Arc<Shared>,
         target: Target,
-        stops: fn(&In, &Shared) -> Option<u64>,
+        stops: impl Fn(&In, &Shared) -> Option<u64> + Send + 'static,
     ) -> io::Result<Self> {
         let mut reader = BufReader::new(stream.try_clone()?);
         let (sender, incoming) = sync_channel(MOST_UNHEARD);

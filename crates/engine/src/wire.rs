@@ -23,7 +23,7 @@ use tripmeter_model::plan::{Instrument, Raw, Streams, SubExperiment};
 use tripmeter_model::used::Used;
 
 /// Version of these messages; leader and follower must have the same.
-pub const PROTOCOL: u32 = 20;
+pub const PROTOCOL: u32 = 21;
 
 /// Phases of a leader, as it names them, before it gives signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
@@ -485,7 +485,7 @@ impl BoundedMessage for LoadReading {
 pub struct Report {
     /// Counts of each stream; empty where messages were answered, which the leader counts. Arrivals are in the leader's memory.
     pub arrived: Vec<Arrived>,
-    /// What its process used until the last message was sent; zero where one thread counts.
+    /// Cost of its process until the last message was sent.
     pub used: Used,
     /// Calls and lines of a log.
     pub log: Option<(Counts, Lines)>,

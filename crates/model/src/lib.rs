@@ -39,6 +39,7 @@ pub mod audit;
 pub mod bounds;
 pub mod count;
 mod counts;
+pub mod cut_short;
 pub mod date;
 pub mod delivery;
 pub mod exit;

@@ -3,6 +3,7 @@
 use crate::audit::{Audit, ProcessActivity};
 use crate::count;
 pub use crate::counts::Counts;
+use crate::cut_short::CutShort;
 use crate::figure::{Figure, Statistic};
 pub use crate::handover::{Handover, Handovers, ModeChange};
 use crate::kernel_queue::KernelQueues;
@@ -385,9 +386,6 @@ pub enum Verdict {
     NotVisible,
 }
 
-/// Begins the reason of what a time cap ended.
-pub const TIME_CAP: &str = "time cap";
-
 /// What was measured at one payload.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PayloadResult {
@@ -407,7 +405,7 @@ pub struct PayloadResult {
     #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "count::read")]
     pub warmup_damaged: u64,
     /// Why there are fewer samples than planned, if so.
-    pub cut_short: Option<String>,
+    pub cut_short: Option<CutShort>,
     /// It was being measured when the sub-experiment failed or was interrupted, or its rows had been moved for a further attempt:
     /// a resumed run measures it again.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -489,7 +487,7 @@ impl PayloadResult {
 
     /// True if its time cap ended it.
     pub fn is_capped(&self) -> bool {
-        self.cut_short.as_deref().is_some_and(|why| why.starts_with(TIME_CAP))
+        self.cut_short.as_ref().is_some_and(CutShort::is_cap)
     }
 
     /// Why it has fewer samples than planned, with their number, if it has.

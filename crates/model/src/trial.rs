@@ -2,6 +2,7 @@
 
 use crate::count::{self, MOST_COUNT};
 use crate::counts::Counts;
+use crate::cut_short::CutShort;
 use crate::figure::{Figure, Statistic, Unit};
 use crate::known::known_keys;
 use crate::metric::{Interval, Stream};
@@ -52,7 +53,7 @@ pub struct Trial {
     pub missed: BTreeSet<Stream>,
     /// Why it ended early, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cut_short: Option<String>,
+    pub cut_short: Option<CutShort>,
     /// Of each stream its figures, by their names. Streams are `all`, or dimensions such as `topic=NAME`, `follower=last`
     /// and `process=leader`.
     #[serde(deserialize_with = "known_figures")]

@@ -242,6 +242,7 @@ impl Begun {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tripmeter_model::cut_short::CutShort;
     use tripmeter_model::plan::Plan;
 
     /// A folder that nothing is read of.
@@ -303,7 +304,7 @@ mod tests {
             let cell = |&(payload_bytes, unfinished): &(u64, bool)| PayloadResult {
                 payload_bytes,
                 unfinished,
-                cut_short: Some("time cap".to_owned()),
+                cut_short: Some(CutShort::at_cap(None)),
                 ..PayloadResult::default()
             };
             let result = SubExperimentResult {

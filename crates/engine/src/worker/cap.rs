@@ -4,7 +4,7 @@ use super::Error;
 use super::leader::Leader;
 use crate::measure::LoopEnd;
 use std::sync::atomic::Ordering::Relaxed;
-use tripmeter_model::manifest::TIME_CAP;
+use tripmeter_model::cut_short::CutShort;
 
 /// Share of what is left of the time cap that a warm-up may take.
 const WARMUP_SHARE: f64 = 0.2;
@@ -26,16 +26,13 @@ impl Leader {
         self.shared.capped.store(capped, Relaxed);
     }
 
-    /// Why a trial ended before its time, for people; `None` if it did not.
-    pub(super) fn cut_short(&self, end: LoopEnd, broken: Option<&Error>) -> Option<String> {
+    /// Why a trial ended before its time; `None` if it did not.
+    pub(super) fn cut_short(&self, end: LoopEnd, broken: Option<&Error>) -> Option<CutShort> {
         match (broken, end) {
-            (Some(error), _) => Some(error.to_string()),
+            (Some(error), _) => Some(error.into()),
             (None, LoopEnd::Full) => None,
-            (None, LoopEnd::Stopped) => Some("interrupted".to_owned()),
-            (None, LoopEnd::Deadline) => {
-                let cap = self.job.sub_experiment.time_cap_ns.map(|ns| format!(" of {} s", ns as f64 / 1e9));
-                Some(TIME_CAP.to_owned() + &cap.unwrap_or_default())
-            }
+            (None, LoopEnd::Stopped) => Some(CutShort::Interrupted),
+            (None, LoopEnd::Deadline) => Some(CutShort::at_cap(self.job.sub_experiment.time_cap_ns)),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What a follower has, and what all its work needs. All its settings come from the leader.
 
+use super::pool::CostWindow;
 use super::{ANSWER_TIMEOUT, Error, Result, confine};
 use crate::channel::{Channel, NoMessage, Versions};
 use crate::clock::Calibration;
@@ -29,6 +30,7 @@ const MOST_PIECE_BYTES: usize = 3 << 20;
 pub struct Follower {
     pub(super) control: Channel<ToFollower>,
     pub(super) shared: Arc<Shared>,
+    pub(super) cost: Arc<CostWindow>,
     setup: Setup,
 }
 
@@ -39,9 +41,13 @@ impl Follower {
     /// # Errors
     /// If the leader goes away, or speaks another protocol.
     pub(crate) fn start(stream: UnixStream, place: Option<&FollowerPlace>) -> Result<Self> {
-        let shared = Arc::new(Shared::default());
-        let stops = |message: &ToFollower, shared: &Shared| match message {
-            ToFollower::End { last } if shared.is_alone.load(Relaxed) => Some(last.first().copied().unwrap_or(0)),
+        let (shared, cost) = (Arc::new(Shared::default()), Arc::new(CostWindow::default()));
+        let window = cost.clone();
+        let stops = move |message: &ToFollower, shared: &Shared| match message {
+            ToFollower::End { last } if shared.is_alone.load(Relaxed) => {
+                window.end();
+                Some(last.first().copied().unwrap_or(0))
+            }
             _ => None,
         };
         let mut control = Channel::new(stream, shared.clone(), Target::current(), stops)
@@ -75,7 +81,7 @@ impl Follower {
                 }
                 shared.interrupt.store(setup.interrupt, Relaxed);
                 confine(&setup.cpus)?;
-                Ok(Self { control, shared, setup: *setup })
+                Ok(Self { control, shared, cost, setup: *setup })
             }
             _ => Err(Error::Failed("the leader sent no settings".to_owned())),
         }

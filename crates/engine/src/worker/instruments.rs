@@ -1,6 +1,6 @@
 //! What `tripmeter explain` looks at beside the round trips of a payload.
 
-use super::outcome::put_process;
+use super::outcome::put_costs;
 use super::pool::Window;
 use crate::clock::Timebase;
 use crate::measure::notes::ArrivalMemory;
@@ -9,7 +9,7 @@ use crate::memory::OutOfMemory;
 use crate::os::MemoryFile;
 use crate::parts;
 use std::ops::Range;
-use tripmeter_model::metric::{Process, Stream};
+use tripmeter_model::metric::Stream;
 use tripmeter_model::plan::Instrument;
 use tripmeter_model::trial::Trial;
 use tripmeter_model::used::Used;
@@ -19,8 +19,9 @@ use tripmeter_model::used::Used;
 pub(super) struct Instruments {
     stamps: Option<StampMemory>,
     window: Option<Window>,
-    /// What the leader and the follower used.
-    used: Vec<(Process, Used)>,
+    counts: bool,
+    own: Option<Used>,
+    others: Option<Used>,
     have_ended: bool,
 }
 
@@ -61,23 +62,26 @@ impl Instruments {
         StampLog::new(*first, leader.logs(0))
     }
 
-    /// Counts what this process uses from now on, if that is asked for.
+    /// Observes the cost of this process from now on; stamps would be part of it.
     pub(super) fn open_window(&mut self, instrument: Option<Instrument>) {
-        self.window = (instrument == Some(Instrument::Counters)).then(Window::counted);
+        self.counts = instrument == Some(Instrument::Counters);
+        self.window = match instrument {
+            Some(Instrument::Counters) => Some(Window::counted()),
+            Some(Instrument::Stamps) => None,
+            _ => Some(Window::open()),
+        };
     }
 
-    /// Ends that; whether anything was counted.
+    /// Ends the observation; true if cycles and instructions were counted.
     pub(super) fn close_window(&mut self) -> bool {
-        self.used.extend(self.window.take().map(|window| (Process::Leader, window.close())));
-        !self.used.is_empty()
+        self.own = self.window.take().map(Window::close);
+        self.counts
     }
 
-    /// The followers have ended, and used that.
-    pub(super) fn ended(&mut self, used: Vec<Used>) {
+    /// Takes the costs of followers in processes of their own.
+    pub(super) fn ended(&mut self, used: impl IntoIterator<Item = Used>) {
         self.have_ended = true;
-        if let ([_], [follower]) = (&self.used[..], &used[..]) {
-            self.used.push((Process::Follower, *follower));
-        }
+        self.others = used.into_iter().reduce(Used::beside).filter(|_| self.own.is_some());
     }
 
     /// Whether the followers have been told to end, and have.
@@ -87,9 +91,7 @@ impl Instruments {
 
     /// Puts what was seen of these messages.
     pub(super) fn put(&mut self, trial: &mut Trial, timebase: Timebase, messages: Range<u64>) {
-        for (process, used) in &self.used {
-            put_process(trial, *process, used);
-        }
+        put_costs(trial, self.own, self.others);
         let Some(StampMemory { first, leader, follower }) = &mut self.stamps else { return };
         let logs = StampLog::new(*first, leader.logs(0)).zip(StampLog::new(*first, follower.logs(0)));
         let Some((leader, follower)) = logs else { return };

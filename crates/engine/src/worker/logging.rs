@@ -4,7 +4,7 @@
 use super::cap::warmup_end;
 use super::leader::Leader;
 use super::outcome::put_process;
-use super::payload::{MANY_SAMPLES, MeasuredPayload, Samples, loads_measured};
+use super::payload::{MANY_SAMPLES, MeasuredPayload, Samples};
 use super::pool::Window;
 use super::{Error, OPEN_TIMEOUT, Result};
 use crate::clock::monotonic_ns;
@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 use tripmeter_abi::{Path as Claim, Role, panicked};
+use tripmeter_model::cut_short::CutShort;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::log::Lines;
 use tripmeter_model::manifest::{Counts, Handovers, PathProof};
@@ -181,7 +182,7 @@ impl Leader {
         };
         if measured.samples == 0 {
             (measured.trials, measured.unwritten) = (Vec::new(), None);
-            measured.cut_short = Some(loads_measured(0, 1));
+            measured.cut_short = Some(CutShort::before_loads(0, 1));
         }
         self.write(payload_bytes, &mut measured)?;
         let mut cell = self.cell(payload_bytes, packet_bytes, Handovers::default(), measured);

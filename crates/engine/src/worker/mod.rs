@@ -43,6 +43,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use tripmeter_abi::LoadError;
+use tripmeter_model::cut_short::CutShort;
 use tripmeter_model::exit;
 use tripmeter_model::printable::line;
 
@@ -72,6 +73,15 @@ impl Error {
     /// `what` failed because of `why`.
     pub fn of(what: &str, why: impl std::fmt::Display) -> Self {
         Error::Failed(format!("{what}: {why}"))
+    }
+}
+
+impl From<&Error> for CutShort {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::Failed(why) => Self::Broken(why.clone()),
+            Error::Interrupted => Self::Interrupted,
+        }
     }
 }
 

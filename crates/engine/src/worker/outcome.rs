@@ -2,6 +2,7 @@
 
 use super::Error;
 use crate::delivery::{KeptRate, Tally};
+use tripmeter_model::cut_short::CutShort;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
@@ -23,7 +24,7 @@ pub(super) struct Tallied {
     pub late: Vec<u64>,
     pub refused: u64,
     pub duration_ns: u64,
-    pub cut_short: Option<String>,
+    pub cut_short: Option<CutShort>,
     pub own: Used,
     pub others: Option<Used>,
     /// What ended it, if something failed.
@@ -87,11 +88,17 @@ pub(super) fn trial(tallied: Tallied, load: OfferedLoad, streams: Streams) -> Tr
             tally.put_follower(&mut trial, follower);
         }
     }
-    put_process(&mut trial, Process::Leader, &tallied.own);
-    if let Some(used) = &tallied.others {
-        put_process(&mut trial, Process::Follower, used);
-    }
+    put_costs(&mut trial, Some(tallied.own), tallied.others);
     trial
+}
+
+/// Puts the costs of the leader, and of the followers together, as far as they are known.
+pub(super) fn put_costs(trial: &mut Trial, own: Option<Used>, others: Option<Used>) {
+    for (process, used) in [(Process::Leader, own), (Process::Follower, others)] {
+        if let Some(used) = used {
+            put_process(trial, process, &used);
+        }
+    }
 }
 
 /// The trial of a recording. Its topics are counted one after the other, not in the order of time; each has an audit of its

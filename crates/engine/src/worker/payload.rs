@@ -11,8 +11,9 @@ use crate::wire::FromLeader;
 use hdrhistogram::Histogram;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use tripmeter_model::cut_short::CutShort;
 use tripmeter_model::figure::Figure;
-use tripmeter_model::manifest::{Handovers, PayloadResult, TIME_CAP};
+use tripmeter_model::manifest::{Handovers, PayloadResult};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::trial::Trial;
@@ -33,7 +34,7 @@ pub(super) struct MeasuredPayload {
     /// Of them, messages that came damaged and calls that failed, if they are in the counts of no trial.
     pub warmup_damaged: u64,
     /// Why there are fewer samples than planned, for people.
-    pub cut_short: Option<String>,
+    pub cut_short: Option<CutShort>,
     pub duration_ns: u64,
     /// What is still to be written.
     pub unwritten: Option<Samples>,
@@ -55,18 +56,13 @@ pub(super) struct Samples {
     pub first: u64,
 }
 
-/// Why a payload has fewer trials than planned, for people.
-pub(super) fn loads_measured(trials: usize, planned: usize) -> String {
-    format!("{TIME_CAP}: {trials} of {planned} offered loads")
-}
-
 impl MeasuredPayload {
     /// Trials of messages or calls, of so many planned, since `begun`; `broken` tells what ended them, if something failed.
     /// What is missing without a reason is missing because of the time cap, or the user has asked to stop.
     pub(super) fn of(trials: Vec<Trial>, planned: usize, begun: Instant, broken: Option<Error>) -> Self {
         let cut_short = match &broken {
-            Some(error) => Some(error.to_string()),
-            None if trials.len() < planned => Some(loads_measured(trials.len(), planned)),
+            Some(error) => Some(error.into()),
+            None if trials.len() < planned => Some(CutShort::before_loads(trials.len(), planned)),
             None => trials.iter().find_map(|trial| trial.cut_short.clone()),
         };
         let samples = trials.iter().map(|trial| trial.count(&Stream::all(), Figure::Received)).sum();
@@ -122,7 +118,7 @@ impl Leader {
         let stopped = self.shared.stop.swap(false, Relaxed).then_some(Error::Interrupted);
         let ending = measured.broken.take().or(stopped);
         if let (Some(why), Some(ending)) = (&mut measured.cut_short, &ending) {
-            *why = ending.to_string();
+            *why = ending.into();
         }
         self.make_room()?;
         self.write(payload_bytes, &mut measured)?;

@@ -6,9 +6,9 @@ use crate::lanes::Ended;
 use crate::measure::{Shared, TAKE_TIMEOUT_NS};
 use crate::os::{self, CpuCounters, Target, Whose};
 use std::io::{self, Write};
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 use tripmeter_model::used::Used;
@@ -134,6 +134,45 @@ impl Window {
         let (cycles, instructions) = counted.unzip();
         let kernel_time_ns = used.kernel_time_ns.filter(|_| is_kernel_time_exact());
         Used { window_ns, kernel_time_ns, peak_memory_bytes: os::peak_memory_bytes(), cycles, instructions, ..used }
+    }
+}
+
+/// A window that the thread which hears the end of a leg closes: what follows is a wait for messages that were lost.
+#[derive(Default)]
+pub(super) struct CostWindow(Mutex<CostState>);
+
+#[derive(Default)]
+enum CostState {
+    #[default]
+    Closed,
+    Open(Window),
+    Read(Used),
+}
+
+impl CostWindow {
+    pub(super) fn open(&self, window: Window) {
+        *self.state() = CostState::Open(window);
+    }
+
+    /// Ends the observation, if it goes on.
+    pub(super) fn end(&self) {
+        let mut state = self.state();
+        if let CostState::Open(window) = std::mem::take(&mut *state) {
+            *state = CostState::Read(window.close());
+        }
+    }
+
+    /// Cost until the end; nothing if none was observed.
+    pub(super) fn close(&self) -> Used {
+        self.end();
+        match std::mem::take(&mut *self.state()) {
+            CostState::Read(used) => used,
+            CostState::Closed | CostState::Open(_) => Used::NOTHING,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, CostState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

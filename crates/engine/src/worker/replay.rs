@@ -150,7 +150,7 @@ impl Leader {
             late: sent.late,
             refused: sent.refused,
             duration_ns,
-            cut_short: self.cut_short(sent.end, sent.broken.as_ref()).map(|why| why + &silent),
+            cut_short: self.cut_short(sent.end, sent.broken.as_ref()).map(|why| why.and(&silent)),
             own: sent.own,
             others: (!self.is_same_process()).then_some(sent.others),
             broken: sent.broken,

@@ -5,8 +5,10 @@ use super::attempts::not_written;
 use super::cap::warmup_end;
 use super::host_clocks::Clocks;
 use super::leader::{Leader, Session};
+use super::outcome::put_costs;
 use super::patience::{FollowerPatience, SIGN_OF_LIFE};
 use super::payload::MeasuredPayload;
+use super::pool::Window;
 use super::search::search;
 use crate::clock::Timebase;
 use crate::delivery::is_missed;
@@ -20,6 +22,7 @@ use crate::record::ClockError;
 use crate::wire::{Arrived, Begin, FromLeader, Task, ToFollower};
 use std::time::Instant;
 use tripmeter_abi::Wait;
+use tripmeter_model::cut_short::CutShort;
 use tripmeter_model::delivery::DeliveryStatus;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::Counts;
@@ -28,6 +31,7 @@ use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::plan::Raw;
 use tripmeter_model::search::per_second;
 use tripmeter_model::trial::Trial;
+use tripmeter_model::used::Used;
 use tripmeter_model::workload::Workload;
 
 /// As fast as it goes and within a burst, messages between two looks at the clock, if they are small.
@@ -120,7 +124,7 @@ impl Leader {
         if !found.passed && trial.cut_short.is_none() {
             let (percent, trials) = (loss_bound * 100.0, trial.steps.len());
             let why = format!("no rate with a loss of at most {percent} % was found in {trials} trials");
-            trial.cut_short = Some(why);
+            trial.cut_short = Some(CutShort::Broken(why));
         }
         Ok(trial)
     }
@@ -153,7 +157,9 @@ impl Leader {
         let timed = bounds.duration_ns.map_or(u64::MAX, |ns| begin + base.to_ticks(ns));
         let last = bounds.messages.map_or(u64::MAX, |messages| session.sequence + messages);
         let extent = Extent { burst: burst(offer, payload_bytes), last, deadline: timed.min(capped) };
+        let window = Window::open();
         let ended = self.send(session, &shared, &mut flow, extent);
+        let own = window.close();
         self.give_up_at(0);
         self.disarm();
         let (end, behind) = match &flow.spaced {
@@ -163,7 +169,7 @@ impl Leader {
         let (sequence, refused) = (flow.sequence, flow.refused);
         session.sequence = sequence;
         let ended = ended.map_err(|failure| self.controls.diagnose(failure))?;
-        let arrived = self.count(sequence)?;
+        let (arrived, others) = self.count(sequence)?;
         let mut broken = None;
         let clocks = self.clocks_since(clocks, &mut broken);
         broken.map_or(Ok(()), Err)?;
@@ -174,6 +180,7 @@ impl Leader {
         let ended = if ended == LoopEnd::Deadline && timed <= capped { LoopEnd::Full } else { ended };
         let (mut trial, all) = (Trial::new(offer), Stream::all());
         trial.cut_short = self.cut_short(ended, None);
+        put_costs(&mut trial, Some(own), others);
         clocks.put(&mut trial);
         for (figure, value) in [
             (Figure::PublishedRate, per_second(sent, publication_ns)),
@@ -259,15 +266,21 @@ impl Leader {
         }
     }
 
-    /// Tells the followers how many messages there are, and hears what has come of them to each.
-    fn count(&mut self, last: u64) -> Result<Vec<Arrived>> {
+    /// Tells the followers how many messages there are. Returns the arrivals at each, and the cost of those in processes of
+    /// their own.
+    fn count(&mut self, last: u64) -> Result<(Vec<Arrived>, Option<Used>)> {
         self.controls.send_all(&ToFollower::End { last: vec![last] })?;
         let patience = || FollowerPatience::taking(self.job.loss_timeout_ns);
         let counted = |follower| {
             let report = self.controls.recv_report(follower, patience())?;
-            report.arrived.first().copied().ok_or_else(|| self.controls.failed("a follower has counted nothing"))
+            let arrived = report.arrived.first().copied();
+            let arrived = arrived.ok_or_else(|| self.controls.failed("a follower has counted nothing"))?;
+            Ok((arrived, report.used))
         };
-        (0..self.job.sub_experiment.workload.followers()).map(counted).collect()
+        let counted = (0..self.job.sub_experiment.workload.followers()).map(counted).collect::<Result<Vec<_>>>()?;
+        let used = counted.iter().map(|(_, used)| *used).reduce(Used::beside);
+        let arrived = counted.into_iter().map(|(arrived, _)| arrived).collect();
+        Ok((arrived, used.filter(|_| !self.is_same_process())))
     }
 }
 

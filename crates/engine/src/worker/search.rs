@@ -118,6 +118,7 @@ fn loss(trial: &Trial) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tripmeter_model::cut_short::CutShort;
     use tripmeter_model::manifest::Counts;
     use tripmeter_model::pace::OfferedLoad;
     use tripmeter_model::search::per_second;
@@ -199,7 +200,7 @@ mod tests {
     fn an_interrupted_trial_ends_it() {
         let mut run = |rate: Option<f64>, ns: u64| {
             let mut trial = trial(rate, ns, 1e6, 1e5);
-            trial.cut_short = rate.map(|_| "interrupted".to_owned());
+            trial.cut_short = rate.map(|_| CutShort::Interrupted);
             Ok::<_, ()>(trial)
         };
         assert_eq!(search(0.0, 1_000_000_000, &mut run).unwrap().trial.steps.len(), 2);

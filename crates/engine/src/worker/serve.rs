@@ -136,9 +136,11 @@ impl Follower {
         let mut memory = arrivals.map(|place| self.arrivals(Some(place), most)).transpose()?;
         let log = memory.as_mut().and_then(|memory| memory.logs(0).pop());
         self.ready()?;
+        self.cost.open(Window::open());
         let arrived = vec![self.count(endpoint, inboxes, first, log, None)?];
+        let used = self.cost.close();
         self.send_arrivals(arrivals, memory)?;
-        self.report(Report { arrived, ..Report::default() })
+        self.report(Report { arrived, used, ..Report::default() })
     }
 
     /// Answers the messages of the first link; their arrivals are kept, if the leader has memory for them.
@@ -156,9 +158,9 @@ impl Follower {
             stamps,
         };
         self.ready()?;
-        let window = if instrument == Some(Instrument::Counters) { Window::counted() } else { Window::open() };
+        self.cost.open(if instrument == Some(Instrument::Counters) { Window::counted() } else { Window::open() });
         self.answer(endpoint, inboxes, answers, None)?;
-        let used = window.close();
+        let used = self.cost.close();
         self.send_arrivals(arrivals, memory)?;
         self.report(Report { used, ..Report::default() })
     }

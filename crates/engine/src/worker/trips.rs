@@ -5,7 +5,7 @@ use super::host_clocks::{Clocks, Readings};
 use super::instruments::Instruments;
 use super::leader::{Leader, Session};
 use super::patience::FollowerPatience;
-use super::payload::{MANY_SAMPLES, MeasuredPayload, Samples, loads_measured};
+use super::payload::{MANY_SAMPLES, MeasuredPayload, Samples};
 use super::{Error, Result};
 use crate::lanes::RoundTrips;
 use crate::measure::LoopEnd;
@@ -15,6 +15,7 @@ use crate::memory::reserved;
 use crate::record::{Distribution, RecordedSamples, Recorder};
 use crate::wire::{ArrivalPlace, Begin, FromLeader, Task, ToFollower, WRITING};
 use std::sync::atomic::Ordering::Relaxed;
+use tripmeter_model::cut_short::CutShort;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::Stream;
@@ -231,7 +232,8 @@ impl Leader {
         self.controls.send_all(&ToFollower::End { last: Vec::new() })?;
         let reports = (0..self.controls.followers())
             .map(|follower| self.controls.recv_report(follower, FollowerPatience::ANSWER).map(|report| report.used));
-        instruments.ended(reports.collect::<Result<_>>()?);
+        let used = reports.collect::<Result<Vec<_>>>()?;
+        instruments.ended(used.into_iter().filter(|_| !self.is_same_process()));
         Ok(())
     }
 
@@ -247,7 +249,7 @@ impl Leader {
             outcome.broken.take().map_or(Ok(()), Err)?;
             self.check_stop()?;
             if outcome.is_empty {
-                let (warmup, cut_short) = (outcome.warmup, Some(loads_measured(0, 1)));
+                let (warmup, cut_short) = (outcome.warmup, Some(CutShort::before_loads(0, 1)));
                 return Ok(MeasuredPayload { samples_planned, warmup, cut_short, ..MeasuredPayload::default() });
             }
         }
@@ -326,7 +328,7 @@ fn latencies(outcome: &mut TripsOutcome, two_clocks: bool) -> Vec<Vec<i64>> {
 }
 
 /// The trial of these round trips.
-fn trial(outcome: &mut TripsOutcome, one_way: &mut [OneWayLatencies], cut_short: Option<String>) -> Trial {
+fn trial(outcome: &mut TripsOutcome, one_way: &mut [OneWayLatencies], cut_short: Option<CutShort>) -> Trial {
     let (mut trial, all) = (Trial::new(OfferedLoad::Closed), Stream::all());
     trial.cut_short = cut_short;
     outcome.recorded.times.put_scaled(&mut trial, &all, Figure::RttHalf, 0.5);
