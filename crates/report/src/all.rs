@@ -4,7 +4,7 @@ use crate::document::{Block, Cell, Document, Missing, Note, Severity, Table};
 use crate::merged::{Merged, rounds_text};
 use crate::notes::NO_KERNEL_TIME;
 use crate::page::measured::MeasuredSide;
-use crate::plots::aimrt::NamedResults;
+use crate::results::NamedResults;
 use crate::{channel, fan_out, fastest, interference, log, recording, rpc, run_notes, screen, throughput, trips};
 use tripmeter_analysis::MetricTable;
 use tripmeter_model::Pattern;

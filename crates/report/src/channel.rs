@@ -2,11 +2,11 @@
 
 use crate::columns;
 use crate::document::{Cell, Column, Digits, Missing, Note, Table};
+use crate::labels::offered;
 use crate::merged::{MISSED, Merged};
 use crate::notes::{ALL_LOST, mishaps, odd};
 use crate::number::count;
 use crate::table_row::{self, LATENCIES, TableRow};
-use crate::throughput::offered;
 use std::cmp::Reverse;
 use tripmeter_analysis::derived::is_all_lost;
 use tripmeter_analysis::{MetricTable, Row};

@@ -10,7 +10,7 @@ use crate::number::counted;
 use crate::page::curves::Panel;
 use crate::page::measured::MeasuredSide;
 use crate::page::values::{Seen, Value, lead, listed};
-use crate::plots::aimrt::NamedResults;
+use crate::results::NamedResults;
 use crate::verdicts::quotient_outside;
 use crate::{hosts, queues, run_notes};
 use answering::LATENCY;

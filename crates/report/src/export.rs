@@ -11,7 +11,7 @@ pub use github::{github_commands, github_summary};
 pub use junit::junit;
 pub use openmetrics::openmetrics;
 
-use crate::plots::aimrt::NamedResults;
+use crate::results::NamedResults;
 use std::collections::BTreeMap;
 use tripmeter_analysis::{JudgedResults, MetricTable, Selected, Selection};
 use tripmeter_model::figure::{Figure, Unit};

@@ -1,9 +1,9 @@
 //! What a sub-experiment is called beside others.
 
 use crate::merged::Merged;
-use crate::number::counted;
+use crate::number::{count, counted, percent};
 use std::collections::{HashMap, HashSet};
-use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::plan::SubExperiment;
 
 /// A sub-experiment at one offered load.
@@ -82,6 +82,16 @@ pub fn load_text(load: OfferedLoad) -> String {
     match load {
         OfferedLoad::Rate { hz } => format!("{hz} /s"),
         OfferedLoad::Search { loss_bound } => format!("search, {} % loss", loss_bound * 100.0),
-        load => crate::throughput::offered(load),
+        load => offered(load),
+    }
+}
+
+/// An offered load as tables and notes of trials have it: rates with few digits.
+pub fn offered(load: OfferedLoad) -> String {
+    match load {
+        OfferedLoad::Rate { hz } => format!("{} /s", count(hz)),
+        OfferedLoad::Search { loss_bound } => format!("search {} %", percent(loss_bound)),
+        OfferedLoad::Burst(Burst { size, gap_ns }) => format!("{size} per {} ms", gap_ns as f64 / 1e6),
+        load => load.to_string(),
     }
 }

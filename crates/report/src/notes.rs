@@ -16,6 +16,21 @@ pub const PROOF_HELP: &str = "whether the operating system shows the payload goi
 pub const NO_KERNEL_TIME: &str =
     "this kernel splits CPU time between user and kernel by timer ticks, which is not exact";
 
+/// Kind of notes on trials.
+pub const TRIALS: &str = "trials";
+/// Kind of notes on rates that were missed.
+pub const RATE_MISSED: &str = "rate missed";
+/// Kind of notes on messages that were sent late although the rate was kept.
+pub const SENT_LATE: &str = "sent late";
+/// Kind of the note that figures come from histograms.
+pub const HISTOGRAMS: &str = "histograms";
+/// Kind of the note on passes of `tripmeter explain`.
+pub const DISTURBED: &str = "disturbed";
+/// Kind of notes on payloads with fewer samples than planned.
+pub const TOO_FEW: &str = "fewer samples than planned";
+/// Kinds of notes on calls and on messages that failed.
+pub const MISHAPS: [&str; 2] = ["timed out or failed", "lost or out of order"];
+
 /// The outcome of a proof, in a word or two.
 pub fn proof(sub: &Merged<'_>) -> &'static str {
     match sub.proof().map(|(_, proof)| (proof.verdict, proof.unauthorized_peers.is_empty())) {

@@ -36,8 +36,8 @@ mod verdicts;
 
 use crate::document::{Block, Document, Heading};
 use crate::plots::Chart;
-use crate::plots::aimrt::NamedResults;
 use crate::plots::samples::SampleSeries;
+use crate::results::NamedResults;
 use crate::{all, screen};
 use curves::{Panel, panels};
 use measured::MeasuredSide;

@@ -2,11 +2,11 @@
 
 use crate::columns;
 use crate::document::{Cell, Column, Digits, Missing, Note, Table};
+use crate::labels::offered;
 use crate::merged::{MISSED, Merged};
 use crate::notes::{ALL_FAILED, mishaps};
 use crate::number::count;
 use crate::table_row::{self, LATENCIES, TableRow};
-use crate::throughput::offered;
 use tripmeter_analysis::derived::{is_all_lost, losses};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;

@@ -8,20 +8,6 @@ use tripmeter_analysis::MetricTable;
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::plan::{Plan, SubExperiment};
 
-/// Kind of the notes on trials.
-pub const TRIALS: &str = "trials";
-
-/// Kind of the notes on rates that were missed.
-pub const RATE_MISSED: &str = "rate missed";
-
-/// Kind of the notes on messages that were sent late although the rate was kept.
-pub const SENT_LATE: &str = "sent late";
-
-/// Kind of the note that figures come from histograms.
-pub const HISTOGRAMS: &str = "histograms";
-/// The kind of the note on passes of `tripmeter explain`.
-pub const DISTURBED: &str = "disturbed";
-
 /// Notes on failed path proofs, and on sub-experiments that failed or were not run.
 pub fn outcomes(subs: &[Merged<'_>]) -> Vec<Note> {
     let note = |text| Note::new(Severity::Error, "failed or not run", None, text);
@@ -66,7 +52,7 @@ pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -
     let mut cells = subs.iter().flat_map(|sub| &sub.results).flat_map(|result| &result.cells);
     if cells.any(|cell| cell.from_histogram) {
         let text = "raw samples were not kept: figures come from histograms of three digits";
-        all.push(info(HISTOGRAMS)(text.to_owned()));
+        all.push(info(notes::HISTOGRAMS)(text.to_owned()));
     }
     let disturbed: Vec<&str> =
         plan.sub_experiments.iter().filter(|sub| sub.is_disturbed()).map(|sub| sub.name.as_str()).collect();
@@ -78,7 +64,7 @@ pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -
             counted(plan.sub_experiments.len(), "sub-experiment"),
             disturbed.join(", ")
         );
-        all.push(Note::new(Severity::Warning, DISTURBED, None, text));
+        all.push(Note::new(Severity::Warning, notes::DISTURBED, None, text));
     }
     all.extend(audit::note(manifest).map(info("machine")));
     all.extend(plan.not_installed().map(info("not installed")));

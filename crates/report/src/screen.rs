@@ -9,7 +9,7 @@ use crate::floors::Floors;
 use crate::labels::{Distinctions, LabelledLine, load_text};
 use crate::merged::{CHANGED, MISSED, Merged, rounds_text};
 use crate::page::measured::MeasuredSide;
-use crate::plots::aimrt::NamedResults;
+use crate::results::NamedResults;
 use crate::{fastest, interference, throughput};
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};

@@ -2,9 +2,9 @@
 //! [`tripmeter_analysis::series`].
 
 use crate::document::{Note, Severity};
+use crate::labels::offered;
 use crate::merged::Merged;
 use crate::number::{counted, fixed, micros, signed};
-use crate::throughput::offered;
 use std::collections::BTreeSet;
 use tripmeter_analysis::series::{drifts, has_modes, is_correlated, warm_up_changes};
 use tripmeter_analysis::{MetricTable, Row};

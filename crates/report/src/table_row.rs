@@ -1,10 +1,9 @@
 //! A row of the metric table with its sub-experiment, and the columns and cells that tables of several patterns share.
 
 use crate::document::{Cell, Column, Digits, Missing, Note, Severity};
+use crate::labels::offered;
 use crate::merged::Merged;
 use crate::notes;
-use crate::run_notes::{RATE_MISSED, TRIALS};
-use crate::throughput::offered;
 use tripmeter_analysis::derived::{Each, counts, cpu_share, faults_per_message, kernel_share, loss, switches_hz};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Figure, Statistic};
@@ -254,12 +253,12 @@ impl<'a> TableRow<'a> {
 
     /// A warning on this row.
     pub fn warning(&self, text: String) -> Note {
-        Note::new(Severity::Warning, TRIALS, Some(self.row), text)
+        Note::new(Severity::Warning, notes::TRIALS, Some(self.row), text)
     }
 
     /// A warning that this row missed its rate.
     pub fn rate_missed(&self, text: String) -> Note {
-        Note { kind: RATE_MISSED, ..self.warning(text) }
+        Note { kind: notes::RATE_MISSED, ..self.warning(text) }
     }
 
     /// A note on this row for information.

@@ -2,10 +2,10 @@
 
 use crate::columns;
 use crate::document::{Cell, Column, Digits, Note, Severity, Table};
+use crate::labels::offered;
 use crate::merged::{MISSED, Merged};
 use crate::notes;
-use crate::number::{count, percent};
-use crate::run_notes::SENT_LATE;
+use crate::number::count;
 use crate::table_row::TableRow;
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
@@ -13,7 +13,6 @@ use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::{At, Stream};
-use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::trial::SHOWN_FOLLOWERS;
 use tripmeter_model::trial::Trial;
 
@@ -134,7 +133,9 @@ impl FollowerLine<'_> {
                 true => Some(
                     self.row.rate_missed(format!("! {place}: RATE MISSED: {published} messages /s were sent, {late}")),
                 ),
-                false => (behind > 0.0).then(|| Note { kind: SENT_LATE, ..self.row.info(format!("{place}: {late}")) }),
+                false => {
+                    (behind > 0.0).then(|| Note { kind: notes::SENT_LATE, ..self.row.info(format!("{place}: {late}")) })
+                }
             };
             cut_short.chain(late).collect::<Vec<_>>()
         };
@@ -226,22 +227,13 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     of_trials.chain(all_lost).chain(lines.iter().flat_map(FollowerLine::mishaps)).chain(warm_up).collect()
 }
 
-/// An offered load for people.
-pub fn offered(load: OfferedLoad) -> String {
-    match load {
-        OfferedLoad::Rate { hz } => format!("{} /s", count(hz)),
-        OfferedLoad::Search { loss_bound } => format!("search {} %", percent(loss_bound)),
-        OfferedLoad::Burst(Burst { size, gap_ns }) => format!("{size} per {} ms", gap_ns as f64 / 1e6),
-        load => load.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture::{self, all, put, trial_of};
     use crate::render::json;
     use tripmeter_model::manifest::Manifest;
+    use tripmeter_model::pace::{Burst, OfferedLoad};
     use tripmeter_model::workload::Workload;
 
     /// A trial of each load; so many of 1000 messages come to each follower.

@@ -13,9 +13,6 @@ use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 
-/// What notes of payloads with fewer samples than planned have in common.
-pub const TOO_FEW: &str = "fewer samples than planned";
-
 /// Longer names are broken in text.
 const NAME_CHARS: usize = 20;
 
@@ -65,11 +62,11 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
             reasons.push(reason);
         }
     }
-    let short = |reason| Note::new(Severity::Warning, TOO_FEW, None, format!("* {TOO_FEW}: {reason}"));
+    let short = |reason| Note::new(Severity::Warning, notes::TOO_FEW, None, format!("* {}: {reason}", notes::TOO_FEW));
     let mut notes: Vec<Note> = reasons.into_iter().map(short).collect();
     for (row, sub, cell) in cells.iter().filter(|(_, _, cell)| notes::odd(&cell.counts()) || cell.warmup_damaged() > 0)
     {
-        let note = |text| Note::new(Severity::Warning, "lost or out of order", Some(*row), text);
+        let note = |text| Note::new(Severity::Warning, notes::MISHAPS[1], Some(*row), text);
         notes.extend(notes::mishap_line(sub, cell).map(note));
     }
     for (row, sub, _) in cells {

@@ -3,7 +3,7 @@
 //! # Source
 //! <https://prometheus.io/docs/specs/om/open_metrics_spec/>
 
-use crate::plots::aimrt::NamedResults;
+use crate::results::NamedResults;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use tripmeter_analysis::{MetricTable, Selection};

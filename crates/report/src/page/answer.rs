@@ -1,17 +1,16 @@
 //! What was asked, and the answer in three sentences.
 
-use super::curves::Panel;
+use super::curves::{Curve, Panel};
 use super::loss;
 use super::measured::MeasuredSide;
-use super::pairs::{JudgedPairs, labels};
+use super::pairs::{JudgedPairs, SIDES};
 use super::values::{capitalised, listed};
 use super::verdicts::{self, Map};
 use crate::document::{Block, Note, Severity};
 use crate::fastest::{Fastest, Lead};
 use crate::merged::Merged;
+use crate::notes::{DISTURBED, MISHAPS};
 use crate::number::{counted, percent};
-use crate::run_notes::DISTURBED;
-use crate::screen::notes::MISHAPS;
 use crate::{hosts, screen};
 use std::collections::BTreeSet;
 use tripmeter_analysis::Key;
@@ -346,4 +345,14 @@ fn notes(side: &MeasuredSide<'_>, is_named: bool) -> Vec<Note> {
         false => note,
     };
     grave.map(name).collect()
+}
+
+/// Labels of both sides of the results that are ranked.
+fn labels<'a>(side: &MeasuredSide<'_>, panels: &'a [Panel<'_>]) -> [&'a str; 2] {
+    let label = |name: &'static str| {
+        let curves = panels.iter().flat_map(|panel| &panel.curves);
+        let of_side = |curve: &&Curve<'_>| curve.side.name == side.name && curve.merged().planned.name == name;
+        curves.into_iter().find(of_side).map_or(name, |curve| curve.label.as_str())
+    };
+    SIDES.map(label)
 }

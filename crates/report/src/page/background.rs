@@ -2,7 +2,7 @@
 
 use crate::audit::audit;
 use crate::document::{Block, Facts};
-use crate::plots::aimrt::NamedResults;
+use crate::results::NamedResults;
 use std::collections::{BTreeMap, BTreeSet};
 use tripmeter_analysis::JudgedResults;
 use tripmeter_analysis::results::{differences, differences_of_plans};

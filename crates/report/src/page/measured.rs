@@ -2,7 +2,7 @@
 
 use super::pairs::{AskedPairs, JudgedPairs, SIDES};
 use crate::merged::Merged;
-use crate::plots::aimrt::NamedResults;
+use crate::results::NamedResults;
 use tripmeter_analysis::MetricTable;
 use tripmeter_model::manifest::Manifest;
 

@@ -1,7 +1,5 @@
 //! Both sides of an `ab`, judged as its `ab.json` is: the same figures, rounds and question, all together.
 
-use super::curves::Panel;
-use super::measured::MeasuredSide;
 use super::values::{capitalised, unit};
 use crate::document::Digits;
 use crate::number::counted;
@@ -20,6 +18,11 @@ use tripmeter_stats::runs::Question;
 /// Names of the sub-experiments of an `ab`.
 pub const SIDES: [&str; 2] = ["a", "b"];
 
+/// Changes up to this share are none, of several rounds.
+pub const MARGIN: f64 = 0.02;
+/// Rate of false verdicts.
+pub const RATE: f64 = 0.05;
+
 /// What `tripmeter ab` was asked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AskedPairs {
@@ -34,8 +37,8 @@ pub struct AskedPairs {
 impl Default for AskedPairs {
     /// As `tripmeter ab` asks without flags.
     fn default() -> Self {
-        let control = Control::Fdr(super::verdicts::RATE);
-        let question = Question { layout: Layout::Paired, margin: super::verdicts::MARGIN, control, power: 0.95 };
+        let control = Control::Fdr(RATE);
+        let question = Question { layout: Layout::Paired, margin: MARGIN, control, power: 0.95 };
         Self { selection: Selection::default(), question, effect: 0.1 }
     }
 }
@@ -166,15 +169,4 @@ impl JudgedPairs {
         };
         format!("{name}{load} is {a} with a and {b} with b, ×{} ({interval}): {verdict}", digits(judged.ratio))
     }
-}
-
-/// What both sides of the results that are ranked are called.
-pub fn labels<'a>(side: &MeasuredSide<'_>, panels: &'a [Panel<'_>]) -> [&'a str; 2] {
-    let label = |name: &'static str| {
-        let curves = panels.iter().flat_map(|panel| &panel.curves);
-        let of_side =
-            |curve: &&super::curves::Curve<'_>| curve.side.name == side.name && curve.merged().planned.name == name;
-        curves.into_iter().find(of_side).map_or(name, |curve| curve.label.as_str())
-    };
-    SIDES.map(label)
 }

@@ -2,12 +2,12 @@
 
 use super::PageInput;
 use super::measured::MeasuredSide;
-use super::pairs::SIDES;
+use super::pairs::{MARGIN, RATE, SIDES};
 use super::values::listed;
 use crate::document::{Block, Note, Severity};
 use crate::number::counted;
-use crate::plots::aimrt::NamedResults;
 use crate::plots::chart::{Chart, Heat, HeatCell, HeatLevel, X};
+use crate::results::NamedResults;
 use crate::verdicts::{legend, percent, summary, table_of_pairs};
 use std::collections::BTreeMap;
 use tripmeter_analysis::check::{CheckedLimit, CheckedSub, LimitOutcome, ResultsCheck};
@@ -20,11 +20,8 @@ use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 use tripmeter_stats::shift::fewest_runs;
 
-/// Changes up to this share are none, of several rounds.
-pub const MARGIN: f64 = 0.02;
 /// The share that a figure may be worse by, where there are too few rounds for a test.
 const THRESHOLD: f64 = 0.1;
-pub const RATE: f64 = 0.05;
 const QUESTION: Question =
     Question { layout: Layout::Independent, margin: MARGIN, control: Control::Fdr(RATE), power: 0.95 };
 

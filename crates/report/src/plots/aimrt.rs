@@ -15,25 +15,17 @@ use crate::document::{Block, Document};
 use crate::merged::Merged;
 use crate::number::count as rate;
 use crate::page::values::capitalised;
+use crate::results::NamedResults;
 use crate::table_row::TableRow;
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Rounds};
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::manifest::{Manifest, Verdict};
+use tripmeter_model::manifest::Verdict;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_stats::ErrorBounds;
 use tripmeter_stats::rounds::figure_over_rounds;
-
-/// The results of one experiment.
-#[derive(Clone, Copy, Debug)]
-pub struct NamedResults<'a> {
-    /// Name of the results; lines have it beside the transport's if there are several.
-    pub name: &'a str,
-    /// What was measured.
-    pub manifest: &'a Manifest,
-}
 
 /// Every plot that there are figures for: over two payloads or more, or two numbers of topics or clients. Where a pattern has
 /// neither, columns of its only payload.
@@ -131,7 +123,7 @@ impl PlottedValue {
 fn of_channel(folder: usize, row: &TableRow<'_>) -> PlottedValue {
     let (planned, offered) = (row.sub.planned, rate(row.offered_hz()));
     let [at, load] = match row.load() {
-        load @ OfferedLoad::Burst(_) => [crate::throughput::offered(load), load.suffix()],
+        load @ OfferedLoad::Burst(_) => [crate::labels::offered(load), load.suffix()],
         _ => [format!("at {offered} /s"), format!("_rate-{offered}")],
     };
     let [words, file] = match planned.workload.publishers() {
@@ -148,7 +140,7 @@ fn of_channel(folder: usize, row: &TableRow<'_>) -> PlottedValue {
 fn of_rpc(folder: usize, row: &TableRow<'_>) -> PlottedValue {
     let way = match row.load() {
         OfferedLoad::Closed => ["closed loop (bench)".to_owned(), "_bench".to_owned()],
-        load @ OfferedLoad::Burst(_) => [format!("{} each", crate::throughput::offered(load)), load.suffix()],
+        load @ OfferedLoad::Burst(_) => [format!("{} each", crate::labels::offered(load)), load.suffix()],
         _ => {
             let offered = rate(row.offered_hz());
             [format!("at {offered} /s each (fixed-freq)"), format!("_fixed-freq_rate-{offered}")]

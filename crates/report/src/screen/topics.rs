@@ -93,9 +93,9 @@ mod tests {
     use super::*;
     use crate::export::{ExportInput, bencher, github_commands, github_summary, junit};
     use crate::fixture::{self, put_times, squeezed, trial_of};
-    use crate::plots::aimrt::NamedResults;
     use crate::recording::tests::played;
     use crate::render::Text;
+    use crate::results::NamedResults;
     use crate::{page, screen};
     use tripmeter_model::manifest::{Counts, Manifest};
     use tripmeter_model::payload::display_size;

@@ -3,7 +3,7 @@ use crate::fixture;
 use crate::plots::{Format, Options};
 use tripmeter_model::Pattern;
 use tripmeter_model::experiment::Mode;
-use tripmeter_model::manifest::PayloadResult;
+use tripmeter_model::manifest::{Manifest, PayloadResult};
 use tripmeter_model::workload::Workload;
 
 fn named<'a>(name: &'a str, manifest: &'a Manifest) -> NamedResults<'a> {
