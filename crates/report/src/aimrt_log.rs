@@ -79,8 +79,8 @@ mod tests {
     #[test]
     fn each_logger_has_aimrt_s_table() {
         let mut manifest = fixture::manifest();
-        log::tests::add(&mut manifest, "w", "write/file", &[(32, 500.0), (64, 1000.0)]);
-        log::tests::add(&mut manifest, "s", "spdlog/sync-file", &[(32, 2000.0)]);
+        fixture::add_logger(&mut manifest, "w", "write/file", &[(32, 500.0), (64, 1000.0)]);
+        fixture::add_logger(&mut manifest, "s", "spdlog/sync-file", &[(32, 2000.0)]);
         fixture::put(fixture::trial_of(&mut manifest, 1), &[(Figure::Lost, 4.0)]);
         let header = "\
 | epoch num | log data size (bytes) | total duration (ns) | avg latency (ns) | Avg CPU Usage (%) | Max CPU Usage (%) | lost lines | lost lines (%) |

@@ -185,44 +185,18 @@ pub fn at_followers(row: &TableRow<'_>, place: &str) -> Vec<Vec<Note>> {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
     use crate::document::Block;
-    use crate::fixture::{self, all, put, put_times, squeezed, trial_of};
+    use crate::fixture::{self, all, published, put, put_times, squeezed, trial_of};
     use crate::render;
     use serde_json::json;
-    use tripmeter_model::Pattern;
     use tripmeter_model::figure::Statistic;
-    use tripmeter_model::manifest::Manifest;
     use tripmeter_model::pace::OfferedLoad;
-    use tripmeter_model::workload::Workload;
-
-    /// One sub-experiment at 1 kB on four topics.
-    pub fn measured(transport: &str, rates_hz: &[f64]) -> Manifest {
-        let mut manifest = fixture::manifest();
-        // On one CPU for all threads of a side they would be marked.
-        (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (None, None);
-        let plan = fixture::add(&mut manifest, "uds_channel", transport, &[1024]);
-        plan.pattern = Pattern::Channel;
-        plan.workload = Workload::publications(rates_hz.iter().map(|hz| OfferedLoad::Rate { hz: *hz }).collect(), 4, 1);
-        let result = fixture::result(&mut manifest, "uds_channel", 1, &[(1024, 1000.0)]);
-        let trial = |&hz: &f64| {
-            let mut trial = fixture::trial(OfferedLoad::Rate { hz }, 1000);
-            let rates = [Figure::OfferedRate, Figure::AchievedRate, Figure::SlowestRate];
-            put(&mut trial, &rates.map(|figure| (figure, hz)));
-            for (figure, median) in [(Figure::Response, 60e3), (Figure::Service, 10e3), (Figure::Lateness, 50e3)] {
-                put_times(&mut trial, &Stream::all(), figure, (1000, median));
-            }
-            fixture::put_costs(&mut trial);
-            trial
-        };
-        result.cells[0].trials = rates_hz.iter().map(trial).collect();
-        manifest
-    }
 
     #[test]
     fn both_times_and_both_sides_of_each_rate() {
-        let text = all(&measured("uds/stream", &[1000.0, 50.0]));
+        let text = all(&published("uds/stream", &[1000.0, 50.0]));
         let lines = squeezed(&text);
         assert!(text.starts_with("All transports, pattern channel\n"), "{text}");
         for line in [
@@ -246,7 +220,7 @@ pub mod tests {
 
     #[test]
     fn machines_get_every_row_with_its_name_and_figures_in_their_units() {
-        let mut manifest = measured("uds/stream", &[1000.0]);
+        let mut manifest = published("uds/stream", &[1000.0]);
         let trial = trial_of(&mut manifest, 0);
         let within = [(Statistic::P50, 55e3, 110e3), (Statistic::P999, 150e3, f64::INFINITY)];
         fixture::put_within(trial, Figure::Response, &within);
@@ -277,7 +251,7 @@ pub mod tests {
 
     #[test]
     fn each_of_several_followers_has_a_line_up_to_the_sixteenth() {
-        let mut manifest = measured("zenoh/tcp", &[1000.0]);
+        let mut manifest = published("zenoh/tcp", &[1000.0]);
         manifest.plan.sub_experiments[0].workload.topology.followers = 20;
         let trial = trial_of(&mut manifest, 0);
         let counts = |lost| Counts { sent: 1000, received: 1000 - lost, lost, ..Counts::default() };
@@ -310,7 +284,7 @@ pub mod tests {
 
     #[test]
     fn a_rate_that_was_missed_and_messages_gone_astray_are_said() {
-        let mut manifest = measured("udp/loopback", &[1000.0]);
+        let mut manifest = published("udp/loopback", &[1000.0]);
         let trial = trial_of(&mut manifest, 0);
         put(trial, &[(Figure::AchievedRate, 800.0), (Figure::SlowestRate, 700.0), (Figure::Behind, 123.0)]);
         put(trial, &[(Figure::Received, 996.0), (Figure::Lost, 4.0), (Figure::Duplicated, 2.0)]);

@@ -157,7 +157,6 @@ mod tests {
     use super::*;
     use crate::fixture::{self, add, put, result, set_trips};
     use crate::render::{Text, csv};
-    use crate::rpc;
     use tripmeter_model::Pattern;
     use tripmeter_model::experiment::Mode;
     use tripmeter_model::manifest::{Counts, RunStatus, Verdict};
@@ -286,8 +285,8 @@ udp at 2k: 2 lost
     #[test]
     fn what_is_no_plain_round_trip_is_named_and_has_no_table() {
         let mut manifest = fixture::manifest();
-        rpc::tests::add(&mut manifest, "calls", "uds/stream", Mode::Bench, 4);
-        rpc::tests::add(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
+        fixture::add_calls(&mut manifest, "calls", "uds/stream", Mode::Bench, 4);
+        fixture::add_calls(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
         manifest.plan.sub_experiments[1].pattern = Pattern::PingPong;
         let notes = "\ncalls: pattern rpc, left out here; it is in the table `all`\n\
                      paced: pattern pingpong at a rate, left out here; it is in the table `all`\n";

@@ -33,6 +33,7 @@ mod aimrt_log;
 mod all;
 mod assets;
 mod audit;
+mod cell_text;
 mod changes;
 mod channel;
 mod choose;

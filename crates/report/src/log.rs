@@ -136,35 +136,16 @@ fn of_logger(row: &TableRow<'_>) -> Vec<Note> {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
-    use crate::fixture::{self, all, put, put_times, squeezed, trial_of};
-    use tripmeter_model::manifest::{Counts, Manifest};
-    use tripmeter_model::pace::OfferedLoad;
-    use tripmeter_model::workload::Workload;
-
-    /// Adds a logger with these payloads; medians of calls in nanoseconds.
-    pub fn add(manifest: &mut Manifest, name: &str, transport: &str, payloads: &[(u64, f64)]) {
-        let sizes: Vec<u64> = payloads.iter().map(|payload| payload.0).collect();
-        let plan = fixture::add(manifest, name, transport, &sizes);
-        (plan.pattern, plan.workload, plan.samples) = (Pattern::Log, Workload::lines(), 10_000);
-        let result = fixture::result(manifest, name, 1, payloads);
-        for (cell, (_, median)) in result.cells.iter_mut().zip(payloads) {
-            let mut trial = fixture::trial(OfferedLoad::Closed, 11_000);
-            put_times(&mut trial, &Stream::all(), Figure::Call, (10_000, *median));
-            put(&mut trial, &[(Figure::LinesWritten, 11_000.0), (Figure::Flush, 1.5e6)]);
-            for (figure, value) in [(Figure::Window, 1e9), (Figure::CpuTime, 0.925e9), (Figure::CpuPeak, 1.1825)] {
-                trial.put(&Stream::process(Process::Leader), figure, value);
-            }
-            cell.trials = vec![trial];
-        }
-    }
+    use crate::fixture::{self, add_logger, all, put, put_times, squeezed, trial_of};
+    use tripmeter_model::manifest::Counts;
 
     #[test]
     fn loggers_stand_side_by_side_at_each_payload() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "spdlog", "spdlog/async-file", &[(32, 1000.0), (8192, 2000.0)]);
-        add(&mut manifest, "write", "write/file", &[(32, 500.0), (8192, 3000.0)]);
+        add_logger(&mut manifest, "spdlog", "spdlog/async-file", &[(32, 1000.0), (8192, 2000.0)]);
+        add_logger(&mut manifest, "write", "write/file", &[(32, 500.0), (8192, 3000.0)]);
         let text = all(&manifest);
         let lines = squeezed(&text);
         assert!(text.starts_with("All transports, pattern log\n"), "{text}");
@@ -189,7 +170,7 @@ pub mod tests {
     #[test]
     fn calls_have_their_intervals_within_a_run_and_over_rounds() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "w", "write/file", &[(32, 1000.0)]);
+        add_logger(&mut manifest, "w", "write/file", &[(32, 1000.0)]);
         let within = [(Statistic::P50, 990.0, 1010.0), (Statistic::P99, 1900.0, f64::INFINITY)];
         fixture::put_within(trial_of(&mut manifest, 0), Figure::Call, &within);
         let text = all(&manifest);
@@ -210,7 +191,7 @@ pub mod tests {
     #[test]
     fn lines_that_are_missing_are_said() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "tracing", "tracing/non-blocking-file", &[(32, 1000.0)]);
+        add_logger(&mut manifest, "tracing", "tracing/non-blocking-file", &[(32, 1000.0)]);
         let trial = trial_of(&mut manifest, 0);
         let counts = Counts { sent: 11_000, received: 10_990, lost: 9, damaged: 1, ..Counts::default() };
         trial.put_counts(&Stream::all(), &counts, false);

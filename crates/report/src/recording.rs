@@ -211,63 +211,13 @@ fn missed<'a>(
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
-    use crate::channel::tests::measured;
     use crate::document::Block;
-    use crate::fixture::{self, all, put, put_times, squeezed, trial_of};
+    use crate::fixture::{self, all, play, played, put, squeezed, trial_of};
     use crate::render;
-    use crate::rpc;
     use tripmeter_model::experiment::Mode;
-    use tripmeter_model::manifest::{Counts, Manifest};
-    use tripmeter_model::pace::OfferedLoad;
-    use tripmeter_model::trial::Trial;
-    use tripmeter_model::workload::Recorded;
-
-    /// Makes a trial one of two topics at 400 Hz each, with response and service times of these kinds.
-    fn play(trial: &mut Trial, counts: &Counts, times: [Figure; 2], are_calls: bool) {
-        trial.load = OfferedLoad::Recorded;
-        for (name, mean_bytes) in [("/imu", 324.0), ("/switch", 16.0)] {
-            let stream = Stream::topic(name);
-            trial.put_counts(&stream, counts, are_calls);
-            for (statistic, bytes) in [(Statistic::Mean, mean_bytes), (Statistic::Max, 400.0)] {
-                trial.put_statistic(&stream, Figure::MessageBytes, statistic, bytes, None);
-            }
-            for figure in [Figure::OfferedRate, Figure::AchievedRate] {
-                trial.put(&stream, figure, 400.0);
-            }
-            for (figure, median) in times.into_iter().zip([60e3, 10e3]) {
-                put_times(trial, &stream, figure, (1000, median));
-            }
-        }
-    }
-
-    /// Two topics, played over one transport.
-    pub fn played() -> Manifest {
-        let mut manifest = measured("uds/stream", &[1000.0]);
-        let topic = |name: &str, padded| RecordedTopic {
-            name: name.to_owned(),
-            padded,
-            last_ns: 1_000_000,
-            ..RecordedTopic::default()
-        };
-        manifest.plan.recording = Some(Recording {
-            file: "drive.mcap".to_owned(),
-            sha256: "0123456789abcdef0123".to_owned(),
-            speed: 2.0,
-            duration_ns: 1_500_000_000,
-            messages: 2000,
-            topics: vec![topic("/imu", 0), topic("/switch", 7)],
-            ..Recording::default()
-        });
-        let workload = &mut manifest.plan.sub_experiments[0].workload;
-        *workload = workload.clone().playing(Recorded { messages: 2000, duration_ns: 750_000_000 }, 2);
-        let trial = trial_of(&mut manifest, 0);
-        let counts = trial.counts(&Stream::all());
-        play(trial, &counts, [Figure::Response, Figure::Service], false);
-        put(trial, &[(Figure::Sent, 2000.0), (Figure::Received, 2000.0)]);
-        manifest
-    }
+    use tripmeter_model::manifest::Counts;
 
     #[test]
     fn a_row_for_each_topic_and_one_for_all() {
@@ -336,7 +286,7 @@ pub mod tests {
     #[test]
     fn calls_have_the_same_rows_and_their_times_are_round_trips() {
         let mut manifest = fixture::manifest();
-        rpc::tests::add(&mut manifest, "calls", "uds/stream", Mode::FixedFreq, 2);
+        fixture::add_calls(&mut manifest, "calls", "uds/stream", Mode::FixedFreq, 2);
         let published = played();
         manifest.plan.recording = published.plan.recording;
         let plan = &mut manifest.plan.sub_experiments[0];

@@ -178,40 +178,15 @@ fn of_load(row: &TableRow<'_>) -> Vec<Note> {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
     use crate::document::Block;
-    use crate::fixture::{self, all, put, put_times, squeezed, trial_of};
+    use crate::fixture::{self, add_calls, all, put, put_times, squeezed, trial_of};
     use crate::render::{csv, json};
     use serde_json::json;
-    use tripmeter_model::manifest::{Counts, Manifest};
+    use tripmeter_model::manifest::Counts;
     use tripmeter_model::pace::Burst;
     use tripmeter_model::trial::Trial;
-    use tripmeter_model::workload::Workload;
-
-    /// Adds a sub-experiment at 1 kB.
-    pub fn add(manifest: &mut Manifest, name: &str, transport: &str, mode: Mode, clients: u32) {
-        let load = if mode == Mode::Bench { OfferedLoad::Closed } else { OfferedLoad::Rate { hz: 1000.0 } };
-        // On one CPU for all threads of a side they would be marked.
-        (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (None, None);
-        let plan = fixture::add(manifest, name, transport, &[1024]);
-        plan.pattern = Pattern::Rpc;
-        plan.workload = Workload::calls(vec![load], clients, 3_000_000_000);
-        let is_paced = mode == Mode::FixedFreq;
-        let mut trial = Trial::new(load);
-        let counts = Counts { sent: 1000, received: 1000, ..Counts::default() };
-        trial.put_counts(&Stream::all(), &counts, true);
-        put(&mut trial, &[(Figure::Completed, 9876.5432)]);
-        put_times(&mut trial, &Stream::all(), Figure::ServiceRtt, (1000, 10e3));
-        if is_paced {
-            let rates = [(Figure::OfferedRate, 1000.0), (Figure::AchievedRate, 1000.0), (Figure::SlowestRate, 990.0)];
-            put(&mut trial, &rates);
-            put_times(&mut trial, &Stream::all(), Figure::ResponseRtt, (1000, 60e3));
-            put_times(&mut trial, &Stream::all(), Figure::Lateness, (1000, 50e3));
-        }
-        fixture::put_costs(&mut trial);
-        fixture::result(manifest, name, 1, &[(1024, 1000.0)]).cells[0].trials = vec![trial];
-    }
 
     /// Makes so many calls late.
     fn miss_rate(trial: &mut Trial, behind: f64) {
@@ -222,8 +197,8 @@ pub mod tests {
     #[test]
     fn both_modes_and_both_sides_are_shown() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
-        add(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
+        add_calls(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
+        add_calls(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
         let text = all(&manifest);
         let lines = squeezed(&text);
         assert!(text.starts_with("All transports, pattern rpc\n"), "{text}");
@@ -243,8 +218,8 @@ pub mod tests {
     #[test]
     fn one_way_has_a_line_where_it_was_measured() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
-        add(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
+        add_calls(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
+        add_calls(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
         for result in &mut manifest.sub_experiments {
             let trial = &mut result.cells[0].trials[0];
             put_times(trial, &Stream::all(), Figure::OneWay, (1000, 4000.0));
@@ -263,7 +238,7 @@ pub mod tests {
     #[test]
     fn machines_get_every_time_with_its_name_and_figures_in_their_units() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
+        add_calls(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
         let document = crate::all(&manifest);
         let Some(Block::Table(table)) = document.blocks.first() else { panic!("{document:?}") };
         let document = json(&document);
@@ -284,7 +259,7 @@ pub mod tests {
     #[test]
     fn round_trips_have_their_intervals_within_a_run_and_over_rounds() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
+        add_calls(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
         let near = |statistic| (statistic, 9_900.0, 10_100.0);
         let [p50, p90, p99] = [Statistic::P50, Statistic::P90, Statistic::P99].map(near);
         let within = [p50, p90, p99, (Statistic::P999, 19_000.0, f64::INFINITY)];
@@ -310,7 +285,7 @@ pub mod tests {
             (Counts { sent: 1000, lost: 1000, ..Counts::default() }, true),
         ] {
             let mut manifest = fixture::manifest();
-            add(&mut manifest, "bench", "udp/loopback", Mode::Bench, 4);
+            add_calls(&mut manifest, "bench", "udp/loopback", Mode::Bench, 4);
             trial_of(&mut manifest, 0).put_counts(&Stream::all(), &counts, true);
             let lines = squeezed(&all(&manifest));
             assert!(lines.iter().any(|line| line.contains(" 4 *bench ")), "{lines:?}");
@@ -325,7 +300,7 @@ pub mod tests {
     #[test]
     fn a_rate_that_was_missed_and_calls_that_did_not_succeed_are_said() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "fixed", "udp/loopback", Mode::FixedFreq, 4);
+        add_calls(&mut manifest, "fixed", "udp/loopback", Mode::FixedFreq, 4);
         let trial = trial_of(&mut manifest, 0);
         let counts =
             Counts { sent: 1000, received: 990, lost: 7, damaged: 3, late: 2, duplicated: 1, ..Counts::default() };
@@ -351,7 +326,7 @@ pub mod tests {
     #[test]
     fn bursts_are_named_where_rates_are() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
+        add_calls(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
         let trial = trial_of(&mut manifest, 0);
         trial.load = OfferedLoad::Burst(Burst { size: 4, gap_ns: 4_000_000 });
         miss_rate(trial, 12.0);
@@ -372,7 +347,7 @@ pub mod tests {
     #[test]
     fn round_trips_at_a_rate_are_messages() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "paced", "udp/loopback", Mode::FixedFreq, 1);
+        add_calls(&mut manifest, "paced", "udp/loopback", Mode::FixedFreq, 1);
         manifest.plan.sub_experiments[0].pattern = Pattern::PingPong;
         let trial = trial_of(&mut manifest, 0);
         miss_rate(trial, 123.0);

@@ -520,7 +520,7 @@ path proofs: 1 ok
         let mut manifest = fixture::manifest();
         add(&mut manifest, "plain", "uds/stream", &[1024]);
         result(&mut manifest, "plain", 1, &[(1024, 1000.0)]);
-        crate::rpc::tests::add(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
+        crate::fixture::add_calls(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
         manifest.plan.sub_experiments[1].pattern = Pattern::PingPong;
         let trial = fixture::trial_of(&mut manifest, 1);
         fixture::put_times(trial, &Stream::all(), Figure::OneWay, (1000, 10e3));
@@ -540,7 +540,7 @@ path proofs: 1 ok
     fn paced(systems: &[(&str, &str, f64)]) -> Manifest {
         let mut manifest = fixture::manifest();
         for (index, (name, transport, median)) in systems.iter().enumerate() {
-            crate::rpc::tests::add(&mut manifest, name, transport, Mode::FixedFreq, 1);
+            crate::fixture::add_calls(&mut manifest, name, transport, Mode::FixedFreq, 1);
             manifest.plan.sub_experiments[index].pattern = Pattern::PingPong;
             let trial = fixture::trial_of(&mut manifest, index);
             fixture::put_times(trial, &Stream::all(), Figure::ServiceRtt, (1000, *median));

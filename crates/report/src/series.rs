@@ -178,8 +178,8 @@ fn correlation(series: &Series) -> Option<String> {
 mod tests {
     use crate::fixture::all;
     use crate::fixture::{self, add, result, trial_of};
+    use crate::iceperf;
     use crate::render::Text;
-    use crate::{iceperf, log, recording, rpc};
     use tripmeter_model::experiment::Mode;
     use tripmeter_model::figure::Figure;
     use tripmeter_model::metric::Stream;
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn calls_are_audited_client_by_client() {
         let mut manifest = fixture::manifest();
-        rpc::tests::add(&mut manifest, "grpc", "grpc/unary", Mode::FixedFreq, 4);
+        fixture::add_calls(&mut manifest, "grpc", "grpc/unary", Mode::FixedFreq, 4);
         let drifting = Series { warm_up: None, autocorrelation: None, modes: None, ..series() };
         let steady = Series { drift: None, ..drifting.clone() };
         for (client, series) in (0..).zip([steady.clone(), drifting.clone(), steady, drifting]) {
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn topics_of_a_recording_are_audited_one_by_one() {
-        let mut manifest = recording::tests::played();
+        let mut manifest = fixture::played();
         let drifting = Series { warm_up: None, autocorrelation: None, modes: None, ..series() };
         trial_of(&mut manifest, 0).put_series(&Stream::topic("/switch"), Figure::Service, Some(drifting));
         let line = "uds_channel, topic '/switch', service time: the median drifted by -12 % from begin to end\n";
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn calls_of_a_logger_are_audited() {
         let mut manifest = fixture::manifest();
-        log::tests::add(&mut manifest, "w", "write/file", &[(32, 500.0)]);
+        fixture::add_logger(&mut manifest, "w", "write/file", &[(32, 500.0)]);
         trial_of(&mut manifest, 0).put_series(&Stream::all(), Figure::Call, Some(series()));
         assert!(all(&manifest).contains("w at 32: two modes, 0.900 and 1.800 µs"), "{}", all(&manifest));
     }

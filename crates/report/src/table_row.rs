@@ -350,7 +350,7 @@ mod tests {
     /// The only place that knows all columns of the cost.
     #[test]
     fn each_process_has_its_cost() {
-        let manifest = crate::channel::tests::measured("uds/stream", &[1000.0]);
+        let manifest = crate::fixture::published("uds/stream", &[1000.0]);
         let (subs, metrics) = (Merged::of(&manifest), MetricTable::of(&manifest));
         let row = TableRow::rows(&subs, &metrics, |_| true)[0];
         let cells = [Process::Leader, Process::Follower].map(|process| (None, row.cost(process)));

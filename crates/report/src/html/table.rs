@@ -1,8 +1,8 @@
 //! Tables.
 
 use super::{escaped, escaped_lines, hint, words};
+use crate::cell_text::{has_own_units, helps, is_same, texts};
 use crate::document::{Cell, Column, Missing, Table};
-use crate::render::{has_own_units, helps, is_same, texts};
 use std::fmt::Write as _;
 
 /// Longer tables scroll in a box as high as the window.

@@ -1,9 +1,9 @@
 //! Stacked columns, and plain ones with intervals.
 
 use super::chart::{Chart, Color, PALETTE};
-use super::layout::{Frame, interval};
-use super::legend::INK;
+use super::frame::{Frame, interval};
 use super::render::{Point, Shape};
+use super::style::INK;
 
 const WHITE: Color = [0xFF; 3];
 

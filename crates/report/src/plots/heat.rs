@@ -1,9 +1,9 @@
 //! Heat maps: cells over the categories of the horizontal axis and rows, each with a text.
 
 use super::chart::{Chart, Color, Heat, HeatLevel, X};
-use super::layout::{GREY, TICK_EM, XAxis, label, x_labels};
-use super::legend::INK;
+use super::frame::{GREY, TICK_EM, XAxis, label, x_labels};
 use super::render::{Align, Point, Shape};
+use super::style::INK;
 use super::text;
 
 /// The most of the width that names of rows may take.

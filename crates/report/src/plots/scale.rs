@@ -198,6 +198,14 @@ fn grouped(number: &str) -> String {
     text
 }
 
+/// Least and greatest value that can be drawn (or 1 and 0), and how many cannot for being 0 or less.
+pub fn range(values: &[f64], log: bool) -> (f64, f64, usize) {
+    let shown = values.iter().copied().filter(|&value| drawable(value, log));
+    let (low, high) = shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
+    let hidden = if log { values.iter().filter(|&&value| drawable(value, false) && value <= 0.0).count() } else { 0 };
+    if low > high { (1.0, 0.0, hidden) } else { (low, high, hidden) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -92,8 +92,8 @@ fn cells_of(page: &ScreenPage<'_>, row: Row, topic: &Stream, label: &str, figure
 mod tests {
     use super::*;
     use crate::export::{ExportInput, bencher, github_commands, github_summary, junit};
+    use crate::fixture::played;
     use crate::fixture::{self, put_times, squeezed, trial_of};
-    use crate::recording::tests::played;
     use crate::render::Text;
     use crate::results::NamedResults;
     use crate::{page, screen};

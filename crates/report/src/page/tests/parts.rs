@@ -371,7 +371,7 @@ fn rates_that_were_missed_are_named_and_costs_are_of_a_message() {
 
 #[test]
 fn every_pattern_has_the_parts_that_its_figures_allow() {
-    let played = crate::recording::tests::played();
+    let played = crate::fixture::played();
     let said = readings(&page_of_one(&played));
     assert!(said.contains("response_percentiles_all_topics"), "{said}");
     // Of several followers, the one that lost most counts.
