@@ -5,7 +5,7 @@ use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Seve
 use crate::merged::{Merged, incomplete};
 use crate::number::count;
 use crate::number::counted;
-use crate::{hosts, log, notes};
+use crate::{hosts, notes};
 use tripmeter_analysis::derived::{cpu_share, loss};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::Pattern;
@@ -77,7 +77,7 @@ pub fn aimrt(manifest: &Manifest) -> Document {
 
 /// Whether its tables have a place for it.
 fn is_shown(sub: &&Merged<'_>) -> bool {
-    is_topic(sub.planned) || is_call(sub.planned) || log::is_of(sub)
+    is_topic(sub.planned) || is_call(sub.planned) || aimrt_log::is_of(sub)
 }
 
 /// A line per reason why figures are doubtful or rows are missing.

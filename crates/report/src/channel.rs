@@ -1,15 +1,16 @@
 //! The table of pattern `channel`: latencies one way at a fixed rate, from the intended and from the actual sending.
 
-use crate::columns;
 use crate::document::{Cell, Column, Digits, Missing, Note, Table};
 use crate::labels::offered;
-use crate::merged::{MISSED, Merged};
+use crate::merged::MISSED;
 use crate::notes::{ALL_LOST, mishaps, odd};
 use crate::number::count;
-use crate::table_row::{self, LATENCIES, TableRow};
+use crate::page::measured::MeasuredSide;
+use crate::tables::columns;
+use crate::tables::row::{self as table_row, LATENCIES, TableRow};
 use std::cmp::Reverse;
+use tripmeter_analysis::Row;
 use tripmeter_analysis::derived::is_all_lost;
-use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::{Process, Stream};
@@ -25,8 +26,8 @@ const COST_HELP: &str = "\
 user and system, of one core; the line of response has the publishing process, that of service the sum of the subscribing ones";
 
 /// Every rate, by payload.
-pub fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<TableRow<'a>> {
-    TableRow::rows(subs, metrics, is_of)
+pub fn rows<'a>(side: &'a MeasuredSide<'a>) -> Vec<TableRow<'a>> {
+    TableRow::rows(side, is_of)
 }
 
 fn is_of(plan: &SubExperiment) -> bool {
@@ -34,13 +35,13 @@ fn is_of(plan: &SubExperiment) -> bool {
 }
 
 /// The table; without a row if nothing was measured under this pattern.
-pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
-    let rows = rows(subs, metrics);
+pub fn table(title: String, side: &MeasuredSide<'_>) -> Table {
+    let rows = rows(side);
     let number = |id, title, help| Column::numbers(id, title, "n", Digits::Integer, help);
     let odd = "messages that came after the loss time-out, and messages that came more than once";
     let mut columns = table_row::naming_columns(&rows);
     columns.extend([
-        columns::payload().merged(),
+        columns::payload_head().merged(),
         number("topics", "topics", "").merged(),
         number("publishers", "publishers", "of each topic").merged(),
     ]);
@@ -56,7 +57,7 @@ pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table
     columns.extend(table_row::latency_columns(&LATENCIES));
     columns.extend([table_row::loss_column(), number("late_duplicated", "late/dup.", odd)]);
     columns.extend(table_row::cost_columns(COST_HELP));
-    columns.extend([columns::damaged(), columns::path_proof().merged()]);
+    columns.extend([columns::damaged(), columns::path_proof_head().merged()]);
     Table::new(title, columns, rows.iter().flat_map(lines).collect()).grouped_by_payload()
 }
 
@@ -103,8 +104,8 @@ fn naming(row: &TableRow<'_>) -> Vec<Cell> {
 }
 
 /// Notes on trials and messages of these rates.
-pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
-    TableRow::notes(&rows(subs, metrics), of_rate)
+pub fn notes(side: &MeasuredSide<'_>) -> Vec<Note> {
+    TableRow::notes(&rows(side), of_rate)
 }
 
 fn of_rate(row: &TableRow<'_>) -> Vec<Note> {

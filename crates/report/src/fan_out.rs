@@ -1,9 +1,9 @@
 //! The table of messages to several followers: latency to each of them, to the last, and until the last answer.
 
-use crate::columns;
 use crate::document::{Cell, Column, Digits, Missing, Table};
 use crate::merged::Merged;
 use crate::notes::proof;
+use crate::tables::columns;
 use crate::trips::{self, has_intervals, name_cells, names, over_cell, over_column};
 use tripmeter_analysis::derived::{Each, losses, over_handover};
 use tripmeter_analysis::{MetricTable, Row};
@@ -40,7 +40,7 @@ fn columns() -> Vec<Column> {
         micros("max_ns", "max"),
         over_column("over_handover_ns"),
         Column::numbers("lost", "lost", "n", Digits::Events, LOST_HELP),
-        columns::path_proof().merged(),
+        columns::path_proof_head().merged(),
     ]);
     columns
 }

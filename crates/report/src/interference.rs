@@ -1,8 +1,8 @@
 //! Latency under a load of our own beside latency at rest.
 
-use crate::columns;
 use crate::document::{Cell, Column, Digits, Missing, Table};
 use crate::merged::Merged;
+use crate::tables::columns;
 use tripmeter_analysis::{MetricTable, Row, derived};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
@@ -13,8 +13,8 @@ const LABEL_COLUMNS: usize = 26;
 const RATIO_HELP: &str = "under load / at rest: the median over rounds that have both, with its interval over them";
 const CPU_HELP: &str = "CPU seconds per second that all threads of the load got meanwhile";
 
-/// A table of everything that was measured under a load and without, by paths that were proven; `None` if nothing was.
-pub fn table(subs: &[Merged<'_>], metrics: &MetricTable) -> Option<Table> {
+/// A table of everything that was measured under a load and without, by paths that were proven.
+pub fn table(subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
     let pairs: Vec<(Row, Row)> =
         metrics.all_rows().filter_map(|row| Some((row, at_rest(row, subs, metrics)?))).collect();
     let micros = |id, title, help| Column::numbers(id, title, "µs", Digits::Significant(3), help);
@@ -26,7 +26,7 @@ pub fn table(subs: &[Merged<'_>], metrics: &MetricTable) -> Option<Table> {
     let columns = vec![
         Column::words("transport", "latency under load", "").at_most(LABEL_COLUMNS).merged(),
         Column::words("load", "load", "what a process of ours did beside the measurement").merged(),
-        columns::payload().merged(),
+        columns::payload_head().merged(),
         Column::words("statistic", "", ""),
         micros("at_rest_ns", "at rest", "of the same transport, wait, touch, payload and offered load"),
         micros("under_load_ns", "under load", ""),
@@ -58,9 +58,7 @@ pub fn table(subs: &[Merged<'_>], metrics: &MetricTable) -> Option<Table> {
     };
     let statistics = [Statistic::P50, Statistic::P99];
     let all = pairs.into_iter().flat_map(|(loaded, rest)| statistics.map(|statistic| (loaded, rest, statistic)));
-    let rows: Vec<_> = all.map(cells).collect();
-    let title = "load and rest".to_owned();
-    (!rows.is_empty()).then(|| Table::new(title, columns, rows))
+    Table::new("load and rest".to_owned(), columns, all.map(cells).collect())
 }
 
 fn label(planned: &SubExperiment) -> String {

@@ -1,12 +1,13 @@
 //! The table of a recording that was played: a row for each of its topics.
 
 use crate::channel::{at_followers, odd_streams, refused};
-use crate::columns;
 use crate::document::{Cell, Column, Digits, Missing, Note, Severity, Table};
-use crate::merged::Merged;
 use crate::notes::mishaps;
 use crate::number::{count, counted};
-use crate::table_row::{self, TableRow};
+use crate::page::measured::MeasuredSide;
+use crate::tables::columns;
+use crate::tables::description::MadeTable;
+use crate::tables::row::{self as table_row, TableRow};
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic};
@@ -29,8 +30,8 @@ response = from when a message was to be sent, as recorded, service = from when 
 trips to an answer of the same size, each topic a client";
 
 /// Every transport that has played it.
-fn plays<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<TableRow<'a>> {
-    TableRow::rows(subs, metrics, |plan| plan.workload.is_recorded())
+fn plays<'a>(side: &'a MeasuredSide<'a>) -> Vec<TableRow<'a>> {
+    TableRow::rows(side, |plan| plan.workload.is_recorded())
 }
 
 /// `Recording drive.mcap, speed 2: 7 messages on 3 topics, 0.033 s as recorded, sha256 0123456789abcdef...`.
@@ -46,9 +47,17 @@ fn caption(recording: &Recording) -> String {
     )
 }
 
+/// The table and its notes, if a recording was played.
+pub fn make(side: &MeasuredSide<'_>) -> MadeTable {
+    match &side.manifest.plan.recording {
+        Some(recording) => MadeTable::new(table(recording, side), notes(recording, side)),
+        None => MadeTable::new(Table::new(String::new(), Vec::new(), Vec::new()), Vec::new()),
+    }
+}
+
 /// The table; it has no row if it was not played.
-pub fn table(recording: &Recording, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
-    let plays = plays(subs, metrics);
+pub fn table(recording: &Recording, side: &MeasuredSide<'_>) -> Table {
+    let plays = plays(side);
     let number = |id, title, unit, help| Column::numbers(id, title, unit, Digits::Integer, help).merged();
     let mut columns = table_row::naming_columns(&plays);
     columns.extend([
@@ -60,7 +69,7 @@ pub fn table(recording: &Recording, subs: &[Merged<'_>], metrics: &MetricTable) 
     let has_calls = plays.iter().any(TableRow::is_of_calls);
     columns.push(Column::words("time", "time", if has_calls { CALLS_HELP } else { TIME_HELP }));
     columns.extend(table_row::latency_columns(&LATENCIES));
-    columns.extend([table_row::loss_column(), columns::path_proof().merged()]);
+    columns.extend([table_row::loss_column(), columns::path_proof_head().merged()]);
     let rows = plays.iter().flat_map(|play| lines(play, &recording.topics));
     Table::new(caption(recording), columns, rows.collect()).grouped_by_sub()
 }
@@ -145,8 +154,8 @@ fn mean_bytes(play: &TableRow<'_>, recorded: &[RecordedTopic]) -> f64 {
 }
 
 /// Notes on trials, topics and padded messages.
-pub fn notes(recording: &Recording, subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
-    let plays = plays(subs, metrics);
+pub fn notes(recording: &Recording, side: &MeasuredSide<'_>) -> Vec<Note> {
+    let plays = plays(side);
     let mut notes: Vec<Note> = plays.iter().flat_map(|play| of_play(play, &recording.topics)).collect();
     let padded = padded(recording).filter(|_| !plays.is_empty());
     notes.extend(padded.map(|text| Note { severity: Severity::Info, kind: "recording", anchor: None, text }));

@@ -1,14 +1,15 @@
 //! The table of pattern `rpc`: round trips of calls, and how many succeeded per second.
 
-use crate::columns;
 use crate::document::{Cell, Column, Digits, Missing, Note, Table};
 use crate::labels::offered;
-use crate::merged::{MISSED, Merged};
+use crate::merged::MISSED;
 use crate::notes::{ALL_FAILED, mishaps};
 use crate::number::count;
-use crate::table_row::{self, LATENCIES, TableRow};
+use crate::page::measured::MeasuredSide;
+use crate::tables::columns;
+use crate::tables::row::{self as table_row, LATENCIES, TableRow};
+use tripmeter_analysis::Row;
 use tripmeter_analysis::derived::{is_all_lost, losses};
-use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
 use tripmeter_model::experiment::Mode;
 use tripmeter_model::figure::{Figure, Statistic};
@@ -32,18 +33,23 @@ const COST_HELP: &str =
     "user and system, of one core; the first line has the process of the clients, the second that of the server";
 const NOTHING: Cell = Cell::Missing(Missing::NotOfThisRow);
 
+/// At a rate, a call is late from when it was due.
+pub fn of_calls(load: OfferedLoad) -> Figure {
+    if load == OfferedLoad::Closed { Figure::ServiceRtt } else { Figure::ResponseRtt }
+}
+
 /// Every load, by payload.
-fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable, is_of: impl Fn(Pattern) -> bool) -> Vec<TableRow<'a>> {
-    TableRow::rows(subs, metrics, |plan| plan.workload.is_call() && !plan.workload.is_recorded() && is_of(plan.pattern))
+fn rows<'a>(side: &'a MeasuredSide<'a>, is_of: impl Fn(Pattern) -> bool) -> Vec<TableRow<'a>> {
+    TableRow::rows(side, |plan| plan.workload.is_call() && !plan.workload.is_recorded() && is_of(plan.pattern))
 }
 
 /// The table of a pattern; without a row if nothing was measured under it.
-pub fn table(title: String, pattern: Pattern, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
-    let rows = rows(subs, metrics, |other| other == pattern);
+pub fn table(title: String, pattern: Pattern, side: &MeasuredSide<'_>) -> Table {
+    let rows = rows(side, |other| other == pattern);
     let number = |id, title, digits, help| Column::numbers(id, title, "n", digits, help);
     let mut columns = table_row::naming_columns(&rows);
     columns.extend([
-        columns::payload().merged(),
+        columns::payload_head().merged(),
         number("clients", "clients", Digits::Integer, "").merged(),
         Column::words("mode", "mode", MODE_HELP).merged(),
     ]);
@@ -61,7 +67,7 @@ pub fn table(title: String, pattern: Pattern, subs: &[Merged<'_>], metrics: &Met
         number(Figure::Failed.id(), "failed", Digits::Events, FAILED_HELP),
     ]);
     columns.extend(table_row::cost_columns(COST_HELP));
-    columns.push(columns::path_proof().merged());
+    columns.push(columns::path_proof_head().merged());
     Table::new(title, columns, rows.iter().flat_map(lines).collect()).grouped_by_payload()
 }
 
@@ -134,8 +140,8 @@ fn naming(row: &TableRow<'_>) -> Vec<Cell> {
 }
 
 /// Notes on trials and calls.
-pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
-    TableRow::notes(&rows(subs, metrics, |_| true), of_load)
+pub fn notes(side: &MeasuredSide<'_>) -> Vec<Note> {
+    TableRow::notes(&rows(side, |_| true), of_load)
 }
 
 fn of_load(row: &TableRow<'_>) -> Vec<Note> {

@@ -10,7 +10,8 @@ use crate::labels::{Distinctions, LabelledLine, load_text};
 use crate::merged::{CHANGED, MISSED, Merged, rounds_text};
 use crate::page::measured::MeasuredSide;
 use crate::results::NamedResults;
-use crate::{fastest, interference, throughput};
+use crate::tables::TABLES;
+use crate::{fastest, interference, rpc};
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
@@ -45,16 +46,11 @@ const LATENCIES: [View; 9] = [
     View { pattern: Pattern::PingPong, what: "round trip, since sent", figure: |_| Figure::ServiceRtt },
     View { pattern: Pattern::PingPong, what: "one way, since sent", figure: of_paced_requests },
     View { pattern: Pattern::Channel, what: "one way, since due", figure: |_| Figure::Response },
-    View { pattern: Pattern::Rpc, what: "calls", figure: of_calls },
+    View { pattern: Pattern::Rpc, what: "calls", figure: rpc::of_calls },
     View { pattern: Pattern::Rpc, what: "one way, since sent", figure: |_| Figure::OneWay },
     View { pattern: Pattern::Throughput, what: "one way, since sent", figure: |_| Figure::OneWay },
     View { pattern: Pattern::Log, what: "calls of loggers", figure: |_| Figure::Call },
 ];
-
-/// At a rate, a call is late from when it was due.
-pub(crate) fn of_calls(load: OfferedLoad) -> Figure {
-    if load == OfferedLoad::Closed { Figure::ServiceRtt } else { Figure::ResponseRtt }
-}
 
 /// Of plain round trips, one way is in the table of all.
 fn of_paced_requests(load: OfferedLoad) -> Figure {
@@ -67,14 +63,20 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
     let (subs, metrics) = (&side.subs, &side.metrics);
     let floors = Floors::of(subs, is_alike);
     let page = ScreenPage { manifest, subs, metrics, floors };
-    let mut blocks = Vec::new();
+    let (mut blocks, mut of_trials, mut stars) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for kind in &TABLES {
+        let made = (kind.make)(String::new(), &side);
+        of_trials.extend(made.notes);
+        stars.extend(made.stars);
+    }
     for view in &LATENCIES {
         blocks.extend(page.latencies(view).map(Block::Table));
         blocks.extend(topics::blocks(&page, view));
         blocks.extend(fastest::line(&side, |sub| sub.pattern == view.pattern, view.figure));
     }
-    blocks.extend(interference::table(subs, metrics).map(|table| Block::Table(table.within(COLUMNS))));
-    blocks.extend(page.throughput().map(Block::Table));
+    let under_load = Some(interference::table(subs, metrics)).filter(|table| !table.rows.is_empty());
+    blocks.extend(under_load.map(|table| Block::Table(table.within(COLUMNS))));
+    blocks.extend(page.throughput(&stars).map(Block::Table));
     blocks.extend(fastest::line(&side, |sub| sub.pattern == Pattern::Throughput, |_| Figure::ReceivedRate));
     let is_lost = || subs.iter().flat_map(Merged::payloads).any(|cell| cell.is_wholly_lost());
     // That everything was lost is among the notes.
@@ -89,7 +91,7 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
         blocks.push(Block::Text(text.to_owned()));
     }
     blocks.extend(page.facts());
-    let notes = notes::notes(manifest, subs, metrics, all_notes);
+    let notes = notes::notes(&side, of_trials, all_notes);
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }
@@ -237,7 +239,7 @@ impl<'a> ScreenPage<'a> {
         [p50, p99]
     }
 
-    fn throughput(&self) -> Option<Table> {
+    fn throughput(&self, stars: &BTreeSet<Row>) -> Option<Table> {
         let (mut lines, payloads, count) = self.lines(Pattern::Throughput, |_| Figure::ReceivedRate);
         if lines.is_empty() {
             return None;
@@ -254,7 +256,6 @@ impl<'a> ScreenPage<'a> {
             columns.push(of("k_per_s", "k/s", 1e3, "thousand messages per second that came intact"));
             columns.push(of("mb_per_s", "MB/s", 1e6, "million payload bytes per second that came intact"));
         }
-        let stars = throughput::stars(self.subs, self.metrics);
         let distinctions = self.distinctions(&lines);
         let rows = lines.iter().map(|line| {
             let mut cells = vec![Cell::text(broken(&distinctions.parts(self.labelled(*line))))];

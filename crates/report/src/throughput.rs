@@ -1,12 +1,13 @@
 //! The table of pattern `throughput`: messages offered and received.
 
-use crate::columns;
 use crate::document::{Cell, Column, Digits, Note, Severity, Table};
 use crate::labels::offered;
-use crate::merged::{MISSED, Merged};
+use crate::merged::MISSED;
 use crate::notes;
 use crate::number::count;
-use crate::table_row::TableRow;
+use crate::page::measured::MeasuredSide;
+use crate::tables::columns;
+use crate::tables::row::TableRow;
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
@@ -24,10 +25,10 @@ struct FollowerLine<'a> {
 }
 
 /// Every line, by payload.
-fn lines<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<FollowerLine<'a>> {
-    let rows = TableRow::rows(subs, metrics, |plan| plan.pattern == Pattern::Throughput).into_iter();
+fn lines<'a>(side: &'a MeasuredSide<'a>) -> Vec<FollowerLine<'a>> {
+    let rows = TableRow::rows(side, |plan| plan.pattern == Pattern::Throughput).into_iter();
     let of_row = |row: TableRow<'a>| {
-        let streams = followers(metrics, row.row).into_iter().enumerate();
+        let streams = followers(&side.metrics, row.row).into_iter().enumerate();
         streams.map(move |(place, stream)| FollowerLine { row, stream, is_first_stream: place == 0 })
     };
     rows.flat_map(of_row).collect()
@@ -152,9 +153,9 @@ impl FollowerLine<'_> {
 }
 
 /// The table; without a row if nothing was measured under this pattern.
-pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
-    let lines = lines(subs, metrics);
-    let has_missed = lines.iter().any(|line| metrics.is_rate_missed(line.row.row));
+pub fn table(title: String, side: &MeasuredSide<'_>) -> Table {
+    let lines = lines(side);
+    let has_missed = lines.iter().any(|line| side.metrics.is_rate_missed(line.row.row));
     let rows: Vec<_> = lines.iter().map(|line| (Some(line.row.row), line.cells())).collect();
     Table::new(title, columns(has_missed), rows).grouped_by_payload()
 }
@@ -171,7 +172,7 @@ fn columns(has_missed: bool) -> Vec<Column> {
         words("transport", "transport"),
         words("wait", "wait"),
         words("touch", "touch"),
-        columns::payload(),
+        columns::payload_head(),
         Column {
             is_right: true,
             ..Column::words(
@@ -197,7 +198,7 @@ fn columns(has_missed: bool) -> Vec<Column> {
             "how often the transport was full (back-pressure)",
         ),
         columns::damaged(),
-        columns::path_proof(),
+        columns::path_proof_head(),
     ]
 }
 
@@ -212,13 +213,13 @@ const ONE_WAY_HELP: &str =
     "from before a message was sent to its arrival, a clock read at both ends, of messages that arrived";
 
 /// Of each row that is not good, at any follower, the mark `*`.
-pub fn stars(subs: &[Merged<'_>], metrics: &MetricTable) -> BTreeSet<Row> {
-    lines(subs, metrics).iter().filter(|line| !line.star().is_empty()).map(|line| line.row.row).collect()
+pub fn stars(side: &MeasuredSide<'_>) -> BTreeSet<Row> {
+    lines(side).iter().filter(|line| !line.star().is_empty()).map(|line| line.row.row).collect()
 }
 
 /// Notes on trials and messages of these loads.
-pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
-    let lines = lines(subs, metrics);
+pub fn notes(side: &MeasuredSide<'_>) -> Vec<Note> {
+    let lines = lines(side);
     let all_lost = lines.iter().filter(|line| line.is_all_lost());
     let warm_up = lines.iter().filter(|line| line.is_first_stream).filter_map(|line| line.row.warm_up());
     let all_lost = all_lost.map(|line| line.row.nothing_arrived(format!("* {}: {}", line.place(), notes::ALL_LOST)));

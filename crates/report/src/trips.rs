@@ -1,10 +1,11 @@
 //! The table of round trips, pattern `pingpong` with one follower, with their distance from the floor.
 
 use crate::document::{Cell, Column, Digits, Missing, Note, Severity, Table};
+use crate::fan_out;
 use crate::floors::Floors;
 use crate::merged::{Merged, MergedCell};
 use crate::notes::{self, proof};
-use crate::{columns, fan_out};
+use crate::tables::columns;
 use std::collections::BTreeMap;
 use tripmeter_analysis::derived::{Each, losses, over_handover, ratio};
 use tripmeter_analysis::{MetricTable, Row};
@@ -95,7 +96,7 @@ fn columns() -> Vec<Column> {
         Column::numbers("floor_ratio", "from\nfloor", "ratio", Digits::Fixed(1), FLOOR_HELP),
         count("lost", "lost", Digits::Events, LOST_HELP),
         columns::damaged(),
-        columns::path_proof().merged(),
+        columns::path_proof_head().merged(),
     ]);
     columns
 }
@@ -106,7 +107,7 @@ pub fn names() -> Vec<Column> {
         Column::words("transport", "transport", "").at_most(NAME_CHARS),
         Column::words("wait", "wait", WAIT_HELP),
         Column::words("touch", "touch", TOUCH_HELP),
-        columns::payload(),
+        columns::payload_head(),
         Column::numbers("n", "n", "", Digits::Integer, SAMPLES_HELP),
     ];
     columns.map(Column::merged).to_vec()

@@ -2,13 +2,12 @@
 
 use crate::document::{Note, Severity};
 use crate::merged::{Merged, MergedCell};
+use crate::page::measured::MeasuredSide;
 use crate::{notes, run_notes};
-use tripmeter_analysis::MetricTable;
-use tripmeter_model::manifest::Manifest;
 
 /// Notes, the gravest first; unless `all_notes`, one for each kind.
-pub fn notes(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, all_notes: bool) -> Vec<Note> {
-    let notes = all(manifest, subs, metrics, all_notes);
+pub fn notes(side: &MeasuredSide<'_>, of_trials: Vec<Note>, all_notes: bool) -> Vec<Note> {
+    let notes = all(side, of_trials, all_notes);
     if all_notes { notes } else { folded(&notes) }
 }
 
@@ -36,7 +35,8 @@ fn folded(notes: &[Note]) -> Vec<Note> {
 }
 
 /// All notes, the gravest first; notes of one kind follow each other.
-fn all(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, all_notes: bool) -> Vec<Note> {
+fn all(side: &MeasuredSide<'_>, of_trials: Vec<Note>, all_notes: bool) -> Vec<Note> {
+    let subs = &side.subs;
     let cells = || subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
     let short = |sub: &Merged<'_>, cell: &MergedCell<'_>| {
         let why = cell.shortfalls().join("; ");
@@ -58,7 +58,7 @@ fn all(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, all_note
     all.extend(all_lost.map(note(Severity::Error, notes::NOTHING_ARRIVED)));
     all.extend(mishaps(subs));
     all.extend(too_few.into_iter().map(note(Severity::Warning, notes::TOO_FEW)));
-    let of_run = run_notes::of_run(manifest, subs, metrics);
+    let of_run = run_notes::of_run(side, of_trials);
     all.extend(partly_lost(subs, &of_run).map(note(Severity::Error, notes::NOTHING_ARRIVED)));
     for note in of_run {
         let lost = note.anchor.filter(|_| note.kind == notes::NOTHING_ARRIVED);

@@ -1,9 +1,11 @@
 //! A row of the metric table with its sub-experiment, and the columns and cells that tables of several patterns share.
 
+use super::description::TableLine;
 use crate::document::{Cell, Column, Digits, Missing, Note, Severity};
 use crate::labels::offered;
 use crate::merged::Merged;
 use crate::notes;
+use crate::page::measured::MeasuredSide;
 use tripmeter_analysis::derived::{Each, counts, cpu_share, faults_per_message, kernel_share, loss, switches_hz};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Figure, Statistic};
@@ -35,7 +37,8 @@ pub struct TableRow<'a> {
 
 impl<'a> TableRow<'a> {
     /// Every row of some sub-experiments: by payload, then in the order of the plan, which has that of the rates too.
-    pub fn rows(subs: &'a [Merged<'a>], metrics: &'a MetricTable, is_of: impl Fn(&SubExperiment) -> bool) -> Vec<Self> {
+    pub fn rows(side: &'a MeasuredSide<'a>, is_of: impl Fn(&SubExperiment) -> bool) -> Vec<Self> {
+        let MeasuredSide { subs, metrics, .. } = side;
         let of_row = |row: Row| Self { metrics, sub: &subs[row.sub as usize], row, is_first: true };
         let mut rows: Vec<Self> = metrics.all_rows().map(of_row).filter(|row| is_of(row.sub.planned)).collect();
         rows.sort_by_key(|row| (row.row.payload_bytes, row.row.sub, row.place()));
@@ -204,13 +207,22 @@ impl<'a> TableRow<'a> {
         Cell::of_each(&Each::of(rounds), self.sub.rounds)
     }
 
-    /// These statistics of a latency: medians over rounds, for [`Statistic::Max`] the largest.
-    pub fn latencies(&self, stream: &Stream, figure: Figure, statistics: &[Statistic]) -> Vec<Cell> {
-        let cell = |statistic: &Statistic| match (statistic, self.get(stream, figure, *statistic)) {
+    /// A statistic of a latency: the median over rounds, for [`Statistic::Max`] the largest.
+    pub fn latency(&self, stream: &Stream, figure: Figure, statistic: Statistic) -> Cell {
+        match (statistic, self.get(stream, figure, statistic)) {
             (Statistic::Max, rounds) => Cell::largest(&Each::of(rounds)),
             (_, rounds) => self.of(rounds),
-        };
-        statistics.iter().map(cell).collect()
+        }
+    }
+
+    /// Some of them.
+    pub fn latencies(&self, stream: &Stream, figure: Figure, statistics: &[Statistic]) -> Vec<Cell> {
+        statistics.iter().map(|statistic| self.latency(stream, figure, *statistic)).collect()
+    }
+
+    /// CPU time of a process, as a share of one core.
+    pub fn cpu_share(&self, process: Process) -> Cell {
+        self.over(cpu_share(self.metrics, self.row, process))
     }
 
     /// Resources used by a process: a cell for each of [`cost_columns`].
@@ -218,7 +230,7 @@ impl<'a> TableRow<'a> {
         let (metrics, row) = (self.metrics, self.row);
         let memory = self.get(&Stream::process(process), Figure::PeakMemory, Statistic::Value);
         vec![
-            self.over(cpu_share(metrics, row, process)),
+            self.cpu_share(process),
             self.kernel_share(process),
             self.over(switches_hz(metrics, row, process)),
             self.of(self.get(&Stream::process(process), Figure::InvoluntarySwitches, Statistic::Value)),
@@ -269,6 +281,12 @@ impl<'a> TableRow<'a> {
     /// The outcome of the path proof.
     pub fn proof(&self) -> Cell {
         Cell::text(notes::proof(self.sub))
+    }
+}
+
+impl TableLine for TableRow<'_> {
+    fn row(&self) -> &TableRow<'_> {
+        self
     }
 }
 
@@ -346,19 +364,20 @@ mod tests {
     use super::*;
     use crate::document::{Block, Document, Table};
     use crate::fixture::{squeezed, text};
+    use crate::results::NamedResults;
 
     /// The only place that knows all columns of the cost.
     #[test]
     fn each_process_has_its_cost() {
         let manifest = crate::fixture::published("uds/stream", &[1000.0]);
-        let (subs, metrics) = (Merged::of(&manifest), MetricTable::of(&manifest));
-        let row = TableRow::rows(&subs, &metrics, |_| true)[0];
+        let side = MeasuredSide::new(&NamedResults { name: "", manifest: &manifest });
+        let row = TableRow::rows(&side, |_| true)[0];
         let cells = [Process::Leader, Process::Follower].map(|process| (None, row.cost(process)));
         let table = Table::new(String::new(), cost_columns(""), cells.to_vec());
         let lines = squeezed(&text(&Document { blocks: vec![Block::Table(table)] }));
         assert_eq!(lines[0], "CPU kernel switches preempted faults memory");
         assert_eq!(lines[3..5], ["3.1 1.6 4002 2 0.025 12.3", "1.2 0.6 4002 2 0.025 9.0"]);
-        let mut older = metrics.clone();
+        let mut older = side.metrics.clone();
         older.may_sample_kernel_time = true;
         let row = TableRow { metrics: &older, ..row };
         assert_eq!(row.kernel_share(Process::Leader).mark(), SAMPLED, "of an older folder");

@@ -1,124 +1,77 @@
 //! The table of pattern `log`: what a call of a logger takes, and the lines that came of the calls.
 
-use crate::columns;
-use crate::document::{Cell, Column, Digits, Note, Table};
-use crate::merged::Merged;
+use super::columns;
+use super::description::{MadeTable, PatternTable, TableOf};
+use super::row::TableRow;
+use crate::document::{Cell, Column, Digits, Note};
 use crate::notes;
-use crate::table_row::TableRow;
-use tripmeter_analysis::MetricTable;
+use crate::page::measured::MeasuredSide;
 use tripmeter_analysis::derived::losses;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::payload::display_size;
 
-/// What is shown of the time that a call takes.
-const CALLS: [Statistic; 4] = [Statistic::Mean, Statistic::P50, Statistic::P99, Statistic::Max];
+pub const TABLE: PatternTable =
+    PatternTable { is_of: |sub| sub.pattern == Pattern::Log, what: "", figure: Some(|_| Figure::Call), make };
 
-/// True if a sub-experiment is of this table.
-pub fn is_of(sub: &Merged<'_>) -> bool {
-    sub.planned.pattern == Pattern::Log
-}
+const CALL_HELP: &str = "\
+like p50 to max: from a call of the logger to its return, between two readings of one clock; one thread, one call after the other";
+const CPU_HELP: &str = "\
+user and system of the logging process from the first call until all was written out; 100 = one core";
+const FLUSH_HELP: &str = "from the last call until the logger had closed its file or pipe";
+const LINES_HELP: &str = "found in the file or pipe afterwards, warm-up included";
+const MISSING_HELP: &str = "lines logged that are not there; below, the interval of their share in per cent";
+const DAMAGED_HELP: &str = "lines that are not as they were logged; below, the interval of their share in per cent";
 
-/// The table; without a row if nothing was measured under this pattern.
-pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
-    let rows = rows(subs, metrics).into_iter().map(|row| (Some(row.row), cells(&row)));
-    Table::new(title, columns(), rows.collect()).grouped_by_payload()
-}
-
-/// Every logger, by payload.
-fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable) -> Vec<TableRow<'a>> {
-    TableRow::rows(subs, metrics, |plan| plan.pattern == Pattern::Log)
-}
-
-fn columns() -> Vec<Column> {
+fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
+    let rows = TableRow::rows(side, TABLE.is_of);
     let number = Column::numbers;
-    let call = |id, title, help| number(id, title, "ns", Digits::Integer, help);
     let percent = |id, title, help| Column { divisor: 0.01, ..number(id, title, "%", Digits::Fixed(1), help) };
-    vec![
-        Column::words("logger", "logger", ""),
-        columns::payload(),
-        number("calls", "calls", "n", Digits::Integer, ""),
-        call(
-            "call_mean_ns",
-            "average",
-            "like p50 to max: from a call of the logger to its return, between two readings of one clock; one thread, one \
-             call after the other",
-        ),
-        call("call_p50_ns", "p50", ""),
-        call("call_p99_ns", "p99", ""),
-        call("call_max_ns", "max", ""),
-        percent(
-            "cpu_share",
-            "CPU",
-            "user and system of the logging process from the first call until all was written out; 100 = one core",
-        ),
-        percent(Figure::CpuPeak.id(), "CPU max", "the most in 100 ms"),
-        Column {
-            divisor: 1e6,
-            ..number(
-                Figure::Flush.id(),
-                "flush",
-                "ms",
-                Digits::Rate,
-                "from the last call until the logger had closed its file or pipe",
-            )
-        },
-        number(
-            Figure::LinesWritten.id(),
-            "lines",
-            "n",
-            Digits::Integer,
-            "found in the file or pipe afterwards, warm-up included",
-        ),
-        number(
-            "missing",
-            "missing",
-            "n",
-            Digits::Events,
-            "lines logged that are not there; below, the interval of their share in per cent",
-        ),
-        number(
-            Figure::Damaged.id(),
-            "damaged",
-            "n",
-            Digits::Events,
-            "lines that are not as they were logged; below, the interval of their share in per cent",
-        ),
-        columns::path_proof(),
-    ]
+    let flush = Column { divisor: 1e6, ..number(Figure::Flush.id(), "flush", "ms", Digits::Rate, FLUSH_HELP) };
+    let times = [
+        ("average", Statistic::Mean, CALL_HELP),
+        ("p50", Statistic::P50, ""),
+        ("p99", Statistic::P99, ""),
+        ("max", Statistic::Max, ""),
+    ];
+    let call = |(title, statistic, help): (&str, Statistic, &'static str)| {
+        number(&format!("call_{statistic}_ns"), title, "ns", Digits::Integer, help)
+            .shows(move |row: &TableRow<'_>| row.latency(&Stream::all(), Figure::Call, statistic))
+    };
+    let lines = |id, title, figure, help| {
+        number(id, title, "n", Digits::Events, help)
+            .shows(move |row: &TableRow<'_>| Cell::lost(&losses(row.metrics, row.row, &Stream::all(), &[figure])))
+    };
+    let table = TableOf::new(title, &rows)
+        .column(Column::words("logger", "logger", ""), |row| Cell::text(row.sub.planned.transport_text()))
+        .with([columns::payload()])
+        .column(number("calls", "calls", "n", Digits::Integer, ""), calls)
+        .with(times.map(call))
+        .column(percent("cpu_share", "CPU", CPU_HELP), |row| row.cpu_share(Process::Leader))
+        .column(percent(Figure::CpuPeak.id(), "CPU max", "the most in 100 ms"), |row| {
+            Cell::of(row.get(&Stream::process(Process::Leader), Figure::CpuPeak, Statistic::Value))
+        })
+        .column(flush, |row| row.of(row.value(Figure::Flush)))
+        .column(number(Figure::LinesWritten.id(), "lines", "n", Digits::Integer, LINES_HELP), |row| {
+            Cell::of(row.value(Figure::LinesWritten))
+        })
+        .with([
+            lines("missing", "missing", Figure::Lost, MISSING_HELP),
+            lines(Figure::Damaged.id(), "damaged", Figure::Damaged, DAMAGED_HELP),
+            columns::path_proof(),
+        ]);
+    MadeTable::new(table.table().grouped_by_payload(), rows.iter().flat_map(notes).collect())
 }
 
-fn cells(row: &TableRow<'_>) -> Vec<Cell> {
-    let leader = Stream::process(Process::Leader);
+/// Calls of all rounds.
+fn calls(row: &TableRow<'_>) -> Cell {
     let calls = row.get(&Stream::all(), Figure::Call, Statistic::N);
     let calls = calls.map_or(0.0, |calls| calls.values.iter().sum());
-    let lines = |figure| Cell::lost(&losses(row.metrics, row.row, &Stream::all(), &[figure]));
-    let cpu_share = row.cost(Process::Leader).swap_remove(0);
-    let mut cells = vec![
-        Cell::text(row.sub.planned.transport_text()),
-        Cell::number(row.row.payload_bytes as f64),
-        Cell::number(calls).marked(row.sub.payload(row.row.payload_bytes).star()),
-    ];
-    cells.extend(row.latencies(&Stream::all(), Figure::Call, &CALLS));
-    cells.extend([
-        cpu_share,
-        Cell::of(row.get(&leader, Figure::CpuPeak, Statistic::Value)),
-        row.of(row.value(Figure::Flush)),
-        Cell::of(row.value(Figure::LinesWritten)),
-        lines(Figure::Lost),
-        lines(Figure::Damaged),
-        row.proof(),
-    ]);
-    cells
+    Cell::number(calls).marked(row.sub.payload(row.row.payload_bytes).star())
 }
 
-/// What keeps these figures from being good.
-pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
-    rows(subs, metrics).iter().flat_map(of_logger).collect()
-}
-
-fn of_logger(row: &TableRow<'_>) -> Vec<Note> {
+fn notes(row: &TableRow<'_>) -> Vec<Note> {
     let bytes = row.row.payload_bytes;
     let place = format!("{} at {}", row.sub.planned.name, display_size(bytes));
     let short = |why: &&str| row.warning(format!("* {place}: fewer calls than planned: {why}"));

@@ -1,5 +1,6 @@
 //! Columns that several tables have.
 
+use super::description::{CellColumn, TableLine};
 use crate::document::{Cell, Column, Digits};
 use crate::notes::PROOF_HELP;
 use tripmeter_analysis::{MetricTable, Row};
@@ -7,8 +8,13 @@ use tripmeter_model::figure::Figure;
 use tripmeter_model::payload::ALL_TOPICS;
 
 /// The payload.
-pub fn payload() -> Column {
+pub fn payload_head() -> Column {
     Column::numbers("payload_bytes", "payload", "bytes", Digits::Size, "k = 1024 bytes")
+}
+
+/// The payload.
+pub fn payload<L: TableLine>() -> CellColumn<L> {
+    payload_head().shows(|line: &L| Cell::number(line.row().row.payload_bytes as f64))
 }
 
 /// The payload of a row, or that its figures are of all topics.
@@ -23,6 +29,11 @@ pub fn damaged() -> Column {
 }
 
 /// Whether the payload went the way that the transport claims.
-pub fn path_proof() -> Column {
+pub fn path_proof_head() -> Column {
     Column::words("path_proof", "path\nproof", PROOF_HELP)
+}
+
+/// Outcome of the path proof.
+pub fn path_proof<L: TableLine>() -> CellColumn<L> {
+    path_proof_head().shows(|line: &L| line.row().proof())
 }
