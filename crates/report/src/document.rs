@@ -419,6 +419,9 @@ impl Table {
 }
 
 impl Cell {
+    /// Of a figure that another line of the row has.
+    pub const NOTHING: Self = Cell::Missing(Missing::NotOfThisRow);
+
     /// Whether a column of such cells is worth showing.
     fn says_something(&self) -> bool {
         match self {
@@ -440,6 +443,11 @@ impl Cell {
     /// Words.
     pub fn text(text: impl Into<String>) -> Self {
         Cell::Text(text.into())
+    }
+
+    /// Words, after a mark if there is one.
+    pub fn starred(mark: &'static str, text: String) -> Self {
+        if mark.is_empty() { Cell::Text(text) } else { Cell::Marked(mark, text) }
     }
 
     /// A number without an interval.

@@ -2,7 +2,7 @@
 
 use crate::merged::Merged;
 use crate::number::{count, counted, percent};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::plan::SubExperiment;
 
@@ -94,4 +94,28 @@ pub fn offered(load: OfferedLoad) -> String {
         OfferedLoad::Burst(Burst { size, gap_ns }) => format!("{size} per {} ms", gap_ns as f64 / 1e6),
         load => load.to_string(),
     }
+}
+
+/// The transport of each, and its name where another is alike in all else.
+pub fn transports(subs: &[Merged<'_>]) -> Vec<String> {
+    let key = |sub: &Merged<'_>| {
+        let SubExperiment { transport, workload, wait, touch, sched, load, .. } = sub.planned;
+        format!("{transport:?} {:?} {wait:?} {touch:?} {sched:?} {load:?}", workload.reply)
+    };
+    let keys: Vec<String> = subs.iter().map(key).collect();
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    for key in &keys {
+        *counts.entry(key).or_default() += 1;
+    }
+    let label = |(sub, key): (&Merged<'_>, &String)| {
+        let mut text = sub.planned.transport_text();
+        if counts[key.as_str()] > 1 {
+            text += &format!(" ({})", sub.planned.name);
+        }
+        if sub.same_process() {
+            text += " (same process)";
+        }
+        text
+    };
+    subs.iter().zip(&keys).map(label).collect()
 }

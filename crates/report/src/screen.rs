@@ -5,13 +5,13 @@ pub(crate) mod notes;
 mod topics;
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Table};
+use crate::fastest;
 use crate::floors::Floors;
 use crate::labels::{Distinctions, LabelledLine, load_text};
 use crate::merged::{CHANGED, MISSED, Merged, rounds_text};
 use crate::page::measured::MeasuredSide;
 use crate::results::NamedResults;
-use crate::tables::TABLES;
-use crate::{fastest, interference, rpc};
+use crate::tables::{TABLES, call, load};
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
@@ -46,7 +46,7 @@ const LATENCIES: [View; 9] = [
     View { pattern: Pattern::PingPong, what: "round trip, since sent", figure: |_| Figure::ServiceRtt },
     View { pattern: Pattern::PingPong, what: "one way, since sent", figure: of_paced_requests },
     View { pattern: Pattern::Channel, what: "one way, since due", figure: |_| Figure::Response },
-    View { pattern: Pattern::Rpc, what: "calls", figure: rpc::of_calls },
+    View { pattern: Pattern::Rpc, what: "calls", figure: call::latency_of },
     View { pattern: Pattern::Rpc, what: "one way, since sent", figure: |_| Figure::OneWay },
     View { pattern: Pattern::Throughput, what: "one way, since sent", figure: |_| Figure::OneWay },
     View { pattern: Pattern::Log, what: "calls of loggers", figure: |_| Figure::Call },
@@ -74,7 +74,7 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
         blocks.extend(topics::blocks(&page, view));
         blocks.extend(fastest::line(&side, |sub| sub.pattern == view.pattern, view.figure));
     }
-    let under_load = Some(interference::table(subs, metrics)).filter(|table| !table.rows.is_empty());
+    let under_load = Some(load::table(&side)).filter(|table| !table.rows.is_empty());
     blocks.extend(under_load.map(|table| Block::Table(table.within(COLUMNS))));
     blocks.extend(page.throughput(&stars).map(Block::Table));
     blocks.extend(fastest::line(&side, |sub| sub.pattern == Pattern::Throughput, |_| Figure::ReceivedRate));

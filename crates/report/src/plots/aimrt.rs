@@ -10,12 +10,12 @@
 use super::chart::{Chart, Line, Look, Marker, Stack, Stroke, VERMILLION, X, Y};
 use super::scale::count;
 use super::subtitle;
-use crate::channel;
 use crate::document::{Block, Document};
 use crate::number::count as rate;
 use crate::page::measured::MeasuredSide;
 use crate::page::values::capitalised;
 use crate::results::NamedResults;
+use crate::tables::publish;
 use crate::tables::row::TableRow;
 use std::collections::BTreeSet;
 use tripmeter_analysis::Rounds;
@@ -35,7 +35,7 @@ pub fn charts(results: &[NamedResults<'_>]) -> Document {
         let side = MeasuredSide::new(one);
         let rows = |pattern| TableRow::rows(&side, move |plan| plan.pattern == pattern);
         let calls = rows(Pattern::Rpc);
-        figures[0].extend(channel::rows(&side).iter().map(|row| of_channel(folder, row)));
+        figures[0].extend(publish::rows(&side).iter().map(|row| of_channel(folder, row)));
         figures[1].extend(calls.iter().map(|row| of_rpc(folder, row)));
         figures[2].extend(calls.iter().filter_map(|row| queries(folder, row)));
         figures[3].extend(rows(Pattern::Log).iter().map(|row| of_log(folder, row)));

@@ -3,7 +3,7 @@
 use super::{COLUMNS, LATENCY_HELP, LoadLine, ScreenPage, View, broken, row, with_missed};
 use crate::document::{Block, Cell, Column, Digits, Missing, Table};
 use crate::number::counted;
-use crate::recording::total_rate;
+use crate::tables::row::total_rate;
 use tripmeter_analysis::Row;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;

@@ -1,6 +1,6 @@
 //! A table as a description: columns that know their cells, and notes that are made with the rows.
 
-use super::row::TableRow;
+use super::row::TableLine;
 use crate::document::{Cell, Column, Note, Table};
 use crate::page::measured::MeasuredSide;
 use std::collections::BTreeSet;
@@ -37,11 +37,6 @@ impl MadeTable {
     pub fn new(table: Table, notes: Vec<Note>) -> Self {
         Self { table, payload_notes: Vec::new(), notes, stars: BTreeSet::new() }
     }
-}
-
-/// A line of a table, which is of a row of the metric table.
-pub trait TableLine {
-    fn row(&self) -> &TableRow<'_>;
 }
 
 /// A column, and its cell of each line.

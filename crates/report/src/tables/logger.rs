@@ -2,15 +2,14 @@
 
 use super::columns;
 use super::description::{MadeTable, PatternTable, TableOf};
+use super::notes::of_logger;
 use super::row::TableRow;
-use crate::document::{Cell, Column, Digits, Note};
-use crate::notes;
+use crate::document::{Cell, Column, Digits};
 use crate::page::measured::MeasuredSide;
 use tripmeter_analysis::derived::losses;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Process, Stream};
-use tripmeter_model::payload::display_size;
 
 pub const TABLE: PatternTable =
     PatternTable { is_of: |sub| sub.pattern == Pattern::Log, what: "", figure: Some(|_| Figure::Call), make };
@@ -46,7 +45,9 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
     let table = TableOf::new(title, &rows)
         .column(Column::words("logger", "logger", ""), |row| Cell::text(row.sub.planned.transport_text()))
         .with([columns::payload()])
-        .column(number("calls", "calls", "n", Digits::Integer, ""), calls)
+        .column(number("calls", "calls", "n", Digits::Integer, ""), |row| {
+            Cell::number(row.samples(Figure::Call)).marked(row.sub.payload(row.row.payload_bytes).star())
+        })
         .with(times.map(call))
         .column(percent("cpu_share", "CPU", CPU_HELP), |row| row.cpu_share(Process::Leader))
         .column(percent(Figure::CpuPeak.id(), "CPU max", "the most in 100 ms"), |row| {
@@ -61,31 +62,7 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
             lines(Figure::Damaged.id(), "damaged", Figure::Damaged, DAMAGED_HELP),
             columns::path_proof(),
         ]);
-    MadeTable::new(table.table().grouped_by_payload(), rows.iter().flat_map(notes).collect())
-}
-
-/// Calls of all rounds.
-fn calls(row: &TableRow<'_>) -> Cell {
-    let calls = row.get(&Stream::all(), Figure::Call, Statistic::N);
-    let calls = calls.map_or(0.0, |calls| calls.values.iter().sum());
-    Cell::number(calls).marked(row.sub.payload(row.row.payload_bytes).star())
-}
-
-fn notes(row: &TableRow<'_>) -> Vec<Note> {
-    let bytes = row.row.payload_bytes;
-    let place = format!("{} at {}", row.sub.planned.name, display_size(bytes));
-    let short = |why: &&str| row.warning(format!("* {place}: fewer calls than planned: {why}"));
-    let mut notes: Vec<Note> = row.sub.payload(bytes).shortfalls().iter().map(short).collect();
-    let counts = row.totals();
-    if notes::odd(&counts) || counts.lost > 0 {
-        let mishaps = notes::mishaps(&counts, false).replace("lost", "missing");
-        notes.push(row.info(format!("{place}: of {} lines {mishaps}", counts.sent)));
-    }
-    let refused = row.total(Figure::Refused);
-    if refused > 0.0 {
-        notes.push(row.info(format!("{place}: the logger was full {refused} times")));
-    }
-    notes
+    MadeTable::new(table.table().grouped_by_payload(), rows.iter().flat_map(of_logger).collect())
 }
 
 #[cfg(test)]

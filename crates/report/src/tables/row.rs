@@ -1,26 +1,27 @@
-//! A row of the metric table with its sub-experiment, and the columns and cells that tables of several patterns share.
+//! A row of the metric table with its sub-experiment, and lines that show it.
 
-use super::description::TableLine;
-use crate::document::{Cell, Column, Digits, Missing, Note, Severity};
+use crate::document::{Cell, Missing};
 use crate::labels::offered;
-use crate::merged::Merged;
-use crate::notes;
+use crate::merged::{MISSED, Merged};
 use crate::page::measured::MeasuredSide;
-use tripmeter_analysis::derived::{Each, counts, cpu_share, faults_per_message, kernel_share, loss, switches_hz};
+use tripmeter_analysis::derived::{
+    Each, counts, cpu_share, faults_per_message, is_all_lost, kernel_share, loss, over_handover, switches_hz,
+};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::Counts;
 use tripmeter_model::metric::{At, Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::SubExperiment;
-use tripmeter_model::trial::Trial;
-
-/// Statistics shown of latencies.
-pub const LATENCIES: [Statistic; 6] =
-    [Statistic::Mean, Statistic::P50, Statistic::P90, Statistic::P99, Statistic::P999, Statistic::Max];
+use tripmeter_model::trial::{SHOWN_FOLLOWERS, Trial};
 
 /// Stands before kernel times that timer ticks may have sampled.
 const SAMPLED: &str = "~";
+
+/// A line of a table, which is of a row of the metric table.
+pub trait TableLine {
+    fn row(&self) -> &TableRow<'_>;
+}
 
 /// A row of the metric table with its sub-experiment.
 #[derive(Clone, Copy)]
@@ -36,11 +37,15 @@ pub struct TableRow<'a> {
 }
 
 impl<'a> TableRow<'a> {
+    /// A row by itself.
+    pub fn new(side: &'a MeasuredSide<'a>, row: Row) -> Self {
+        Self { metrics: &side.metrics, sub: &side.subs[row.sub as usize], row, is_first: true }
+    }
+
     /// Every row of some sub-experiments: by payload, then in the order of the plan, which has that of the rates too.
     pub fn rows(side: &'a MeasuredSide<'a>, is_of: impl Fn(&SubExperiment) -> bool) -> Vec<Self> {
-        let MeasuredSide { subs, metrics, .. } = side;
-        let of_row = |row: Row| Self { metrics, sub: &subs[row.sub as usize], row, is_first: true };
-        let mut rows: Vec<Self> = metrics.all_rows().map(of_row).filter(|row| is_of(row.sub.planned)).collect();
+        let of_row = |row| Self::new(side, row);
+        let mut rows: Vec<Self> = side.metrics.all_rows().map(of_row).filter(|row| is_of(row.sub.planned)).collect();
         rows.sort_by_key(|row| (row.row.payload_bytes, row.row.sub, row.place()));
         for index in 1..rows.len() {
             rows[index].is_first = !Self::is_same_payload(&rows[index - 1], &rows[index]);
@@ -96,6 +101,40 @@ impl<'a> TableRow<'a> {
         }
     }
 
+    /// The rate that was achieved, marked if it is another than was offered.
+    pub fn achieved(&self) -> Cell {
+        self.of(self.value(Figure::AchievedRate)).marked(self.mark(|trial| trial.rate_missed, MISSED))
+    }
+
+    /// `*` if a trial was cut short, or messages came damaged or not at all.
+    pub fn star(&self) -> &'static str {
+        let is_bad = self.trials().any(|(_, trial)| trial.cut_short.is_some())
+            || self.totals().damaged.max(self.damaged_beside()) > 0
+            || is_all_lost(self.metrics, self.row);
+        if is_bad { "*" } else { "" }
+    }
+
+    /// Samples of a latency of all messages in all rounds.
+    pub fn samples(&self, figure: Figure) -> f64 {
+        self.get(&Stream::all(), figure, Statistic::N).map_or(0.0, |samples| samples.values.iter().sum())
+    }
+
+    /// True if round trips have intervals: over the rounds, or within the only one.
+    pub fn has_intervals(&self) -> bool {
+        let median = self.get(&Stream::all(), Figure::RttHalf, Statistic::P50);
+        self.sub.rounds > 1 || median.is_some_and(|median| median.within[0].is_some())
+    }
+
+    /// What so many of a latency have over the hand-over.
+    pub fn over_handover(&self, stream: &Stream, figure: Figure, ways: f64) -> Cell {
+        let over = over_handover(self.metrics, self.row, stream, figure, 1.0).scaled(ways);
+        let mark = self.sub.payload(self.row.payload_bytes).mark();
+        match Cell::of_each(&over, self.sub.rounds).marked(mark) {
+            Cell::Missing(_) if !mark.is_empty() => Cell::Missing(Missing::ProbesDiffer),
+            over => over,
+        }
+    }
+
     /// A message is behind if it was sent later than this after it was due.
     pub fn too_late(&self) -> &'static str {
         if self.load().burst().is_some() { "a gap between bursts" } else { "a period" }
@@ -121,41 +160,6 @@ impl<'a> TableRow<'a> {
         if self.trials().any(|(_, trial)| is(trial)) { mark } else { "" }
     }
 
-    /// Notes on rows: for each payload why it has fewer trials than planned, then the notes of each row.
-    pub fn notes(rows: &[Self], of_row: impl Fn(&Self) -> Vec<Note>) -> Vec<Note> {
-        let of_payload = |rows: &[Self]| {
-            let (first, at) = (rows[0], rows[0].at_size());
-            let short = |why: &str| first.warning(format!("* {} {at}: {why}", first.sub.planned.name));
-            let of_rows = rows.iter().flat_map(&of_row).chain(first.warm_up());
-            Self::shortfalls(rows).into_iter().map(short).chain(of_rows).collect::<Vec<_>>()
-        };
-        rows.chunk_by(Self::is_same_payload).flat_map(of_payload).collect()
-    }
-
-    /// Reasons why rounds have fewer trials of this payload than planned.
-    fn shortfalls(rows: &[Self]) -> Vec<&'a str> {
-        let Some(Self { sub, row, .. }) = rows.first() else { return Vec::new() };
-        let planned = sub.planned.workload.loads.len();
-        let is_measured = |one: &&Self, round: u32| one.trials().any(|trial| trial.0 == round);
-        let measured = |round| rows.iter().filter(|one| is_measured(one, round)).count();
-        let short = sub.results.iter().filter(|result| measured(result.round) < planned);
-        let cells = short.flat_map(|result| &result.cells).filter(|cell| cell.payload_bytes == row.payload_bytes);
-        cells.filter_map(|cell| cell.cut_short.as_deref()).collect()
-    }
-
-    /// A note on damage in the warm-up of its payload, which no trial counts.
-    pub fn warm_up(&self) -> Option<Note> {
-        let damaged = self.sub.payload(self.row.payload_bytes).warmup_damaged();
-        let what = if self.sub.planned.workload.is_call() { "failed" } else { "damaged" };
-        let (name, at) = (&self.sub.planned.name, self.at_size());
-        (damaged > 0).then(|| self.info(format!("{name} {at}: {damaged} {what} in the warm-up")))
-    }
-
-    /// A note that no message of a trial arrived.
-    pub fn nothing_arrived(&self, text: String) -> Note {
-        Note { kind: notes::NOTHING_ARRIVED, ..self.warning(text) }
-    }
-
     /// Damaged messages outside the trials of its payload; 0 unless this is the payload's first row.
     pub fn damaged_beside(&self) -> u64 {
         let cells = || self.sub.payload(self.row.payload_bytes).cells;
@@ -175,6 +179,33 @@ impl<'a> TableRow<'a> {
         self.streams(|stream| if let Some(At::Follower(index)) = stream.at { Some(index) } else { None })
     }
 
+    /// Each of several followers that have a throughput, up to the last that is shown, or the only one.
+    pub fn receivers(&self) -> Vec<&'a Stream> {
+        let mut streams = self.metrics.streams(self.row, Figure::ReceivedRate);
+        if streams.len() > 1 {
+            streams.retain(|stream| stream.at.is_some());
+            streams.truncate(SHOWN_FOLLOWERS);
+        }
+        streams
+    }
+
+    /// Names, figures and streams of service to each of several followers that is shown.
+    pub fn services(&self) -> impl Iterator<Item = (String, Option<Figure>, Stream)> {
+        let followers = self.followers().into_iter().take(SHOWN_FOLLOWERS);
+        followers.map(|(index, stream)| (format!("service to {index}"), Some(Figure::Service), stream))
+    }
+
+    /// A line for each of these latencies.
+    pub fn timed<P: Clone>(
+        &self,
+        latencies: impl IntoIterator<Item = (String, Option<Figure>, Stream)>,
+        part: P,
+    ) -> Vec<TimedLine<'a, P>> {
+        let line =
+            |(place, (name, figure, stream))| TimedLine { row: *self, name, figure, stream, place, part: part.clone() };
+        latencies.into_iter().enumerate().map(line).collect()
+    }
+
     /// Counts of messages of a stream, per round.
     pub fn counts(&self, stream: &Stream) -> Vec<(u32, Counts)> {
         counts(self.metrics, self.row, stream)
@@ -185,16 +216,15 @@ impl<'a> TableRow<'a> {
         self.counts(&Stream::all()).into_iter().fold(Counts::default(), |sum, (_, counts)| sum + counts)
     }
 
-    /// A cell for each of [`naming_columns`].
-    pub fn naming(&self) -> Vec<Cell> {
-        let planned = self.sub.planned;
+    /// The transport, that both sides are one process, and to how many followers.
+    pub fn transport(&self) -> String {
+        let workload = &self.sub.planned.workload;
         let same_process = if self.sub.same_process() { " (same process)" } else { "" };
-        let followers = match planned.workload.is_fan_out() {
-            true => format!(" to {} followers", planned.workload.followers()),
+        let followers = match workload.is_fan_out() {
+            true => format!(" to {} followers", workload.followers()),
             false => String::new(),
         };
-        let transport = format!("{}{same_process}{followers}", planned.transport_text());
-        [transport, self.sub.wait_text(), planned.touch.to_string()].map(Cell::text).to_vec()
+        format!("{}{same_process}{followers}", self.sub.planned.transport_text())
     }
 
     /// The median over rounds with its interval.
@@ -215,42 +245,33 @@ impl<'a> TableRow<'a> {
         }
     }
 
-    /// Some of them.
-    pub fn latencies(&self, stream: &Stream, figure: Figure, statistics: &[Statistic]) -> Vec<Cell> {
-        statistics.iter().map(|statistic| self.latency(stream, figure, *statistic)).collect()
-    }
-
     /// CPU time of a process, as a share of one core.
     pub fn cpu_share(&self, process: Process) -> Cell {
         self.over(cpu_share(self.metrics, self.row, process))
     }
 
-    /// Resources used by a process: a cell for each of [`cost_columns`].
-    pub fn cost(&self, process: Process) -> Vec<Cell> {
-        let (metrics, row) = (self.metrics, self.row);
-        let memory = self.get(&Stream::process(process), Figure::PeakMemory, Statistic::Value);
-        vec![
-            self.cpu_share(process),
-            self.kernel_share(process),
-            self.over(switches_hz(metrics, row, process)),
-            self.of(self.get(&Stream::process(process), Figure::InvoluntarySwitches, Statistic::Value)),
-            self.over(faults_per_message(metrics, row, process)),
-            self.of(memory),
-        ]
+    /// A figure of a process.
+    pub fn of_process(&self, process: Process, figure: Figure) -> Cell {
+        self.of(self.get(&Stream::process(process), figure, Statistic::Value))
+    }
+
+    /// Context switches per second.
+    pub fn switches(&self, process: Process) -> Cell {
+        self.over(switches_hz(self.metrics, self.row, process))
+    }
+
+    /// Page faults per message.
+    pub fn faults(&self, process: Process) -> Cell {
+        self.over(faults_per_message(self.metrics, self.row, process))
     }
 
     /// CPU time in the kernel; where there is CPU time alone, the kernel does not account its parts exactly.
-    fn kernel_share(&self, process: Process) -> Cell {
+    pub fn kernel_share(&self, process: Process) -> Cell {
         let has_cpu_time = self.get(&Stream::process(process), Figure::CpuTime, Statistic::Value).is_some();
         match self.over(kernel_share(self.metrics, self.row, process)) {
             Cell::Missing(_) if has_cpu_time => Cell::Missing(Missing::SplitByTicks),
             cell => cell.marked(if self.metrics.may_sample_kernel_time { SAMPLED } else { "" }),
         }
-    }
-
-    /// Blank cells in the place of [`TableRow::cost`].
-    pub fn no_cost() -> Vec<Cell> {
-        cost_columns("").iter().map(|_| Cell::Missing(Missing::NotOfThisRow)).collect()
     }
 
     /// Its messages were answered.
@@ -262,26 +283,6 @@ impl<'a> TableRow<'a> {
     pub fn loss(&self, stream: &Stream) -> Cell {
         Cell::lost(&loss(self.metrics, self.row, stream))
     }
-
-    /// A warning on this row.
-    pub fn warning(&self, text: String) -> Note {
-        Note::new(Severity::Warning, notes::TRIALS, Some(self.row), text)
-    }
-
-    /// A warning that this row missed its rate.
-    pub fn rate_missed(&self, text: String) -> Note {
-        Note { kind: notes::RATE_MISSED, ..self.warning(text) }
-    }
-
-    /// A note on this row for information.
-    pub fn info(&self, text: String) -> Note {
-        Note { severity: Severity::Info, ..self.warning(text) }
-    }
-
-    /// The outcome of the path proof.
-    pub fn proof(&self) -> Cell {
-        Cell::text(notes::proof(self.sub))
-    }
 }
 
 impl TableLine for TableRow<'_> {
@@ -290,81 +291,88 @@ impl TableLine for TableRow<'_> {
     }
 }
 
-/// Transport, wait and touch.
-pub fn naming_columns(rows: &[TableRow<'_>]) -> Vec<Column> {
-    let to_several = "with several followers, response and service end when the last of them has the message; service to i ends at follower i (the first 16)";
-    let help = if rows.iter().any(|row| row.sub.planned.workload.is_fan_out()) { to_several } else { "" };
-    let polls = rows.iter().any(|row| row.sub.polls_on_shared_cpu);
-    let wait = if polls { "! it polled on a shared CPU: latencies are time slices of the scheduler" } else { "" };
-    [("transport", help), ("wait", wait), ("touch", "")].map(|(id, help)| Column::words(id, id, help).merged()).to_vec()
+/// A line of a row: a latency of one of its streams.
+pub struct TimedLine<'a, P = ()> {
+    pub row: TableRow<'a>,
+    /// Its latency in words; empty where it has none.
+    pub name: String,
+    pub figure: Option<Figure>,
+    pub stream: Stream,
+    /// Its place among the lines of its row, or of its topic.
+    pub place: usize,
+    /// Whatever its table needs beside.
+    pub part: P,
 }
 
-/// Columns of the offered and the achieved rate, with their help texts.
-pub fn rate_columns([offered, achieved]: [&'static str; 2]) -> [Column; 2] {
-    let column = |id, title, help| Column::numbers(id, title, "/s", Digits::Rate, help).merged();
-    [column("offered_rate_hz", "offered", offered), column("achieved_rate_hz", "achieved", achieved)]
+impl<P> TableLine for TimedLine<'_, P> {
+    fn row(&self) -> &TableRow<'_> {
+        &self.row
+    }
 }
 
-/// A column for each of these statistics of a latency in microseconds.
-pub fn latency_columns(statistics: &[Statistic]) -> Vec<Column> {
-    let column = |statistic: &Statistic| {
-        let title = match statistic {
-            Statistic::Mean => "average",
-            Statistic::P999 => "p99.9",
-            other => other.id(),
-        };
-        Column::numbers(&format!("{statistic}_ns"), title, "µs", Digits::Fixed(3), "")
-    };
-    statistics.iter().map(column).collect()
+impl<P> TimedLine<'_, P> {
+    /// Its latency in words.
+    pub fn name(&self) -> Cell {
+        if self.name.is_empty() { Cell::NOTHING } else { Cell::text(self.name.clone()) }
+    }
+
+    /// A statistic of its latency.
+    pub fn latency(&self, statistic: Statistic) -> Cell {
+        self.figure.map_or(Cell::NOTHING, |figure| self.row.latency(&self.stream, figure, statistic))
+    }
+
+    /// A figure of one value of its stream.
+    pub fn value(&self, figure: Figure) -> Cell {
+        self.row.of(self.row.get(&self.stream, figure, Statistic::Value))
+    }
+
+    /// A cell that the first line of a row has for all of them.
+    pub fn if_first(&self, cell: impl Fn(&TableRow<'_>) -> Cell) -> Cell {
+        if self.place == 0 { cell(&self.row) } else { Cell::NOTHING }
+    }
+
+    /// Index of its follower; 0 of the only one.
+    pub fn follower(&self) -> u32 {
+        if let Some(At::Follower(index)) = self.stream.at { index } else { 0 }
+    }
+
+    /// Counts of its messages, per round.
+    pub fn counts(&self) -> Vec<(u32, Counts)> {
+        self.row.counts(&self.stream)
+    }
+
+    /// Its damaged messages in all rounds.
+    pub fn damaged(&self) -> u64 {
+        self.counts().iter().map(|(_, counts)| counts.damaged).fold(0, u64::saturating_add)
+    }
+
+    /// True if none of its messages arrived in a round.
+    pub fn is_all_lost(&self) -> bool {
+        self.counts().iter().any(|(_, counts)| counts.is_all_lost())
+    }
+
+    /// As [`TableRow::star`], of its stream.
+    pub fn star(&self) -> &'static str {
+        let is_cut_short = self.row.trials().any(|(_, trial)| trial.cut_short.is_some());
+        let beside = if self.place == 0 { self.row.damaged_beside() } else { 0 };
+        if is_cut_short || self.damaged().max(beside) > 0 || self.is_all_lost() { "*" } else { "" }
+    }
 }
 
-/// Columns of the resources used by a process; `cpu_help` says which line is of which process.
-pub fn cost_columns(cpu_help: &'static str) -> Vec<Column> {
-    let memory =
-        "most that was resident, our buffers of samples included, MB = 1000000 bytes; of several processes that of one";
-    vec![
-        Column { divisor: 0.01, ..Column::numbers("cpu_share", "CPU", "%", Digits::Fixed(1), cpu_help) },
-        Column {
-            divisor: 0.01,
-            ..Column::numbers(
-                "kernel_share",
-                "kernel",
-                "%",
-                Digits::Fixed(1),
-                "part of CPU that is spent in the kernel; - where the kernel splits CPU time by timer ticks, ~ where older results may have that",
-            )
-        },
-        Column::numbers("switches_hz", "switches", "/s", Digits::Rate, "context switches of the same processes"),
-        Column::numbers(
-            "involuntary_switches",
-            "preempted",
-            "n",
-            Digits::Integer,
-            "times that the same processes lost their CPU",
-        )
-        .if_any(),
-        Column::numbers("faults_per_message", "faults", "/msg", Digits::Fixed(3), "page faults of the same processes"),
-        Column { divisor: 1e6, ..Column::numbers("peak_memory_bytes", "memory", "MB", Digits::Fixed(1), memory) },
-    ]
-}
-
-/// Column of lost, late or damaged messages.
-pub fn loss_column() -> Column {
-    Column::numbers(
-        "loss",
-        "loss",
-        "%",
-        Digits::Percent,
-        "messages lost, late or damaged, in per cent of the messages sent",
-    )
+/// A rate of all topics together: that of `all` is their mean in results of older programs.
+pub fn total_rate(metrics: &MetricTable, row: Row, figure: Figure) -> f64 {
+    let topics = metrics.streams(row, figure).into_iter().filter(|stream| stream.topic.is_some());
+    topics.filter_map(|topic| metrics.get(row, topic, figure, Statistic::Value)).map(|rate| rate.folded()).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{Block, Document, Table};
+    use crate::document::{Block, Document};
     use crate::fixture::{squeezed, text};
     use crate::results::NamedResults;
+    use crate::tables::columns::cost;
+    use crate::tables::description::TableOf;
 
     /// The only place that knows all columns of the cost.
     #[test]
@@ -372,8 +380,10 @@ mod tests {
         let manifest = crate::fixture::published("uds/stream", &[1000.0]);
         let side = MeasuredSide::new(&NamedResults { name: "", manifest: &manifest });
         let row = TableRow::rows(&side, |_| true)[0];
-        let cells = [Process::Leader, Process::Follower].map(|process| (None, row.cost(process)));
-        let table = Table::new(String::new(), cost_columns(""), cells.to_vec());
+        let both = ["response", "service", "service to 0"].map(|name| (name.to_owned(), None, Stream::all()));
+        let lines = row.timed(both, ());
+        let table = TableOf::new(String::new(), &lines).with(cost("")).table();
+        assert!(table.rows[2].1.iter().all(|cell| *cell == Cell::NOTHING), "of another line");
         let lines = squeezed(&text(&Document { blocks: vec![Block::Table(table)] }));
         assert_eq!(lines[0], "CPU kernel switches preempted faults memory");
         assert_eq!(lines[3..5], ["3.1 1.6 4002 2 0.025 12.3", "1.2 0.6 4002 2 0.025 9.0"]);
@@ -385,9 +395,8 @@ mod tests {
         let trial = crate::fixture::trial_of(&mut manifest, 0);
         trial.remove(&Stream::process(Process::Leader), Figure::KernelTime);
         let metrics = MetricTable::of(&manifest);
-        let without = TableRow { metrics: &metrics, ..row }.cost(Process::Leader);
-        assert_eq!(without[1], Cell::Missing(Missing::SplitByTicks));
-        assert!(matches!(without[0], Cell::Number { .. }), "the sum is right");
-        assert_eq!(TableRow::no_cost().len(), cost_columns("").len());
+        let without = TableRow { metrics: &metrics, ..row };
+        assert_eq!(without.kernel_share(Process::Leader), Cell::Missing(Missing::SplitByTicks));
+        assert!(matches!(without.cpu_share(Process::Leader), Cell::Number { .. }), "the sum is right");
     }
 }

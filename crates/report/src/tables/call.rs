@@ -1,26 +1,43 @@
-//! The table of pattern `rpc`: round trips of calls, and how many succeeded per second.
+//! The tables of calls, pattern `rpc` and round trips at a rate: whole round trips, and how many succeeded per second.
 
-use crate::document::{Cell, Column, Digits, Missing, Note, Table};
-use crate::labels::offered;
-use crate::merged::MISSED;
-use crate::notes::{ALL_FAILED, mishaps};
-use crate::number::count;
+use super::columns::{self, LATENCIES};
+use super::description::{MadeTable, PatternTable, TableOf};
+use super::notes::of_calls;
+use super::row::{TableRow, TimedLine};
+use crate::document::{Cell, Column, Digits, Table};
 use crate::page::measured::MeasuredSide;
-use crate::tables::columns;
-use crate::tables::row::{self as table_row, LATENCIES, TableRow};
-use tripmeter_analysis::Row;
-use tripmeter_analysis::derived::{is_all_lost, losses};
+use tripmeter_analysis::derived::losses;
 use tripmeter_model::Pattern;
 use tripmeter_model::experiment::Mode;
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::metric::{Process, Stream};
+use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::plan::SubExperiment;
+
+pub const AT_A_RATE: PatternTable = PatternTable {
+    is_of: |sub| sub.pattern == Pattern::PingPong && sub.workload.is_call(),
+    what: ", at a rate",
+    figure: Some(latency_of),
+    make: |title, side| MadeTable::new(table(title, &rows(side, AT_A_RATE.is_of)), Vec::new()),
+};
+/// Its notes are on round trips at a rate, too: payload by payload.
+pub const TABLE: PatternTable = PatternTable {
+    is_of: |sub| sub.pattern == Pattern::Rpc,
+    what: "",
+    figure: Some(latency_of),
+    make: |title, side| {
+        let table = table(title, &rows(side, TABLE.is_of));
+        MadeTable::new(table, TableRow::notes(&rows(side, |_| true), of_calls))
+    },
+};
 
 const MODE_HELP: &str = "\
 bench = each call is made when the one before has ended; fixed-freq = at a rate; *: cut short, calls failed, or none succeeded";
+const RATE_HELP: &str = "calls per second that each client was to make";
 const BURSTS_HELP: &str = "\
 calls per second that each client was to make; n per t: bursts of n, t from the begin of one to the begin of the next, achieved \
 at their mean rate";
+const ACHIEVED_HELP: &str = "calls per second that each client made; !: the rate was missed";
 const QPS_HELP: &str = "calls that succeeded, per second, of all clients";
 const TIME_HELP: &str = "\
 whole round trips of calls that succeeded: response = from when a call was to be made, service = from when it was made";
@@ -31,50 +48,49 @@ const TIMED_OUT_HELP: &str = "calls not answered in time; below, the interval of
 const FAILED_HELP: &str = "calls ended by an error or a damaged answer; below, the interval of their share in per cent";
 const COST_HELP: &str =
     "user and system, of one core; the first line has the process of the clients, the second that of the server";
-const NOTHING: Cell = Cell::Missing(Missing::NotOfThisRow);
 
 /// At a rate, a call is late from when it was due.
-pub fn of_calls(load: OfferedLoad) -> Figure {
+pub fn latency_of(load: OfferedLoad) -> Figure {
     if load == OfferedLoad::Closed { Figure::ServiceRtt } else { Figure::ResponseRtt }
 }
 
-/// Every load, by payload.
-fn rows<'a>(side: &'a MeasuredSide<'a>, is_of: impl Fn(Pattern) -> bool) -> Vec<TableRow<'a>> {
-    TableRow::rows(side, |plan| plan.workload.is_call() && !plan.workload.is_recorded() && is_of(plan.pattern))
+fn rows<'a>(side: &'a MeasuredSide<'a>, is_of: fn(&SubExperiment) -> bool) -> Vec<TableRow<'a>> {
+    TableRow::rows(side, |plan| plan.workload.is_call() && !plan.workload.is_recorded() && is_of(plan))
 }
 
-/// The table of a pattern; without a row if nothing was measured under it.
-pub fn table(title: String, pattern: Pattern, side: &MeasuredSide<'_>) -> Table {
-    let rows = rows(side, |other| other == pattern);
-    let number = |id, title, digits, help| Column::numbers(id, title, "n", digits, help);
-    let mut columns = table_row::naming_columns(&rows);
-    columns.extend([
-        columns::payload_head().merged(),
-        number("clients", "clients", Digits::Integer, "").merged(),
-        Column::words("mode", "mode", MODE_HELP).merged(),
-    ]);
-    columns.extend(table_row::rate_columns([
-        if TableRow::have_bursts(&rows) { BURSTS_HELP } else { "calls per second that each client was to make" },
-        "calls per second that each client made; !: the rate was missed",
-    ]));
-    columns.extend([
-        Column::numbers(Figure::Completed.id(), "QPS", "/s", Digits::Rate, QPS_HELP).merged(),
-        Column::words("time", "time", if rows.iter().any(has_one_way) { ONE_WAY_HELP } else { TIME_HELP }),
-    ]);
-    columns.extend(table_row::latency_columns(&LATENCIES));
-    columns.extend([
-        number(Figure::TimedOut.id(), "timed out", Digits::Events, TIMED_OUT_HELP),
-        number(Figure::Failed.id(), "failed", Digits::Events, FAILED_HELP),
-    ]);
-    columns.extend(table_row::cost_columns(COST_HELP));
-    columns.push(columns::path_proof_head().merged());
-    Table::new(title, columns, rows.iter().flat_map(lines).collect()).grouped_by_payload()
+fn table(title: String, rows: &[TableRow<'_>]) -> Table {
+    let lines: Vec<_> = rows.iter().flat_map(lines).collect();
+    let offered = if TableRow::have_bursts(rows) { BURSTS_HELP } else { RATE_HELP };
+    let [offered, achieved] = columns::rates(offered, ACHIEVED_HELP);
+    let time_help = if rows.iter().any(has_one_way) { ONE_WAY_HELP } else { TIME_HELP };
+    let ended = |(how, title, help): (Figure, &str, &'static str)| {
+        Column::numbers(how.id(), title, "n", Digits::Events, help).shows(move |line: &TimedLine<'_>| {
+            line.if_first(|row| Cell::events(&losses(row.metrics, row.row, &Stream::all(), &[how]), true))
+        })
+    };
+    let table = TableOf::new(title, &lines)
+        .with(columns::naming(rows))
+        .with([columns::payload().merged()])
+        .column(Column::numbers("clients", "clients", "n", Digits::Integer, "").merged(), |line| {
+            Cell::number(line.row.sub.planned.workload.links().into())
+        })
+        .column(Column::words("mode", "mode", MODE_HELP).merged(), mode)
+        .column(offered, |line| line.row.offered())
+        .column(achieved, |line| line.row.achieved())
+        .column(Column::numbers(Figure::Completed.id(), "QPS", "/s", Digits::Rate, QPS_HELP).merged(), |line| {
+            line.row.of(line.row.value(Figure::Completed))
+        })
+        .column(Column::words("time", "time", time_help), |line| line.name())
+        .with(columns::latencies(LATENCIES))
+        .with([(Figure::TimedOut, "timed out", TIMED_OUT_HELP), (Figure::Failed, "failed", FAILED_HELP)].map(ended))
+        .with(columns::cost(COST_HELP))
+        .with([columns::path_proof().merged()]);
+    table.table().grouped_by_payload()
 }
 
-/// A line for each time, the first of them with what there is of the calls, the first two with the cost of both sides.
-fn lines(row: &TableRow<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
-    let is_closed = row.load() == OfferedLoad::Closed;
-    let has_one_way = has_one_way(row);
+/// A line for each time; the first has what there is of the calls, the first two have the cost of both sides.
+fn lines<'a>(row: &TableRow<'a>) -> Vec<TimedLine<'a>> {
+    let (is_closed, has_one_way) = (row.load() == OfferedLoad::Closed, has_one_way(row));
     let shown = [
         ("response", Some(Figure::ResponseRtt), !is_closed),
         ("service", Some(Figure::ServiceRtt), true),
@@ -82,105 +98,22 @@ fn lines(row: &TableRow<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
         // The second line is of the server, whose cost it has.
         ("", None, is_closed && !has_one_way),
     ];
-    let naming = naming(row);
-    let line = |(place, (time, figure, _)): (usize, (&str, Option<Figure>, bool))| {
-        let mut cells = naming.clone();
-        cells.push(if time.is_empty() { NOTHING } else { Cell::text(time) });
-        match figure {
-            Some(figure) => cells.extend(row.latencies(&Stream::all(), figure, &LATENCIES)),
-            None => cells.extend([NOTHING; LATENCIES.len()]),
-        }
-        cells.extend(
-            [Figure::TimedOut, Figure::Failed].map(|figure| if place == 0 { ended(row, figure) } else { NOTHING }),
-        );
-        cells.extend(match place {
-            0 => row.cost(Process::Leader),
-            1 => row.cost(Process::Follower),
-            _ => TableRow::no_cost(),
-        });
-        cells.push(row.proof());
-        (Some(row.row), cells)
-    };
-    shown.into_iter().filter(|(_, _, is_shown)| *is_shown).enumerate().map(line).collect()
+    let shown = shown.into_iter().filter(|(_, _, is_shown)| *is_shown);
+    row.timed(shown.map(|(name, figure, _)| (name.to_owned(), figure, Stream::all())), ())
 }
 
 fn has_one_way(row: &TableRow<'_>) -> bool {
     row.get(&Stream::all(), Figure::OneWay, Statistic::N).is_some()
 }
 
-/// Calls that ended so, of those made.
-fn ended(row: &TableRow<'_>, how: Figure) -> Cell {
-    Cell::events(&losses(row.metrics, row.row, &Stream::all(), &[how]), true)
-}
-
-/// The columns up to QPS.
-fn naming(row: &TableRow<'_>) -> Vec<Cell> {
-    let (load, planned) = (row.load(), row.sub.planned);
-    let is_bad = row.trials().any(|(_, trial)| trial.cut_short.is_some())
-        || row.total(Figure::Failed) > 0.0
-        || is_all_lost(row.metrics, row.row)
-        || row.damaged_beside() > 0;
-    let mode = match load {
+fn mode(line: &TimedLine<'_>) -> Cell {
+    let mode = match line.row.load() {
         OfferedLoad::Closed => Mode::Bench.to_string(),
         OfferedLoad::Rate { .. } => Mode::FixedFreq.to_string(),
         OfferedLoad::Burst(_) => "bursts".to_owned(),
         load => load.to_string(),
     };
-    let missed = row.mark(|trial| trial.rate_missed, MISSED);
-    let mut cells = row.naming();
-    cells.extend([
-        Cell::number(row.row.payload_bytes as f64),
-        Cell::number(planned.workload.links().into()),
-        if is_bad { Cell::Marked("*", mode) } else { Cell::Text(mode) },
-        row.offered(),
-        row.of(row.value(Figure::AchievedRate)).marked(missed),
-        row.of(row.value(Figure::Completed)),
-    ]);
-    cells
-}
-
-/// Notes on trials and calls.
-pub fn notes(side: &MeasuredSide<'_>) -> Vec<Note> {
-    TableRow::notes(&rows(side, |_| true), of_load)
-}
-
-fn of_load(row: &TableRow<'_>) -> Vec<Note> {
-    // Round trips at a rate are calls of one client, and called what they are.
-    let is_round_trips = row.sub.planned.pattern == Pattern::PingPong;
-    let (name, at) = (&row.sub.planned.name, row.at_size());
-    let place = match row.load() {
-        OfferedLoad::Closed => format!("{name} {at}"),
-        load => format!("{name} {at}, {}", offered(load)),
-    };
-    let mut notes = Vec::new();
-    for (round, trial) in row.trials() {
-        notes.extend(trial.cut_short.iter().map(|why| row.warning(format!("* {place}: {why}"))));
-        let [made, succeeded] = [Figure::Sent, Figure::Received].map(|figure| row.at(*round, figure));
-        if made > 0.0 && succeeded == 0.0 {
-            notes.push(row.nothing_arrived(format!("* {place}: {ALL_FAILED}")));
-        }
-        if trial.rate_missed {
-            let late = row.too_late();
-            let (behind, slowest) = (row.at(*round, Figure::Behind), count(row.at(*round, Figure::SlowestRate)));
-            let what = match is_round_trips {
-                true => format!("{slowest} messages /s were sent, {behind} of {made} messages were sent"),
-                false => format!("the slowest client made {slowest} calls /s, {behind} of {made} calls were made"),
-            };
-            notes.push(row.rate_missed(format!("! {place}: RATE MISSED: {what} more than {late} late")));
-        }
-    }
-    let (missing, succeeded) = (row.total(Figure::OneWayMissing), row.total(Figure::Received));
-    if missing > 0.0 {
-        let those = if is_round_trips { "messages that were answered" } else { "calls that succeeded" };
-        let text = format!("{place}: {missing} of {succeeded} {those} have no latency one way");
-        notes.push(row.info(text));
-    }
-    let happened = mishaps(&row.totals(), true);
-    if !happened.is_empty() {
-        let what = if is_round_trips { "messages" } else { "calls" };
-        notes.push(row.info(format!("{place}: {what} {happened}")));
-    }
-    notes
+    Cell::starred(line.row.star(), mode)
 }
 
 #[cfg(test)]
