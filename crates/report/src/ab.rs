@@ -182,7 +182,7 @@ fn messages(ab: &Ab<'_>) -> Vec<Note> {
             let mut note =
                 |severity, kind, what| notes.push(Note::new(severity, kind, None, format!("{place}: {what}")));
             let warmup_damaged = cells.clone().map(|cell| cell.warmup_damaged).fold(0, u64::saturating_add);
-            let what = mishaps_and_warm_up(&counts, warmup_damaged, planned.workload.is_call());
+            let what = mishaps_and_warm_up(&counts, warmup_damaged, &planned.workload);
             if !what.is_empty() {
                 note(Severity::Warning, "lost or out of order", what);
             }

@@ -1,6 +1,7 @@
 //! One page of everything: a table for each kind of sub-experiment, their notes, and what columns mean.
 
 use crate::document::{Block, Cell, Document, Missing, Note, Severity};
+use crate::labels::patterns;
 use crate::merged::{Merged, rounds_text};
 use crate::notes::NO_KERNEL_TIME;
 use crate::page::measured::MeasuredSide;
@@ -8,7 +9,6 @@ use crate::results::NamedResults;
 use crate::tables::TABLES;
 use crate::tables::description::PatternTable;
 use crate::{fastest, run_notes};
-use tripmeter_model::Pattern;
 use tripmeter_model::manifest::{Manifest, RunStatus};
 
 /// How to read the intervals below figures of all tables.
@@ -68,9 +68,7 @@ fn has_intervals(blocks: &[Block]) -> bool {
 
 fn caption(side: &MeasuredSide<'_>, kind: &PatternTable) -> String {
     let (manifest, is_of) = (side.manifest, kind.is_of);
-    let used =
-        |pattern: &&Pattern| manifest.plan.sub_experiments.iter().any(|sub| is_of(sub) && sub.pattern == **pattern);
-    let patterns: Vec<_> = Pattern::ALL.iter().filter(used).map(|pattern| pattern.as_str()).collect();
+    let patterns = patterns(manifest.plan.sub_experiments.iter().filter(|sub| is_of(sub)));
     let mut text = format!("All transports, pattern {}{}", patterns.join(", "), kind.what);
     if manifest.status != RunStatus::Complete {
         text += ", INCOMPLETE";

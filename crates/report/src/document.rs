@@ -534,6 +534,15 @@ impl Cell {
         Cell::Share { events, of, interval: Some(interval) }
     }
 
+    /// Unless its samples are too few to bound it.
+    #[must_use]
+    pub fn if_bounded(self, is_bounded: bool) -> Self {
+        match self {
+            Cell::Number { .. } if !is_bounded => Cell::Missing(Missing::TooFewSamples),
+            cell => cell,
+        }
+    }
+
     /// Its interval, if it has one.
     pub fn interval(&self) -> Option<Interval> {
         match self {

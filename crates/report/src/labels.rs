@@ -3,6 +3,7 @@
 use crate::merged::Merged;
 use crate::number::{count, counted, percent};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use tripmeter_model::Pattern;
 use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::plan::SubExperiment;
 
@@ -118,4 +119,10 @@ pub fn transports(subs: &[Merged<'_>]) -> Vec<String> {
         text
     };
     subs.iter().zip(&keys).map(label).collect()
+}
+
+/// Words of the patterns of sub-experiments, each once.
+pub fn patterns<'a>(subs: impl Iterator<Item = &'a SubExperiment> + Clone) -> Vec<&'static str> {
+    let is_used = |pattern: &&Pattern| subs.clone().any(|sub| sub.pattern == **pattern);
+    Pattern::ALL.iter().filter(is_used).map(|pattern| pattern.as_str()).collect()
 }

@@ -10,6 +10,7 @@ use tripmeter_analysis::Row;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::pattern::facts;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 
@@ -85,16 +86,13 @@ fn planned<'a>(side: &'a MeasuredSide<'_>, row: Row) -> &'a SubExperiment {
 fn other_workload(side: &MeasuredSide<'_>, row: Row) -> Option<String> {
     let planned = planned(side, row);
     let topology = planned.workload.topology;
-    Some(match (planned.pattern, side.metrics.load(row)) {
-        (Pattern::PingPong, _) => "round trips (`ping`)".to_owned(),
-        (Pattern::Rpc, _) => "calls (`call`)".to_owned(),
-        (Pattern::Throughput, _) => "throughput".to_owned(),
-        (Pattern::Log, _) => "calls of a logger (`logger`)".to_owned(),
-        (Pattern::Channel, OfferedLoad::Recorded) => "a recording (`replay`)".to_owned(),
-        (Pattern::Channel, OfferedLoad::Burst(_)) => "bursts (--demand)".to_owned(),
-        (Pattern::Channel, _) if topology.topics > 1 => format!("{} topics", topology.topics),
-        (Pattern::Channel, _) if topology.publishers > 1 => format!("{} publishers", topology.publishers),
-        (Pattern::Channel, _) => return None,
+    Some(match side.metrics.load(row) {
+        _ if !planned.workload.is_publication() => facts(planned.pattern).what.to_owned(),
+        OfferedLoad::Recorded => "a recording (`replay`)".to_owned(),
+        OfferedLoad::Burst(_) => "bursts (--demand)".to_owned(),
+        _ if topology.topics > 1 => format!("{} topics", topology.topics),
+        _ if topology.publishers > 1 => format!("{} publishers", topology.publishers),
+        _ => return None,
     })
 }
 

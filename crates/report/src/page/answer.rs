@@ -8,6 +8,7 @@ use super::values::{capitalised, listed};
 use super::verdicts::{self, Map};
 use crate::document::{Block, Note, Severity};
 use crate::fastest::{Fastest, Lead};
+use crate::labels::patterns;
 use crate::merged::Merged;
 use crate::notes::{DISTURBED, MISHAPS};
 use crate::number::{counted, percent};
@@ -56,8 +57,7 @@ pub fn blocks(sides: &[MeasuredSide<'_>], panels: &[Panel<'_>], maps: &[Map]) ->
 fn asked(sides: &[MeasuredSide<'_>]) -> String {
     let of_one = |side: &MeasuredSide<'_>| {
         let plan = &side.manifest.plan;
-        let is_used = |pattern: &&Pattern| plan.sub_experiments.iter().any(|sub| sub.pattern == **pattern);
-        let patterns: Vec<&str> = Pattern::ALL.iter().filter(is_used).map(|pattern| pattern.as_str()).collect();
+        let patterns = patterns(plan.sub_experiments.iter());
         let patterns = if patterns.is_empty() { String::new() } else { format!(" ({})", listed(&patterns)) };
         let payloads: BTreeSet<u64> =
             plan.sub_experiments.iter().flat_map(|sub| sub.payloads.iter().copied()).collect();

@@ -80,7 +80,7 @@ fn all(side: &MeasuredSide<'_>, of_trials: Vec<Note>, all_notes: bool) -> Vec<No
 /// That no message of a payload arrived, and why.
 fn all_lost(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     let line = notes::all_lost(sub, cell)?;
-    let what = notes::mishaps_and_warm_up(&cell.counts(), cell.warmup_damaged(), sub.planned.workload.is_call());
+    let what = notes::mishaps_and_warm_up(&cell.counts(), cell.warmup_damaged(), &sub.planned.workload);
     let (lost, exit) = line.split_once("; ").unwrap_or((&line, ""));
     Some(if what.is_empty() { line } else { format!("{lost}: {what}; {exit}") })
 }

@@ -12,19 +12,20 @@ use tripmeter_model::experiment::Mode;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::pattern::latency_of_calls;
 use tripmeter_model::plan::SubExperiment;
 
 pub const AT_A_RATE: PatternTable = PatternTable {
     is_of: |sub| sub.pattern == Pattern::PingPong && sub.workload.is_call(),
     what: ", at a rate",
-    figure: Some(latency_of),
+    figure: Some(latency_of_calls),
     make: |title, side| MadeTable::new(table(title, &rows(side, AT_A_RATE.is_of)), Vec::new()),
 };
 /// Its notes are on round trips at a rate, too: payload by payload.
 pub const TABLE: PatternTable = PatternTable {
     is_of: |sub| sub.pattern == Pattern::Rpc,
     what: "",
-    figure: Some(latency_of),
+    figure: Some(latency_of_calls),
     make: |title, side| {
         let table = table(title, &rows(side, TABLE.is_of));
         MadeTable::new(table, TableRow::notes(&rows(side, |_| true), of_calls))
@@ -48,11 +49,6 @@ const TIMED_OUT_HELP: &str = "calls not answered in time; below, the interval of
 const FAILED_HELP: &str = "calls ended by an error or a damaged answer; below, the interval of their share in per cent";
 const COST_HELP: &str =
     "user and system, of one core; the first line has the process of the clients, the second that of the server";
-
-/// At a rate, a call is late from when it was due.
-pub fn latency_of(load: OfferedLoad) -> Figure {
-    if load == OfferedLoad::Closed { Figure::ServiceRtt } else { Figure::ResponseRtt }
-}
 
 fn rows<'a>(side: &'a MeasuredSide<'a>, is_of: fn(&SubExperiment) -> bool) -> Vec<TableRow<'a>> {
     TableRow::rows(side, |plan| plan.workload.is_call() && !plan.workload.is_recorded() && is_of(plan))

@@ -3,13 +3,12 @@
 use super::columns::{self, TRIP_CHARS};
 use super::description::{MadeTable, PatternTable, TableOf};
 use super::row::{TableRow, TimedLine};
-use crate::document::{Cell, Column, Digits, Missing};
+use crate::document::{Cell, Column, Digits};
 use crate::page::measured::MeasuredSide;
-use tripmeter_analysis::derived::{Each, losses};
+use tripmeter_analysis::derived::Each;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{At, Stream};
-use tripmeter_stats::proportion::{Proportion, sum};
 
 /// Its notes are made with those on round trips with one follower.
 pub const TABLE: PatternTable = PatternTable {
@@ -65,14 +64,10 @@ fn each(line: &TimedLine<'_>, statistic: Statistic) -> Each {
 }
 
 fn lost(line: &TimedLine<'_>) -> Cell {
-    let lost = losses(line.row.metrics, line.row.row, &line.stream, &[Figure::Lost]);
-    match line.stream.at {
-        Some(At::Follower(_)) => Cell::events(&lost, line.row.has_intervals()),
-        Some(At::Last) => Cell::Missing(Missing::NotOfThisRow),
-        None => {
-            let Proportion { events, of } = sum(&lost);
-            Cell::Share { events, of, interval: None }
-        }
+    match (line.stream.at, line.row.lost(&line.stream)) {
+        (Some(At::Last), _) => Cell::NOTHING,
+        (None, Cell::Share { events, of, .. }) => Cell::Share { events, of, interval: None },
+        (_, lost) => lost,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::columns;
 use super::description::{MadeTable, PatternTable, TableOf};
-use super::row::{TableLine, TableRow};
+use super::row::{TableRow, TimedLine};
 use crate::document::{Cell, Column, Digits, Table};
 use crate::page::measured::MeasuredSide;
 use tripmeter_analysis::{Rounds, Row, derived};
@@ -20,30 +20,17 @@ const LABEL_COLUMNS: usize = 26;
 const RATIO_HELP: &str = "under load / at rest: the median over rounds that have both, with its interval over them";
 const CPU_HELP: &str = "CPU seconds per second that all threads of the load got meanwhile";
 
-/// A statistic of a row under load, and of the same at rest.
-struct LoadedLine<'a> {
-    row: TableRow<'a>,
-    rest: Row,
-    figure: Figure,
-    statistic: Statistic,
+/// A statistic of a row under load; the part is the same at rest, and the statistic.
+type LoadedLine<'a> = TimedLine<'a, (Row, Statistic)>;
+
+fn of<'l>(line: &'l LoadedLine<'_>, row: Row) -> Option<Rounds<'l>> {
+    line.row.metrics.get(row, &line.stream, line.figure?, line.part.1)
 }
 
-impl TableLine for LoadedLine<'_> {
-    fn row(&self) -> &TableRow<'_> {
-        &self.row
-    }
-}
-
-impl LoadedLine<'_> {
-    fn of(&self, row: Row) -> Option<Rounds<'_>> {
-        self.row.metrics.get(row, &Stream::all(), self.figure, self.statistic)
-    }
-
-    /// Once for all statistics; a load that was not asked for has no figure.
-    fn of_load(&self, figure: Figure) -> Cell {
-        let got = self.row.value(figure).filter(|_| self.statistic == Statistic::P50);
-        got.map_or(Cell::NOTHING, |rounds| Cell::number(rounds.folded()))
-    }
+/// Once for all statistics; a load that was not asked for has no figure.
+fn of_load(line: &LoadedLine<'_>, figure: Figure) -> Cell {
+    let got = line.row.value(figure).filter(|_| line.part.1 == Statistic::P50);
+    got.map_or(Cell::NOTHING, |rounds| Cell::number(rounds.folded()))
 }
 
 /// Everything that was measured under a load and without, by paths that were proven.
@@ -52,7 +39,7 @@ pub fn table(side: &MeasuredSide<'_>) -> Table {
     let micros = |id, title, help| Column::numbers(id, title, "µs", Digits::Significant(3), help);
     let gigabytes = |figure: Figure, id, title, help| {
         let head = Column { divisor: 1e9, ..Column::numbers(id, title, "GB/s", Digits::Significant(3), help).if_any() };
-        head.shows(move |line: &LoadedLine<'_>| line.of_load(figure))
+        head.shows(move |line: &LoadedLine<'_>| of_load(line, figure))
     };
     let ratio = Column::numbers("ratio", "ratio", "", Digits::Significant(3), RATIO_HELP);
     let what = "what a process of ours did beside the measurement";
@@ -63,18 +50,18 @@ pub fn table(side: &MeasuredSide<'_>) -> Table {
             true => Cell::text(ALL_TOPICS),
             false => Cell::number(line.row.row.payload_bytes as f64),
         })
-        .column(Column::words("statistic", "", ""), |line| Cell::text(line.statistic.id()))
+        .column(Column::words("statistic", "", ""), |line| Cell::text(line.part.1.id()))
         .column(
             micros("at_rest_ns", "at rest", "of the same transport, wait, touch, payload and offered load"),
-            |line| Cell::of(line.of(line.rest)),
+            |line| Cell::of(of(line, line.part.0)),
         )
-        .column(micros("under_load_ns", "under load", ""), |line| Cell::of(line.of(line.row.row)))
+        .column(micros("under_load_ns", "under load", ""), |line| Cell::of(of(line, line.row.row)))
         .column(Column { is_ratio: true, has_intervals: true, ..ratio }, |line| {
-            let both = line.of(line.row.row).zip(line.of(line.rest));
+            let both = of(line, line.row.row).zip(of(line, line.part.0));
             Cell::over_rounds(&both.map(|(loaded, rest)| derived::ratio(&loaded, &rest)).unwrap_or_default())
         })
         .column(Column::numbers("load_cpu_share", "CPUs", "n", Digits::Fixed(2), CPU_HELP), |line| {
-            line.of_load(Figure::LoadCpu)
+            of_load(line, Figure::LoadCpu)
         })
         .with([
             gigabytes(Figure::LoadMemory, "load_memory_bytes_per_s", "copied", "bytes that the load copied in memory"),
@@ -90,8 +77,9 @@ pub fn table(side: &MeasuredSide<'_>) -> Table {
 
 fn lines<'a>(side: &'a MeasuredSide<'a>, row: Row) -> Vec<LoadedLine<'a>> {
     let Some((figure, rest)) = latency(side, row).zip(at_rest(side, row)) else { return Vec::new() };
-    let line = |statistic| LoadedLine { row: TableRow::new(side, row), rest, figure, statistic };
-    [Statistic::P50, Statistic::P99].map(line).into()
+    let line =
+        |statistic| TableRow::new(side, row).timed([(String::new(), Some(figure), Stream::all())], (rest, statistic));
+    [Statistic::P50, Statistic::P99].map(line).into_iter().flatten().collect()
 }
 
 fn label(line: &LoadedLine<'_>) -> Cell {

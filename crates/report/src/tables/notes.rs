@@ -3,7 +3,7 @@
 use super::row::{TableRow, TimedLine};
 use crate::document::{Note, Severity};
 use crate::labels::offered;
-use crate::notes::{self, ALL_FAILED, ALL_LOST, mishaps, odd};
+use crate::notes::{self, ALL_FAILED, ALL_LOST, odd};
 use crate::number::count;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -17,6 +17,11 @@ use tripmeter_model::recording::{RecordedTopic, Recording};
 use tripmeter_model::trial::SHOWN_FOLLOWERS;
 
 impl<'a> TableRow<'a> {
+    /// As [`notes::mishaps`].
+    fn mishaps(&self, counts: &Counts) -> String {
+        notes::mishaps(counts, &self.sub.planned.workload)
+    }
+
     /// Its name in notes: `uds_channel at 1k, 1000 /s`.
     fn name(&self) -> String {
         format!("{} {}, {}", self.sub.planned.name, self.at_size(), offered(self.load()))
@@ -104,7 +109,7 @@ fn at_followers(row: &TableRow<'_>, place: &str) -> Vec<Vec<Note>> {
     let of_round = |mut odd: Vec<(u32, Counts)>| {
         odd.sort_by_key(|(_, counts)| Reverse(counts.lost + counts.late + counts.damaged));
         let line = |(follower, counts): &(u32, Counts)| {
-            row.info(format!("{place}, to follower {follower}: {}", mishaps(counts, false)))
+            row.info(format!("{place}, to follower {follower}: {}", row.mishaps(counts)))
         };
         let mut notes: Vec<Note> = odd.iter().take(SHOWN_FOLLOWERS).map(line).collect();
         if odd.len() > SHOWN_FOLLOWERS {
@@ -168,7 +173,7 @@ pub fn of_publications(row: &TableRow<'_>) -> Vec<Note> {
     }
     let publishers = row.streams(|stream| stream.publisher);
     for (publisher, counts) in odd_streams(row, &publishers).concat() {
-        notes.push(row.info(format!("{place}, publisher {publisher}: {}", mishaps(&counts, false))));
+        notes.push(row.info(format!("{place}, publisher {publisher}: {}", row.mishaps(&counts))));
     }
     notes.extend(at_followers(row, &place).concat());
     let totals = row.totals();
@@ -176,7 +181,7 @@ pub fn of_publications(row: &TableRow<'_>) -> Vec<Note> {
         notes.push(row.nothing_arrived(format!("* {place}: {ALL_LOST}")));
     }
     if is_odd(&totals) {
-        notes.push(row.info(format!("{place}: {}", mishaps(&totals, false))));
+        notes.push(row.info(format!("{place}: {}", row.mishaps(&totals))));
     }
     notes
 }
@@ -212,7 +217,7 @@ pub fn of_calls(row: &TableRow<'_>) -> Vec<Note> {
         let text = format!("{place}: {missing} of {succeeded} {those} have no latency one way");
         notes.push(row.info(text));
     }
-    let happened = mishaps(&row.totals(), true);
+    let happened = row.mishaps(&row.totals());
     if !happened.is_empty() {
         let what = if is_round_trips { "messages" } else { "calls" };
         notes.push(row.info(format!("{place}: {what} {happened}")));
@@ -231,7 +236,7 @@ pub fn of_streams(lines: &[TimedLine<'_>]) -> Vec<Note> {
         },
         |line| {
             let counts = line.counts().into_iter().map(|(_, counts)| Counts { lost: 0, ..counts }).filter(odd);
-            counts.map(|counts| line.row.info(format!("{}: {}", line.row.name(), mishaps(&counts, false)))).collect()
+            counts.map(|counts| line.row.info(format!("{}: {}", line.row.name(), line.row.mishaps(&counts)))).collect()
         },
         |line| Vec::from_iter(line.row.warm_up().filter(|_| line.place == 0)),
     ];
@@ -283,7 +288,7 @@ pub fn of_logger(row: &TableRow<'_>) -> Vec<Note> {
     let mut notes: Vec<Note> = row.sub.payload(bytes).shortfalls().iter().map(short).collect();
     let counts = row.totals();
     if odd(&counts) || counts.lost > 0 {
-        let mishaps = mishaps(&counts, false).replace("lost", "missing");
+        let mishaps = row.mishaps(&counts).replace("lost", "missing");
         notes.push(row.info(format!("{place}: of {} lines {mishaps}", counts.sent)));
     }
     let refused = row.total(Figure::Refused);
@@ -329,8 +334,7 @@ fn of_play(play: &TableRow<'_>, recorded: &[RecordedTopic]) -> Vec<Note> {
         notes.extend(missed(play, *round, &trial.missed, &topics).map(|text| play.rate_missed(text)));
         notes.extend(followers);
         notes.extend(refused(play, *round, name));
-        let odd =
-            |(topic, counts)| play.info(format!("{name}, topic '{topic}': {}", mishaps(&counts, play.is_of_calls())));
+        let odd = |(topic, counts)| play.info(format!("{name}, topic '{topic}': {}", play.mishaps(&counts)));
         notes.extend(odd_topics.into_iter().map(odd));
     }
     notes

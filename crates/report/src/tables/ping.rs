@@ -4,13 +4,13 @@ use super::columns::{self, TRIP_CHARS};
 use super::description::{MadeTable, PatternTable, TableOf};
 use super::fan_out;
 use super::notes::of_trips;
-use super::row::{TableLine, TableRow};
+use super::row::{TableRow, TimedLine};
 use crate::document::{Cell, Column, Digits, Missing};
 use crate::floors::Floors;
 use crate::labels::transports;
 use crate::page::measured::MeasuredSide;
 use tripmeter_analysis::Row;
-use tripmeter_analysis::derived::{Each, losses, ratio};
+use tripmeter_analysis::derived::{Each, ratio};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::plan::SubExperiment;
@@ -28,48 +28,29 @@ const FLOOR_HELP: &str =
     "times the rtt_half median of shm at the same payload, wait and touch, round by round; -: not measured";
 const LOST_HELP: &str = "messages never answered, which are not among the samples";
 
-/// A row with what it is called, and the floor at the same payload.
-struct TripLine<'a> {
-    row: TableRow<'a>,
-    label: String,
-    floor: Option<Row>,
-}
-
-impl TableLine for TripLine<'_> {
-    fn row(&self) -> &TableRow<'_> {
-        &self.row
-    }
-}
-
 fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
+    let rows = TableRow::rows(side, TABLE.is_of);
     let (floors, labels) = (Floors::of(&side.subs, is_alike), transports(&side.subs));
     let has_median = |row| side.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50).is_some();
-    let rows = TableRow::rows(side, TABLE.is_of);
-    let lines: Vec<_> = rows
-        .iter()
-        .map(|row| {
-            let at = |sub| Row { sub, ..row.row };
-            let floor = floors.find(&side.subs, row.sub.planned, |sub| has_median(at(sub))).map(at);
-            TripLine { row: *row, label: labels[row.row.sub as usize].clone(), floor }
-        })
-        .collect();
+    let lines = rows.iter().flat_map(|row| {
+        let at = |sub| Row { sub, ..row.row };
+        let floor = floors.find(&side.subs, row.sub.planned, |sub| has_median(at(sub))).map(at);
+        let label = labels[row.row.sub as usize].clone();
+        row.timed([(label, Some(Figure::RttHalf), Stream::all())], floor)
+    });
+    let lines: Vec<_> = lines.collect();
     let micros = |id, title, help| Column::numbers(id, title, "µs", Digits::Fixed(3), help);
-    let half = |line: &TripLine<'_>, statistic| line.row.latency(&Stream::all(), Figure::RttHalf, statistic);
+    let transport = Column::words("transport", "transport", "").at_most(TRIP_CHARS).merged();
     let table = TableOf::new(title, &lines)
-        .column(Column::words("transport", "transport", "").at_most(TRIP_CHARS).merged(), |line| {
-            Cell::text(line.label.clone())
-        })
+        .column(transport, |line| line.name())
         .with(columns::trips())
-        .column(micros("rtt_half_p50_ns", "rtt_half\nmedian", HALF_HELP), move |line| half(line, Statistic::P50))
-        .column(micros("rtt_half_p99_ns", "rtt_half\np99", ""), move |line| match half(line, Statistic::P99) {
-            Cell::Number { .. }
-                if !line.row.metrics.is_bounded(line.row.row, &Stream::all(), Figure::RttHalf, Statistic::P99) =>
-            {
-                Cell::Missing(Missing::TooFewSamples)
-            }
-            cell => cell,
+        .column(micros("rtt_half_p50_ns", "rtt_half\nmedian", HALF_HELP), |line| line.latency(Statistic::P50))
+        .column(micros("rtt_half_p99_ns", "rtt_half\np99", ""), |line| {
+            let row = &line.row;
+            let p99 = line.latency(Statistic::P99);
+            p99.if_bounded(row.metrics.is_bounded(row.row, &Stream::all(), Figure::RttHalf, Statistic::P99))
         })
-        .column(micros("rtt_half_max_ns", "rtt_half\nmax", ""), move |line| half(line, Statistic::Max))
+        .column(micros("rtt_half_max_ns", "rtt_half\nmax", ""), |line| line.latency(Statistic::Max))
         .column(micros("rtt_p50_ns", "rtt\nmedian", "the whole of a round trip"), |line| {
             let median = Each::of(line.row.get(&Stream::all(), Figure::RttHalf, Statistic::P50));
             Cell::of_each(&median.scaled(2.0), line.row.sub.rounds)
@@ -81,10 +62,7 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
             line.row.over_handover(&Stream::all(), Figure::RttHalf, 1.0)
         })
         .column(Column::numbers("floor_ratio", "from\nfloor", "ratio", Digits::Fixed(1), FLOOR_HELP), distance)
-        .column(Column::numbers("lost", "lost", "n", Digits::Events, LOST_HELP), |line| {
-            let lost = losses(line.row.metrics, line.row.row, &Stream::all(), &[Figure::Lost]);
-            Cell::events(&lost, line.row.has_intervals())
-        })
+        .column(Column::numbers("lost", "lost", "n", Digits::Events, LOST_HELP), |line| line.row.lost(&Stream::all()))
         .column(columns::damaged(), |line| Cell::number(line.row.total(Figure::Damaged)))
         .with([columns::path_proof().merged()]);
     let rows = [rows, TableRow::rows(side, fan_out::TABLE.is_of)].concat();
@@ -92,14 +70,13 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
 }
 
 /// How many times the floor, in each round that has both.
-fn distance(line: &TripLine<'_>) -> Cell {
-    let TripLine { row, floor, .. } = line;
-    let median = |row| line.row.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50);
-    match floor {
+fn distance(line: &TimedLine<'_, Option<Row>>) -> Cell {
+    let (row, median) = (line.row, |row| line.row.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50));
+    match line.part {
         None => Cell::Missing(Missing::NotMeasured),
-        Some(floor) if *floor == row.row => Cell::Floor,
+        Some(floor) if floor == row.row => Cell::Floor,
         Some(floor) => {
-            let ratios = median(row.row).zip(median(*floor)).map(|(ours, floor)| ratio(&ours, &floor));
+            let ratios = median(row.row).zip(median(floor)).map(|(ours, floor)| ratio(&ours, &floor));
             Cell::ratio_of_each(&ratios.unwrap_or_default(), row.sub.rounds)
         }
     }

@@ -5,7 +5,7 @@ use crate::labels::offered;
 use crate::merged::{MISSED, Merged};
 use crate::page::measured::MeasuredSide;
 use tripmeter_analysis::derived::{
-    Each, counts, cpu_share, faults_per_message, is_all_lost, kernel_share, loss, over_handover, switches_hz,
+    Each, counts, cpu_share, faults_per_message, is_all_lost, kernel_share, loss, losses, over_handover, switches_hz,
 };
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Figure, Statistic};
@@ -26,13 +26,10 @@ pub trait TableLine {
 /// A row of the metric table with its sub-experiment.
 #[derive(Clone, Copy)]
 pub struct TableRow<'a> {
-    /// The figures.
     pub metrics: &'a MetricTable,
-    /// Its sub-experiment.
     pub sub: &'a Merged<'a>,
-    /// Its address.
     pub row: Row,
-    /// Whether it is the first of its payload; that line has the figures of the whole payload.
+    /// The first row of a payload has what is known of the whole payload.
     is_first: bool,
 }
 
@@ -53,22 +50,18 @@ impl<'a> TableRow<'a> {
         rows
     }
 
-    /// Whether two rows are of one payload of one sub-experiment.
     pub fn is_same_payload(&self, other: &Self) -> bool {
         (self.row.sub, self.row.payload_bytes) == (other.row.sub, other.row.payload_bytes)
     }
 
-    /// The place of its load in the plan.
     fn place(&self) -> Option<usize> {
         self.sub.planned.workload.loads.iter().position(|load| *load == self.load())
     }
 
-    /// How messages were offered.
     pub fn load(&self) -> OfferedLoad {
         self.metrics.load(self.row)
     }
 
-    /// A figure of this row.
     pub fn get(&self, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<Rounds<'a>> {
         self.metrics.get(self.row, stream, figure, statistic)
     }
@@ -119,10 +112,11 @@ impl<'a> TableRow<'a> {
         self.get(&Stream::all(), figure, Statistic::N).map_or(0.0, |samples| samples.values.iter().sum())
     }
 
-    /// True if round trips have intervals: over the rounds, or within the only one.
-    pub fn has_intervals(&self) -> bool {
+    /// Messages that were never answered, with an interval where round trips have one: over rounds, or within the only one.
+    pub fn lost(&self, stream: &Stream) -> Cell {
         let median = self.get(&Stream::all(), Figure::RttHalf, Statistic::P50);
-        self.sub.rounds > 1 || median.is_some_and(|median| median.within[0].is_some())
+        let has_intervals = self.sub.rounds > 1 || median.is_some_and(|median| median.within[0].is_some());
+        Cell::events(&losses(self.metrics, self.row, stream, &[Figure::Lost]), has_intervals)
     }
 
     /// What so many of a latency have over the hand-over.
@@ -140,12 +134,10 @@ impl<'a> TableRow<'a> {
         if self.load().burst().is_some() { "a gap between bursts" } else { "a period" }
     }
 
-    /// Whether the messages of any row came in bursts.
     pub fn have_bursts(rows: &[Self]) -> bool {
         rows.iter().any(|times| times.load().burst().is_some())
     }
 
-    /// Its trials, round by round.
     pub fn trials(&self) -> impl Iterator<Item = &'a (u32, Trial)> {
         self.metrics.trials(self.row).iter()
     }
@@ -174,7 +166,6 @@ impl<'a> TableRow<'a> {
         streams
     }
 
-    /// Several followers, by their index.
     pub fn followers(&self) -> Vec<(u32, Stream)> {
         self.streams(|stream| if let Some(At::Follower(index)) = stream.at { Some(index) } else { None })
     }
@@ -206,7 +197,6 @@ impl<'a> TableRow<'a> {
         latencies.into_iter().enumerate().map(line).collect()
     }
 
-    /// Counts of messages of a stream, per round.
     pub fn counts(&self, stream: &Stream) -> Vec<(u32, Counts)> {
         counts(self.metrics, self.row, stream)
     }
@@ -255,12 +245,10 @@ impl<'a> TableRow<'a> {
         self.of(self.get(&Stream::process(process), figure, Statistic::Value))
     }
 
-    /// Context switches per second.
     pub fn switches(&self, process: Process) -> Cell {
         self.over(switches_hz(self.metrics, self.row, process))
     }
 
-    /// Page faults per message.
     pub fn faults(&self, process: Process) -> Cell {
         self.over(faults_per_message(self.metrics, self.row, process))
     }
@@ -274,7 +262,6 @@ impl<'a> TableRow<'a> {
         }
     }
 
-    /// Its messages were answered.
     pub fn is_of_calls(&self) -> bool {
         self.sub.planned.workload.is_call()
     }
@@ -311,12 +298,10 @@ impl<P> TableLine for TimedLine<'_, P> {
 }
 
 impl<P> TimedLine<'_, P> {
-    /// Its latency in words.
     pub fn name(&self) -> Cell {
         if self.name.is_empty() { Cell::NOTHING } else { Cell::text(self.name.clone()) }
     }
 
-    /// A statistic of its latency.
     pub fn latency(&self, statistic: Statistic) -> Cell {
         self.figure.map_or(Cell::NOTHING, |figure| self.row.latency(&self.stream, figure, statistic))
     }
@@ -336,12 +321,10 @@ impl<P> TimedLine<'_, P> {
         if let Some(At::Follower(index)) = self.stream.at { index } else { 0 }
     }
 
-    /// Counts of its messages, per round.
     pub fn counts(&self) -> Vec<(u32, Counts)> {
         self.row.counts(&self.stream)
     }
 
-    /// Its damaged messages in all rounds.
     pub fn damaged(&self) -> u64 {
         self.counts().iter().map(|(_, counts)| counts.damaged).fold(0, u64::saturating_add)
     }
