@@ -75,7 +75,6 @@ pub fn aimrt(manifest: &Manifest) -> Document {
     Document { blocks }
 }
 
-/// Whether its tables have a place for it.
 fn is_shown(sub: &&Merged<'_>) -> bool {
     is_topic(sub.planned) || is_call(sub.planned) || aimrt_log::is_of(sub)
 }
@@ -90,7 +89,7 @@ fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
     failed.chain(left_out.map(note(Severity::Info, notes::LEFT_OUT))).collect()
 }
 
-/// What AimRT's tables have no place for, beside the pattern.
+/// Workloads that AimRT's tables have no place for, beside the pattern.
 fn why_left_out(plan: &SubExperiment) -> String {
     let workload = &plan.workload;
     match plan.pattern {
@@ -120,7 +119,7 @@ fn cores(manifest: &Manifest) -> String {
     format!("DEVIATION: published are figures on {PUBLISHED_CORES} cores; here {here}.\n")
 }
 
-/// The same of `--cpus`.
+/// Difference from the published CPUs under `--cpus`.
 fn confined(cpus: &[usize]) -> String {
     let listed = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
     if cpus.len() == PUBLISHED_CORES {
@@ -131,7 +130,7 @@ fn confined(cpus: &[usize]) -> String {
     )
 }
 
-/// The same of loggers.
+/// Difference from the published CPUs of loggers.
 fn logging_cores(manifest: &Manifest) -> String {
     let cpus = manifest.environment.cpus.len();
     let here = counted(cpus, "CPU");

@@ -61,7 +61,7 @@ fn cells(blocks: &[Block]) -> impl Iterator<Item = &Cell> {
     tables.flat_map(|table| &table.rows).flat_map(|(_, cells)| cells)
 }
 
-/// Whether any figure of the tables has an interval, or none as there are too few samples.
+/// True if any figure of the tables has an interval, or none as there are too few samples.
 fn has_intervals(blocks: &[Block]) -> bool {
     cells(blocks).any(|cell| cell.interval().is_some() || *cell == Cell::Missing(Missing::TooFewSamples))
 }

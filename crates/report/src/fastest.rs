@@ -16,15 +16,12 @@ use tripmeter_stats::proportion;
 use tripmeter_stats::rounds::ALPHA;
 use tripmeter_stats::shift::fewest_pairs;
 
-/// The best at a payload.
 pub struct Fastest<'a> {
-    /// What it is called.
     pub label: &'a str,
-    /// Its figure.
     pub value: Value,
-    /// What the others are to it.
+    /// Its distance from the others.
     pub lead: Lead<'a>,
-    /// What it, or one that is no different, lost: `udp/loopback lost 3.67 %`.
+    /// Losses of it, or of one that is no different: `udp/loopback lost 3.67 %`.
     pub losses: Vec<String>,
 }
 
@@ -185,7 +182,7 @@ mod tests {
         assert!(!screen.contains("mq/one") && screen == all, "{screen}");
     }
 
-    /// What is within a round does not say what other rounds will be, so one round claims no more than three.
+    /// An interval within a round does not say what other rounds will be, so one round claims no more than three.
     #[test]
     fn a_round_has_no_interval_of_a_ratio() {
         let mut one = manifest(1, &[("uds", 1000.0), ("tcp", 3000.0)]);

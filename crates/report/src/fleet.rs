@@ -59,7 +59,7 @@ pub fn fleet_figures(job: &FleetJob, manifest: &Manifest, selection: &Selection)
     selected.map(figure).collect()
 }
 
-/// What was measured of a fleet.
+/// Results of a fleet.
 #[derive(Clone, Debug)]
 pub struct FleetResults<'a> {
     /// Hosts and jobs.
@@ -167,7 +167,7 @@ impl<'a> FleetView<'a> {
         Self { fleet: results.fleet, overs }
     }
 
-    /// What was measured: the transport, or the sub-experiment if several are of one.
+    /// The transport, or the sub-experiment if several are of one.
     fn label(&self, over: &OverAll<'_>) -> String {
         let transport = |over: &OverAll<'_>| over.all[0].transport.clone();
         let (own, sub) = (transport(over), &over.address.sub_experiment);
@@ -175,17 +175,16 @@ impl<'a> FleetView<'a> {
         if is_shared || own.is_empty() { sub.clone() } else { own }
     }
 
-    /// What was measured, at which payload and load, and which figure.
+    /// Transport, payload, load and figure.
     fn title(&self, over: &OverAll<'_>) -> String {
         format!("{}: {}", over.address.located_as(&self.label(over)), figure_name(over.address))
     }
 
-    /// What one job is.
     fn noun(&self) -> &'static str {
         if self.fleet.mode == FleetMode::Hosts { "host" } else { "pair" }
     }
 
-    /// Of each sub-experiment, payload and load the first figure.
+    /// First figure of each sub-experiment, payload and load.
     fn firsts(&self) -> Vec<&OverAll<'a>> {
         let place = |over: &OverAll<'_>| {
             let address = over.address;
@@ -339,7 +338,7 @@ impl<'a> FleetView<'a> {
         Table::new(String::new(), columns, self.fleet.jobs.iter().map(row).collect())
     }
 
-    /// What failed and why; one line for jobs that failed for one reason.
+    /// Failed jobs and why; one line for jobs that failed for one reason.
     fn notes(&self) -> Option<Block> {
         let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
         for job in self.fleet.jobs.iter() {

@@ -35,7 +35,7 @@ impl Floors {
     }
 }
 
-/// Whether others may be compared with it: `shm` whose path proof did not fail, and which has figures.
+/// True if others may be compared with it: `shm` whose path proof did not fail, and which has figures.
 fn is_floor(sub: &Merged<'_>) -> bool {
     sub.planned.transport.system == FLOOR
         && !sub.planned.workload.is_fan_out()

@@ -10,13 +10,11 @@ use tripmeter_model::plan::SubExperiment;
 /// A sub-experiment at one offered load.
 #[derive(Clone, Copy)]
 pub struct LabelledLine<'a> {
-    /// What was measured.
     pub sub: &'a Merged<'a>,
-    /// How messages were offered.
     pub load: OfferedLoad,
 }
 
-/// What may tell a sub-experiment from others of its transport, for people.
+/// Factors that may tell a sub-experiment from others of its transport, for people.
 const FACTORS: [fn(&SubExperiment) -> String; 7] = [
     |sub| sub.wait.to_string(),
     |sub| format!("touch {}", sub.touch),
@@ -30,7 +28,7 @@ const FACTORS: [fn(&SubExperiment) -> String; 7] = [
     },
 ];
 
-/// What tells lines from each other: found once for all of them, as there may be thousands.
+/// Factors that tell lines from each other: found once for all of them, as there may be thousands.
 pub struct Distinctions<'a> {
     /// The words of each factor.
     words: [HashSet<String>; FACTORS.len()],
@@ -45,7 +43,6 @@ fn factors(sub: &SubExperiment) -> String {
 }
 
 impl<'a> Distinctions<'a> {
-    /// Of these lines.
     pub fn of(lines: impl IntoIterator<Item = LabelledLine<'a>>) -> Self {
         let mut found = Self { words: Default::default(), loads: HashSet::new(), names: HashMap::new() };
         for LabelledLine { sub, load } in lines {

@@ -9,7 +9,6 @@ use tripmeter_model::manifest::{Counts, Handover, PayloadResult, RunStatus, Verd
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::workload::Workload;
 
-/// What the column of the path proof means.
 pub const PROOF_HELP: &str = "whether the operating system shows the payload going the way that the transport claims; \
                               secured: and a peer without the right credentials was refused";
 
@@ -166,7 +165,7 @@ fn in_round(sub: &Merged<'_>, round: u32) -> String {
 
 /// Text of the note on a payload that lost all messages.
 pub const ALL_LOST: &str = "no message arrived intact and in time; the exit code is 75 then (--allow-loss)";
-/// The same of calls.
+/// Text of the note on a payload of calls that all failed.
 pub const ALL_FAILED: &str = "no call succeeded; the exit code is 75 then (--allow-loss)";
 /// Kind of such notes.
 pub const NOTHING_ARRIVED: &str = "no message arrived";
@@ -189,7 +188,7 @@ pub fn mishaps(counts: &Counts, workload: &Workload) -> String {
     happened.map(|(count, kind)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether any message was late, duplicated, reordered or damaged.
+/// True if any message was late, duplicated, reordered or damaged.
 pub fn odd(counts: &Counts) -> bool {
     [counts.late, counts.duplicated, counts.reordered, counts.damaged].iter().any(|count| *count > 0)
 }

@@ -17,7 +17,7 @@ const COLUMNS: usize = 80;
 pub struct Text {
     /// Intervals stand below their numbers.
     pub has_intervals: bool,
-    /// What columns mean stands below their table.
+    /// Meanings of columns stand below their table.
     pub has_help: bool,
     /// Escape sequences colour marks and grave notes.
     pub is_coloured: bool,

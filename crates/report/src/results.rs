@@ -7,6 +7,6 @@ use tripmeter_model::manifest::Manifest;
 pub struct NamedResults<'a> {
     /// Name of the results; lines have it beside the transport's if there are several.
     pub name: &'a str,
-    /// What was measured.
+    /// The manifest.
     pub manifest: &'a Manifest,
 }

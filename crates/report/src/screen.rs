@@ -76,7 +76,7 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
     Document { blocks }
 }
 
-/// Whether one can be the floor of the other: the same pattern, loads, wait and touch.
+/// True if one can be the floor of the other: the same pattern, loads, wait and touch.
 fn is_alike(one: &SubExperiment, other: &SubExperiment) -> bool {
     (one.pattern, &one.workload.loads) == (other.pattern, &other.workload.loads)
         && (one.wait, one.touch, one.sched, one.load) == (other.wait, other.touch, other.sched, other.load)
@@ -308,7 +308,6 @@ impl<'a> ScreenPage<'a> {
         title
     }
 
-    /// What tells these lines from each other.
     fn distinctions(&self, lines: &[LoadLine]) -> Distinctions<'_> {
         Distinctions::of(lines.iter().map(|line| self.labelled(*line)))
     }
@@ -317,7 +316,6 @@ impl<'a> ScreenPage<'a> {
         LabelledLine { sub: self.sub(line.0), load: self.load(line) }
     }
 
-    /// What holds for all: path proofs.
     fn facts(&self) -> Option<Block> {
         let proofs: Vec<_> = self.subs.iter().filter_map(|sub| Some((sub, sub.proof()?.1))).collect();
         if proofs.is_empty() {

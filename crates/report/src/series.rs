@@ -32,7 +32,7 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     (0..).zip(subs).flat_map(|(index, sub)| notes_of(index, sub, metrics)).collect()
 }
 
-/// The same of one sub-experiment, by its index in the plan.
+/// Notes on one sub-experiment, by its index in the plan.
 pub fn notes_of(index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Note> {
     let own: Vec<Row> = metrics.rows_of(index).collect();
     let mut notes = Vec::new();
@@ -83,7 +83,7 @@ fn of_row(sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<String> {
     found.into_iter().filter_map(of).collect()
 }
 
-/// What a series is of, for people.
+/// Name of a series, for people.
 fn named(sub: &Merged<'_>, row: Row, load: OfferedLoad, stream: &Stream, figure: Figure) -> String {
     let of = match (&stream.topic, load) {
         (Some(topic), _) => format!("{}, topic '{topic}'", sub.planned.name),

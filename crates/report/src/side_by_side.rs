@@ -50,7 +50,7 @@ struct Fact {
     name: String,
     here: String,
     there: String,
-    /// Whether it is to be the same.
+    /// True if it is to be the same.
     is_compared: bool,
 }
 

@@ -11,7 +11,7 @@ use tripmeter_model::limits::FigureLimits;
 use tripmeter_model::payload::{at_text, size_key};
 use tripmeter_stats::median;
 
-/// What the page is made of.
+/// Input of the page.
 pub struct Trends<'a> {
     /// The experiments and their figures.
     pub history: &'a History,
@@ -29,7 +29,7 @@ pub struct Trends<'a> {
     pub links: &'a [String],
 }
 
-/// What changed, every figure over the experiments, and the experiments.
+/// Changes, every figure over the experiments, and the experiments.
 pub fn trends(input: &Trends<'_>) -> Document {
     let heading = |id, text: &str| Block::Heading(Heading { id, text: text.to_owned() });
     let mut blocks = vec![heading("changes", "What changed"), Block::Text(answer(input))];

@@ -72,7 +72,7 @@ pub fn of_one_side(text: &str, kind: &str, fails: bool) -> Note {
     Note::new(severity, "of one side only", None, format!("{begin}: {text}"))
 }
 
-/// The same of sub-experiments, if there are any.
+/// A note on sub-experiments, if there are any.
 pub fn lacking(names: &[String], what: &str, kind: &str, fails: bool) -> Option<Note> {
     let text = || format!("{} {what}: {}", counted(names.len(), "sub-experiment"), names.join(", "));
     (!names.is_empty()).then(|| of_one_side(&text(), kind, fails))
@@ -100,7 +100,7 @@ pub struct JudgedRow<'a> {
     pub passed: [usize; 2],
     /// Its worst figure, and how bad that is.
     pub worst: Option<(String, Cell)>,
-    /// Whether none of them failed.
+    /// True if none of them failed.
     pub is_good: bool,
 }
 
@@ -142,7 +142,7 @@ pub fn page<'a>(
     Document { blocks }
 }
 
-/// What the columns mean, a line each; `has_intervals` if the sides have theirs.
+/// Meaning of the columns, a line each; `has_intervals` if the sides have theirs.
 pub fn legend(question: &Question, sides: [&str; 2], has_intervals: bool) -> String {
     let [reference, result] = sides;
     let (estimate, interval, unit) = match question.layout {

@@ -82,7 +82,7 @@ fn planned<'a>(side: &'a MeasuredSide<'_>, row: Row) -> &'a SubExperiment {
     side.subs[row.sub as usize].planned
 }
 
-/// What was measured in the place of messages published at a rate on one topic; `None` if it is just that.
+/// Workload in the place of messages published at a rate on one topic; `None` if it is just that.
 fn other_workload(side: &MeasuredSide<'_>, row: Row) -> Option<String> {
     let planned = planned(side, row);
     let topology = planned.workload.topology;
@@ -140,7 +140,7 @@ fn nothing(side: &MeasuredSide<'_>, wish: &Wish, published: &[Row]) -> String {
     format!("{} was not measured; the results have {}; {command} measures it", asked.join(" "), there.join(", "))
 }
 
-/// What is asked, else what was measured, of the same transports.
+/// Command for what is asked, else for what was measured, of the same transports.
 fn command(side: &MeasuredSide<'_>, wish: &Wish, published: &[Row]) -> String {
     let first = published.first().copied().or_else(|| side.metrics.all_rows().next());
     let payload = wish.payload_bytes.or(first.map(|row| row.payload_bytes)).unwrap_or(1024);

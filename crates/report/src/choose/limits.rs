@@ -25,7 +25,7 @@ pub struct JudgedTransport<'a> {
     pub row: Row,
     /// The latency that is ranked.
     pub value: Value,
-    /// What was lost in each round.
+    /// Losses of each round.
     pub lost: Option<Vec<Proportion>>,
     /// Publisher and subscribers.
     pub cpu: [Vec<f64>; 2],
@@ -35,7 +35,7 @@ pub struct JudgedTransport<'a> {
     pub doubts: Vec<String>,
 }
 
-/// Whether a transport meets the limits; in the order of the ranking.
+/// Outcome of a transport against the limits, in the order of the ranking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// It meets all.
@@ -70,7 +70,6 @@ fn standing(value: f64, interval: Option<Interval>, most: f64) -> Standing {
     }
 }
 
-/// Whether so many rounds have an interval over rounds.
 fn has_intervals(rounds: usize) -> bool {
     rounds as u64 >= fewest_pairs(ALPHA)
 }
@@ -98,7 +97,6 @@ impl<'a> JudgedTransport<'a> {
         Some(one)
     }
 
-    /// Whether it meets the limits.
     pub fn standing(&self) -> Standing {
         if self.curve.merged().disqualified() == Some(Disqualified::PolledOnSharedCpu) {
             return Standing::NotRanked;
@@ -205,7 +203,7 @@ pub fn time(ns: f64) -> String {
     format!("{} {unit}", Digits::Significant(3).write(value))
 }
 
-/// What was lost in each round, of the stream that has a loss: all messages, or of the last of several followers; else the
+/// Losses of each round, of the stream that has a loss: all messages, or of the last of several followers; else the
 /// worst follower.
 fn loss_of(metrics: &MetricTable, row: Row) -> Option<Vec<Proportion>> {
     let streams = derived::streams(metrics, row, Figure::LossShare);

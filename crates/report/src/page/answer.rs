@@ -53,7 +53,6 @@ pub fn blocks(sides: &[MeasuredSide<'_>], panels: &[Panel<'_>], maps: &[Map]) ->
     blocks
 }
 
-/// What was measured.
 fn asked(sides: &[MeasuredSide<'_>]) -> String {
     let of_one = |side: &MeasuredSide<'_>| {
         let plan = &side.manifest.plan;
@@ -118,7 +117,7 @@ fn of_pairs(pairs: &JudgedPairs, labels: [&str; 2], panels: &[Panel<'_>]) -> Str
     text
 }
 
-/// What is best at the first payload and at the last.
+/// Best at the first payload and at the last.
 fn fastest(panel: &Panel<'_>) -> Option<String> {
     let first = best(panel, *panel.payloads.first()?);
     let last = panel.ends().and_then(|[_, last]| best(panel, last));
@@ -159,7 +158,6 @@ fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
     Some([told].into_iter().chain(losses).chain(unranked).collect::<Vec<_>>().join(" "))
 }
 
-/// Whether it can be believed.
 fn belief(sides: &[MeasuredSide<'_>]) -> String {
     let proofs = proofs(sides);
     let unfinished: usize = sides.iter().flat_map(MeasuredSide::undisturbed).map(|sub| sub.unfinished().len()).sum();
@@ -208,7 +206,6 @@ fn belief(sides: &[MeasuredSide<'_>]) -> String {
     format!("{lead}: {}.", parts.join("; "))
 }
 
-/// What the path proofs say.
 struct Proofs {
     text: String,
     has_failed: bool,
@@ -236,7 +233,7 @@ fn proofs(sides: &[MeasuredSide<'_>]) -> Proofs {
     Proofs { text, has_failed: !failed.is_empty(), are_hidden: subs.is_empty() || !hidden.is_empty() }
 }
 
-/// What was lost, and the largest share of a sub-experiment, if it was counted.
+/// Losses, and the largest share of a sub-experiment, if it was counted.
 fn losses(sides: &[MeasuredSide<'_>]) -> Option<(String, f64)> {
     let of_side = |side: &'_ MeasuredSide<'_>| {
         let rows = side.metrics.all_rows().filter_map(|row| {
@@ -308,7 +305,7 @@ fn missed(sides: &[MeasuredSide<'_>]) -> Option<String> {
     (!names.is_empty()).then(|| format!("a rate was missed by {}", listed(&names)))
 }
 
-/// What the audits say of the machine, and whether they are failures or none.
+/// Findings of the audits, and true if any is a failure.
 fn disturbances(sides: &[MeasuredSide<'_>]) -> (String, bool) {
     let audits = |side: &MeasuredSide<'_>| {
         let environment = &side.manifest.environment;

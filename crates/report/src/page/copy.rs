@@ -75,7 +75,7 @@ fn sides<'a>(panel: &Panel<'a>) -> Vec<&'a MeasuredSide<'a>> {
     found.into_values().collect()
 }
 
-/// What was measured, by rising size; a file may hold anything.
+/// Copies by rising size; a file may hold anything.
 fn copies(side: &MeasuredSide<'_>) -> Vec<MemoryCopy> {
     let is_good = |copy: &&MemoryCopy| copy.bytes > 0 && copy.copy_ns.is_finite() && copy.copy_ns > 0.0;
     let mut copies: Vec<MemoryCopy> = side.manifest.environment.memory_copy.iter().filter(is_good).copied().collect();

@@ -58,7 +58,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     })
 }
 
-/// What takes the least CPU time and what the most, and how many times that is, round by round.
+/// Least and most CPU time, and how many times that is, round by round.
 fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     let mut costs: Vec<(&Curve<'_>, Value)> =
         panel.compared().filter_map(|curve| Some((curve, cost(curve, payload)?))).collect();

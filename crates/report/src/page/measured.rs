@@ -8,13 +8,9 @@ use tripmeter_model::manifest::Manifest;
 
 /// The results of one experiment with its figures.
 pub struct MeasuredSide<'a> {
-    /// Their name.
     pub name: &'a str,
-    /// What was measured.
     pub manifest: &'a Manifest,
-    /// Its sub-experiments.
     pub subs: Vec<Merged<'a>>,
-    /// Its figures.
     pub metrics: MetricTable,
     /// The verdicts on its pairs, where a page shows them.
     pub pairs: Option<JudgedPairs>,
@@ -32,7 +28,7 @@ impl<'a> MeasuredSide<'a> {
         self.subs.iter().filter(|sub| !sub.planned.is_disturbed())
     }
 
-    /// The same with the verdicts on its pairs, if it has two sides that were measured in pairs.
+    /// With the verdicts on its pairs, if it has two sides that were measured in pairs.
     pub fn judged(results: &NamedResults<'a>, asked: Option<&AskedPairs>) -> Self {
         let side = Self::new(results);
         let asked = || asked.cloned().unwrap_or_default();
@@ -40,7 +36,7 @@ impl<'a> MeasuredSide<'a> {
         Self { pairs, ..side }
     }
 
-    /// Whether it has two sides that were measured in pairs.
+    /// True if it has two sides that were measured in pairs.
     pub fn is_of_pairs(&self) -> bool {
         let names = self.subs.iter().map(|sub| sub.planned.name.as_str());
         self.manifest.plan.source == "ab" && names.eq(SIDES)

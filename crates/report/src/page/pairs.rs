@@ -23,7 +23,7 @@ pub const MARGIN: f64 = 0.02;
 /// Rate of false verdicts.
 pub const RATE: f64 = 0.05;
 
-/// What `tripmeter ab` was asked.
+/// Question of `tripmeter ab`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AskedPairs {
     /// The figures that are judged; the headline's if none is named.
@@ -45,7 +45,6 @@ impl Default for AskedPairs {
 
 /// The verdicts on the pairs of a manifest.
 pub struct JudgedPairs {
-    /// What was asked.
     pub asked: AskedPairs,
     /// One for each figure that has ratios, under the name of the first side.
     pub figures: Vec<JudgedFigure>,
@@ -121,12 +120,12 @@ impl JudgedPairs {
         format!("{b} compared with {a}, over {}: {}.", self.counts(), parts.join(", "))
     }
 
-    /// What was found of a panel's figure at a payload; `None` if nothing of it was judged there.
+    /// Verdicts on a panel's figure at a payload; `None` if nothing of it was judged there.
     pub fn sentence(&self, figure: Figure, payload: u64) -> Option<String> {
         self.some(figure, payload, usize::MAX)
     }
 
-    /// The same of its first statistic, which is its median unless others were asked for.
+    /// Verdict on its first statistic, which is its median unless others were asked for.
     pub fn first(&self, figure: Figure, payload: u64) -> Option<String> {
         self.some(figure, payload, 1)
     }

@@ -33,7 +33,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     })
 }
 
-/// Of each round, its distance from the median over rounds in per cent; `None` of fewer than two rounds.
+/// Distance of each round from the median over rounds in per cent; `None` of fewer than two rounds.
 fn differences(panel: &Panel<'_>, curve: &Curve<'_>, payload: u64) -> Option<Vec<(f64, f64)>> {
     let rounds = curve.rounds(payload, panel.statistic()).filter(|rounds| rounds.values.len() > 1)?;
     let middle = median(rounds.values).filter(|middle| *middle > 0.0)?;

@@ -21,7 +21,7 @@ pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
     panel.some_payloads(MOST_CHARTS).into_iter().filter_map(|payload| chart(panel, &pairs, payload)).collect()
 }
 
-/// What is compared: sub-experiments of one name and load, or `b` with `a`.
+/// Curves that are compared: sub-experiments of one name and load, or `b` with `a`.
 fn pairs<'a>(panel: &'a Panel<'a>) -> Vec<CurvePair<'a>> {
     let in_folder = |folder: usize| panel.curves.iter().filter(move |curve| curve.folder == folder);
     let name = |curve: &Curve<'_>| curve.merged().planned.name.clone();
@@ -84,7 +84,7 @@ fn chart(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> Option<Cha
     })
 }
 
-/// Of the median and of p99, where a difference is seen: by the verdict, where there is one.
+/// Differences of the median and of p99 that are seen: by the verdict, where there is one.
 fn reading(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> String {
     const WORDS: [&str; 5] = [
         "is greater with",

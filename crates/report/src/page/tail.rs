@@ -49,7 +49,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     })
 }
 
-/// What the last point is: with the others over rounds, it is over rounds too.
+/// Name of the last point: with the others over rounds, it is over rounds too.
 fn maximum(panel: &Panel<'_>) -> &'static str {
     match panel.curves.iter().any(|curve| curve.measured_rounds() > 1) {
         true => "the last point is the median of the maxima of rounds",

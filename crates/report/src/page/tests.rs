@@ -168,7 +168,7 @@ fn what_failed_is_no_answer_and_not_believed() {
     assert!(loss.reading.starts_with("mq lost most: 0.125 % at 1k"), "{}", loss.reading);
 }
 
-/// What the table marks is part of the sentence on how far it can be believed.
+/// Marks of the table are part of the sentence on how far it can be believed.
 #[test]
 fn few_samples_and_untouched_payloads_are_told() {
     let mut manifest = rounds(&[("uds", "uds/stream", &A), ("mq", "mq/queue", &SLOW)]);

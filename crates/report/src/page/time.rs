@@ -37,7 +37,7 @@ fn series<'a>(curve: &'a Curve<'_>, sampled: &SampledTrial) -> Option<&'a Series
     all.find(|(stream, figure, _)| *figure == sampled.figure && is_its(stream)).map(|(_, _, series)| series)
 }
 
-/// What counts of an audit, each as a part of a sentence.
+/// Findings of an audit, each a part of a sentence.
 fn findings(series: &Series) -> Vec<String> {
     let warm_up = series.warm_up.filter(|_| warm_up_changes(series).contains(&true));
     let warm_up = warm_up.map(|warm_up| format!("the first {} samples are a warm-up", warm_up.samples));

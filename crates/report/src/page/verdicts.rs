@@ -34,7 +34,7 @@ struct MapFigure {
     change: Option<f64>,
     /// The whole of it.
     detail: String,
-    /// What it is counted as, if not by its level.
+    /// Word that it is counted under, if not by its level.
     word: Option<&'static str>,
 }
 
@@ -42,22 +42,19 @@ struct MapFigure {
 pub struct Map {
     name: String,
     title: String,
-    /// What is found, in one sentence.
     reading: String,
     /// The answer says it already, with the names of both sides.
     is_answered: bool,
     method: String,
-    /// What the signs of cells mean, and what is not in the map.
+    /// Legend of the cells, and figures that are not in the map.
     notes: Vec<String>,
     figures: Vec<MapFigure>,
-    /// What only one of both results has.
+    /// Figures that one of both results lacks.
     lacks: Vec<Note>,
 }
 
-/// What the signs of changes mean.
 const CHANGES: &str =
     "! worse or missing, ≈ not different, ? cannot be told, no mark: better; each cell has its gravest figure";
-/// What the signs of limits mean.
 const LIMITS: &str = "! beyond its limit or not measured, ≈ within it by less than 10 %, without a mark by more; each cell has its gravest figure";
 
 /// The maps, and the table of each `ab`.
@@ -80,7 +77,6 @@ pub fn blocks(maps: &[Map], sides: &[MeasuredSide<'_>]) -> Vec<Block> {
     blocks
 }
 
-/// What the maps show.
 pub fn sentence(maps: &[Map]) -> Option<String> {
     let told: Vec<&str> = maps.iter().filter(|map| !map.is_answered).map(|map| map.reading.as_str()).collect();
     (!told.is_empty()).then(|| told.join(" "))
@@ -104,11 +100,11 @@ pub fn maps(sides: &[MeasuredSide<'_>], input: &PageInput<'_>) -> Vec<Map> {
     maps
 }
 
-/// What ends the names and titles of maps of one folder among several.
+/// End of names and titles of maps of one folder among several.
 struct MapPlace {
     suffix: String,
     folder: String,
-    /// What is measured last is ranked.
+    /// The last results are ranked.
     is_last: bool,
 }
 

@@ -53,7 +53,7 @@ pub fn charts(results: &[NamedResults<'_>]) -> Document {
     Document { blocks: plots.into_iter().flatten().map(Block::Chart).collect() }
 }
 
-/// What is on the horizontal axis.
+/// Quantity on the horizontal axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Over {
     Payloads,
@@ -72,7 +72,7 @@ struct PlottedValue {
     links: u32,
     /// How it was measured, for people and as a part of a file name; empty if there is one way only.
     way: [String; 2],
-    /// Of each round.
+    /// Values of each round.
     values: Vec<f64>,
     /// How far two clocks may put them off.
     errors: ErrorBounds,
@@ -159,12 +159,11 @@ fn of_log(folder: usize, row: &TableRow<'_>) -> PlottedValue {
     PlottedValue { factors: String::new(), ..PlottedValue::new(folder, row).with_average(row, Figure::Call, 1.0) }
 }
 
-/// What one kind of plot shows.
 struct Plot {
     /// How file names begin.
     file: &'static str,
     what: &'static str,
-    /// Of the vertical axis.
+    /// Label of the vertical axis.
     label: &'static str,
     /// Below the title.
     explained: &'static str,
@@ -360,7 +359,7 @@ fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) ->
     lines
 }
 
-/// What tells lines apart: the index of their results, transport, factors and sub-experiment.
+/// Key of a line: the index of their results, transport, factors and sub-experiment.
 type LineKey = (usize, String, String, String);
 
 /// Colour and marker of its kind, whose folders differ by the stroke.
@@ -401,7 +400,7 @@ fn rounds(group: &[&PlottedValue]) -> &'static str {
     }
 }
 
-/// What a reader must know of single figures.
+/// Notes on single figures.
 fn notes(group: &[&PlottedValue], over: Over) -> Vec<String> {
     let listed = |is_one: fn(&PlottedValue) -> bool| {
         let mut names: Vec<String> = group

@@ -11,7 +11,7 @@ pub struct Chart {
     pub title: String,
     /// The second line, in small letters: number of samples, names, settings.
     pub subtitle: String,
-    /// What the data show, in one sentence; empty where the chart is another tool's.
+    /// Finding in one sentence; empty where the chart is another tool's.
     pub reading: String,
     /// The horizontal axis.
     pub x: X,
@@ -29,7 +29,7 @@ pub struct Chart {
     pub lines: Vec<Line>,
     /// Single values with a name, drawn as dashed lines from side to side.
     pub marks: Vec<Mark>,
-    /// What a reader must know; below the chart, one line each.
+    /// Notes below the chart, one line each.
     pub notes: Vec<String>,
 }
 
@@ -38,14 +38,14 @@ pub struct Chart {
 pub enum X {
     /// Names at equal distances; the x of a point is the index of its category.
     Categories {
-        /// What the categories are, with unit.
+        /// Title of the categories, with unit.
         label: String,
         /// Their names.
         names: Vec<String>,
     },
     /// Numbers; the range is that of the data.
     Numbers {
-        /// What the numbers are, with unit.
+        /// Title of the numbers, with unit.
         label: String,
         /// Logarithmic; values of 0 or less are left out, and a note says so.
         log: bool,
@@ -54,13 +54,13 @@ pub enum X {
     },
     /// Percentiles, the same distance for each nine: the x of the p-th quantile is 1 / (1 - p), on a logarithmic axis.
     Percentiles {
-        /// What the axis is.
+        /// Title of the axis.
         label: String,
     },
 }
 
 impl X {
-    /// What the axis is.
+    /// Title of the axis.
     pub fn label(&self) -> &str {
         match self {
             X::Categories { label, .. } | X::Numbers { label, .. } | X::Percentiles { label } => label,
@@ -77,7 +77,7 @@ impl Default for X {
 /// The vertical axis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Y {
-    /// What the values are, with unit.
+    /// Title of the values, with unit.
     pub label: String,
     /// Logarithmic; values of 0 or less are left out, and a note says so.
     pub log: bool,
@@ -107,13 +107,13 @@ pub struct Look {
     pub color: Option<Color>,
     /// Its markers.
     pub marker: Marker,
-    /// What joins the points.
+    /// Line between the points.
     pub stroke: Stroke,
     /// Drawn stronger than the others.
     pub strong: bool,
 }
 
-/// What joins the points of a line.
+/// Line between points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Stroke {
     /// A line.

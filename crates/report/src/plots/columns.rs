@@ -57,7 +57,7 @@ pub fn color(chart: &Chart, part: usize) -> Color {
     chart.stacks[part].color.unwrap_or(PALETTE[part % PALETTE.len()])
 }
 
-/// What tells parts apart without colour.
+/// Pattern that tells parts apart without colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hatch {
     Plain,

@@ -42,7 +42,7 @@ impl XAxis {
         }
     }
 
-    /// Of names that are at most `upright` pixels long where there is no room for them side by side.
+    /// An axis of names that are at most `upright` pixels long where there is no room for them side by side.
     pub fn categories(names: &[String], width: f64, upright: f64) -> Self {
         const LEAST_DISTANCE: f64 = 16.0;
         let slot = width / names.len().max(1) as f64;

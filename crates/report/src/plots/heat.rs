@@ -49,7 +49,7 @@ pub fn shapes(chart: &Chart, map: &Heat, [(left, top), (right, bottom)]: [Point;
     x_labels(&x, [from, right, end], chart.x.label(), shapes);
 }
 
-/// Of a cell and its text. Levels differ in lightness too.
+/// Colours of a cell and its text. Levels differ in lightness too.
 fn colors(level: HeatLevel) -> (Color, Color) {
     match level {
         HeatLevel::Good => ([0x9C, 0xCF, 0xEE], INK),
@@ -68,7 +68,7 @@ fn colors(level: HeatLevel) -> (Color, Color) {
     }
 }
 
-/// What is bad has a thick frame, what is unclear a thin one.
+/// Bad cells have a thick frame, unclear ones a thin one.
 fn outline(level: HeatLevel, [(left, top), (right, bottom)]: [Point; 2], shapes: &mut Vec<Shape>) {
     let (color, width) = match level {
         HeatLevel::Bad => (INK, 2.0),

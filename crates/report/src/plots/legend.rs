@@ -8,11 +8,10 @@ use super::text;
 
 const EM: f64 = 12.5;
 const LINE: f64 = 20.0;
-/// Of a legend below the chart.
+/// Height of a line of a legend below the chart.
 const LOW_LINE: f64 = 17.0;
 const SAMPLE: f64 = 26.0;
 const GAP: f64 = 8.0;
-/// What an entry looks like.
 enum LegendKey {
     Line(Style),
     Part(Color, Hatch),
@@ -96,7 +95,7 @@ impl Legend {
     }
 }
 
-/// What has a name. A single line or part needs none: the title says what it is.
+/// Named parts. A single line or part needs none: the title says what it is.
 fn entries(chart: &Chart, styles: &[Style], limit: f64) -> Vec<(LegendKey, String)> {
     let parts =
         chart.stacks.iter().enumerate().map(|(index, part)| {

@@ -10,7 +10,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 /// A place in pixels from the upper left corner.
 pub type Point = (f64, f64);
 
-/// What a picture is made of.
+/// A part of a picture.
 #[derive(Clone, Debug)]
 pub enum Shape {
     /// A line through these points.

@@ -25,7 +25,7 @@ impl Scale {
         Self { low, high, log: false, ticks, minor: Vec::new() }
     }
 
-    /// The same axis, longer, so that its ends are ticks.
+    /// A longer axis, so that its ends are ticks.
     pub fn linear_rounded(low: f64, high: f64, wanted: usize, whole: bool) -> Self {
         let (low, high) = apart(low, high);
         let step = step(low, high, wanted, whole);

@@ -71,7 +71,7 @@ pub fn trips<L: TableLine>() -> [CellColumn<L>; 4] {
     [wait(WAIT_HELP), touch(TOUCH_HELP), payload(), samples].map(CellColumn::merged)
 }
 
-/// What a latency has over the hand-over.
+/// Excess of a latency over the core-to-core probe.
 pub fn over_handover(id: &str) -> Column {
     Column::numbers(id, "over\nhandover", "µs", Digits::Fixed(3), OVER_HELP)
 }

@@ -122,7 +122,7 @@ fn at_followers(row: &TableRow<'_>, place: &str) -> Vec<Vec<Note>> {
     odd_streams(row, &row.followers()).into_iter().map(of_round).collect()
 }
 
-/// What befell the payloads of round trips, those to several followers too: reasons for too few samples, losses, and samples
+/// Notes on payloads of round trips, those to several followers too: reasons for too few samples, losses, and samples
 /// without a latency one way.
 pub fn of_trips(rows: &[TableRow<'_>]) -> Vec<Note> {
     let cells: Vec<_> = rows.iter().map(|row| (row, row.sub.payload(row.row.payload_bytes))).collect();

@@ -119,7 +119,7 @@ impl<'a> TableRow<'a> {
         Cell::events(&losses(self.metrics, self.row, stream, &[Figure::Lost]), has_intervals)
     }
 
-    /// What so many of a latency have over the hand-over.
+    /// Excess of `ways` times a latency over the core-to-core probe.
     pub fn over_handover(&self, stream: &Stream, figure: Figure, ways: f64) -> Cell {
         let over = over_handover(self.metrics, self.row, stream, figure, 1.0).scaled(ways);
         let mark = self.sub.payload(self.row.payload_bytes).mark();

@@ -33,7 +33,7 @@ fn several_results_are_judged_against_the_first() {
     assert!(answer(&document).contains(expected), "{}", answer(&document));
 }
 
-/// What has too few samples for any percentile leaves the others their sentence.
+/// A curve with too few samples for any percentile leaves the others their sentence.
 #[test]
 fn every_tail_has_a_sentence() {
     let mut manifest = rounds(&[("uds", "uds/stream", &[1000.0]), ("mq", "mq/queue", &[1000.0])]);
@@ -45,7 +45,7 @@ fn every_tail_has_a_sentence() {
     assert_eq!(tail(&manifest), "uds/stream and mq/queue have too few samples for p90.");
 }
 
-/// What the last results lack is no figure that is worse, and is named, as `compare` does; of several results, each is.
+/// A figure that the last results lack is not worse, and is named, as `compare` does; of several results, each is.
 #[test]
 fn what_is_missing_is_told() {
     let old = rounds(&[("uds", "uds/stream", &[1000.0]), ("mq", "mq/queue", &[1000.0]), ("tcp", "tcp/one", &[1000.0])]);
@@ -241,7 +241,7 @@ fn a_copy_of_memory_is_drawn_where_it_was_measured() {
     assert!(!size(&page_of_one(&measured)).lines.iter().any(|line| line.name.contains("copy")));
 }
 
-/// What `tripmeter explain` looked at is slower for the looking: it is no transport among others, in no table or export.
+/// A sub-experiment that `tripmeter explain` looked at is slower for the looking: it is no transport among others, in no table or export.
 #[test]
 fn what_was_disturbed_is_left_out_and_named() {
     use tripmeter_model::plan::Instrument;
@@ -277,7 +277,7 @@ fn what_was_disturbed_is_left_out_and_named() {
     assert_eq!((judged.names(), judged.failures("side")), (vec!["uds_poll", "mq_poll"], Vec::new()));
 }
 
-/// What was not asked for is not among the names.
+/// Transports that were not asked for are not among the names.
 #[test]
 fn the_floor_that_was_added_is_named_apart() {
     let mut manifest = rounds(&[("uds", "uds/stream", &A), ("floor", "shm/ring", &LIKE_A)]);
