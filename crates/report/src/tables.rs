@@ -12,6 +12,7 @@ pub mod publish;
 mod replay;
 pub mod row;
 mod throughput;
+pub mod topics;
 
 use description::PatternTable;
 

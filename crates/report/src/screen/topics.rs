@@ -3,7 +3,7 @@
 use super::{COLUMNS, LATENCY_HELP, LoadLine, ScreenPage, broken, row, with_missed};
 use crate::document::{Block, Cell, Column, Digits, Table};
 use crate::number::counted;
-use crate::tables::row::total_rate;
+use crate::tables::topics::total_rate;
 use tripmeter_analysis::Row;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};

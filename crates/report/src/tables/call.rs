@@ -14,6 +14,7 @@ use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::pattern::latency_of_calls;
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::workload::Workload;
 
 pub const AT_A_RATE: PatternTable = PatternTable {
     is_of: |sub| sub.pattern == Pattern::PingPong && sub.workload.is_call(),
@@ -67,15 +68,11 @@ fn table(title: String, rows: &[TableRow<'_>]) -> Table {
     let table = TableOf::new(title, &lines)
         .with(columns::naming(rows))
         .with([columns::payload().merged()])
-        .column(Column::numbers("clients", "clients", "n", Digits::Integer, "").merged(), |line| {
-            Cell::number(line.row.sub.planned.workload.links().into())
-        })
+        .with([columns::number("clients", "", Workload::links)])
         .column(Column::words("mode", "mode", MODE_HELP).merged(), mode)
         .column(offered, |line| line.row.offered())
         .column(achieved, |line| line.row.achieved())
-        .column(Column::numbers(Figure::Completed.id(), "QPS", "/s", Digits::Rate, QPS_HELP).merged(), |line| {
-            line.row.of(line.row.value(Figure::Completed))
-        })
+        .with([columns::rate(Figure::Completed, "QPS", "/s", QPS_HELP).merged()])
         .column(Column::words("time", "time", time_help), |line| line.name())
         .with(columns::latencies(LATENCIES))
         .with([(Figure::TimedOut, "timed out", TIMED_OUT_HELP), (Figure::Failed, "failed", FAILED_HELP)].map(ended))

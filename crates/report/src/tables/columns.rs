@@ -6,6 +6,8 @@ use crate::document::{Cell, Column, Digits};
 use crate::notes::{PROOF_HELP, proof};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Process;
+use tripmeter_model::payload::ALL_TOPICS;
+use tripmeter_model::workload::Workload;
 
 /// Statistics shown of latencies.
 pub const LATENCIES: [Statistic; 6] =
@@ -52,14 +54,25 @@ pub fn touch<L: TableLine>(help: &'static str) -> CellColumn<L> {
     Column::words("touch", "touch", help).shows(|line: &L| Cell::text(line.row().sub.planned.touch.to_string()))
 }
 
-/// The payload.
-pub fn payload_head() -> Column {
-    Column::numbers("payload_bytes", "payload", "bytes", Digits::Size, "k = 1024 bytes")
+/// The payload, or that figures are of all topics.
+pub fn payload<L: TableLine>() -> CellColumn<L> {
+    let head = Column::numbers("payload_bytes", "payload", "bytes", Digits::Size, "k = 1024 bytes");
+    head.shows(|line: &L| match line.row() {
+        row if row.metrics.has_several_sizes(row.row) => Cell::text(ALL_TOPICS),
+        row => Cell::number(row.row.payload_bytes as f64),
+    })
 }
 
-/// The payload.
-pub fn payload<L: TableLine>() -> CellColumn<L> {
-    payload_head().shows(|line: &L| Cell::number(line.row().row.payload_bytes as f64))
+/// A number of the workload.
+pub fn number<L: TableLine>(title: &str, help: &'static str, number: fn(&Workload) -> u32) -> CellColumn<L> {
+    let head = Column::numbers(title, title, "n", Digits::Integer, help).merged();
+    head.shows(move |line: &L| Cell::number(number(&line.row().sub.planned.workload).into()))
+}
+
+/// A rate of all messages.
+pub fn rate<L: TableLine>(figure: Figure, title: &str, unit: &'static str, help: &'static str) -> CellColumn<L> {
+    let head = Column::numbers(figure.id(), title, unit, Digits::Rate, help);
+    head.shows(move |line: &L| line.row().of(line.row().value(figure)))
 }
 
 /// Wait, touch, payload and samples of round trips.

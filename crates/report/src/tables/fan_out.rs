@@ -5,7 +5,6 @@ use super::description::{MadeTable, PatternTable, TableOf};
 use super::row::{TableRow, TimedLine};
 use crate::document::{Cell, Column, Digits};
 use crate::page::measured::MeasuredSide;
-use tripmeter_analysis::derived::Each;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{At, Stream};
@@ -25,7 +24,13 @@ const LOST_HELP: &str =
 
 fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
     let lines: Vec<_> = TableRow::rows(side, TABLE.is_of).iter().flat_map(lines).collect();
-    let micros = |id, title| Column::numbers(id, title, "µs", Digits::Fixed(3), "");
+    let micros = |(title, statistic): (&str, Statistic)| {
+        let head = Column::numbers(&format!("{statistic}_ns"), title, "µs", Digits::Fixed(3), "");
+        head.shows(move |line: &TimedLine<'_>| {
+            let (figure, times) = latency(line);
+            line.row.latency(&line.stream, figure, statistic, times)
+        })
+    };
     let table = TableOf::new(title, &lines)
         .column(Column::words("transport", "transport", "").at_most(TRIP_CHARS).merged(), |line| {
             let same_process = if line.row.sub.same_process() { " (same process)" } else { "" };
@@ -33,12 +38,10 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
         })
         .with(columns::trips())
         .column(Column::words("latency", "latency", LATENCY_HELP), |line| line.name())
-        .column(micros("p50_ns", "median"), |line| Cell::of_each(&each(line, Statistic::P50), line.row.sub.rounds))
-        .column(micros("p99_ns", "p99"), |line| Cell::of_each(&each(line, Statistic::P99), line.row.sub.rounds))
-        .column(micros("max_ns", "max"), |line| Cell::largest(&each(line, Statistic::Max)))
+        .with([("median", Statistic::P50), ("p99", Statistic::P99), ("max", Statistic::Max)].map(micros))
         .column(columns::over_handover("over_handover_ns"), |line| {
-            let (figure, ways) = latency(line);
-            line.row.over_handover(&line.stream, figure, ways)
+            let (figure, times) = latency(line);
+            line.row.over_handover(&line.stream, figure, times)
         })
         .column(Column::numbers("lost", "lost", "n", Digits::Events, LOST_HELP), lost)
         .with([columns::path_proof().merged()]);
@@ -56,11 +59,6 @@ fn lines<'a>(row: &TableRow<'a>) -> Vec<TimedLine<'a>> {
 /// The figure of a line, and how many of it a latency is.
 fn latency(line: &TimedLine<'_>) -> (Figure, f64) {
     if line.stream == Stream::all() { (Figure::RttHalf, 2.0) } else { (Figure::OneWay, 1.0) }
-}
-
-fn each(line: &TimedLine<'_>, statistic: Statistic) -> Each {
-    let (figure, ways) = latency(line);
-    Each::of(line.row.get(&line.stream, figure, statistic)).scaled(ways)
 }
 
 fn lost(line: &TimedLine<'_>) -> Cell {

@@ -4,21 +4,25 @@ use super::columns;
 use super::description::{MadeTable, PatternTable, TableOf};
 use super::row::{TableRow, TimedLine};
 use crate::document::{Cell, Column, Digits, Table};
+use crate::floors::{at_rest, headline};
 use crate::page::measured::MeasuredSide;
 use tripmeter_analysis::{Rounds, Row, derived};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
-use tripmeter_model::payload::ALL_TOPICS;
-use tripmeter_model::plan::SubExperiment;
 
-/// Rankings are those of other tables.
 pub const TABLE: PatternTable =
     PatternTable { is_of: |_| false, what: "", figure: None, make: |_, side| MadeTable::new(table(side), Vec::new()) };
 
 /// Labels longer than this are broken.
 const LABEL_COLUMNS: usize = 26;
+const REST_HELP: &str = "of the same transport, wait, touch, payload and offered load";
 const RATIO_HELP: &str = "under load / at rest: the median over rounds that have both, with its interval over them";
 const CPU_HELP: &str = "CPU seconds per second that all threads of the load got meanwhile";
+
+const MOVED: [(Figure, &str, &str, &str); 2] = [
+    (Figure::LoadMemory, "load_memory_bytes_per_s", "copied", "bytes that the load copied in memory"),
+    (Figure::LoadNetwork, "load_network_bytes_per_s", "sent", "bytes that the load sent over loopback"),
+];
 
 /// A statistic of a row under load; the part is the same at rest, and the statistic.
 type LoadedLine<'a> = TimedLine<'a, (Row, Statistic)>;
@@ -37,7 +41,7 @@ fn of_load(line: &LoadedLine<'_>, figure: Figure) -> Cell {
 pub fn table(side: &MeasuredSide<'_>) -> Table {
     let lines: Vec<_> = side.metrics.all_rows().flat_map(|row| lines(side, row)).collect();
     let micros = |id, title, help| Column::numbers(id, title, "µs", Digits::Significant(3), help);
-    let gigabytes = |figure: Figure, id, title, help| {
+    let gigabytes = |(figure, id, title, help): (Figure, &str, &str, &'static str)| {
         let head = Column { divisor: 1e9, ..Column::numbers(id, title, "GB/s", Digits::Significant(3), help).if_any() };
         head.shows(move |line: &LoadedLine<'_>| of_load(line, figure))
     };
@@ -46,15 +50,9 @@ pub fn table(side: &MeasuredSide<'_>) -> Table {
     let table = TableOf::new("load and rest".to_owned(), &lines)
         .column(Column::words("transport", "latency under load", "").at_most(LABEL_COLUMNS).merged(), label)
         .column(Column::words("load", "load", what).merged(), |line| Cell::text(line.row.sub.planned.load.to_string()))
-        .column(columns::payload_head().merged(), |line| match line.row.metrics.has_several_sizes(line.row.row) {
-            true => Cell::text(ALL_TOPICS),
-            false => Cell::number(line.row.row.payload_bytes as f64),
-        })
+        .with([columns::payload().merged()])
         .column(Column::words("statistic", "", ""), |line| Cell::text(line.part.1.id()))
-        .column(
-            micros("at_rest_ns", "at rest", "of the same transport, wait, touch, payload and offered load"),
-            |line| Cell::of(of(line, line.part.0)),
-        )
+        .column(micros("at_rest_ns", "at rest", REST_HELP), |line| Cell::of(of(line, line.part.0)))
         .column(micros("under_load_ns", "under load", ""), |line| Cell::of(of(line, line.row.row)))
         .column(Column { is_ratio: true, has_intervals: true, ..ratio }, |line| {
             let both = of(line, line.row.row).zip(of(line, line.part.0));
@@ -63,20 +61,12 @@ pub fn table(side: &MeasuredSide<'_>) -> Table {
         .column(Column::numbers("load_cpu_share", "CPUs", "n", Digits::Fixed(2), CPU_HELP), |line| {
             of_load(line, Figure::LoadCpu)
         })
-        .with([
-            gigabytes(Figure::LoadMemory, "load_memory_bytes_per_s", "copied", "bytes that the load copied in memory"),
-            gigabytes(
-                Figure::LoadNetwork,
-                "load_network_bytes_per_s",
-                "sent",
-                "bytes that the load sent over loopback",
-            ),
-        ]);
+        .with(MOVED.map(gigabytes));
     table.table()
 }
 
 fn lines<'a>(side: &'a MeasuredSide<'a>, row: Row) -> Vec<LoadedLine<'a>> {
-    let Some((figure, rest)) = latency(side, row).zip(at_rest(side, row)) else { return Vec::new() };
+    let Some((figure, rest)) = headline(side, row).zip(at_rest(side, row)) else { return Vec::new() };
     let line =
         |statistic| TableRow::new(side, row).timed([(String::new(), Some(figure), Stream::all())], (rest, statistic));
     [Statistic::P50, Statistic::P99].map(line).into_iter().flatten().collect()
@@ -86,25 +76,6 @@ fn label(line: &LoadedLine<'_>) -> Cell {
     let planned = line.row.sub.planned;
     let sched = if planned.sched.is_other() { String::new() } else { format!(", {}", planned.sched) };
     Cell::text(format!("{}, {}{sched}", planned.transport, planned.wait))
-}
-
-/// The latency that stands for all messages of a row.
-fn latency(side: &MeasuredSide<'_>, row: Row) -> Option<Figure> {
-    let has = |figure: &&Figure| side.metrics.get(row, &Stream::all(), **figure, Statistic::P50).is_some();
-    Figure::HEADLINES.iter().find(has).copied()
-}
-
-/// The row of the same without a load.
-fn at_rest(side: &MeasuredSide<'_>, row: Row) -> Option<Row> {
-    let sub = &side.subs[row.sub as usize];
-    let own = Some(sub.planned).filter(|own| !own.load.is_none() && sub.disqualified().is_none())?;
-    let is_like = |other: &SubExperiment| {
-        let parts = |sub: &SubExperiment| (sub.pattern, sub.wait, sub.touch, sub.sched, sub.one_way);
-        let is_same = other.transport == own.transport && other.workload == own.workload;
-        other.load.is_none() && is_same && parts(other) == parts(own) && !other.is_disturbed()
-    };
-    let rests = (0..).zip(&side.subs).filter(|(_, sub)| is_like(sub.planned) && sub.disqualified().is_none());
-    rests.map(|(sub, _)| Row { sub, ..row }).find(|rest| latency(side, *rest).is_some())
 }
 
 #[cfg(test)]

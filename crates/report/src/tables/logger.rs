@@ -36,7 +36,7 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
     ];
     let call = |(title, statistic, help): (&str, Statistic, &'static str)| {
         number(&format!("call_{statistic}_ns"), title, "ns", Digits::Integer, help)
-            .shows(move |row: &TableRow<'_>| row.latency(&Stream::all(), Figure::Call, statistic))
+            .shows(move |row: &TableRow<'_>| row.latency(&Stream::all(), Figure::Call, statistic, 1.0))
     };
     let lines = |id, title, figure, help| {
         number(id, title, "n", Digits::Events, help)

@@ -10,7 +10,7 @@ use crate::floors::Floors;
 use crate::labels::transports;
 use crate::page::measured::MeasuredSide;
 use tripmeter_analysis::Row;
-use tripmeter_analysis::derived::{Each, ratio};
+use tripmeter_analysis::derived::ratio;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::plan::SubExperiment;
@@ -52,11 +52,10 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
         })
         .column(micros("rtt_half_max_ns", "rtt_half\nmax", ""), |line| line.latency(Statistic::Max))
         .column(micros("rtt_p50_ns", "rtt\nmedian", "the whole of a round trip"), |line| {
-            let median = Each::of(line.row.get(&Stream::all(), Figure::RttHalf, Statistic::P50));
-            Cell::of_each(&median.scaled(2.0), line.row.sub.rounds)
+            line.row.latency(&Stream::all(), Figure::RttHalf, Statistic::P50, 2.0)
         })
         .column(micros("one_way_p50_ns", "one_way\nmedian", ONE_WAY_HELP).if_any(), |line| {
-            line.row.latency(&Stream::all(), Figure::OneWay, Statistic::P50)
+            line.row.latency(&Stream::all(), Figure::OneWay, Statistic::P50, 1.0)
         })
         .column(columns::over_handover("rtt_half_over_handover_ns").if_any(), |line| {
             line.row.over_handover(&Stream::all(), Figure::RttHalf, 1.0)

@@ -9,6 +9,7 @@ use crate::page::measured::MeasuredSide;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;
+use tripmeter_model::workload::Workload;
 
 pub const TABLE: PatternTable =
     PatternTable { is_of: |sub| sub.pattern == Pattern::Channel, what: "", figure: Some(|_| Figure::Response), make };
@@ -32,18 +33,15 @@ pub fn rows<'a>(side: &'a MeasuredSide<'a>) -> Vec<TableRow<'a>> {
 fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
     let rows = rows(side);
     let lines: Vec<_> = rows.iter().flat_map(lines).collect();
-    let number = |id, title, help| Column::numbers(id, title, "n", Digits::Integer, help);
     let [offered, achieved] =
         columns::rates(if TableRow::have_bursts(&rows) { BURSTS_HELP } else { RATE_HELP }, ACHIEVED_HELP);
     let table = TableOf::new(title, &lines)
         .with(columns::naming(&rows))
         .with([columns::payload().merged()])
-        .column(number("topics", "topics", "").merged(), |line| {
-            Cell::number(line.row.sub.planned.workload.follower_links().into())
-        })
-        .column(number("publishers", "publishers", "of each topic").merged(), |line| {
-            Cell::number(line.row.sub.planned.workload.publishers().into())
-        })
+        .with([
+            columns::number("topics", "", Workload::follower_links),
+            columns::number("publishers", "of each topic", Workload::publishers),
+        ])
         .column(offered, |line| match (line.row.offered(), line.row.star()) {
             (Cell::Text(bursts), "*") => Cell::Marked("*", bursts),
             (rate, star) => rate.marked(star),
@@ -52,7 +50,7 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
         .column(Column::words("time", "time", TIME_HELP), |line| line.name())
         .with(columns::latencies(columns::LATENCIES))
         .with([columns::loss()])
-        .column(number("late_duplicated", "late/dup.", ODD_HELP), |line| {
+        .column(Column::numbers("late_duplicated", "late/dup.", "n", Digits::Integer, ODD_HELP), |line| {
             line.if_first(|row| {
                 let totals = row.totals();
                 Cell::Pair(Box::new([totals.late, totals.duplicated].map(|count| Cell::number(count as f64))))

@@ -3,14 +3,13 @@
 use super::columns;
 use super::description::{MadeTable, PatternTable, TableOf};
 use super::notes::of_recording;
-use super::row::{TableRow, TimedLine, total_rate};
-use crate::document::{Cell, Column, Digits, Missing};
-use crate::merged::MISSED;
+use super::row::TableRow;
+use super::topics::{TopicLine, lines};
+use crate::document::{Cell, Column, Digits};
 use crate::number::counted;
 use crate::page::measured::MeasuredSide;
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::metric::Stream;
-use tripmeter_model::recording::{RecordedTopic, Recording};
+use tripmeter_model::recording::Recording;
 
 /// Rankings and captions of its patterns are those of other tables.
 pub const TABLE: PatternTable = PatternTable { is_of: |_| false, what: "", figure: None, make: |_, side| make(side) };
@@ -25,18 +24,6 @@ response = one way from when a message was to be sent, as recorded, service = fr
 const CALLS_HELP: &str = "\
 response = from when a message was to be sent, as recorded, service = from when it was sent, one way; rtt: a call, whole round \
 trips to an answer of the same size, each topic a client";
-
-/// The topic of a line, or all of them.
-#[derive(Clone)]
-struct TopicPart<'a> {
-    name: &'a str,
-    stream: Stream,
-    mean_bytes: f64,
-    /// Messages of one instant have no rate, one message neither.
-    is_instant: bool,
-}
-
-type TopicLine<'a> = TimedLine<'a, TopicPart<'a>>;
 
 fn make(side: &MeasuredSide<'_>) -> MadeTable {
     let plays = TableRow::rows(side, |plan| plan.workload.is_recorded());
@@ -55,8 +42,8 @@ fn make(side: &MeasuredSide<'_>) -> MadeTable {
             Cell::number(sent.map_or(0.0, |sent| sent.folded()))
         })
         .column(number("message_bytes", "mean size", "bytes", "as sent"), |line| Cell::number(line.part.mean_bytes))
-        .column(offered, |line| rate(line, Figure::OfferedRate))
-        .column(achieved, |line| rate(line, Figure::AchievedRate).marked(missed(line)))
+        .column(offered, |line| line.rate(Figure::OfferedRate))
+        .column(achieved, |line| line.rate(Figure::AchievedRate).marked(line.missed()))
         .column(Column::words("time", "time", if has_calls { CALLS_HELP } else { TIME_HELP }), |line| line.name())
         .with(columns::latencies(LATENCIES))
         .with([columns::loss(), columns::path_proof().merged()]);
@@ -76,53 +63,6 @@ fn caption(recording: &Recording) -> String {
     )
 }
 
-/// Two lines for each topic and for all, then service to each of several followers.
-fn lines<'a>(play: &TableRow<'a>, recorded: &'a [RecordedTopic]) -> Vec<TopicLine<'a>> {
-    let both = match play.is_of_calls() {
-        true => [("response rtt", Figure::ResponseRtt), ("service rtt", Figure::ServiceRtt)],
-        false => [("response", Figure::Response), ("service", Figure::Service)],
-    };
-    let pair = |stream: &Stream| both.map(|(name, figure)| (name.to_owned(), Some(figure), stream.clone()));
-    let of_topic = |topic: &'a RecordedTopic| {
-        let (name, stream) = (topic.name.as_str(), Stream::topic(&topic.name));
-        let mean_bytes = message_bytes(play, &stream)?.first()?.0;
-        let is_instant = topic.first_ns == topic.last_ns;
-        Some(play.timed(pair(&stream), TopicPart { name, stream, mean_bytes, is_instant }))
-    };
-    let (stream, mean_bytes) = (Stream::all(), mean_bytes(play, recorded));
-    let of_all = pair(&stream).into_iter().chain(play.services());
-    let all = play.timed(of_all, TopicPart { name: "(all)", stream, mean_bytes, is_instant: false });
-    recorded.iter().filter_map(of_topic).flatten().chain(all).collect()
-}
-
-fn rate(line: &TopicLine<'_>, figure: Figure) -> Cell {
-    match &line.part {
-        part if part.is_instant => Cell::Missing(Missing::NotMeasured),
-        part if part.stream == Stream::all() => Cell::number(total_rate(line.row.metrics, line.row.row, figure)),
-        part => line.row.of(line.row.get(&part.stream, figure, Statistic::Value)),
-    }
-}
-
-/// A mark if the topic, or any of them, missed its rate.
-fn missed(line: &TopicLine<'_>) -> &'static str {
-    let topic = &line.part.stream;
-    line.row
-        .mark(|trial| if *topic == Stream::all() { trial.rate_missed } else { trial.missed.contains(topic) }, MISSED)
-}
-
-/// Mean size of the messages of a topic, and their number, per round.
-fn message_bytes(play: &TableRow<'_>, topic: &Stream) -> Option<Vec<(f64, f64)>> {
-    let sizes = play.get(topic, Figure::MessageBytes, Statistic::Mean)?;
-    Some(sizes.paired(&play.get(topic, Figure::Sent, Statistic::Value)?))
-}
-
-/// Mean size of all messages of all topics.
-fn mean_bytes(play: &TableRow<'_>, recorded: &[RecordedTopic]) -> f64 {
-    let sizes = recorded.iter().filter_map(|topic| message_bytes(play, &Stream::topic(&topic.name))).flatten();
-    let (bytes, messages) = sizes.fold((0.0, 0.0), |sum, (size, sent)| (sum.0 + size * sent, sum.1 + sent));
-    bytes / f64::max(messages, 1.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,6 +71,7 @@ mod tests {
     use crate::render;
     use tripmeter_model::experiment::Mode;
     use tripmeter_model::manifest::Counts;
+    use tripmeter_model::metric::Stream;
 
     #[test]
     fn a_row_for_each_topic_and_one_for_all() {

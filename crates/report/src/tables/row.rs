@@ -119,9 +119,9 @@ impl<'a> TableRow<'a> {
         Cell::events(&losses(self.metrics, self.row, stream, &[Figure::Lost]), has_intervals)
     }
 
-    /// Excess of `ways` times a latency over the core-to-core probe.
-    pub fn over_handover(&self, stream: &Stream, figure: Figure, ways: f64) -> Cell {
-        let over = over_handover(self.metrics, self.row, stream, figure, 1.0).scaled(ways);
+    /// Excess of so many times a latency over the core-to-core probe.
+    pub fn over_handover(&self, stream: &Stream, figure: Figure, times: f64) -> Cell {
+        let over = over_handover(self.metrics, self.row, stream, figure, 1.0).scaled(times);
         let mark = self.sub.payload(self.row.payload_bytes).mark();
         match Cell::of_each(&over, self.sub.rounds).marked(mark) {
             Cell::Missing(_) if !mark.is_empty() => Cell::Missing(Missing::ProbesDiffer),
@@ -227,12 +227,10 @@ impl<'a> TableRow<'a> {
         Cell::of_each(&Each::of(rounds), self.sub.rounds)
     }
 
-    /// A statistic of a latency: the median over rounds, for [`Statistic::Max`] the largest.
-    pub fn latency(&self, stream: &Stream, figure: Figure, statistic: Statistic) -> Cell {
-        match (statistic, self.get(stream, figure, statistic)) {
-            (Statistic::Max, rounds) => Cell::largest(&Each::of(rounds)),
-            (_, rounds) => self.of(rounds),
-        }
+    /// A statistic of so many times a latency: the median over rounds, for [`Statistic::Max`] the largest.
+    pub fn latency(&self, stream: &Stream, figure: Figure, statistic: Statistic, times: f64) -> Cell {
+        let each = Each::of(self.get(stream, figure, statistic)).scaled(times);
+        if statistic == Statistic::Max { Cell::largest(&each) } else { Cell::of_each(&each, self.sub.rounds) }
     }
 
     /// CPU time of a process, as a share of one core.
@@ -303,7 +301,7 @@ impl<P> TimedLine<'_, P> {
     }
 
     pub fn latency(&self, statistic: Statistic) -> Cell {
-        self.figure.map_or(Cell::NOTHING, |figure| self.row.latency(&self.stream, figure, statistic))
+        self.figure.map_or(Cell::NOTHING, |figure| self.row.latency(&self.stream, figure, statistic, 1.0))
     }
 
     /// A figure of one value of its stream.
@@ -340,12 +338,6 @@ impl<P> TimedLine<'_, P> {
         let beside = if self.place == 0 { self.row.damaged_beside() } else { 0 };
         if is_cut_short || self.damaged().max(beside) > 0 || self.is_all_lost() { "*" } else { "" }
     }
-}
-
-/// A rate of all topics together: that of `all` is their mean in results of older programs.
-pub fn total_rate(metrics: &MetricTable, row: Row, figure: Figure) -> f64 {
-    let topics = metrics.streams(row, figure).into_iter().filter(|stream| stream.topic.is_some());
-    topics.filter_map(|topic| metrics.get(row, topic, figure, Statistic::Value)).map(|rate| rate.folded()).sum()
 }
 
 #[cfg(test)]

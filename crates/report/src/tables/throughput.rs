@@ -62,9 +62,7 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
             |line| line.row.loss(&line.stream),
         )
         .with([(Statistic::P50, ONE_WAY_HELP), (Statistic::P99, ""), (Statistic::Max, "")].map(one_way))
-        .column(rate(Figure::PublishedRate, "published", "msg/s", PUBLISHED_HELP), |line| {
-            line.row.of(line.row.value(Figure::PublishedRate))
-        })
+        .with([columns::rate(Figure::PublishedRate, "published", "msg/s", PUBLISHED_HELP)])
         .column(Column::numbers(Figure::Refused.id(), "refused", "n", Digits::Integer, REFUSED_HELP), |line| {
             Cell::number(line.row.total(Figure::Refused))
         })
