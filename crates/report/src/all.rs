@@ -55,7 +55,6 @@ pub fn interval_legend(blocks: &[Block]) -> Option<Block> {
     has_intervals(blocks).then(|| Block::Text(INTERVALS.to_owned()))
 }
 
-/// Cells of all tables.
 fn cells(blocks: &[Block]) -> impl Iterator<Item = &Cell> {
     let tables = blocks.iter().filter_map(|block| if let Block::Table(table) = block { Some(table) } else { None });
     tables.flat_map(|table| &table.rows).flat_map(|(_, cells)| cells)

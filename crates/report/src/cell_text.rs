@@ -6,7 +6,6 @@ use tripmeter_analysis::Row;
 use tripmeter_model::figure::Unit;
 use tripmeter_model::metric::Interval;
 
-/// Most columns of a bar.
 pub const BAR_COLUMNS: usize = 12;
 
 /// True if two rows are of one thing: their addresses and all that names them.

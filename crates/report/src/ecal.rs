@@ -115,7 +115,6 @@ fn table(
 }
 
 impl<'a> EcalSubExperiment<'a> {
-    /// A note on it.
     fn note(&self, severity: Severity, kind: &'static str, text: &str) -> Note {
         let text = if self.mark.is_empty() { text.to_owned() } else { format!("{} {text}", self.mark) };
         Note { severity, kind, anchor: None, text }

@@ -93,7 +93,6 @@ fn rows(explanation: &Explanation) -> Vec<BarRow<'_>> {
     rows
 }
 
-/// Microseconds with three digits.
 fn us(ns: f64) -> String {
     significant(ns / 1000.0, 3, 3)
 }

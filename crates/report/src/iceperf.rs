@@ -69,7 +69,6 @@ fn of_sub(index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Block> {
     blocks
 }
 
-/// The mean over rounds.
 fn mean(metrics: &MetricTable, row: Option<Row>, cell: &MergedCell<'_>) -> Cell {
     let means = row.and_then(|row| metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::Mean));
     match Cell::mean_over(means).marked(cell.star()) {

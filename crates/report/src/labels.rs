@@ -30,7 +30,6 @@ const FACTORS: [fn(&SubExperiment) -> String; 7] = [
 
 /// Factors that tell lines from each other: found once for all of them, as there may be thousands.
 pub struct Distinctions<'a> {
-    /// The words of each factor.
     words: [HashSet<String>; FACTORS.len()],
     loads: HashSet<String>,
     /// Names of sub-experiments that have all factors in common.

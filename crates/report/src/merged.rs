@@ -159,7 +159,6 @@ impl MergedCell<'_> {
         self.counts().is_all_lost()
     }
 
-    /// The counts of all trials.
     pub fn counts(&self) -> Counts {
         self.cells.iter().map(|cell| cell.counts()).fold(Counts::default(), |sum, counts| sum + counts)
     }
@@ -197,7 +196,6 @@ impl MergedCell<'_> {
         self.cells.iter().filter_map(|cell| Some((*cell, cell.mode_change()?))).collect()
     }
 
-    /// [`CHANGED`], if it did.
     pub fn mark(&self) -> &'static str {
         if self.changed().is_empty() { "" } else { CHANGED }
     }

@@ -16,7 +16,6 @@ pub const PROOF_HELP: &str = "whether the operating system shows the payload goi
 pub const NO_KERNEL_TIME: &str =
     "this kernel splits CPU time between user and kernel by timer ticks, which is not exact";
 
-/// Kind of notes on trials.
 pub const TRIALS: &str = "trials";
 /// Kind of notes on rates that were missed.
 pub const RATE_MISSED: &str = "rate missed";

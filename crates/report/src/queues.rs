@@ -7,7 +7,6 @@ use tripmeter_model::kernel_queue::{KernelQueues, QueueKind, QueueSide};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::plan::SubExperiment;
 
-/// Kind of the notes.
 const QUEUES: &str = "queues";
 /// Bytes that Linux gives a pipe.
 ///

@@ -198,7 +198,6 @@ impl<'a> ScreenPage<'a> {
         Some(Table::new(title, columns, rows.collect()).within(COLUMNS))
     }
 
-    /// Median and 99th percentile.
     fn pair(&self, line: LoadLine, payload_bytes: u64, figure: Figure) -> [Cell; 2] {
         let get = |statistic| self.metrics.get(row(line, payload_bytes), &Stream::all(), figure, statistic);
         let merged = self.sub(line.0).payload(payload_bytes);

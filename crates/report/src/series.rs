@@ -50,7 +50,6 @@ pub fn notes_of(index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Note
     notes
 }
 
-/// Kind of these notes.
 pub const KIND: &str = "samples in their order";
 
 /// One series of a figure.

@@ -45,7 +45,6 @@ pub fn side_by_side(own: &MachineLook, other: &HostLook) -> Document {
     Document { blocks }
 }
 
-/// One fact of both.
 struct Fact {
     name: String,
     here: String,
@@ -126,7 +125,6 @@ fn checks(own: &Audit, other: &Audit) -> Vec<Fact> {
     bad.into_iter().map(|name| fact(name, [written(own, name), written(other, name)], false)).collect()
 }
 
-/// Every system of either.
 fn systems(own: &MachineLook, other: &MachineLook) -> Vec<Fact> {
     let written = |look: Option<&SystemLook>| {
         let Some(look) = look else { return "not there".to_owned() };

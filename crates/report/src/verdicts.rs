@@ -92,7 +92,6 @@ pub fn known<'a>(name: &'a str, notes: &'a [String]) -> impl Iterator<Item = Not
     notes.iter().map(move |why| Note::new(Severity::Warning, "to be known", None, format!("note: {name}: {why}")))
 }
 
-/// A sub-experiment that was judged.
 pub struct JudgedRow<'a> {
     /// Its name.
     pub name: &'a str,
@@ -243,7 +242,6 @@ fn bounded(interval: Option<Interval>) -> Interval {
     interval.unwrap_or(Interval::UNBOUNDED)
 }
 
-/// The figure of a side.
 fn side_cell(one: &JudgedFigure, side: usize, has_interval: bool) -> Cell {
     let interval = has_interval.then(|| bounded(one.comparison.side_intervals[side]));
     with_interval(one.address.figure, Some(one.comparison.sides[side]), interval)

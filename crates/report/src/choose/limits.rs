@@ -17,7 +17,6 @@ use tripmeter_stats::proportion::{self, Proportion};
 use tripmeter_stats::rounds::ALPHA;
 use tripmeter_stats::shift::fewest_pairs;
 
-/// A transport under the workload.
 pub struct JudgedTransport<'a> {
     /// Its line.
     pub curve: &'a Curve<'a>,
@@ -25,7 +24,6 @@ pub struct JudgedTransport<'a> {
     pub row: Row,
     /// The latency that is ranked.
     pub value: Value,
-    /// Losses of each round.
     pub lost: Option<Vec<Proportion>>,
     /// Publisher and subscribers.
     pub cpu: [Vec<f64>; 2],
@@ -38,11 +36,9 @@ pub struct JudgedTransport<'a> {
 /// Outcome of a transport against the limits, in the order of the ranking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
-    /// It meets all.
     Met,
     /// A limit is within the interval of its figure.
     Unclear,
-    /// It fails one.
     Failed,
     /// Its figures are of the scheduler, as it polled on a CPU that it shared.
     NotRanked,

@@ -294,7 +294,6 @@ fn untouched(sides: &[MeasuredSide<'_>]) -> Option<String> {
     }
 }
 
-/// Sub-experiments that missed a rate.
 fn missed(sides: &[MeasuredSide<'_>]) -> Option<String> {
     let of_side = |side: &'_ MeasuredSide<'_>| {
         let rows = side.metrics.all_rows().filter(|row| side.metrics.is_rate_missed(*row));

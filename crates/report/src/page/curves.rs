@@ -20,7 +20,6 @@ pub const MOST_LINES: usize = 12;
 
 /// Everything that has one headline figure.
 pub struct Panel<'a> {
-    /// The headline.
     pub figure: Figure,
     pub curves: Vec<Curve<'a>>,
     /// All payloads, ascending.
@@ -32,13 +31,9 @@ pub struct Panel<'a> {
 /// A sub-experiment at one offered load, over payloads.
 #[derive(Clone)]
 pub struct Curve<'a> {
-    /// Its results.
     pub side: &'a MeasuredSide<'a>,
-    /// Their index.
     pub folder: usize,
-    /// The index of the sub-experiment.
     pub sub: u32,
-    /// The index of the load.
     pub load: u32,
     /// Its name beside the others.
     pub label: String,
@@ -398,7 +393,6 @@ impl<'a> Panel<'a> {
 }
 
 impl Curve<'_> {
-    /// Its row at a payload.
     pub fn row(&self, payload_bytes: u64) -> Row {
         Row { sub: self.sub, payload_bytes, load: self.load }
     }
@@ -408,7 +402,6 @@ impl Curve<'_> {
         self.side.metrics.get(self.row(payload_bytes), &self.stream, self.figure, statistic)
     }
 
-    /// A statistic of the headline.
     pub fn value(&self, payload_bytes: u64, statistic: Statistic) -> Option<Value> {
         Value::of(&self.rounds(payload_bytes, statistic)?)
     }
@@ -423,12 +416,10 @@ impl Curve<'_> {
         self.merged().payloads().iter().map(|payload| payload.cells.len()).max().unwrap_or(0)
     }
 
-    /// How messages were offered.
     pub fn offered(&self) -> OfferedLoad {
         self.side.metrics.load(self.row(0))
     }
 
-    /// Its sub-experiment.
     pub fn merged(&self) -> &Merged<'_> {
         &self.side.subs[self.sub as usize]
     }

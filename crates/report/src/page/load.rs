@@ -9,7 +9,6 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 
 const MOST_CHARTS: usize = 2;
-/// Median and tail.
 const SHOWN: [(Statistic, Stroke); 2] = [(Statistic::P50, Stroke::Solid), (Statistic::P99, Stroke::Dashed)];
 
 /// One sub-experiment at its offered rates, ascending.

@@ -9,7 +9,6 @@ use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::size_text;
 use tripmeter_stats::proportion::{self, Proportion};
 
-/// A share with its interval.
 struct Lost<'a> {
     name: String,
     sub: &'a str,

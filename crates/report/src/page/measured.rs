@@ -17,7 +17,6 @@ pub struct MeasuredSide<'a> {
 }
 
 impl<'a> MeasuredSide<'a> {
-    /// All figures of results.
     pub fn new(results: &NamedResults<'a>) -> Self {
         let NamedResults { name, manifest } = *results;
         Self { name, manifest, subs: Merged::of(manifest), metrics: MetricTable::of(manifest), pairs: None }

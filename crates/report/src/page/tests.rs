@@ -32,7 +32,6 @@ fn page_of_one(manifest: &Manifest) -> Document {
     page(&[NamedResults { name: "", manifest }])
 }
 
-/// The paragraphs of the answer.
 fn answer(document: &Document) -> String {
     let is_in = |block: &&Block| !matches!(block, Block::Heading(heading) if heading.id != "answer");
     let blocks = document.blocks.iter().take_while(is_in);

@@ -13,12 +13,10 @@ use tripmeter_stats::{ErrorBounds, median};
 pub struct Value {
     /// In the unit of the figure.
     pub value: f64,
-    /// Both ends are finite.
     pub interval: Option<Interval>,
     pub rounds: usize,
 }
 
-/// Sign of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// Its interval is beside 1.
@@ -43,7 +41,6 @@ impl Value {
         Self::over(rounds.values, rounds.within.first().copied().flatten(), rounds.errors())
     }
 
-    /// Multiplied.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         let interval = self.interval.map(|Interval { low, high }| Interval { low: low * factor, high: high * factor });

@@ -25,7 +25,6 @@ const THRESHOLD: f64 = 0.1;
 const QUESTION: Question =
     Question { layout: Layout::Independent, margin: MARGIN, control: Control::Fdr(RATE), power: 0.95 };
 
-/// One figure that is judged.
 #[derive(Clone, Debug)]
 struct MapFigure {
     address: FigureAddress,
@@ -38,7 +37,6 @@ struct MapFigure {
     word: Option<&'static str>,
 }
 
-/// The figures of one map.
 pub struct Map {
     name: String,
     title: String,

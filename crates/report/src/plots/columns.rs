@@ -35,7 +35,6 @@ pub fn shapes(chart: &Chart, frame: &Frame, shapes: &mut Vec<Shape>) {
     }
 }
 
-/// How many columns there are.
 fn count(chart: &Chart) -> usize {
     chart.stacks.iter().map(|part| part.values.len()).max().unwrap_or(0)
 }
@@ -52,7 +51,6 @@ pub fn extent(chart: &Chart) -> impl Iterator<Item = f64> {
     sums.chain(least.filter(|value| *value > 0.0)).chain(intervals.flat_map(|ends| [ends.0, ends.1]))
 }
 
-/// The colour of a part.
 pub fn color(chart: &Chart, part: usize) -> Color {
     chart.stacks[part].color.unwrap_or(PALETTE[part % PALETTE.len()])
 }

@@ -21,7 +21,6 @@ enum LegendKey {
     More,
 }
 
-/// The legend of a chart.
 pub struct Legend {
     entries: Vec<(LegendKey, String)>,
     /// Entries beside each other, and the distance of their left ends in pixels.

@@ -79,7 +79,6 @@ impl Scale {
         place.clamp(0.0, 1.0)
     }
 
-    /// Is the axis logarithmic?
     pub fn is_log(&self) -> bool {
         self.log
     }

@@ -82,7 +82,6 @@ fn dashes(points: &[Point], on_off: &[f64]) -> Vec<Vec<Point>> {
     dashes
 }
 
-/// The shapes of a marker.
 pub fn marker(style: &Style, (x, y): Point, shapes: &mut Vec<Shape>) {
     let (r, color) = (style.radius, style.color);
     let area = |points: Vec<Point>| Shape::Area { points, color };

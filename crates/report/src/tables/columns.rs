@@ -32,7 +32,6 @@ part of CPU that is spent in the kernel; - where the kernel splits CPU time by t
 const MEMORY_HELP: &str =
     "most that was resident, our buffers of samples included, MB = 1000000 bytes; of several processes that of one";
 
-/// Transport, wait and touch.
 pub fn naming<L: TableLine>(rows: &[TableRow<'_>]) -> [CellColumn<L>; 3] {
     let is_fan_out = rows.iter().any(|row| row.sub.planned.workload.is_fan_out());
     let polls = rows.iter().any(|row| row.sub.polls_on_shared_cpu);
@@ -44,7 +43,6 @@ pub fn naming<L: TableLine>(rows: &[TableRow<'_>]) -> [CellColumn<L>; 3] {
     ]
 }
 
-/// How both sides wait.
 pub fn wait<L: TableLine>(help: &'static str) -> CellColumn<L> {
     Column::words("wait", "wait", help).shows(|line: &L| Cell::text(line.row().sub.wait_text()))
 }

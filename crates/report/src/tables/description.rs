@@ -26,7 +26,6 @@ pub struct MadeTable {
     pub table: Table,
     /// Notes on payloads, for which the first screen has words of its own.
     pub payload_notes: Vec<Note>,
-    /// Notes on trials.
     pub notes: Vec<Note>,
     /// Rows that the first screen marks `*`.
     pub stars: BTreeSet<Row>,
@@ -68,7 +67,6 @@ pub struct TableOf<'l, L> {
 }
 
 impl<'l, L: TableLine> TableOf<'l, L> {
-    /// Without columns yet.
     pub fn new(title: String, lines: &'l [L]) -> Self {
         Self { title, lines, columns: Vec::new() }
     }
@@ -79,14 +77,12 @@ impl<'l, L: TableLine> TableOf<'l, L> {
         self.with([head.shows(cell)])
     }
 
-    /// Adds columns.
     #[must_use]
     pub fn with<const N: usize>(mut self, columns: [CellColumn<L>; N]) -> Self {
         self.columns.extend(columns);
         self
     }
 
-    /// The whole of it.
     pub fn table(self) -> Table {
         let cells = |line: &L| self.columns.iter().map(|column| (column.cell)(line)).collect();
         let rows = self.lines.iter().map(|line| (Some(line.row().row), cells(line))).collect();

@@ -62,7 +62,6 @@ impl<'a> TableRow<'a> {
         Note { kind: notes::NOTHING_ARRIVED, ..self.warning(text) }
     }
 
-    /// A warning on this row.
     pub fn warning(&self, text: String) -> Note {
         Note::new(Severity::Warning, notes::TRIALS, Some(self.row), text)
     }
@@ -153,7 +152,6 @@ pub fn of_trips(rows: &[TableRow<'_>]) -> Vec<Note> {
     all
 }
 
-/// Notes on publications at a rate.
 pub fn of_publications(row: &TableRow<'_>) -> Vec<Note> {
     let (planned, place, late) = (row.sub.planned, row.name(), row.too_late());
     let mut notes = Vec::new();
@@ -186,7 +184,6 @@ pub fn of_publications(row: &TableRow<'_>) -> Vec<Note> {
     notes
 }
 
-/// Notes on calls.
 pub fn of_calls(row: &TableRow<'_>) -> Vec<Note> {
     // Round trips at a rate are calls of one client, and called what they are.
     let is_round_trips = row.sub.planned.pattern == Pattern::PingPong;
@@ -280,7 +277,6 @@ fn timed(line: &TimedLine<'_>) -> Option<Note> {
     Some(Note { kind: "timed one way", ..row.info(text) })
 }
 
-/// Notes on a logger.
 pub fn of_logger(row: &TableRow<'_>) -> Vec<Note> {
     let bytes = row.row.payload_bytes;
     let place = format!("{} at {}", row.sub.planned.name, display_size(bytes));

@@ -238,7 +238,6 @@ impl<'a> TableRow<'a> {
         self.over(cpu_share(self.metrics, self.row, process))
     }
 
-    /// A figure of a process.
     pub fn of_process(&self, process: Process, figure: Figure) -> Cell {
         self.of(self.get(&Stream::process(process), figure, Statistic::Value))
     }
