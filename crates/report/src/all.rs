@@ -2,9 +2,9 @@
 
 use crate::document::{Block, Cell, Document, Missing, Note, Severity};
 use crate::labels::patterns;
+use crate::measured::MeasuredSide;
 use crate::merged::{Merged, rounds_text};
 use crate::notes::NO_KERNEL_TIME;
-use crate::page::measured::MeasuredSide;
 use crate::results::NamedResults;
 use crate::tables::TABLES;
 use crate::tables::description::PatternTable;

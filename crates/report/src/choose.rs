@@ -3,14 +3,14 @@
 mod answering;
 mod limits;
 
+use crate::curves::Panel;
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
 use crate::labels::load_text;
+use crate::measured::MeasuredSide;
 use crate::merged::Merged;
 use crate::number::counted;
-use crate::page::curves::Panel;
-use crate::page::measured::MeasuredSide;
-use crate::page::values::{Seen, Value, lead, listed};
 use crate::results::NamedResults;
+use crate::values::{Seen, Value, lead, listed};
 use crate::verdicts::quotient_outside;
 use crate::{hosts, queues, run_notes};
 use answering::LATENCY;

@@ -1,12 +1,11 @@
 //! What is fastest, and its distance to the next.
 
+use crate::curves::{Curve, Panel};
 use crate::document::Block;
 use crate::labels::load_text;
+use crate::measured::MeasuredSide;
 use crate::number::percent;
-use crate::page::curves::{Curve, Panel};
-use crate::page::loss;
-use crate::page::measured::MeasuredSide;
-use crate::page::values::{Seen, Value, listed};
+use crate::values::{Seen, Value, listed};
 use std::collections::BTreeSet;
 use tripmeter_analysis::Row;
 use tripmeter_model::figure::Figure;
@@ -58,7 +57,7 @@ impl<'a> Fastest<'a> {
             Lead::Alone | Lead::Ahead(..) => 1,
         };
         let lost = |(curve, _): &(&Curve<'_>, Value)| {
-            let lost = proportion::sum(&loss::of_row(&curve.side.metrics, curve.row(payload))?);
+            let lost = proportion::sum(&curve.side.losses(curve.row(payload))?);
             (lost.events > 0).then(|| format!("{} lost {} %", curve.label, percent(lost.share())))
         };
         let losses = ranking[..like].iter().filter_map(lost).collect();

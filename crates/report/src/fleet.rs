@@ -4,7 +4,7 @@ mod maps;
 
 use crate::document::{Block, Cell, Column, Digits, Document, Heading, Missing, Note, Severity, Table};
 use crate::number::counted;
-use crate::page::values::unit;
+use crate::values::unit;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Selected, Selection};
@@ -359,7 +359,7 @@ impl<'a> FleetView<'a> {
 
 /// `rtt_half p50`, before it the stream if it is not of all messages.
 fn figure_name(address: &FigureAddress) -> String {
-    let figure = crate::page::values::name(address.figure);
+    let figure = crate::values::name(address.figure);
     let name = match address.statistic {
         Statistic::Value => figure.to_owned(),
         statistic => format!("{figure} {statistic}"),

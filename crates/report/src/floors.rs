@@ -1,8 +1,8 @@
 //! The sub-experiments that others are compared with.
 
 use crate::FLOOR;
+use crate::measured::MeasuredSide;
 use crate::merged::Merged;
-use crate::page::measured::MeasuredSide;
 use tripmeter_analysis::Row;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;

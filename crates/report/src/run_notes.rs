@@ -1,9 +1,9 @@
 //! Notes on a whole run, for every table and for the first screen.
 
 use crate::document::{Note, Severity};
+use crate::measured::MeasuredSide;
 use crate::merged::Merged;
 use crate::number::counted;
-use crate::page::measured::MeasuredSide;
 use crate::{audit, hosts, notes, queues, series};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::plan::{Plan, SubExperiment};

@@ -3,9 +3,9 @@
 use crate::changes::{changes, unseen};
 use crate::document::{Block, Cell, Column, Document, Heading, Table};
 use crate::number::counted;
-use crate::page::values::{listed, unit};
 use crate::plots::Chart;
 use crate::plots::chart::{AxisValue, BLACK, Line, Look, Mark, Marker, PURPLE, Stroke, VERMILLION, X, Y};
+use crate::values::{listed, unit};
 use tripmeter_analysis::history::{Change, History, HistorySeries, Reach};
 use tripmeter_model::limits::FigureLimits;
 use tripmeter_model::payload::{at_text, size_key};
@@ -131,10 +131,9 @@ fn chart(input: &Trends<'_>, group: &[&HistorySeries]) -> Chart {
     let longest = input.history.series.iter().zip(&input.reach.longest);
     let longest = longest.filter(|(one, _)| group.iter().any(|series| series.address == one.address));
     let most = longest.map(|(_, most)| *most).max().unwrap_or(0);
-    let needed = input.reach.step;
     let reading = match new {
-        0 if most < needed => {
-            let there = counted(most, "experiment");
+        0 if most < input.reach.step => {
+            let (there, needed) = (counted(most, "experiment"), input.reach.step);
             format!("No change can be seen in {there} of one environment; a step needs {needed}.")
         }
         0 => "No new change is seen.".to_owned(),

@@ -3,8 +3,8 @@
 use super::Wish;
 use crate::document::{Note, Severity};
 use crate::labels::load_text;
+use crate::measured::MeasuredSide;
 use crate::number::counted;
-use crate::page::measured::MeasuredSide;
 use std::collections::BTreeSet;
 use tripmeter_analysis::Row;
 use tripmeter_model::Pattern;

@@ -1,13 +1,13 @@
 //! A transport against the limits: met, failed, or not to be told.
 
 use super::Wish;
+use crate::curves::Curve;
 use crate::document::Digits;
 use crate::labels::load_text;
+use crate::measured::MeasuredSide;
 use crate::merged::Disqualified;
 use crate::number::percent;
-use crate::page::curves::Curve;
-use crate::page::measured::MeasuredSide;
-use crate::page::values::Value;
+use crate::values::Value;
 use tripmeter_analysis::derived::{self, cpu_share};
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::figure::{Figure, Statistic};

@@ -1,9 +1,9 @@
 //! Each figure of a fleet as a heat map.
 
 use super::{FleetFigure, FleetView, OverAll, figure_name, name, reading};
-use crate::page::values::unit;
 use crate::plots::Chart;
 use crate::plots::chart::{Heat, HeatCell, HeatLevel, X, Y};
+use crate::values::unit;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::fleet::{FleetJob, FleetMode};
 

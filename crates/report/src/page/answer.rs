@@ -1,17 +1,16 @@
 //! What was asked, and the answer in three sentences.
 
-use super::curves::{Curve, Panel};
-use super::loss;
-use super::measured::MeasuredSide;
-use super::pairs::{JudgedPairs, SIDES};
-use super::values::{capitalised, listed};
 use super::verdicts::{self, Map};
+use crate::curves::{Curve, Panel};
 use crate::document::{Block, Note, Severity};
 use crate::fastest::{Fastest, Lead};
 use crate::labels::patterns;
+use crate::measured::MeasuredSide;
 use crate::merged::Merged;
 use crate::notes::{DISTURBED, MISHAPS};
 use crate::number::{counted, percent};
+use crate::pairs::{JudgedPairs, SIDES};
+use crate::values::{capitalised, listed};
 use crate::{hosts, screen};
 use std::collections::BTreeSet;
 use tripmeter_analysis::Key;
@@ -237,7 +236,7 @@ fn proofs(sides: &[MeasuredSide<'_>]) -> Proofs {
 fn losses(sides: &[MeasuredSide<'_>]) -> Option<(String, f64)> {
     let of_side = |side: &'_ MeasuredSide<'_>| {
         let rows = side.metrics.all_rows().filter_map(|row| {
-            let lost = proportion::sum(&loss::of_row(&side.metrics, row)?);
+            let lost = proportion::sum(&side.losses(row)?);
             let folder = if sides.len() > 1 { format!(" in {}", side.name) } else { String::new() };
             Some((side.metrics.sub(row).to_owned() + &folder, lost))
         });

@@ -1,10 +1,10 @@
 //! How long copying the payload takes in one thread: what is faster may not copy it.
 
-use super::curves::Panel;
-use super::measured::MeasuredSide;
-use super::values::unit;
+use crate::curves::Panel;
 use crate::document::Digits;
+use crate::measured::MeasuredSide;
 use crate::plots::chart::{BLACK, Line, Look, Marker, Stroke};
+use crate::values::unit;
 use std::collections::BTreeMap;
 use tripmeter_model::figure::{Figure, Unit};
 use tripmeter_model::manifest::MemoryCopy;

@@ -1,9 +1,9 @@
 //! CPU time of a message against the headline.
 
-use super::curves::{Curve, Panel};
-use super::values::{Seen, Value, listed};
+use crate::curves::{Curve, Panel};
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, Look, Stroke, X, Y};
+use crate::values::{Seen, Value, listed};
 use tripmeter_analysis::derived::cpu_per_message;
 use tripmeter_model::Wait;
 use tripmeter_stats::ErrorBounds;

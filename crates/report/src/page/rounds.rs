@@ -1,9 +1,9 @@
 //! Medians of rounds in their order, as differences from the median over rounds.
 
-use super::curves::{Curve, Panel};
-use super::values::listed;
+use crate::curves::{Curve, Panel};
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, X, Y};
+use crate::values::listed;
 use tripmeter_stats::median;
 use tripmeter_stats::rounds::{drift_of_rounds, modes_of_rounds};
 

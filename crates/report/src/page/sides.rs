@@ -1,9 +1,9 @@
 //! The ratio of quantiles of two sides: where they differ.
 
-use super::curves::{Curve, Panel};
 use super::tail::quantiles;
-use super::values::{Seen, Value, compare, listed};
+use crate::curves::{Curve, Panel};
 use crate::plots::chart::{AxisValue, BLACK, Chart, Line, Mark, X, Y};
+use crate::values::{Seen, Value, compare, listed};
 use tripmeter_model::figure::Statistic;
 use tripmeter_stats::change::ChangeVerdict;
 
@@ -66,7 +66,7 @@ fn chart(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> Option<Cha
             look: pair.0.look,
         })
     };
-    let lines: Vec<Line> = pairs.iter().filter_map(line).take(super::curves::MOST_LINES).collect();
+    let lines: Vec<Line> = pairs.iter().filter_map(line).take(crate::curves::MOST_LINES).collect();
     let reference = match pairs.first()? {
         (reference, result) if reference.folder == result.folder => reference.label.clone(),
         (reference, _) => reference.side.name.to_owned(),

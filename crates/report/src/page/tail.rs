@@ -1,9 +1,9 @@
 //! Percentiles, the same distance for each nine.
 
-use super::curves::{Curve, Panel};
-use super::values::{Value, listed};
+use crate::curves::{Curve, Panel};
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, X, Y};
+use crate::values::{Value, listed};
 use tripmeter_model::figure::Statistic;
 
 /// The most payloads that are drawn.

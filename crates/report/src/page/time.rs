@@ -1,10 +1,10 @@
 //! Samples in their order, with the warm-up and the drift that the audit of the series found.
 
 use super::SampledTrial;
-use super::curves::{Curve, Panel};
-use super::values::{capitalised, name};
+use crate::curves::{Curve, Panel};
 use crate::plots::chart::{AxisValue, BLACK, Band, Chart, Line, Look, Mark, Marker, VERMILLION, X, Y};
 use crate::plots::scale_count;
+use crate::values::{capitalised, name};
 use tripmeter_analysis::series::{drifts, has_modes, warm_up_changes};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::{at_text, size_key};

@@ -1,13 +1,13 @@
 //! Verdicts as heat maps: results against the first, both sides of a pair, or limits.
 
 use super::PageInput;
-use super::measured::MeasuredSide;
-use super::pairs::{MARGIN, RATE, SIDES};
-use super::values::listed;
 use crate::document::{Block, Note, Severity};
+use crate::measured::MeasuredSide;
 use crate::number::counted;
+use crate::pairs::{MARGIN, RATE, SIDES};
 use crate::plots::chart::{Chart, Heat, HeatCell, HeatLevel, X};
 use crate::results::NamedResults;
+use crate::values::listed;
 use crate::verdicts::{legend, percent, summary, table_of_pairs};
 use std::collections::BTreeMap;
 use tripmeter_analysis::check::{CheckedLimit, CheckedSub, LimitOutcome, ResultsCheck};

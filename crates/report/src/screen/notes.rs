@@ -1,8 +1,8 @@
 //! Notes below the first screen: one line for each kind, or all of them.
 
 use crate::document::{Note, Severity};
+use crate::measured::MeasuredSide;
 use crate::merged::{Merged, MergedCell};
-use crate::page::measured::MeasuredSide;
 use crate::{notes, run_notes};
 
 /// Notes, the gravest first; unless `all_notes`, one for each kind.

@@ -2,7 +2,7 @@
 
 use super::row::TableLine;
 use crate::document::{Cell, Column, Note, Table};
-use crate::page::measured::MeasuredSide;
+use crate::measured::MeasuredSide;
 use std::collections::BTreeSet;
 use tripmeter_analysis::Row;
 use tripmeter_model::figure::Figure;

@@ -4,7 +4,7 @@ use super::columns::{self, TRIP_CHARS};
 use super::description::{MadeTable, PatternTable, TableOf};
 use super::row::{TableRow, TimedLine};
 use crate::document::{Cell, Column, Digits};
-use crate::page::measured::MeasuredSide;
+use crate::measured::MeasuredSide;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{At, Stream};

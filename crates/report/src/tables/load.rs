@@ -5,7 +5,7 @@ use super::description::{MadeTable, PatternTable, TableOf};
 use super::row::{TableRow, TimedLine};
 use crate::document::{Cell, Column, Digits, Table};
 use crate::floors::{at_rest, headline};
-use crate::page::measured::MeasuredSide;
+use crate::measured::MeasuredSide;
 use tripmeter_analysis::{Rounds, Row, derived};
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;

@@ -5,7 +5,7 @@ use super::description::{MadeTable, PatternTable, TableOf};
 use super::notes::of_logger;
 use super::row::TableRow;
 use crate::document::{Cell, Column, Digits};
-use crate::page::measured::MeasuredSide;
+use crate::measured::MeasuredSide;
 use tripmeter_analysis::derived::losses;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};

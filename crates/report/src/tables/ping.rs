@@ -8,7 +8,7 @@ use super::row::{TableRow, TimedLine};
 use crate::document::{Cell, Column, Digits, Missing};
 use crate::floors::Floors;
 use crate::labels::transports;
-use crate::page::measured::MeasuredSide;
+use crate::measured::MeasuredSide;
 use tripmeter_analysis::Row;
 use tripmeter_analysis::derived::ratio;
 use tripmeter_model::figure::{Figure, Statistic};

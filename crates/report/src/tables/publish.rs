@@ -5,7 +5,7 @@ use super::description::{MadeTable, PatternTable, TableOf};
 use super::notes::of_publications;
 use super::row::{TableRow, TimedLine};
 use crate::document::{Cell, Column, Digits};
-use crate::page::measured::MeasuredSide;
+use crate::measured::MeasuredSide;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;

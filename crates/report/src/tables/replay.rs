@@ -6,8 +6,8 @@ use super::notes::of_recording;
 use super::row::TableRow;
 use super::topics::{TopicLine, lines};
 use crate::document::{Cell, Column, Digits};
+use crate::measured::MeasuredSide;
 use crate::number::counted;
-use crate::page::measured::MeasuredSide;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::recording::Recording;
 

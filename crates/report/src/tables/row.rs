@@ -2,8 +2,8 @@
 
 use crate::document::{Cell, Missing};
 use crate::labels::offered;
+use crate::measured::MeasuredSide;
 use crate::merged::{MISSED, Merged};
-use crate::page::measured::MeasuredSide;
 use tripmeter_analysis::derived::{
     Each, counts, cpu_share, faults_per_message, is_all_lost, kernel_share, loss, losses, over_handover, switches_hz,
 };

@@ -6,8 +6,8 @@ use super::notes::of_streams;
 use super::row::{TableRow, TimedLine};
 use crate::document::{Cell, Column, Digits};
 use crate::labels::offered;
+use crate::measured::MeasuredSide;
 use crate::merged::MISSED;
-use crate::page::measured::MeasuredSide;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 

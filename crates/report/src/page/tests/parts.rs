@@ -458,7 +458,7 @@ fn many_sub_experiments_are_drawn_in_part_and_tabled_whole() {
     }
     let document = page_of_one(&manifest);
     let size = chart(&document, "rtt_half_by_payload");
-    assert_eq!(size.lines.len(), curves::MOST_LINES);
+    assert_eq!(size.lines.len(), crate::curves::MOST_LINES);
     assert_eq!(size.notes, ["The best 12 of 100 at 1k are drawn; the table has all."]);
     assert_legible(size, 600.0, 400.0);
     let both =

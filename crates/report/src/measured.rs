@@ -1,10 +1,13 @@
 //! Results with all their figures.
 
-use super::pairs::{AskedPairs, JudgedPairs, SIDES};
 use crate::merged::Merged;
+use crate::pairs::{AskedPairs, JudgedPairs, SIDES};
 use crate::results::NamedResults;
-use tripmeter_analysis::MetricTable;
+use tripmeter_analysis::{MetricTable, Row, derived};
+use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::Manifest;
+use tripmeter_model::metric::Stream;
+use tripmeter_stats::proportion::{self, Proportion};
 
 /// The results of one experiment with its figures.
 pub struct MeasuredSide<'a> {
@@ -39,5 +42,17 @@ impl<'a> MeasuredSide<'a> {
     pub fn is_of_pairs(&self) -> bool {
         let names = self.subs.iter().map(|sub| sub.planned.name.as_str());
         self.manifest.plan.source == "ab" && names.eq(SIDES)
+    }
+
+    /// Losses of a row with their intervals, of all messages; of several followers, of the one that lost most. `None` if
+    /// they were not counted.
+    pub fn losses(&self, row: Row) -> Option<Vec<Proportion>> {
+        let streams = derived::streams(&self.metrics, row, Figure::LossShare);
+        let all = streams.iter().filter(|stream| ***stream == Stream::all());
+        let counted: Vec<&&Stream> =
+            if all.clone().next().is_some() { all.collect() } else { streams.iter().collect() };
+        let rounds = counted.into_iter().map(|stream| derived::loss(&self.metrics, row, stream));
+        let rounds = rounds.filter(|rounds| proportion::sum(rounds).of > 0);
+        rounds.max_by(|a, b| proportion::sum(a).share().total_cmp(&proportion::sum(b).share()))
     }
 }

@@ -1,13 +1,13 @@
 //! The lines of all charts: which there are, what they are called and how they look.
 
-use super::measured::MeasuredSide;
-use super::pairs::JudgedPairs;
-use super::values::{Value, compare, lead, listed, name, unit};
 use crate::FLOOR;
 use crate::document::Digits;
 use crate::labels::{Distinctions, LabelledLine};
+use crate::measured::MeasuredSide;
 use crate::merged::{Disqualified, Merged};
+use crate::pairs::JudgedPairs;
 use crate::plots::chart::{BLACK, Line, Look, Stroke};
+use crate::values::{Value, compare, lead, listed, name, unit};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Better, Figure, Statistic};

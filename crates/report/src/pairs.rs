@@ -1,8 +1,8 @@
 //! Both sides of an `ab`, judged as its `ab.json` is: the same figures, rounds and question, all together.
 
-use super::values::{capitalised, unit};
 use crate::document::Digits;
 use crate::number::counted;
+use crate::values::{capitalised, unit};
 use crate::verdicts::percent;
 use tripmeter_analysis::Selection;
 use tripmeter_analysis::comparison::JudgedFigure;
@@ -141,7 +141,7 @@ impl JudgedPairs {
     /// `p50 of rtt_half is 2.73 µs with a and 5.74 µs with b, ×1.84 (1.73 to 2.36): slower`.
     fn part(&self, one: &JudgedFigure) -> String {
         let address = &one.address;
-        let name = super::values::name(address.figure);
+        let name = crate::values::name(address.figure);
         let name = if address.statistic == Statistic::Value {
             name.to_owned()
         } else {
