@@ -230,11 +230,11 @@ impl<'a> Ranking<'a> {
         let rank = match (one.standing(), ranks.get(place)) {
             (Standing::Met, Some(rank)) => Cell::text(rank.to_string()),
             (Standing::Met, None) => Cell::Missing(Missing::NotMeasured),
-            _ => Cell::Missing(Missing::NotOfThisRow),
+            _ => Cell::NOTHING,
         };
         let number = |value: Value| Cell::Number { value: value.value, interval: value.interval, mark: "" };
         let ratio = match self.ratio(one, &self.judged[0]) {
-            _ if place == 0 => Cell::Missing(Missing::NotOfThisRow),
+            _ if place == 0 => Cell::NOTHING,
             Some(ratio) => Cell::Ratio { value: ratio.value, interval: ratio.interval },
             None => Cell::Missing(Missing::NotMeasured),
         };

@@ -269,7 +269,7 @@ impl<'a> FleetView<'a> {
                 (None, [Cell::text(*from)].into_iter().chain(cells).collect::<Vec<_>>())
             });
             // Rows that are blank in this part are left out.
-            let has_any = |row: &(_, Vec<Cell>)| row.1[1..].iter().any(|cell| *cell != BLANK);
+            let has_any = |row: &(_, Vec<Cell>)| row.1[1..].iter().any(|cell| *cell != Cell::NOTHING);
             Table::new(String::new(), heads, rows.filter(has_any).collect()).within(COLUMNS)
         };
         parts.map(table).filter(|table| !table.rows.is_empty()).collect()
@@ -281,7 +281,7 @@ impl<'a> FleetView<'a> {
             return Cell::Number { value: one.value, interval: None, mark: "" };
         }
         let is_planned = self.fleet.jobs.iter().any(|job| job.from == from && job.to.as_deref() == Some(to));
-        if is_planned { Cell::Missing(Missing::NotMeasured) } else { BLANK }
+        if is_planned { Cell::Missing(Missing::NotMeasured) } else { Cell::NOTHING }
     }
 
     /// The median over the results that each host has a part in.
@@ -366,9 +366,6 @@ fn figure_name(address: &FigureAddress) -> String {
     };
     if address.stream == Stream::all() { name } else { format!("{} {name}", address.stream) }
 }
-
-/// Nothing is measured there.
-const BLANK: Cell = Cell::Missing(Missing::NotOfThisRow);
 
 /// The host or pair of a figure.
 fn name(one: &FleetFigure) -> String {

@@ -1,6 +1,6 @@
 //! Figures by address in tables, and comparisons of several runs with their verdicts.
 
-use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
+use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
 use crate::number::{counted, per_cent, signed, significant};
 use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_model::address::FigureAddress;
@@ -210,7 +210,7 @@ pub fn table_of_pairs(all: &[JudgedFigure], sides: [&str; 2], has_intervals: boo
         let judged = &one.comparison.judged;
         let (runs, interval) = (one.comparison.runs[0] as f64, Some(bounded(judged.interval)));
         let cells = address_cells(&one.address).into_iter().chain([
-            if is_same { Cell::Missing(Missing::NotOfThisRow) } else { Cell::number(runs) },
+            if is_same { Cell::NOTHING } else { Cell::number(runs) },
             side_cell(one, 0, has_intervals),
             side_cell(one, 1, has_intervals),
             Cell::Number { value: judged.ratio, interval, mark: "" },

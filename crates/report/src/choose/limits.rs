@@ -8,8 +8,8 @@ use crate::measured::MeasuredSide;
 use crate::merged::Disqualified;
 use crate::number::percent;
 use crate::values::Value;
-use tripmeter_analysis::derived::{self, cpu_share};
-use tripmeter_analysis::{MetricTable, Row};
+use tripmeter_analysis::Row;
+use tripmeter_analysis::derived::cpu_share;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Interval, Process, Stream};
 use tripmeter_stats::ErrorBounds;
@@ -83,7 +83,7 @@ impl<'a> JudgedTransport<'a> {
         }
         let (metrics, row) = (&side.metrics, curve.row(payload));
         let value = over_rounds(curve.value(payload, wish.by)?);
-        let lost = loss_of(metrics, row);
+        let lost = side.losses(row);
         let cpu = [Process::Leader, Process::Follower].map(|process| cpu_share(metrics, row, process));
         let mut one = Self { curve, row, value, lost, cpu, fails: Vec::new(), doubts: Vec::new() };
         one.judge_latency(payload, wish);
@@ -197,19 +197,4 @@ pub fn written(interval: Option<Interval>, write: impl Fn(f64) -> String) -> Str
 pub fn time(ns: f64) -> String {
     let (value, unit) = if ns >= 1e6 { (ns / 1e6, "ms") } else { (ns / 1e3, "µs") };
     format!("{} {unit}", Digits::Significant(3).write(value))
-}
-
-/// Losses of each round, of the stream that has a loss: all messages, or of the last of several followers; else the
-/// worst follower.
-fn loss_of(metrics: &MetricTable, row: Row) -> Option<Vec<Proportion>> {
-    let streams = derived::streams(metrics, row, Figure::LossShare);
-    let preferred = [Stream::all(), Stream::last()].into_iter().find(|one| streams.contains(&one));
-    let of = |stream: &Stream| derived::loss(metrics, row, stream);
-    let all = match &preferred {
-        Some(stream) => vec![of(stream)],
-        None => streams.into_iter().map(of).collect(),
-    };
-    let share = |rounds: &Vec<Proportion>| proportion::sum(rounds).share();
-    let counted = all.into_iter().filter(|rounds| proportion::sum(rounds).of > 0);
-    counted.max_by(|a, b| share(a).total_cmp(&share(b)))
 }
