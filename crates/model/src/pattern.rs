@@ -1,5 +1,6 @@
 //! The patterns: a pattern is a named workload, and this table has what is known of each.
 
+use crate::figure::Figure;
 use crate::pace::OfferedLoad;
 use crate::workload::{Reply, Topology, Workload};
 use tripmeter_abi::Pattern;
@@ -11,6 +12,10 @@ pub struct PatternFacts {
     pub pattern: Pattern,
     /// The command that measures it.
     pub command: &'static str,
+    /// Its figures in words, with the command that measures them: `calls (call)`.
+    pub what: &'static str,
+    /// Latencies that the first screen shows, each in a table.
+    pub latencies: &'static [ShownLatency],
     /// The workloads that it allows; the first is that of the command without flags.
     pub allowed: &'static [AllowedWorkload],
     /// Numbers that hold where none is asked for.
@@ -23,6 +28,15 @@ pub struct PatternFacts {
     pub takes_cpu_set: bool,
     /// Its default wait is `block`: at a fixed rate little is there to be waited for busily, and clients share CPUs.
     pub blocks: bool,
+}
+
+/// A latency under its title.
+#[derive(Debug)]
+pub struct ShownLatency {
+    /// In words: `one way, since due`.
+    pub title: &'static str,
+    /// Its figure under an offered load.
+    pub figure: fn(OfferedLoad) -> Figure,
 }
 
 /// A workload that a pattern allows.
@@ -96,6 +110,15 @@ const DEFAULTS: Defaults = Defaults { payloads: "1k..4M", samples: 10_000, warmu
 const TIMED: &[LoadKind] = &[LoadKind::Rate, LoadKind::Burst];
 const RECORDED: &[LoadKind] = &[LoadKind::Recorded];
 
+/// The headline of calls: at a rate, a call is late from when it was due.
+pub fn latency_of_calls(load: OfferedLoad) -> Figure {
+    if load == OfferedLoad::Closed { Figure::ServiceRtt } else { Figure::ResponseRtt }
+}
+
+const fn shown(title: &'static str, figure: fn(OfferedLoad) -> Figure) -> ShownLatency {
+    ShownLatency { title, figure }
+}
+
 const fn allowed(reply: Reply, loads: &'static [LoadKind], axes: &'static [Axis]) -> AllowedWorkload {
     let histograms = match reply {
         Reply::Answer => "Round trips",
@@ -111,6 +134,17 @@ pub static PATTERNS: [PatternFacts; 5] = [
     PatternFacts {
         pattern: Pattern::PingPong,
         command: "ping",
+        what: "round trips (`ping`)",
+        latencies: &[
+            shown("half a round trip", |_| Figure::RttHalf),
+            shown("round trip, since due", |_| Figure::ResponseRtt),
+            shown("round trip, since sent", |_| Figure::ServiceRtt),
+            // In a closed loop, one way is shown beside the round trip.
+            shown("one way, since sent", |load| match load {
+                OfferedLoad::Closed => Figure::ResponseRtt,
+                _ => Figure::OneWay,
+            }),
+        ],
         allowed: &[allowed(Reply::Answer, &[LoadKind::Closed], &[Axis::Followers]), allowed(Reply::Call, TIMED, &[])],
         defaults: DEFAULTS,
         most_followers: 64,
@@ -121,6 +155,8 @@ pub static PATTERNS: [PatternFacts; 5] = [
     PatternFacts {
         pattern: Pattern::Channel,
         command: "publish",
+        what: "messages published at a rate",
+        latencies: &[shown("one way, since due", |_| Figure::Response)],
         allowed: &[
             allowed(Reply::Nothing, TIMED, &[Axis::Topics, Axis::Publishers, Axis::Followers]),
             AllowedWorkload {
@@ -137,6 +173,8 @@ pub static PATTERNS: [PatternFacts; 5] = [
     PatternFacts {
         pattern: Pattern::Rpc,
         command: "call",
+        what: "calls (`call`)",
+        latencies: &[shown("calls", latency_of_calls), shown("one way, since sent", |_| Figure::OneWay)],
         allowed: &[
             allowed(Reply::Call, &[LoadKind::Closed, LoadKind::Rate, LoadKind::Burst], &[Axis::Clients]),
             AllowedWorkload { end: TrialEnd::Recording, ..allowed(Reply::Call, RECORDED, &[Axis::Clients]) },
@@ -150,6 +188,8 @@ pub static PATTERNS: [PatternFacts; 5] = [
     PatternFacts {
         pattern: Pattern::Throughput,
         command: "throughput",
+        what: "throughput",
+        latencies: &[shown("one way, since sent", |_| Figure::OneWay)],
         allowed: &[AllowedWorkload {
             end: TrialEnd::Bounds,
             histograms: None,
@@ -168,6 +208,8 @@ pub static PATTERNS: [PatternFacts; 5] = [
     PatternFacts {
         pattern: Pattern::Log,
         command: "logger",
+        what: "calls of a logger (`logger`)",
+        latencies: &[shown("calls of loggers", |_| Figure::Call)],
         allowed: &[allowed(Reply::Lines, &[LoadKind::Closed], &[])],
         // As AimRT's benchmark of its loggers.
         defaults: Defaults { payloads: "32..8k", samples: 100_000, ..DEFAULTS },

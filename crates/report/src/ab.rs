@@ -25,21 +25,21 @@ const LETTERS: [&str; 2] = ["A", "B"];
 /// Everything that the page of `tripmeter ab` shows.
 #[derive(Clone, Debug)]
 pub struct Ab<'a> {
-    /// What was measured; sub-experiment 0 of its plan is A, 1 is B.
+    /// Results; sub-experiment 0 of its plan is A, 1 is B.
     pub manifest: &'a Manifest,
     /// The plugin of each side, if it is one.
     pub plugins: [Option<&'a str>; 2],
     /// Its pairs.
     pub pairs: &'a Pairs<'a>,
-    /// What was asked.
+    /// Margin, error rate and power.
     pub question: &'a Question,
     /// The change that was to be seen.
     pub effect: f64,
-    /// What was found.
+    /// Findings.
     pub comparisons: &'a [JudgedFigure],
     /// Figures of pairs of which no ratio can be taken.
     pub not_compared: &'a [FigureAddress],
-    /// Whether the figures of the sides have intervals.
+    /// True if the figures of the sides have intervals.
     pub has_intervals: bool,
     /// Why there are not more rounds; empty if as many are there as were asked for.
     pub stopped: &'a str,
@@ -182,7 +182,7 @@ fn messages(ab: &Ab<'_>) -> Vec<Note> {
             let mut note =
                 |severity, kind, what| notes.push(Note::new(severity, kind, None, format!("{place}: {what}")));
             let warmup_damaged = cells.clone().map(|cell| cell.warmup_damaged).fold(0, u64::saturating_add);
-            let what = mishaps_and_warm_up(&counts, warmup_damaged, planned.workload.is_call());
+            let what = mishaps_and_warm_up(&counts, warmup_damaged, &planned.workload);
             if !what.is_empty() {
                 note(Severity::Warning, "lost or out of order", what);
             }

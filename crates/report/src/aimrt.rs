@@ -5,7 +5,7 @@ use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Seve
 use crate::merged::{Merged, incomplete};
 use crate::number::count;
 use crate::number::counted;
-use crate::{hosts, log, notes};
+use crate::{hosts, notes};
 use tripmeter_analysis::derived::{cpu_share, loss};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::Pattern;
@@ -75,9 +75,8 @@ pub fn aimrt(manifest: &Manifest) -> Document {
     Document { blocks }
 }
 
-/// Whether its tables have a place for it.
 fn is_shown(sub: &&Merged<'_>) -> bool {
-    is_topic(sub.planned) || is_call(sub.planned) || log::is_of(sub)
+    is_topic(sub.planned) || is_call(sub.planned) || aimrt_log::is_of(sub)
 }
 
 /// A line per reason why figures are doubtful or rows are missing.
@@ -90,7 +89,7 @@ fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
     failed.chain(left_out.map(note(Severity::Info, notes::LEFT_OUT))).collect()
 }
 
-/// What AimRT's tables have no place for, beside the pattern.
+/// Workloads that AimRT's tables have no place for, beside the pattern.
 fn why_left_out(plan: &SubExperiment) -> String {
     let workload = &plan.workload;
     match plan.pattern {
@@ -120,7 +119,7 @@ fn cores(manifest: &Manifest) -> String {
     format!("DEVIATION: published are figures on {PUBLISHED_CORES} cores; here {here}.\n")
 }
 
-/// The same of `--cpus`.
+/// Difference from the published CPUs under `--cpus`.
 fn confined(cpus: &[usize]) -> String {
     let listed = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
     if cpus.len() == PUBLISHED_CORES {
@@ -131,7 +130,7 @@ fn confined(cpus: &[usize]) -> String {
     )
 }
 
-/// The same of loggers.
+/// Difference from the published CPUs of loggers.
 fn logging_cores(manifest: &Manifest) -> String {
     let cpus = manifest.environment.cpus.len();
     let here = counted(cpus, "CPU");
@@ -236,7 +235,7 @@ impl AimrtPage<'_> {
         let (sub, load) = (self.sub(row), self.metrics.load(row));
         let offered = match load {
             OfferedLoad::Rate { hz } => count(hz),
-            OfferedLoad::Burst(_) => crate::throughput::offered(load),
+            OfferedLoad::Burst(_) => crate::labels::offered(load),
             _ => "-".to_owned(),
         };
         vec![
@@ -282,9 +281,9 @@ fn numbered(columns: Vec<Column>, rows: impl Iterator<Item = Vec<Cell>>) -> Tabl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::channel::tests::measured;
+    use crate::fixture;
+    use crate::fixture::published;
     use crate::render::markdown;
-    use crate::{fixture, rpc};
     use tripmeter_model::experiment::Mode;
     use tripmeter_model::workload::Workload;
 
@@ -304,7 +303,7 @@ mod tests {
 
     #[test]
     fn systems_stand_side_by_side_at_each_size_and_number_of_topics() {
-        let mut manifest = measured("iceoryx/shm", &[1000.0]);
+        let mut manifest = published("iceoryx/shm", &[1000.0]);
         (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (Some(0), Some(1));
         let cell = manifest.sub_experiments[0].cells[0].clone();
         for (name, transport, topics) in [("more", "iceoryx/shm", 8), ("zenoh", "zenoh/tcp", 4)] {
@@ -340,11 +339,11 @@ mod tests {
     #[test]
     fn calls_have_one_mode_per_row_and_queries_per_second_in_a_closed_loop_only() {
         let mut manifest = fixture::manifest();
-        rpc::tests::add(&mut manifest, "grpc_sizes", "grpc/unary", Mode::Bench, 1);
-        rpc::tests::add(&mut manifest, "grpc_1", "grpc/unary", Mode::FixedFreq, 1);
-        rpc::tests::add(&mut manifest, "grpc_4", "grpc/unary", Mode::FixedFreq, 4);
-        rpc::tests::add(&mut manifest, "http_sizes", "http/http1", Mode::Bench, 1);
-        rpc::tests::add(&mut manifest, "http_4", "http/http1", Mode::FixedFreq, 4);
+        fixture::add_calls(&mut manifest, "grpc_sizes", "grpc/unary", Mode::Bench, 1);
+        fixture::add_calls(&mut manifest, "grpc_1", "grpc/unary", Mode::FixedFreq, 1);
+        fixture::add_calls(&mut manifest, "grpc_4", "grpc/unary", Mode::FixedFreq, 4);
+        fixture::add_calls(&mut manifest, "http_sizes", "http/http1", Mode::Bench, 1);
+        fixture::add_calls(&mut manifest, "http_4", "http/http1", Mode::FixedFreq, 4);
         let trial = fixture::trial_of(&mut manifest, 4);
         fixture::put(trial, &[(Figure::TimedOut, 4.0), (Figure::Failed, 1.0)]);
         trial.rate_missed = true;
@@ -369,12 +368,12 @@ mod tests {
 
     #[test]
     fn what_the_published_tables_have_no_place_for_is_named() {
-        let mut manifest = measured("shm/ring", &[1000.0]);
+        let mut manifest = published("shm/ring", &[1000.0]);
         manifest.plan.sub_experiments[0].workload.topology.followers = 3;
         let note = "- uds_channel: pattern channel to 3 followers, left out here; it is in the table `all`\n";
         assert_eq!(text(&manifest), format!("Nothing of this table was measured.\n\n{note}"));
         manifest.plan.sub_experiments[0].workload.topology.followers = 1;
-        rpc::tests::add(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
+        fixture::add_calls(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
         manifest.plan.sub_experiments[1].pattern = Pattern::PingPong;
         fixture::add(&mut manifest, "plain", "uds/stream", &[1024]);
         fixture::add(&mut manifest, "floor", "shm/ring", &[1024]).added_as_floor = true;

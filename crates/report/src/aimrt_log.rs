@@ -2,9 +2,10 @@
 
 use crate::document::{Block, Cell, Column, Digits, Missing, Table};
 use crate::merged::Merged;
-use crate::{log, notes};
+use crate::notes;
 use tripmeter_analysis::derived::{cpu_share, loss};
 use tripmeter_analysis::{MetricTable, Row};
+use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Process, Stream};
 use tripmeter_stats::{ErrorBounds, median};
@@ -17,12 +18,17 @@ in per cent of those logged from the least to the most of a round, of one round 
 they were lost one by one.
 ";
 
+/// True if a sub-experiment is of this table.
+pub fn is_of(sub: &Merged<'_>) -> bool {
+    sub.planned.pattern == Pattern::Log
+}
+
 /// AimRT's logger table, one for each logger.
 ///
 /// # Source
 /// AimRT, performance test, table of its logger.
 pub fn blocks(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Block> {
-    let tables = (0..).zip(subs).filter(|(_, sub)| log::is_of(sub)).map(|(index, sub)| {
+    let tables = (0..).zip(subs).filter(|(_, sub)| is_of(sub)).map(|(index, sub)| {
         let rows = metrics.rows(|key| key.row.sub == index && key.figure == Figure::Call);
         let title = format!("{}, path proof: {}", sub.planned.transport, notes::proof(sub));
         let rows = rows.into_iter().map(|row| (Some(row), cells(metrics, row)));
@@ -79,8 +85,8 @@ mod tests {
     #[test]
     fn each_logger_has_aimrt_s_table() {
         let mut manifest = fixture::manifest();
-        log::tests::add(&mut manifest, "w", "write/file", &[(32, 500.0), (64, 1000.0)]);
-        log::tests::add(&mut manifest, "s", "spdlog/sync-file", &[(32, 2000.0)]);
+        fixture::add_logger(&mut manifest, "w", "write/file", &[(32, 500.0), (64, 1000.0)]);
+        fixture::add_logger(&mut manifest, "s", "spdlog/sync-file", &[(32, 2000.0)]);
         fixture::put(fixture::trial_of(&mut manifest, 1), &[(Figure::Lost, 4.0)]);
         let header = "\
 | epoch num | log data size (bytes) | total duration (ns) | avg latency (ns) | Avg CPU Usage (%) | Max CPU Usage (%) | lost lines | lost lines (%) |

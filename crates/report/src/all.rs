@@ -1,17 +1,15 @@
 //! One page of everything: a table for each kind of sub-experiment, their notes, and what columns mean.
 
-use crate::document::{Block, Cell, Document, Missing, Note, Severity, Table};
+use crate::document::{Block, Cell, Document, Missing, Note, Severity};
+use crate::labels::patterns;
+use crate::measured::MeasuredSide;
 use crate::merged::{Merged, rounds_text};
 use crate::notes::NO_KERNEL_TIME;
-use crate::page::measured::MeasuredSide;
-use crate::plots::aimrt::NamedResults;
-use crate::{channel, fan_out, fastest, interference, log, recording, rpc, run_notes, screen, throughput, trips};
-use tripmeter_analysis::MetricTable;
-use tripmeter_model::Pattern;
-use tripmeter_model::figure::Figure;
+use crate::results::NamedResults;
+use crate::tables::TABLES;
+use crate::tables::description::PatternTable;
+use crate::{fastest, run_notes};
 use tripmeter_model::manifest::{Manifest, RunStatus};
-use tripmeter_model::pace::OfferedLoad;
-use tripmeter_model::plan::SubExperiment;
 
 /// How to read the intervals below figures of all tables.
 pub const INTERVALS: &str = "\
@@ -19,74 +17,26 @@ below figures: 95 % intervals of the median over rounds, or within the only roun
 small: fewer than 6 rounds, or too few samples for an upper bound (p50 needs 6, p90 36, p99 368, p99.9 3688, p99.99 36887). Of losses: the least to the most of a round, in per cent of \
 those sent; of one round, or without a loss, Clopper-Pearson as if messages were lost one by one.";
 
-/// A table, what it is of, and the figure by which its rows are ranked.
-struct PatternTable {
-    is_of: fn(&SubExperiment) -> bool,
-    /// Ends the caption.
-    what: &'static str,
-    table: fn(String, &[Merged<'_>], &MetricTable) -> Table,
-    figure: fn(OfferedLoad) -> Figure,
-}
-
-const PATTERN_TABLES: [PatternTable; 7] = [
-    PatternTable { is_of: trips::is_of, what: "", table: trips::table, figure: |_| Figure::RttHalf },
-    PatternTable {
-        is_of: fan_out::is_of,
-        what: ", several followers",
-        table: fan_out::table,
-        figure: |_| Figure::RttHalf,
-    },
-    PatternTable {
-        is_of: |sub| sub.pattern == Pattern::Throughput,
-        what: "",
-        table: throughput::table,
-        figure: |_| Figure::ReceivedRate,
-    },
-    PatternTable {
-        is_of: |sub| sub.pattern == Pattern::Channel,
-        what: "",
-        table: channel::table,
-        figure: |_| Figure::Response,
-    },
-    PatternTable {
-        is_of: |sub| sub.pattern == Pattern::PingPong && sub.workload.is_call(),
-        what: ", at a rate",
-        table: |title, subs, metrics| rpc::table(title, Pattern::PingPong, subs, metrics),
-        figure: screen::of_calls,
-    },
-    PatternTable {
-        is_of: |sub| sub.pattern == Pattern::Rpc,
-        what: "",
-        table: |title, subs, metrics| rpc::table(title, Pattern::Rpc, subs, metrics),
-        figure: screen::of_calls,
-    },
-    PatternTable { is_of: |sub| sub.pattern == Pattern::Log, what: "", table: log::table, figure: |_| Figure::Call },
-];
-
 /// All figures: one line per sub-experiment and payload, grouped by payload, with the ratio to the floor. Then failures, and
 /// the meaning of the columns.
 ///
 /// Over several rounds, figures are medians, maxima are of all rounds, and counts are totals.
 pub fn all(manifest: &Manifest) -> Document {
     let side = MeasuredSide::new(&NamedResults { name: "", manifest });
-    let (subs, metrics) = (&side.subs, &side.metrics);
-    let caption = |kind: &PatternTable| caption(manifest, subs, kind.is_of, kind.what);
-    let mut blocks = Vec::new();
-    for kind in &PATTERN_TABLES {
-        let table = (kind.table)(caption(kind), subs, metrics);
-        if !table.rows.is_empty() {
-            blocks.push(Block::Table(table));
-            blocks.extend(fastest::line(&side, kind.is_of, kind.figure));
+    let (mut blocks, mut of_payloads, mut of_trials) = (Vec::new(), Vec::new(), Vec::new());
+    for kind in &TABLES {
+        let made = (kind.make)(caption(&side, kind), &side);
+        of_payloads.extend(made.payload_notes);
+        of_trials.extend(made.notes);
+        if !made.table.rows.is_empty() {
+            blocks.push(Block::Table(made.table));
+            blocks.extend(kind.figure.and_then(|figure| fastest::line(&side, kind.is_of, figure)));
         }
     }
-    blocks.extend(interference::table(subs, metrics).map(Block::Table));
-    let recording = manifest.plan.recording.as_ref().map(|recording| recording::table(recording, subs, metrics));
-    blocks.extend(recording.filter(|table| !table.rows.is_empty()).map(Block::Table));
     if blocks.is_empty() {
         blocks.push(Block::Text("Nothing was measured.".to_owned()));
     }
-    let mut notes = [run_notes::outcomes(subs), trips::notes(subs, metrics)].concat();
-    notes.extend(run_notes::of_run(manifest, subs, metrics));
+    let mut notes = [run_notes::outcomes(&side.subs), of_payloads, run_notes::of_run(&side, of_trials)].concat();
     if cells(&blocks).any(|cell| *cell == Cell::Missing(Missing::SplitByTicks)) {
         let text = format!("no figure in the column kernel: {NO_KERNEL_TIME}");
         notes.push(Note::new(Severity::Info, "kernel time", None, text));
@@ -105,27 +55,25 @@ pub fn interval_legend(blocks: &[Block]) -> Option<Block> {
     has_intervals(blocks).then(|| Block::Text(INTERVALS.to_owned()))
 }
 
-/// Cells of all tables.
 fn cells(blocks: &[Block]) -> impl Iterator<Item = &Cell> {
     let tables = blocks.iter().filter_map(|block| if let Block::Table(table) = block { Some(table) } else { None });
     tables.flat_map(|table| &table.rows).flat_map(|(_, cells)| cells)
 }
 
-/// Whether any figure of the tables has an interval, or none as there are too few samples.
+/// True if any figure of the tables has an interval, or none as there are too few samples.
 fn has_intervals(blocks: &[Block]) -> bool {
     cells(blocks).any(|cell| cell.interval().is_some() || *cell == Cell::Missing(Missing::TooFewSamples))
 }
 
-fn caption(manifest: &Manifest, subs: &[Merged<'_>], is_of: fn(&SubExperiment) -> bool, what: &str) -> String {
-    let used =
-        |pattern: &&Pattern| manifest.plan.sub_experiments.iter().any(|sub| is_of(sub) && sub.pattern == **pattern);
-    let patterns: Vec<_> = Pattern::ALL.iter().filter(used).map(|pattern| pattern.as_str()).collect();
-    let mut text = format!("All transports, pattern {}{what}", patterns.join(", "));
+fn caption(side: &MeasuredSide<'_>, kind: &PatternTable) -> String {
+    let (manifest, is_of) = (side.manifest, kind.is_of);
+    let patterns = patterns(manifest.plan.sub_experiments.iter().filter(|sub| is_of(sub)));
+    let mut text = format!("All transports, pattern {}{}", patterns.join(", "), kind.what);
     if manifest.status != RunStatus::Complete {
         text += ", INCOMPLETE";
     }
     if manifest.plan.rounds > 1 {
-        let payloads = subs.iter().filter(|sub| is_of(sub.planned)).flat_map(Merged::payloads);
+        let payloads = side.subs.iter().filter(|sub| is_of(sub.planned)).flat_map(Merged::payloads);
         let rounds = rounds_text(manifest.plan.rounds, payloads.map(|payload| payload.cells.len()));
         text += &format!("; {rounds}: median over rounds, max of all, n and lost are totals");
     }

@@ -10,7 +10,6 @@ pub static ECHARTS: LazyLock<String> = LazyLock::new(|| {
     String::from_utf8(bytes).expect("the script is text")
 });
 
-/// The font of pictures.
 pub static FONT: LazyLock<Vec<u8>> =
     LazyLock::new(|| inflated(include_bytes!(concat!(env!("OUT_DIR"), "/OpenSans-Regular.ttf.gz"))));
 

@@ -42,7 +42,7 @@ fn summary(audit: &Audit) -> String {
     format!("{}, {hidden} not visible here and not assumed to be good", levels.join(", "))
 }
 
-/// What each check reads, from where on it warns or fails, and what would fix it.
+/// Checks with their sources, limits and fixes.
 pub fn audit_checks(checks: &[CheckInfo]) -> Document {
     let one = |check: &CheckInfo| {
         let CheckInfo { name, source, limit, fix } = *check;

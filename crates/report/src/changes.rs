@@ -5,7 +5,7 @@ use crate::number::counted;
 use crate::verdicts::{address_cells, address_columns, change_cell, value_cell, value_column};
 use tripmeter_analysis::history::{Change, Reach};
 
-/// What cannot be seen, as there are too few experiments: a line each.
+/// Changes that too few experiments cannot show: a line each.
 pub fn unseen(reach: &Reach) -> Vec<String> {
     let Reach { step, drift, longest } = reach;
     let (series, most) = (longest.len(), reach.most());

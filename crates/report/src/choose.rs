@@ -3,14 +3,14 @@
 mod answering;
 mod limits;
 
+use crate::curves::Panel;
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
 use crate::labels::load_text;
+use crate::measured::MeasuredSide;
 use crate::merged::Merged;
 use crate::number::counted;
-use crate::page::curves::Panel;
-use crate::page::measured::MeasuredSide;
-use crate::page::values::{Seen, Value, lead, listed};
-use crate::plots::aimrt::NamedResults;
+use crate::results::NamedResults;
+use crate::values::{Seen, Value, lead, listed};
 use crate::verdicts::quotient_outside;
 use crate::{hosts, queues, run_notes};
 use answering::LATENCY;
@@ -32,7 +32,7 @@ use tripmeter_stats::{ErrorBounds, median};
 /// Columns of a line.
 const COLUMNS: u16 = 80;
 
-/// What a transport is to be chosen for.
+/// Workload and limits that a transport is chosen for.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
     /// The statistic of the latency that is ranked and limited.
@@ -51,12 +51,12 @@ pub struct Wish {
     pub followers: Option<u32>,
 }
 
-/// What was found.
+/// Findings.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// The ranking, what is not in it and why, and the answer.
     pub document: Document,
-    /// Whether anything meets the limits.
+    /// True if anything meets the limits.
     pub has_answer: bool,
 }
 
@@ -117,7 +117,6 @@ fn ratio(Each { values, errors, .. }: &Each, level: f64) -> Option<Value> {
     Some(Value { value: median(values)?, interval, rounds: values.len() })
 }
 
-/// What was measured, in its order.
 struct Ranking<'a> {
     panel: &'a Panel<'a>,
     /// All that answers, whether something arrived or not.
@@ -231,11 +230,11 @@ impl<'a> Ranking<'a> {
         let rank = match (one.standing(), ranks.get(place)) {
             (Standing::Met, Some(rank)) => Cell::text(rank.to_string()),
             (Standing::Met, None) => Cell::Missing(Missing::NotMeasured),
-            _ => Cell::Missing(Missing::NotOfThisRow),
+            _ => Cell::NOTHING,
         };
         let number = |value: Value| Cell::Number { value: value.value, interval: value.interval, mark: "" };
         let ratio = match self.ratio(one, &self.judged[0]) {
-            _ if place == 0 => Cell::Missing(Missing::NotOfThisRow),
+            _ if place == 0 => Cell::NOTHING,
             Some(ratio) => Cell::Ratio { value: ratio.value, interval: ratio.interval },
             None => Cell::Missing(Missing::NotMeasured),
         };
@@ -262,7 +261,7 @@ impl<'a> Ranking<'a> {
         ]
     }
 
-    /// What fails and why, what did not run, and what is not here.
+    /// Transports that fail and why, that did not run, and that are not here.
     fn notes(&self, side: &MeasuredSide<'_>) -> Vec<Note> {
         let (plan, by) = (&side.manifest.plan, self.wish.by);
         let note = |severity, kind, text| Note::new(severity, kind, None, text);
@@ -464,7 +463,7 @@ fn meeting(those: &[JudgedTransport<'_>]) -> String {
 fn list(names: &[String]) -> String {
     listed(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }
-/// What cannot do it, a line for each reason.
+/// Transports that cannot do it, a line for each reason.
 fn left_out(lines: &[String]) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in lines {

@@ -57,14 +57,14 @@ pub enum Block {
 pub struct Heading {
     /// Names it in links: lower-case letters, digits and `-`.
     pub id: &'static str,
-    /// What stands there.
+    /// Its words.
     pub text: String,
 }
 
 /// Facts: a word and its value each.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
-    /// What they are facts of; empty if nothing stands above them.
+    /// Their subject; empty if nothing stands above them.
     pub title: String,
     /// From top to bottom.
     pub pairs: Vec<(String, String)>,
@@ -73,7 +73,7 @@ pub struct Facts {
 /// A table. Every row has a cell for each column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// What it shows.
+    /// Its caption.
     pub title: String,
     /// From left to right.
     pub columns: Vec<Column>,
@@ -99,7 +99,7 @@ pub enum RowGaps {
 }
 
 impl RowGaps {
-    /// Whether a blank line stands between these rows.
+    /// True if a blank line stands between these rows.
     pub fn is_between(self, above: Row, row: Row) -> bool {
         let is_other_payload = above.payload_bytes != row.payload_bytes;
         match self {
@@ -117,15 +117,15 @@ pub struct Column {
     pub id: String,
     /// Its head.
     pub title: String,
-    /// What stands above several neighbours, e.g. their payload.
+    /// Head above several neighbours, e.g. their payload.
     pub group: Option<String>,
-    /// Of the numbers as written; empty if they have none.
+    /// Unit of the numbers as written; empty if they have none.
     pub unit: &'static str,
     /// Numbers are divided by it before they are written.
     pub divisor: f64,
     /// How they are written.
     pub digits: Digits,
-    /// What it means, in one sentence; empty if the head says it.
+    /// Its meaning in one sentence; empty if the head says it.
     pub help: &'static str,
     /// In text, stands in the place of title and unit where the table is narrow.
     pub narrow_head: Option<String>,
@@ -139,7 +139,7 @@ pub struct Column {
     pub second: Option<(f64, Digits)>,
     /// In text, longer words are broken before settings and what stands in brackets.
     pub most_chars: Option<usize>,
-    /// Whether cells are on the right.
+    /// True if cells are on the right.
     pub is_right: bool,
     /// In text, cells are blank where the row above has the same address and the same cells in all such columns.
     pub is_merged: bool,
@@ -171,7 +171,7 @@ pub enum Digits {
     Integer,
     /// Per cent of a share.
     Percent,
-    /// Of a share, the number of events; its interval per cent.
+    /// Number of events of a share; its interval in per cent.
     Events,
     /// At least three digits, and few decimals.
     Rate,
@@ -205,7 +205,7 @@ pub enum Cell {
     Share {
         /// Events of all rounds.
         events: u64,
-        /// Of so many.
+        /// Number that could have been events.
         of: u64,
         /// The interval of the share, from 0 to 1.
         interval: Option<Interval>,
@@ -231,7 +231,7 @@ pub enum Cell {
     Text(String),
     /// Words that lead to a page; text has the words alone.
     Link {
-        /// What is written.
+        /// Words that are shown.
         text: String,
         /// A URL.
         target: String,
@@ -301,7 +301,7 @@ pub enum Severity {
 pub struct Note {
     /// Its severity.
     pub severity: Severity,
-    /// What notes of one kind have in common.
+    /// Kind: notes of one are folded.
     pub kind: &'static str,
     /// The row it is of, if it is of one.
     pub anchor: Option<Row>,
@@ -317,7 +317,7 @@ impl Note {
 }
 
 impl Column {
-    /// Of words, on the left.
+    /// A column of words, on the left.
     pub fn words(id: &str, title: &str, help: &'static str) -> Self {
         Self {
             id: id.to_owned(),
@@ -339,7 +339,7 @@ impl Column {
         }
     }
 
-    /// Of numbers, on the right; nanoseconds are written as microseconds if `unit` says so.
+    /// A column of numbers, on the right; nanoseconds are written as microseconds if `unit` says so.
     pub fn numbers(id: &str, title: &str, unit: &'static str, digits: Digits, help: &'static str) -> Self {
         let divisor = if unit == "µs" { 1000.0 } else { 1.0 };
         Self { unit, divisor, digits, is_right: true, ..Self::words(id, title, help) }
@@ -419,7 +419,10 @@ impl Table {
 }
 
 impl Cell {
-    /// Whether a column of such cells is worth showing.
+    /// A figure that another line of the row has.
+    pub const NOTHING: Self = Cell::Missing(Missing::NotOfThisRow);
+
+    /// True if a column of such cells is worth showing.
     fn says_something(&self) -> bool {
         match self {
             Cell::Number { value, .. } => *value != 0.0,
@@ -440,6 +443,11 @@ impl Cell {
     /// Words.
     pub fn text(text: impl Into<String>) -> Self {
         Cell::Text(text.into())
+    }
+
+    /// Words, after a mark if there is one.
+    pub fn starred(mark: &'static str, text: String) -> Self {
+        if mark.is_empty() { Cell::Text(text) } else { Cell::Marked(mark, text) }
     }
 
     /// A number without an interval.
@@ -524,6 +532,15 @@ impl Cell {
         let Some(interval) = proportion::interval(rounds) else { return Cell::Missing(Missing::NotMeasured) };
         let Proportion { events, of } = proportion::sum(rounds);
         Cell::Share { events, of, interval: Some(interval) }
+    }
+
+    /// Unless its samples are too few to bound it.
+    #[must_use]
+    pub fn if_bounded(self, is_bounded: bool) -> Self {
+        match self {
+            Cell::Number { .. } if !is_bounded => Cell::Missing(Missing::TooFewSamples),
+            cell => cell,
+        }
     }
 
     /// Its interval, if it has one.

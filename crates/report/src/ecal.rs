@@ -115,7 +115,6 @@ fn table(
 }
 
 impl<'a> EcalSubExperiment<'a> {
-    /// A note on it.
     fn note(&self, severity: Severity, kind: &'static str, text: &str) -> Note {
         let text = if self.mark.is_empty() { text.to_owned() } else { format!("{} {text}", self.mark) };
         Note { severity, kind, anchor: None, text }
@@ -131,12 +130,11 @@ impl<'a> EcalSubExperiment<'a> {
         self.metrics.get(self.metrics.only_row(self.index, payload_bytes)?, &Stream::all(), figure, statistic)
     }
 
-    /// Of each round.
+    /// Values of each round.
     fn means(&self, kind: EcalLatency, payload_bytes: u64) -> Option<Rounds<'a>> {
         self.get(payload_bytes, kind.figure(), Statistic::Mean)
     }
 
-    /// Of all payloads and rounds.
     fn count(&self, figure: Figure) -> u64 {
         let of_payload =
             |payload: &u64| self.get(*payload, figure, Statistic::Value).map_or(0.0, |count| count.folded());
@@ -158,7 +156,7 @@ Of several rounds the mean of their means; below it the interval of their median
 kB = 1024 bytes, MB = 1024 kB. touch: none = only our 16-byte header is written and read, full = every byte, verified.
 ";
 
-/// What a latency is of.
+/// Ends of a latency.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EcalLatency {
     OneWay,
@@ -218,7 +216,7 @@ fn platform(environment: &Environment) -> String {
     )
 }
 
-/// Whether all messages arrived, by count; late and damaged ones are not drops and are counted apart.
+/// Note on dropped messages; late and damaged ones are no drops and are counted apart.
 fn drops(column: &EcalSubExperiment<'_>) -> Note {
     let lost = column.count(Figure::Lost);
     let (severity, word) = match lost {

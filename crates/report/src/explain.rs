@@ -1,6 +1,6 @@
 //! Where the time of a message goes: parts as stacked bars, what they are made of, and what could not be seen.
 
-use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
+use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
 use crate::notes::NO_KERNEL_TIME;
 use crate::number::{signed, significant};
 use crate::plots::Chart;
@@ -93,7 +93,6 @@ fn rows(explanation: &Explanation) -> Vec<BarRow<'_>> {
     rows
 }
 
-/// Microseconds with three digits.
 fn us(ns: f64) -> String {
     significant(ns / 1000.0, 3, 3)
 }
@@ -272,7 +271,7 @@ fn system_calls_table(explanation: &Explanation) -> Table {
         let Some(calls) = &one.system_calls else { continue };
         let row = |name: &str, calls: f64, in_vain: f64, bytes: f64| {
             let numbers = [calls, in_vain, bytes].map(Cell::number);
-            let cells = [Cell::Missing(Missing::NotOfThisRow), Cell::text(name)].into_iter().chain(numbers);
+            let cells = [Cell::NOTHING, Cell::text(name)].into_iter().chain(numbers);
             (None, cells.collect::<Vec<_>>())
         };
         let begin = rows.len();

@@ -11,7 +11,7 @@ pub use github::{github_commands, github_summary};
 pub use junit::junit;
 pub use openmetrics::openmetrics;
 
-use crate::plots::aimrt::NamedResults;
+use crate::results::NamedResults;
 use std::collections::BTreeMap;
 use tripmeter_analysis::{JudgedResults, MetricTable, Selected, Selection};
 use tripmeter_model::figure::{Figure, Unit};
@@ -19,7 +19,7 @@ use tripmeter_model::manifest::has_several_sizes;
 use tripmeter_model::payload::{at_text, size_text};
 use tripmeter_model::verdict::{VerdictDocument, VerdictRow};
 
-/// What is exported.
+/// Results and verdict that are exported.
 pub struct ExportInput<'a> {
     /// Results folders.
     pub results: &'a [NamedResults<'a>],
@@ -65,7 +65,7 @@ struct ExportedSub {
     name: String,
     /// Why its figures are not trusted or not complete, if so.
     trouble: Option<String>,
-    /// What else is to be known of it, a line each.
+    /// Further notes, a line each.
     notes: Vec<String>,
     payloads: Vec<ExportedPayload>,
     duration_s: f64,
@@ -140,7 +140,7 @@ fn row_name(row: &VerdictRow) -> String {
     [size, load, stream, figure].into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// What was judged, in one line: `regressed: 8.152 µs, then 26.76 µs; ratio 3.28 (3.20 to 3.35)`.
+/// Verdict in one line: `regressed: 8.152 µs, then 26.76 µs; ratio 3.28 (3.20 to 3.35)`.
 fn row_story(row: &VerdictRow) -> String {
     let value = |value: Option<f64>| value.map_or("none".to_owned(), |value| with_unit(value, &row.unit));
     let mut parts = Vec::new();
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// What each format says of the payload 1k of a sub-experiment: JUnit, annotations, summary, and Bencher with its notes.
+    /// Texts of each format on the payload 1k of a sub-experiment: JUnit, annotations, summary, and Bencher with its notes.
     fn exported(manifest: &Manifest) -> ([String; 3], bool, Vec<String>) {
         let results = [NamedResults { name: "r", manifest }];
         let input = ExportInput { results: &results, verdict: None };

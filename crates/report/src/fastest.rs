@@ -1,12 +1,11 @@
 //! What is fastest, and its distance to the next.
 
+use crate::curves::{Curve, Panel};
 use crate::document::Block;
 use crate::labels::load_text;
+use crate::measured::MeasuredSide;
 use crate::number::percent;
-use crate::page::curves::{Curve, Panel};
-use crate::page::loss;
-use crate::page::measured::MeasuredSide;
-use crate::page::values::{Seen, Value, listed};
+use crate::values::{Seen, Value, listed};
 use std::collections::BTreeSet;
 use tripmeter_analysis::Row;
 use tripmeter_model::figure::Figure;
@@ -16,15 +15,12 @@ use tripmeter_stats::proportion;
 use tripmeter_stats::rounds::ALPHA;
 use tripmeter_stats::shift::fewest_pairs;
 
-/// The best at a payload.
 pub struct Fastest<'a> {
-    /// What it is called.
     pub label: &'a str,
-    /// Its figure.
     pub value: Value,
-    /// What the others are to it.
+    /// Its distance from the others.
     pub lead: Lead<'a>,
-    /// What it, or one that is no different, lost: `udp/loopback lost 3.67 %`.
+    /// Losses of it, or of one that is no different: `udp/loopback lost 3.67 %`.
     pub losses: Vec<String>,
 }
 
@@ -61,7 +57,7 @@ impl<'a> Fastest<'a> {
             Lead::Alone | Lead::Ahead(..) => 1,
         };
         let lost = |(curve, _): &(&Curve<'_>, Value)| {
-            let lost = proportion::sum(&loss::of_row(&curve.side.metrics, curve.row(payload))?);
+            let lost = proportion::sum(&curve.side.losses(curve.row(payload))?);
             (lost.events > 0).then(|| format!("{} lost {} %", curve.label, percent(lost.share())))
         };
         let losses = ranking[..like].iter().filter_map(lost).collect();
@@ -185,7 +181,7 @@ mod tests {
         assert!(!screen.contains("mq/one") && screen == all, "{screen}");
     }
 
-    /// What is within a round does not say what other rounds will be, so one round claims no more than three.
+    /// An interval within a round does not say what other rounds will be, so one round claims no more than three.
     #[test]
     fn a_round_has_no_interval_of_a_ratio() {
         let mut one = manifest(1, &[("uds", 1000.0), ("tcp", 3000.0)]);

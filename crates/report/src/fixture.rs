@@ -3,6 +3,7 @@
 use crate::document::Document;
 use crate::render::Text;
 use std::collections::BTreeMap;
+use tripmeter_model::experiment::Mode;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{
     Counts, Manifest, PathProof, PayloadResult, RunStatus, SCHEMA_VERSION, SubExperimentResult, Verdict,
@@ -10,10 +11,11 @@ use tripmeter_model::manifest::{
 use tripmeter_model::metric::{Interval, Process, Stream};
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::{Daemons, Plan, Raw, SubExperiment};
+use tripmeter_model::recording::{RecordedTopic, Recording};
 use tripmeter_model::transport::{Selector, Transport};
 use tripmeter_model::trial::Trial;
 use tripmeter_model::used::Used;
-use tripmeter_model::workload::Workload;
+use tripmeter_model::workload::{Recorded, Workload};
 use tripmeter_model::{Path, Pattern, Touch, Wait};
 
 /// A complete manifest of one round without a sub-experiment.
@@ -142,6 +144,115 @@ fn cell(payload_bytes: u64, median: f64) -> PayloadResult {
         trials: vec![trips],
         ..PayloadResult::default()
     }
+}
+
+/// One sub-experiment of publications of 1 kB on four topics.
+pub fn published(transport: &str, rates_hz: &[f64]) -> Manifest {
+    let mut manifest = manifest();
+    // On one CPU for all threads of a side they would be marked.
+    (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (None, None);
+    let plan = add(&mut manifest, "uds_channel", transport, &[1024]);
+    plan.pattern = Pattern::Channel;
+    plan.workload = Workload::publications(rates_hz.iter().map(|hz| OfferedLoad::Rate { hz: *hz }).collect(), 4, 1);
+    let result = result(&mut manifest, "uds_channel", 1, &[(1024, 1000.0)]);
+    let trial = |&hz: &f64| {
+        let mut trial = trial(OfferedLoad::Rate { hz }, 1000);
+        let rates = [Figure::OfferedRate, Figure::AchievedRate, Figure::SlowestRate];
+        put(&mut trial, &rates.map(|figure| (figure, hz)));
+        for (figure, median) in [(Figure::Response, 60e3), (Figure::Service, 10e3), (Figure::Lateness, 50e3)] {
+            put_times(&mut trial, &Stream::all(), figure, (1000, median));
+        }
+        put_costs(&mut trial);
+        trial
+    };
+    result.cells[0].trials = rates_hz.iter().map(trial).collect();
+    manifest
+}
+
+/// Adds a sub-experiment of calls of 1 kB.
+pub fn add_calls(manifest: &mut Manifest, name: &str, transport: &str, mode: Mode, clients: u32) {
+    let load = if mode == Mode::Bench { OfferedLoad::Closed } else { OfferedLoad::Rate { hz: 1000.0 } };
+    // On one CPU for all threads of a side they would be marked.
+    (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (None, None);
+    let plan = add(manifest, name, transport, &[1024]);
+    plan.pattern = Pattern::Rpc;
+    plan.workload = Workload::calls(vec![load], clients, 3_000_000_000);
+    let is_paced = mode == Mode::FixedFreq;
+    let mut trial = Trial::new(load);
+    let counts = Counts { sent: 1000, received: 1000, ..Counts::default() };
+    trial.put_counts(&Stream::all(), &counts, true);
+    put(&mut trial, &[(Figure::Completed, 9876.5432)]);
+    put_times(&mut trial, &Stream::all(), Figure::ServiceRtt, (1000, 10e3));
+    if is_paced {
+        let rates = [(Figure::OfferedRate, 1000.0), (Figure::AchievedRate, 1000.0), (Figure::SlowestRate, 990.0)];
+        put(&mut trial, &rates);
+        put_times(&mut trial, &Stream::all(), Figure::ResponseRtt, (1000, 60e3));
+        put_times(&mut trial, &Stream::all(), Figure::Lateness, (1000, 50e3));
+    }
+    put_costs(&mut trial);
+    result(manifest, name, 1, &[(1024, 1000.0)]).cells[0].trials = vec![trial];
+}
+
+/// Adds a logger with these payloads; medians of calls in nanoseconds.
+pub fn add_logger(manifest: &mut Manifest, name: &str, transport: &str, payloads: &[(u64, f64)]) {
+    let sizes: Vec<u64> = payloads.iter().map(|payload| payload.0).collect();
+    let plan = add(manifest, name, transport, &sizes);
+    (plan.pattern, plan.workload, plan.samples) = (Pattern::Log, Workload::lines(), 10_000);
+    let result = result(manifest, name, 1, payloads);
+    for (cell, (_, median)) in result.cells.iter_mut().zip(payloads) {
+        let mut trial = trial(OfferedLoad::Closed, 11_000);
+        put_times(&mut trial, &Stream::all(), Figure::Call, (10_000, *median));
+        put(&mut trial, &[(Figure::LinesWritten, 11_000.0), (Figure::Flush, 1.5e6)]);
+        for (figure, value) in [(Figure::Window, 1e9), (Figure::CpuTime, 0.925e9), (Figure::CpuPeak, 1.1825)] {
+            trial.put(&Stream::process(Process::Leader), figure, value);
+        }
+        cell.trials = vec![trial];
+    }
+}
+
+/// Makes a trial one of two topics at 400 Hz each, with response and service times of these kinds.
+pub fn play(trial: &mut Trial, counts: &Counts, times: [Figure; 2], are_calls: bool) {
+    trial.load = OfferedLoad::Recorded;
+    for (name, mean_bytes) in [("/imu", 324.0), ("/switch", 16.0)] {
+        let stream = Stream::topic(name);
+        trial.put_counts(&stream, counts, are_calls);
+        for (statistic, bytes) in [(Statistic::Mean, mean_bytes), (Statistic::Max, 400.0)] {
+            trial.put_statistic(&stream, Figure::MessageBytes, statistic, bytes, None);
+        }
+        for figure in [Figure::OfferedRate, Figure::AchievedRate] {
+            trial.put(&stream, figure, 400.0);
+        }
+        for (figure, median) in times.into_iter().zip([60e3, 10e3]) {
+            put_times(trial, &stream, figure, (1000, median));
+        }
+    }
+}
+
+/// Two topics, played over one transport.
+pub fn played() -> Manifest {
+    let mut manifest = published("uds/stream", &[1000.0]);
+    let topic = |name: &str, padded| RecordedTopic {
+        name: name.to_owned(),
+        padded,
+        last_ns: 1_000_000,
+        ..RecordedTopic::default()
+    };
+    manifest.plan.recording = Some(Recording {
+        file: "drive.mcap".to_owned(),
+        sha256: "0123456789abcdef0123".to_owned(),
+        speed: 2.0,
+        duration_ns: 1_500_000_000,
+        messages: 2000,
+        topics: vec![topic("/imu", 0), topic("/switch", 7)],
+        ..Recording::default()
+    });
+    let workload = &mut manifest.plan.sub_experiments[0].workload;
+    *workload = workload.clone().playing(Recorded { messages: 2000, duration_ns: 750_000_000 }, 2);
+    let trial = trial_of(&mut manifest, 0);
+    let counts = trial.counts(&Stream::all());
+    play(trial, &counts, [Figure::Response, Figure::Service], false);
+    put(trial, &[(Figure::Sent, 2000.0), (Figure::Received, 2000.0)]);
+    manifest
 }
 
 /// A trial of so many messages, all of which came.

@@ -4,7 +4,7 @@ mod maps;
 
 use crate::document::{Block, Cell, Column, Digits, Document, Heading, Missing, Note, Severity, Table};
 use crate::number::counted;
-use crate::page::values::unit;
+use crate::values::unit;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Selected, Selection};
@@ -59,7 +59,7 @@ pub fn fleet_figures(job: &FleetJob, manifest: &Manifest, selection: &Selection)
     selected.map(figure).collect()
 }
 
-/// What was measured of a fleet.
+/// Results of a fleet.
 #[derive(Clone, Debug)]
 pub struct FleetResults<'a> {
     /// Hosts and jobs.
@@ -167,7 +167,7 @@ impl<'a> FleetView<'a> {
         Self { fleet: results.fleet, overs }
     }
 
-    /// What was measured: the transport, or the sub-experiment if several are of one.
+    /// The transport, or the sub-experiment if several are of one.
     fn label(&self, over: &OverAll<'_>) -> String {
         let transport = |over: &OverAll<'_>| over.all[0].transport.clone();
         let (own, sub) = (transport(over), &over.address.sub_experiment);
@@ -175,17 +175,16 @@ impl<'a> FleetView<'a> {
         if is_shared || own.is_empty() { sub.clone() } else { own }
     }
 
-    /// What was measured, at which payload and load, and which figure.
+    /// Transport, payload, load and figure.
     fn title(&self, over: &OverAll<'_>) -> String {
         format!("{}: {}", over.address.located_as(&self.label(over)), figure_name(over.address))
     }
 
-    /// What one job is.
     fn noun(&self) -> &'static str {
         if self.fleet.mode == FleetMode::Hosts { "host" } else { "pair" }
     }
 
-    /// Of each sub-experiment, payload and load the first figure.
+    /// First figure of each sub-experiment, payload and load.
     fn firsts(&self) -> Vec<&OverAll<'a>> {
         let place = |over: &OverAll<'_>| {
             let address = over.address;
@@ -270,7 +269,7 @@ impl<'a> FleetView<'a> {
                 (None, [Cell::text(*from)].into_iter().chain(cells).collect::<Vec<_>>())
             });
             // Rows that are blank in this part are left out.
-            let has_any = |row: &(_, Vec<Cell>)| row.1[1..].iter().any(|cell| *cell != BLANK);
+            let has_any = |row: &(_, Vec<Cell>)| row.1[1..].iter().any(|cell| *cell != Cell::NOTHING);
             Table::new(String::new(), heads, rows.filter(has_any).collect()).within(COLUMNS)
         };
         parts.map(table).filter(|table| !table.rows.is_empty()).collect()
@@ -282,7 +281,7 @@ impl<'a> FleetView<'a> {
             return Cell::Number { value: one.value, interval: None, mark: "" };
         }
         let is_planned = self.fleet.jobs.iter().any(|job| job.from == from && job.to.as_deref() == Some(to));
-        if is_planned { Cell::Missing(Missing::NotMeasured) } else { BLANK }
+        if is_planned { Cell::Missing(Missing::NotMeasured) } else { Cell::NOTHING }
     }
 
     /// The median over the results that each host has a part in.
@@ -339,7 +338,7 @@ impl<'a> FleetView<'a> {
         Table::new(String::new(), columns, self.fleet.jobs.iter().map(row).collect())
     }
 
-    /// What failed and why; one line for jobs that failed for one reason.
+    /// Failed jobs and why; one line for jobs that failed for one reason.
     fn notes(&self) -> Option<Block> {
         let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
         for job in self.fleet.jobs.iter() {
@@ -360,16 +359,13 @@ impl<'a> FleetView<'a> {
 
 /// `rtt_half p50`, before it the stream if it is not of all messages.
 fn figure_name(address: &FigureAddress) -> String {
-    let figure = crate::page::values::name(address.figure);
+    let figure = crate::values::name(address.figure);
     let name = match address.statistic {
         Statistic::Value => figure.to_owned(),
         statistic => format!("{figure} {statistic}"),
     };
     if address.stream == Stream::all() { name } else { format!("{} {name}", address.stream) }
 }
-
-/// Nothing is measured there.
-const BLANK: Cell = Cell::Missing(Missing::NotOfThisRow);
 
 /// The host or pair of a figure.
 fn name(one: &FleetFigure) -> String {

@@ -1,7 +1,11 @@
 //! The sub-experiments that others are compared with.
 
 use crate::FLOOR;
+use crate::measured::MeasuredSide;
 use crate::merged::Merged;
+use tripmeter_analysis::Row;
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::metric::Stream;
 use tripmeter_model::plan::SubExperiment;
 
 /// Floors, in groups of those that count for the same lines; looked up once per line, of thousands.
@@ -35,11 +39,30 @@ impl Floors {
     }
 }
 
-/// Whether others may be compared with it: `shm` whose path proof did not fail, and which has figures.
+/// True if others may be compared with it: `shm` whose path proof did not fail, and which has figures.
 fn is_floor(sub: &Merged<'_>) -> bool {
     sub.planned.transport.system == FLOOR
         && !sub.planned.workload.is_fan_out()
         && !sub.same_process()
         && sub.disqualified().is_none()
         && sub.results.iter().any(|result| !result.cells.is_empty())
+}
+
+/// The latency that stands for all messages of a row.
+pub fn headline(side: &MeasuredSide<'_>, row: Row) -> Option<Figure> {
+    let has = |figure: &&Figure| side.metrics.get(row, &Stream::all(), **figure, Statistic::P50).is_some();
+    Figure::HEADLINES.iter().find(has).copied()
+}
+
+/// The row of what was measured under a load, without the load.
+pub fn at_rest(side: &MeasuredSide<'_>, row: Row) -> Option<Row> {
+    let sub = &side.subs[row.sub as usize];
+    let own = Some(sub.planned).filter(|own| !own.load.is_none() && sub.disqualified().is_none())?;
+    let is_like = |other: &SubExperiment| {
+        let parts = |sub: &SubExperiment| (sub.pattern, sub.wait, sub.touch, sub.sched, sub.one_way);
+        let is_same = other.transport == own.transport && other.workload == own.workload;
+        other.load.is_none() && is_same && parts(other) == parts(own) && !other.is_disturbed()
+    };
+    let rests = (0..).zip(&side.subs).filter(|(_, sub)| is_like(sub.planned) && sub.disqualified().is_none());
+    rests.map(|(sub, _)| Row { sub, ..row }).find(|rest| headline(side, *rest).is_some())
 }

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use tripmeter_model::printable;
 
-/// Of pages without charts, and with them.
+/// Scripts of pages without charts, and with them.
 const TABLES: &str = include_str!("../assets/tables.js");
 const TABLES_AND_CHARTS: &str = concat!(
     include_str!("../assets/tables.js"),
@@ -138,7 +138,7 @@ fn escaped(text: &str) -> String {
     escape(&printable::line(text))
 }
 
-/// The same with its line breaks.
+/// Escaped text with its line breaks.
 fn escaped_lines(text: &str) -> String {
     escape(&printable::lines(text))
 }
@@ -170,7 +170,7 @@ fn words(text: &str) -> String {
     cut(text, inner)
 }
 
-/// What is shown of a text, cut where it is long.
+/// Text, cut where it is long.
 fn cut(text: &str, inner: String) -> String {
     match text.chars().count() > LONG {
         true => format!("<span class=\"long\" title=\"{}\">{inner}</span>", hint(text)),

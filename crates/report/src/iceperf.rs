@@ -69,7 +69,6 @@ fn of_sub(index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Block> {
     blocks
 }
 
-/// The mean over rounds.
 fn mean(metrics: &MetricTable, row: Option<Row>, cell: &MergedCell<'_>) -> Cell {
     let means = row.and_then(|row| metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::Mean));
     match Cell::mean_over(means).marked(cell.star()) {
@@ -157,7 +156,6 @@ mod tests {
     use super::*;
     use crate::fixture::{self, add, put, result, set_trips};
     use crate::render::{Text, csv};
-    use crate::rpc;
     use tripmeter_model::Pattern;
     use tripmeter_model::experiment::Mode;
     use tripmeter_model::manifest::{Counts, RunStatus, Verdict};
@@ -286,8 +284,8 @@ udp at 2k: 2 lost
     #[test]
     fn what_is_no_plain_round_trip_is_named_and_has_no_table() {
         let mut manifest = fixture::manifest();
-        rpc::tests::add(&mut manifest, "calls", "uds/stream", Mode::Bench, 4);
-        rpc::tests::add(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
+        fixture::add_calls(&mut manifest, "calls", "uds/stream", Mode::Bench, 4);
+        fixture::add_calls(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
         manifest.plan.sub_experiments[1].pattern = Pattern::PingPong;
         let notes = "\ncalls: pattern rpc, left out here; it is in the table `all`\n\
                      paced: pattern pingpong at a rate, left out here; it is in the table `all`\n";

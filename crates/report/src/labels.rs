@@ -1,21 +1,20 @@
 //! What a sub-experiment is called beside others.
 
 use crate::merged::Merged;
-use crate::number::counted;
-use std::collections::{HashMap, HashSet};
-use tripmeter_model::pace::OfferedLoad;
+use crate::number::{count, counted, percent};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use tripmeter_model::Pattern;
+use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::plan::SubExperiment;
 
 /// A sub-experiment at one offered load.
 #[derive(Clone, Copy)]
 pub struct LabelledLine<'a> {
-    /// What was measured.
     pub sub: &'a Merged<'a>,
-    /// How messages were offered.
     pub load: OfferedLoad,
 }
 
-/// What may tell a sub-experiment from others of its transport, for people.
+/// Factors that may tell a sub-experiment from others of its transport, for people.
 const FACTORS: [fn(&SubExperiment) -> String; 7] = [
     |sub| sub.wait.to_string(),
     |sub| format!("touch {}", sub.touch),
@@ -29,9 +28,8 @@ const FACTORS: [fn(&SubExperiment) -> String; 7] = [
     },
 ];
 
-/// What tells lines from each other: found once for all of them, as there may be thousands.
+/// Factors that tell lines from each other: found once for all of them, as there may be thousands.
 pub struct Distinctions<'a> {
-    /// The words of each factor.
     words: [HashSet<String>; FACTORS.len()],
     loads: HashSet<String>,
     /// Names of sub-experiments that have all factors in common.
@@ -44,7 +42,6 @@ fn factors(sub: &SubExperiment) -> String {
 }
 
 impl<'a> Distinctions<'a> {
-    /// Of these lines.
     pub fn of(lines: impl IntoIterator<Item = LabelledLine<'a>>) -> Self {
         let mut found = Self { words: Default::default(), loads: HashSet::new(), names: HashMap::new() };
         for LabelledLine { sub, load } in lines {
@@ -82,6 +79,46 @@ pub fn load_text(load: OfferedLoad) -> String {
     match load {
         OfferedLoad::Rate { hz } => format!("{hz} /s"),
         OfferedLoad::Search { loss_bound } => format!("search, {} % loss", loss_bound * 100.0),
-        load => crate::throughput::offered(load),
+        load => offered(load),
     }
+}
+
+/// An offered load as tables and notes of trials have it: rates with few digits.
+pub fn offered(load: OfferedLoad) -> String {
+    match load {
+        OfferedLoad::Rate { hz } => format!("{} /s", count(hz)),
+        OfferedLoad::Search { loss_bound } => format!("search {} %", percent(loss_bound)),
+        OfferedLoad::Burst(Burst { size, gap_ns }) => format!("{size} per {} ms", gap_ns as f64 / 1e6),
+        load => load.to_string(),
+    }
+}
+
+/// The transport of each, and its name where another is alike in all else.
+pub fn transports(subs: &[Merged<'_>]) -> Vec<String> {
+    let key = |sub: &Merged<'_>| {
+        let SubExperiment { transport, workload, wait, touch, sched, load, .. } = sub.planned;
+        format!("{transport:?} {:?} {wait:?} {touch:?} {sched:?} {load:?}", workload.reply)
+    };
+    let keys: Vec<String> = subs.iter().map(key).collect();
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    for key in &keys {
+        *counts.entry(key).or_default() += 1;
+    }
+    let label = |(sub, key): (&Merged<'_>, &String)| {
+        let mut text = sub.planned.transport_text();
+        if counts[key.as_str()] > 1 {
+            text += &format!(" ({})", sub.planned.name);
+        }
+        if sub.same_process() {
+            text += " (same process)";
+        }
+        text
+    };
+    subs.iter().zip(&keys).map(label).collect()
+}
+
+/// Words of the patterns of sub-experiments, each once.
+pub fn patterns<'a>(subs: impl Iterator<Item = &'a SubExperiment> + Clone) -> Vec<&'static str> {
+    let is_used = |pattern: &&Pattern| subs.clone().any(|sub| sub.pattern == **pattern);
+    Pattern::ALL.iter().filter(is_used).map(|pattern| pattern.as_str()).collect()
 }

@@ -72,7 +72,6 @@ fn row(check: &CheckedSub, strict: bool) -> JudgedRow<'_> {
     }
 }
 
-/// Per cent beyond the limit.
 fn distance(row: &CheckedLimit) -> Cell {
     if row.value.is_none() { Cell::text(NOT_MEASURED) } else { change_cell(row.share_beyond()) }
 }

@@ -1,8 +1,8 @@
 //! Documents as Markdown, in which no text of others is markup.
 
+use crate::cell_text::{BAR_COLUMNS, has_own_units, texts};
 use crate::document::{Block, Cell, Column, Digits, Document, Facts, Table};
 use crate::plots::Chart;
-use crate::render::{BAR_COLUMNS, has_own_units, texts};
 use tripmeter_model::printable;
 
 /// A space without a width.

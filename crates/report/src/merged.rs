@@ -74,13 +74,12 @@ impl<'a> Merged<'a> {
         proofs.min_by_key(|(_, proof)| badness(proof.verdict))
     }
 
-    /// What was measured at each payload, in the order of the plan; payloads that were not measured are left out.
+    /// Its measured payloads, in the order of the plan.
     pub fn payloads(&self) -> Vec<MergedCell<'a>> {
         let planned = self.planned.payloads.iter();
         planned.map(|&bytes| self.payload(bytes)).filter(|merged| !merged.cells.is_empty()).collect()
     }
 
-    /// What was measured at one payload.
     pub fn payload(&self, bytes: u64) -> MergedCell<'a> {
         let cells = self.results.iter().flat_map(|result| &result.cells);
         let cells: Vec<&PayloadResult> = cells.filter(|cell| cell.payload_bytes == bytes).collect();
@@ -156,12 +155,10 @@ impl MergedCell<'_> {
         self.cells.iter().map(|cell| cell.warmup_damaged).fold(0, u64::saturating_add)
     }
 
-    /// Whether not one message of all trials and rounds arrived.
     pub fn is_wholly_lost(&self) -> bool {
         self.counts().is_all_lost()
     }
 
-    /// The counts of all trials.
     pub fn counts(&self) -> Counts {
         self.cells.iter().map(|cell| cell.counts()).fold(Counts::default(), |sum, counts| sum + counts)
     }
@@ -199,7 +196,6 @@ impl MergedCell<'_> {
         self.cells.iter().filter_map(|cell| Some((*cell, cell.mode_change()?))).collect()
     }
 
-    /// [`CHANGED`], if it did.
     pub fn mark(&self) -> &'static str {
         if self.changed().is_empty() { "" } else { CHANGED }
     }

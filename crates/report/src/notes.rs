@@ -7,14 +7,28 @@ use std::collections::BTreeSet;
 use tripmeter_model::Pattern;
 use tripmeter_model::manifest::{Counts, Handover, PayloadResult, RunStatus, Verdict};
 use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::workload::Workload;
 
-/// What the column of the path proof means.
 pub const PROOF_HELP: &str = "whether the operating system shows the payload going the way that the transport claims; \
                               secured: and a peer without the right credentials was refused";
 
 /// Why there is CPU time without its part in the kernel.
 pub const NO_KERNEL_TIME: &str =
     "this kernel splits CPU time between user and kernel by timer ticks, which is not exact";
+
+pub const TRIALS: &str = "trials";
+/// Kind of notes on rates that were missed.
+pub const RATE_MISSED: &str = "rate missed";
+/// Kind of notes on messages that were sent late although the rate was kept.
+pub const SENT_LATE: &str = "sent late";
+/// Kind of the note that figures come from histograms.
+pub const HISTOGRAMS: &str = "histograms";
+/// Kind of the note on passes of `tripmeter explain`.
+pub const DISTURBED: &str = "disturbed";
+/// Kind of notes on payloads with fewer samples than planned.
+pub const TOO_FEW: &str = "fewer samples than planned";
+/// Kinds of notes on calls and on messages that failed.
+pub const MISHAPS: [&str; 2] = ["timed out or failed", "lost or out of order"];
 
 /// The outcome of a proof, in a word or two.
 pub fn proof(sub: &Merged<'_>) -> &'static str {
@@ -150,16 +164,16 @@ fn in_round(sub: &Merged<'_>, round: u32) -> String {
 
 /// Text of the note on a payload that lost all messages.
 pub const ALL_LOST: &str = "no message arrived intact and in time; the exit code is 75 then (--allow-loss)";
-/// The same of calls.
+/// Text of the note on a payload of calls that all failed.
 pub const ALL_FAILED: &str = "no call succeeded; the exit code is 75 then (--allow-loss)";
 /// Kind of such notes.
 pub const NOTHING_ARRIVED: &str = "no message arrived";
 
 /// Counts of messages that were lost, late, duplicated, reordered or damaged: `2 lost, 1 damaged`. For calls:
 /// `10 timed out, 4 answered late`. Empty if all are 0.
-pub fn mishaps(counts: &Counts, are_calls: bool) -> String {
+pub fn mishaps(counts: &Counts, workload: &Workload) -> String {
     let Counts { lost, late, duplicated, reordered, damaged, .. } = *counts;
-    let kinds = match are_calls {
+    let kinds = match workload.is_call() {
         true => vec![(lost, "timed out"), (damaged, "failed"), (late, "answered late"), (duplicated, "answered again")],
         false => vec![
             (lost, "lost"),
@@ -173,7 +187,7 @@ pub fn mishaps(counts: &Counts, are_calls: bool) -> String {
     happened.map(|(count, kind)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether any message was late, duplicated, reordered or damaged.
+/// True if any message was late, duplicated, reordered or damaged.
 pub fn odd(counts: &Counts) -> bool {
     [counts.late, counts.duplicated, counts.reordered, counts.damaged].iter().any(|count| *count > 0)
 }
@@ -194,7 +208,7 @@ pub fn handover(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
         let repeated = cell.cells.iter().filter(|cell| !cell.earlier_attempts.is_empty()).count();
         let counts = |cell: &PayloadResult| Counts { damaged: cell.damaged(), ..cell.counts() };
         let set_aside = cell.set_aside().fold(Counts::default(), |sum, cell| sum + counts(cell));
-        let lost = mishaps(&set_aside, sub.planned.workload.is_call());
+        let lost = mishaps(&set_aside, &sub.planned.workload);
         let lost = if lost.is_empty() { lost } else { format!(", of which {lost}") };
         let (times, rounds) = (counted(again, "time"), rounds(repeated));
         parts.push(format!(
@@ -219,9 +233,10 @@ pub fn all_lost(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
 }
 
 /// Damage of the warm-up, after what befell `counts`: `, and 10 in the warm-up`. Empty if there was none.
-fn in_warm_up(damaged: u64, counts: &Counts, are_calls: bool) -> String {
+fn in_warm_up(damaged: u64, counts: &Counts, workload: &Workload) -> String {
+    let are_calls = workload.is_call();
     let what = if are_calls { "failed" } else { "damaged" };
-    match (damaged, mishaps(counts, are_calls).is_empty()) {
+    match (damaged, mishaps(counts, workload).is_empty()) {
         (0, _) => String::new(),
         (damaged, true) => format!("{damaged} {what} in the warm-up"),
         _ if counts.damaged > 0 && !are_calls => format!(", and {damaged} in the warm-up"),
@@ -230,14 +245,14 @@ fn in_warm_up(damaged: u64, counts: &Counts, are_calls: bool) -> String {
 }
 
 /// Counts as [`mishaps`] has them, and the damage of the warm-up apart.
-pub fn mishaps_and_warm_up(counts: &Counts, warmup_damaged: u64, are_calls: bool) -> String {
-    mishaps(counts, are_calls) + &in_warm_up(warmup_damaged, counts, are_calls)
+pub fn mishaps_and_warm_up(counts: &Counts, warmup_damaged: u64, workload: &Workload) -> String {
+    mishaps(counts, workload) + &in_warm_up(warmup_damaged, counts, workload)
 }
 
 /// `uds_datagram at 64k: 2 lost, 20 damaged, and 10 in the warm-up`; nothing if all messages arrived once, in order, in
 /// time and intact.
 pub fn mishap_line(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
-    let what = mishaps_and_warm_up(&cell.counts(), cell.warmup_damaged(), sub.planned.workload.is_call());
+    let what = mishaps_and_warm_up(&cell.counts(), cell.warmup_damaged(), &sub.planned.workload);
     (!what.is_empty()).then(|| format!("{} {}: {what}", sub.planned.name, cell.at()))
 }
 
@@ -262,19 +277,21 @@ mod tests {
 
     #[test]
     fn calls_have_words_of_their_own() {
+        let (messages, calls) = (Workload::default(), Workload::closed_calls(1, 1));
         let counts = Counts { sent: 50, received: 36, lost: 10, late: 4, duplicated: 2, reordered: 1, damaged: 3 };
-        assert_eq!(mishaps(&counts, false), "10 lost, 4 late, 2 duplicated, 1 reordered, 3 damaged");
-        assert_eq!(mishaps(&counts, true), "10 timed out, 3 failed, 4 answered late, 2 answered again");
-        assert_eq!(mishaps(&Counts { sent: 50, received: 50, ..Counts::default() }, true), "");
+        assert_eq!(mishaps(&counts, &messages), "10 lost, 4 late, 2 duplicated, 1 reordered, 3 damaged");
+        assert_eq!(mishaps(&counts, &calls), "10 timed out, 3 failed, 4 answered late, 2 answered again");
+        assert_eq!(mishaps(&Counts { sent: 50, received: 50, ..Counts::default() }, &calls), "");
     }
 
     #[test]
     fn damage_of_the_warm_up_is_named_apart() {
+        let (messages, calls) = (Workload::default(), Workload::closed_calls(1, 1));
         let damaged = |damaged| Counts { sent: 200, damaged, ..Counts::default() };
-        assert_eq!(mishaps_and_warm_up(&damaged(20), 10, false), "20 damaged, and 10 in the warm-up");
-        assert_eq!(mishaps_and_warm_up(&damaged(0), 10, false), "10 damaged in the warm-up");
-        assert_eq!(mishaps_and_warm_up(&damaged(20), 10, true), "20 failed, and 10 failed in the warm-up");
-        assert_eq!(mishaps_and_warm_up(&damaged(20), 0, false), "20 damaged");
+        assert_eq!(mishaps_and_warm_up(&damaged(20), 10, &messages), "20 damaged, and 10 in the warm-up");
+        assert_eq!(mishaps_and_warm_up(&damaged(0), 10, &messages), "10 damaged in the warm-up");
+        assert_eq!(mishaps_and_warm_up(&damaged(20), 10, &calls), "20 failed, and 10 failed in the warm-up");
+        assert_eq!(mishaps_and_warm_up(&damaged(20), 0, &messages), "20 damaged");
     }
 
     #[test]

@@ -19,11 +19,8 @@ mod answer;
 mod background;
 mod copy;
 mod cost;
-pub(crate) mod curves;
 mod load;
-pub mod loss;
-pub(crate) mod measured;
-mod pairs;
+mod loss;
 mod rounds;
 mod sides;
 mod size;
@@ -31,38 +28,37 @@ mod tail;
 #[cfg(test)]
 mod tests;
 mod time;
-pub(crate) mod values;
 mod verdicts;
 
+use crate::curves::{Panel, panels};
 use crate::document::{Block, Document, Heading};
+use crate::measured::MeasuredSide;
+use crate::pairs::AskedPairs;
 use crate::plots::Chart;
-use crate::plots::aimrt::NamedResults;
 use crate::plots::samples::SampleSeries;
+use crate::results::NamedResults;
 use crate::{all, screen};
-use curves::{Panel, panels};
-use measured::MeasuredSide;
-pub use pairs::AskedPairs;
 use tripmeter_analysis::check::ResultsCheck;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;
 
-/// What a report is made of.
+/// Input of a report.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageInput<'a> {
-    /// What was measured; the first is what others are compared with.
+    /// Results; the others are compared with the first.
     pub results: &'a [NamedResults<'a>],
     /// Samples of trials in their order.
     pub samples: &'a [SampledTrial],
-    /// What the results are judged by beside each other.
+    /// Checks of the results beside each other.
     pub check: Option<&'a PageChecks>,
 }
 
-/// What each of the results is judged by, in their order; what is missing at the end is none.
+/// Checks of each of the results, in their order; those missing at the end are none.
 #[derive(Clone, Debug, Default)]
 pub struct PageChecks {
     /// Limits, and what was measured.
     pub limits: Vec<ResultsCheck>,
-    /// What was asked of pairs; where it is not known, what `tripmeter ab` asks without flags.
+    /// Questions about pairs; unknown ones are those of `tripmeter ab` without flags.
     pub pairs: Vec<Option<AskedPairs>>,
 }
 
@@ -79,7 +75,7 @@ pub struct SampledTrial {
     pub payload_bytes: u64,
     /// Messages that the samples are of: all, or those of one stream.
     pub stream: Stream,
-    /// What the samples are.
+    /// Figure of the samples.
     pub figure: Figure,
     /// In microseconds.
     pub points: SampleSeries,

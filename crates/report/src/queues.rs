@@ -7,7 +7,6 @@ use tripmeter_model::kernel_queue::{KernelQueues, QueueKind, QueueSide};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::plan::SubExperiment;
 
-/// Kind of the notes.
 const QUEUES: &str = "queues";
 /// Bytes that Linux gives a pipe.
 ///
@@ -30,7 +29,7 @@ pub fn notes(subs: &[Merged<'_>]) -> Vec<Note> {
     subs.iter().flat_map(of_sub).flatten().collect()
 }
 
-/// What is to be known of pipes of a transport that were given less than others or than usual, if there are any.
+/// Note on pipes of a transport that were given less than others or than usual, if there are any.
 pub fn small_pipes(manifest: &Manifest, transport: &str) -> Option<String> {
     let subs = Merged::of(manifest);
     let mut of_transport = subs.iter().filter(|sub| sub.planned.transport.to_string() == transport);

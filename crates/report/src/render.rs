@@ -3,26 +3,21 @@
 pub use crate::html::html;
 pub use crate::markup::markdown;
 
-use crate::document::{Block, Cell, Column, Digits, Document, Facts, Missing, Note, Severity, Table};
+use crate::cell_text::{BAR_COLUMNS, has_own_units, helps, is_same, texts};
+use crate::document::{Block, Cell, Column, Document, Facts, Missing, Note, Severity, Table};
 use crate::number::TOO_SMALL;
-use crate::number::{percent, ratio};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, presets};
 use serde_json::{Value, json};
 use tripmeter_analysis::Row;
-use tripmeter_model::figure::Unit;
-use tripmeter_model::metric::Interval;
 
 /// Columns of a line, which bars fill as far as there is room.
 const COLUMNS: usize = 80;
-/// Most columns of a bar.
-pub(crate) const BAR_COLUMNS: usize = 12;
-
 /// Text for a terminal or a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Text {
     /// Intervals stand below their numbers.
     pub has_intervals: bool,
-    /// What columns mean stands below their table.
+    /// Meanings of columns stand below their table.
     pub has_help: bool,
     /// Escape sequences colour marks and grave notes.
     pub is_coloured: bool,
@@ -168,12 +163,6 @@ fn broken(text: &str, most: usize) -> String {
     text.replace('?', "\n?").replace('&', "\n&").replace(" (", "\n(")
 }
 
-/// Whether two rows are of the same thing: their addresses and all that names them.
-pub(crate) fn is_same(columns: &[Column], above: &(Option<Row>, Vec<Cell>), row: &(Option<Row>, Vec<Cell>)) -> bool {
-    let mut cells = columns.iter().zip(above.1.iter().zip(&row.1));
-    row.0.is_some() && row.0 == above.0 && cells.all(|(column, (above, cell))| !column.is_merged || above == cell)
-}
-
 /// The heads: groups above, then titles, then units where any column of the table has one, unless all cells of a column
 /// have units of their own.
 fn heads(table: &Table) -> Vec<String> {
@@ -190,84 +179,6 @@ fn heads(table: &Table) -> Vec<String> {
         format!("{above}{head}")
     };
     columns.iter().enumerate().map(head).collect()
-}
-
-/// Whether all numbers of a column have units of their own, and none has that of its head.
-pub(crate) fn has_own_units(table: &Table, index: usize) -> bool {
-    let mut cells = table.rows.iter().map(|(_, cells)| &cells[index]);
-    let is_own = |cell: &Cell| matches!(cell, Cell::InUnit(..));
-    cells.clone().any(is_own) && cells.all(|cell| is_own(cell) || matches!(cell, Cell::Missing(_) | Cell::Text(_)))
-}
-
-/// Titles with what they mean, each once.
-pub(crate) fn helps(columns: &[Column]) -> impl Iterator<Item = (String, &'static str)> {
-    let mut helps: Vec<(String, &'static str)> = Vec::new();
-    for column in columns.iter().filter(|column| !column.help.is_empty()) {
-        let one = (column.title.replace('\n', " "), column.help);
-        if !helps.contains(&one) {
-            helps.push(one);
-        }
-    }
-    helps.into_iter()
-}
-
-/// The cell, and its interval; the longest bar has so many columns.
-pub(crate) fn texts(column: &Column, cell: &Cell, bar: usize) -> (String, Option<String>) {
-    let number = |value: f64| column.digits.write(value / column.divisor);
-    let ends = |interval: &Interval, write: &dyn Fn(f64) -> String| {
-        if is_bounded(interval) || column.is_ratio && *interval != Interval::UNBOUNDED {
-            format!("{}..{}", write(interval.low), write(interval.high))
-        } else {
-            TOO_SMALL.to_owned()
-        }
-    };
-    match cell {
-        Cell::Number { value, interval, mark } => {
-            let interval = interval.as_ref().map(|interval| ends(interval, &number));
-            (format!("{mark}{}", number(*value)), interval)
-        }
-        Cell::Share { events, interval, .. } if column.digits == Digits::Events => {
-            (events.to_string(), interval.as_ref().map(|interval| ends(interval, &percent)))
-        }
-        Cell::Share { events, of, interval } => {
-            let interval = interval.as_ref().map(|interval| ends(interval, &number));
-            (number(*events as f64 / (*of).max(1) as f64), interval)
-        }
-        Cell::InUnit(cell, unit) => {
-            // Counts are whole, but for medians and means of them.
-            let digits = if *unit == Unit::Count.as_str() { Digits::WholeOr(3) } else { column.digits };
-            let (number, interval) = texts(&Column { divisor: 1.0, digits, ..column.clone() }, cell, bar);
-            (format!("{number} {unit}"), interval)
-        }
-        Cell::Range(interval) => (ends(interval, &number), None),
-        Cell::Pair(both) => {
-            let one = |column: &Column, cell| {
-                let (number, interval) = texts(column, cell, bar);
-                interval.map_or(number.clone(), |interval| format!("{number} ({interval})"))
-            };
-            let [first, second] = &**both;
-            let text = match column.second {
-                None => format!("{}{}{}", one(column, first), column.joint, one(column, second)),
-                Some((divisor, digits)) => {
-                    let other = Column { divisor, digits, ..column.clone() };
-                    format!("{} / {}", one(column, first), one(&other, second))
-                }
-            };
-            (text, None)
-        }
-        Cell::Ratio { value, interval } => (ratio(*value), interval.as_ref().map(|interval| ends(interval, &ratio))),
-        Cell::Floor => ("floor".to_owned(), None),
-        Cell::Bar(share) => ("▇".repeat((share.clamp(0.0, 1.0) * bar as f64).round() as usize), None),
-        Cell::Text(text) | Cell::Link { text, .. } => (text.clone(), None),
-        Cell::Marked(mark, text) => (format!("{mark}{text}"), None),
-        Cell::Missing(Missing::NotOfThisRow) => (String::new(), None),
-        Cell::Missing(Missing::TooFewSamples) => (TOO_SMALL.to_owned(), None),
-        Cell::Missing(missing) => (format!("{}-", missing.mark()), None),
-    }
-}
-
-fn is_bounded(interval: &Interval) -> bool {
-    interval.low.is_finite() && interval.high.is_finite()
 }
 
 fn pairs_text(Facts { title, pairs }: &Facts) -> String {
@@ -419,6 +330,7 @@ fn unmarked(cell: &Cell) -> Value {
 mod tests {
     use super::*;
     use crate::document::Digits;
+    use tripmeter_model::metric::Interval;
 
     fn document() -> Document {
         let number = |value, interval| Cell::Number { value, interval, mark: "" };

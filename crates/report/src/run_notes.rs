@@ -1,26 +1,12 @@
 //! Notes on a whole run, for every table and for the first screen.
 
 use crate::document::{Note, Severity};
+use crate::measured::MeasuredSide;
 use crate::merged::Merged;
 use crate::number::counted;
-use crate::{audit, channel, hosts, log, notes, queues, recording, rpc, series, throughput};
-use tripmeter_analysis::MetricTable;
+use crate::{audit, hosts, notes, queues, series};
 use tripmeter_model::manifest::Manifest;
 use tripmeter_model::plan::{Plan, SubExperiment};
-
-/// Kind of the notes on trials.
-pub const TRIALS: &str = "trials";
-
-/// Kind of the notes on rates that were missed.
-pub const RATE_MISSED: &str = "rate missed";
-
-/// Kind of the notes on messages that were sent late although the rate was kept.
-pub const SENT_LATE: &str = "sent late";
-
-/// Kind of the note that figures come from histograms.
-pub const HISTOGRAMS: &str = "histograms";
-/// The kind of the note on passes of `tripmeter explain`.
-pub const DISTURBED: &str = "disturbed";
 
 /// Notes on failed path proofs, and on sub-experiments that failed or were not run.
 pub fn outcomes(subs: &[Merged<'_>]) -> Vec<Note> {
@@ -46,8 +32,9 @@ pub fn shared_cpus(plan: &Plan, planned: &SubExperiment) -> Option<Note> {
     Some(Note::new(severity, "shared CPUs", None, text))
 }
 
-/// Notes on everything else that lowers the quality of figures, and on the run, in the order of its parts.
-pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
+/// Notes on everything else that lowers the quality of figures, those on trials among them, and on the run.
+pub fn of_run(side: &MeasuredSide<'_>, of_trials: Vec<Note>) -> Vec<Note> {
+    let MeasuredSide { manifest, subs, metrics, .. } = side;
     let plan = &manifest.plan;
     let info = |kind| move |text| Note::new(Severity::Info, kind, None, text);
     let mut all = Vec::new();
@@ -62,11 +49,11 @@ pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -
     all.extend(series::notes(subs, metrics));
     all.extend(subs.iter().filter_map(|sub| shared_cpus(plan, sub.planned)));
     all.extend(hosts::notes(manifest, metrics));
-    all.extend(of_trials(manifest, subs, metrics));
+    all.extend(of_trials);
     let mut cells = subs.iter().flat_map(|sub| &sub.results).flat_map(|result| &result.cells);
     if cells.any(|cell| cell.from_histogram) {
         let text = "raw samples were not kept: figures come from histograms of three digits";
-        all.push(info(HISTOGRAMS)(text.to_owned()));
+        all.push(info(notes::HISTOGRAMS)(text.to_owned()));
     }
     let disturbed: Vec<&str> =
         plan.sub_experiments.iter().filter(|sub| sub.is_disturbed()).map(|sub| sub.name.as_str()).collect();
@@ -78,7 +65,7 @@ pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -
             counted(plan.sub_experiments.len(), "sub-experiment"),
             disturbed.join(", ")
         );
-        all.push(Note::new(Severity::Warning, DISTURBED, None, text));
+        all.push(Note::new(Severity::Warning, notes::DISTURBED, None, text));
     }
     all.extend(audit::note(manifest).map(info("machine")));
     all.extend(plan.not_installed().map(info("not installed")));
@@ -87,18 +74,4 @@ pub fn of_run(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -
         false => info("left out")(format!("left out: {left_out}")),
     }));
     all
-}
-
-/// Notes on trials other than plain round trips.
-fn of_trials(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
-    let recording = manifest.plan.recording.as_ref();
-    let of_recording = |recording| recording::notes(recording, subs, metrics);
-    [
-        throughput::notes(subs, metrics),
-        channel::notes(subs, metrics),
-        rpc::notes(subs, metrics),
-        log::notes(subs, metrics),
-        recording.map_or(Vec::new(), of_recording),
-    ]
-    .concat()
 }

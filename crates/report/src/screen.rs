@@ -5,12 +5,13 @@ pub(crate) mod notes;
 mod topics;
 
 use crate::document::{Block, Cell, Column, Digits, Document, Missing, Table};
+use crate::fastest;
 use crate::floors::Floors;
 use crate::labels::{Distinctions, LabelledLine, load_text};
+use crate::measured::MeasuredSide;
 use crate::merged::{CHANGED, MISSED, Merged, rounds_text};
-use crate::page::measured::MeasuredSide;
-use crate::plots::aimrt::NamedResults;
-use crate::{fastest, interference, throughput};
+use crate::results::NamedResults;
+use crate::tables::{TABLES, load};
 use std::collections::BTreeSet;
 use tripmeter_analysis::{MetricTable, Row};
 use tripmeter_model::Pattern;
@@ -18,6 +19,7 @@ use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::manifest::{Manifest, RunStatus, Verdict};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::pattern::{PATTERNS, ShownLatency};
 use tripmeter_model::payload::{display_size, size_key, size_text};
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_stats::median;
@@ -32,49 +34,27 @@ const LABEL_COLUMNS: usize = 26;
 const FLOOR_HELP: &str =
     "times the latency of shm at the same payloads, wait and touch (geometric mean); the bar is its logarithm";
 
-/// What is shown of a pattern.
-struct View {
-    pattern: Pattern,
-    what: &'static str,
-    figure: fn(OfferedLoad) -> Figure,
-}
-
-const LATENCIES: [View; 9] = [
-    View { pattern: Pattern::PingPong, what: "half a round trip", figure: |_| Figure::RttHalf },
-    View { pattern: Pattern::PingPong, what: "round trip, since due", figure: |_| Figure::ResponseRtt },
-    View { pattern: Pattern::PingPong, what: "round trip, since sent", figure: |_| Figure::ServiceRtt },
-    View { pattern: Pattern::PingPong, what: "one way, since sent", figure: of_paced_requests },
-    View { pattern: Pattern::Channel, what: "one way, since due", figure: |_| Figure::Response },
-    View { pattern: Pattern::Rpc, what: "calls", figure: of_calls },
-    View { pattern: Pattern::Rpc, what: "one way, since sent", figure: |_| Figure::OneWay },
-    View { pattern: Pattern::Throughput, what: "one way, since sent", figure: |_| Figure::OneWay },
-    View { pattern: Pattern::Log, what: "calls of loggers", figure: |_| Figure::Call },
-];
-
-/// At a rate, a call is late from when it was due.
-pub(crate) fn of_calls(load: OfferedLoad) -> Figure {
-    if load == OfferedLoad::Closed { Figure::ServiceRtt } else { Figure::ResponseRtt }
-}
-
-/// Of plain round trips, one way is in the table of all.
-fn of_paced_requests(load: OfferedLoad) -> Figure {
-    if load == OfferedLoad::Closed { Figure::ResponseRtt } else { Figure::OneWay }
-}
-
 /// A table for each pattern, then path proofs, then the notes, one line for each kind; `all_notes` shows all.
 pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
     let side = MeasuredSide::new(&NamedResults { name: "", manifest });
     let (subs, metrics) = (&side.subs, &side.metrics);
     let floors = Floors::of(subs, is_alike);
     let page = ScreenPage { manifest, subs, metrics, floors };
-    let mut blocks = Vec::new();
-    for view in &LATENCIES {
-        blocks.extend(page.latencies(view).map(Block::Table));
-        blocks.extend(topics::blocks(&page, view));
-        blocks.extend(fastest::line(&side, |sub| sub.pattern == view.pattern, view.figure));
+    let (mut blocks, mut of_trials, mut stars) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for kind in &TABLES {
+        let made = (kind.make)(String::new(), &side);
+        of_trials.extend(made.notes);
+        stars.extend(made.stars);
     }
-    blocks.extend(interference::table(subs, metrics).map(|table| Block::Table(table.within(COLUMNS))));
-    blocks.extend(page.throughput().map(Block::Table));
+    for (pattern, shown) in PATTERNS.iter().flat_map(|facts| facts.latencies.iter().map(|shown| (facts.pattern, shown)))
+    {
+        blocks.extend(page.latencies(pattern, shown).map(Block::Table));
+        blocks.extend(topics::blocks(&page, pattern, shown));
+        blocks.extend(fastest::line(&side, |sub| sub.pattern == pattern, shown.figure));
+    }
+    let under_load = Some(load::table(&side)).filter(|table| !table.rows.is_empty());
+    blocks.extend(under_load.map(|table| Block::Table(table.within(COLUMNS))));
+    blocks.extend(page.throughput(&stars).map(Block::Table));
     blocks.extend(fastest::line(&side, |sub| sub.pattern == Pattern::Throughput, |_| Figure::ReceivedRate));
     let is_lost = || subs.iter().flat_map(Merged::payloads).any(|cell| cell.is_wholly_lost());
     // That everything was lost is among the notes.
@@ -89,14 +69,14 @@ pub fn screen(manifest: &Manifest, all_notes: bool) -> Document {
         blocks.push(Block::Text(text.to_owned()));
     }
     blocks.extend(page.facts());
-    let notes = notes::notes(manifest, subs, metrics, all_notes);
+    let notes = notes::notes(&side, of_trials, all_notes);
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
     }
     Document { blocks }
 }
 
-/// Whether one can be the floor of the other: the same pattern, loads, wait and touch.
+/// True if one can be the floor of the other: the same pattern, loads, wait and touch.
 fn is_alike(one: &SubExperiment, other: &SubExperiment) -> bool {
     (one.pattern, &one.workload.loads) == (other.pattern, &other.workload.loads)
         && (one.wait, one.touch, one.sched, one.load) == (other.wait, other.touch, other.sched, other.load)
@@ -157,24 +137,24 @@ impl<'a> ScreenPage<'a> {
         (lines, shown, count)
     }
 
-    fn latencies(&self, view: &View) -> Option<Table> {
-        let (mut lines, payloads, count) = self.lines(view.pattern, view.figure);
+    fn latencies(&self, pattern: Pattern, shown: &ShownLatency) -> Option<Table> {
+        let (mut lines, payloads, count) = self.lines(pattern, shown.figure);
         if lines.is_empty() {
             return None;
         }
         let level = |line: &LoadLine| {
-            let of = |payloads: &[u64]| self.level(*line, payloads, (view.figure)(self.load(*line)), Statistic::P50);
+            let of = |payloads: &[u64]| self.level(*line, payloads, (shown.figure)(self.load(*line)), Statistic::P50);
             let kept: Vec<u64> = payloads.iter().copied().filter(|payload| !self.is_missed(*line, *payload)).collect();
             [of(&kept), of(&payloads)]
         };
         // Lines that missed every rate come last, the fastest first, too.
         lines.sort_by(|a, b| level(a).partial_cmp(&level(b)).expect("a level is a number"));
-        let is_compared = view.pattern == Pattern::PingPong || lines.iter().any(|line| self.is_floor(*line));
+        let is_compared = pattern == Pattern::PingPong || lines.iter().any(|line| self.is_floor(*line));
         let distances: Vec<Option<f64>> =
-            lines.iter().map(|line| self.distance(*line, &payloads, view.figure).filter(|_| is_compared)).collect();
+            lines.iter().map(|line| self.distance(*line, &payloads, shown.figure).filter(|_| is_compared)).collect();
         let has_floor = distances.iter().any(Option::is_some) || lines.iter().any(|line| self.is_floor(*line));
         let farthest = distances.iter().flatten().fold(1.0, |most: f64, distance| most.max(*distance));
-        let mut columns = vec![Column::words("transport", &format!("µs, {}", view.what), "")];
+        let mut columns = vec![Column::words("transport", &format!("µs, {}", shown.title), "")];
         for &bytes in &payloads {
             // An experiment plays one recording, or none.
             let several = lines.iter().any(|line| self.metrics.has_several_sizes(row(*line, bytes)));
@@ -193,7 +173,7 @@ impl<'a> ScreenPage<'a> {
         let rows = lines.iter().zip(&distances).map(|(line, distance)| {
             let mut cells = vec![Cell::text(broken(&distinctions.parts(self.labelled(*line))))];
             for payload in &payloads {
-                cells.extend(self.pair(*line, *payload, (view.figure)(self.load(*line))));
+                cells.extend(self.pair(*line, *payload, (shown.figure)(self.load(*line))));
             }
             if has_floor {
                 cells.extend(match distance {
@@ -207,10 +187,10 @@ impl<'a> ScreenPage<'a> {
             }
             (None, cells)
         });
-        let mut title = self.title(view.pattern, &lines, &payloads, count);
+        let mut title = self.title(pattern, &lines, &payloads, count);
         let load = self.load(lines[0]);
         if load != OfferedLoad::Closed
-            && view.pattern == Pattern::PingPong
+            && pattern == Pattern::PingPong
             && lines.iter().all(|line| self.load(*line) == load)
         {
             title += &format!(", {}", load_text(load));
@@ -218,7 +198,6 @@ impl<'a> ScreenPage<'a> {
         Some(Table::new(title, columns, rows.collect()).within(COLUMNS))
     }
 
-    /// Median and 99th percentile.
     fn pair(&self, line: LoadLine, payload_bytes: u64, figure: Figure) -> [Cell; 2] {
         let get = |statistic| self.metrics.get(row(line, payload_bytes), &Stream::all(), figure, statistic);
         let merged = self.sub(line.0).payload(payload_bytes);
@@ -230,14 +209,10 @@ impl<'a> ScreenPage<'a> {
             p50 = Cell::Missing(if are_calls { Missing::NoSamples } else { Missing::NothingCame });
         }
         let is_bounded = self.metrics.is_bounded(row(line, payload_bytes), &Stream::all(), figure, Statistic::P99);
-        let p99 = match Cell::of(get(Statistic::P99)) {
-            Cell::Number { .. } if !is_bounded => Cell::Missing(Missing::TooFewSamples),
-            cell => cell.marked(with_missed("", missed)),
-        };
-        [p50, p99]
+        [p50, Cell::of(get(Statistic::P99)).marked(with_missed("", missed)).if_bounded(is_bounded)]
     }
 
-    fn throughput(&self) -> Option<Table> {
+    fn throughput(&self, stars: &BTreeSet<Row>) -> Option<Table> {
         let (mut lines, payloads, count) = self.lines(Pattern::Throughput, |_| Figure::ReceivedRate);
         if lines.is_empty() {
             return None;
@@ -254,7 +229,6 @@ impl<'a> ScreenPage<'a> {
             columns.push(of("k_per_s", "k/s", 1e3, "thousand messages per second that came intact"));
             columns.push(of("mb_per_s", "MB/s", 1e6, "million payload bytes per second that came intact"));
         }
-        let stars = throughput::stars(self.subs, self.metrics);
         let distinctions = self.distinctions(&lines);
         let rows = lines.iter().map(|line| {
             let mut cells = vec![Cell::text(broken(&distinctions.parts(self.labelled(*line))))];
@@ -333,7 +307,6 @@ impl<'a> ScreenPage<'a> {
         title
     }
 
-    /// What tells these lines from each other.
     fn distinctions(&self, lines: &[LoadLine]) -> Distinctions<'_> {
         Distinctions::of(lines.iter().map(|line| self.labelled(*line)))
     }
@@ -342,7 +315,6 @@ impl<'a> ScreenPage<'a> {
         LabelledLine { sub: self.sub(line.0), load: self.load(line) }
     }
 
-    /// What holds for all: path proofs.
     fn facts(&self) -> Option<Block> {
         let proofs: Vec<_> = self.subs.iter().filter_map(|sub| Some((sub, sub.proof()?.1))).collect();
         if proofs.is_empty() {
@@ -520,7 +492,7 @@ path proofs: 1 ok
         let mut manifest = fixture::manifest();
         add(&mut manifest, "plain", "uds/stream", &[1024]);
         result(&mut manifest, "plain", 1, &[(1024, 1000.0)]);
-        crate::rpc::tests::add(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
+        crate::fixture::add_calls(&mut manifest, "paced", "uds/stream", Mode::FixedFreq, 1);
         manifest.plan.sub_experiments[1].pattern = Pattern::PingPong;
         let trial = fixture::trial_of(&mut manifest, 1);
         fixture::put_times(trial, &Stream::all(), Figure::OneWay, (1000, 10e3));
@@ -540,7 +512,7 @@ path proofs: 1 ok
     fn paced(systems: &[(&str, &str, f64)]) -> Manifest {
         let mut manifest = fixture::manifest();
         for (index, (name, transport, median)) in systems.iter().enumerate() {
-            crate::rpc::tests::add(&mut manifest, name, transport, Mode::FixedFreq, 1);
+            crate::fixture::add_calls(&mut manifest, name, transport, Mode::FixedFreq, 1);
             manifest.plan.sub_experiments[index].pattern = Pattern::PingPong;
             let trial = fixture::trial_of(&mut manifest, index);
             fixture::put_times(trial, &Stream::all(), Figure::ServiceRtt, (1000, *median));

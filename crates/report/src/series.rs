@@ -2,9 +2,9 @@
 //! [`tripmeter_analysis::series`].
 
 use crate::document::{Note, Severity};
+use crate::labels::offered;
 use crate::merged::Merged;
 use crate::number::{counted, fixed, micros, signed};
-use crate::throughput::offered;
 use std::collections::BTreeSet;
 use tripmeter_analysis::series::{drifts, has_modes, is_correlated, warm_up_changes};
 use tripmeter_analysis::{MetricTable, Row};
@@ -32,7 +32,7 @@ pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
     (0..).zip(subs).flat_map(|(index, sub)| notes_of(index, sub, metrics)).collect()
 }
 
-/// The same of one sub-experiment, by its index in the plan.
+/// Notes on one sub-experiment, by its index in the plan.
 pub fn notes_of(index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Note> {
     let own: Vec<Row> = metrics.rows_of(index).collect();
     let mut notes = Vec::new();
@@ -50,7 +50,6 @@ pub fn notes_of(index: u32, sub: &Merged<'_>, metrics: &MetricTable) -> Vec<Note
     notes
 }
 
-/// Kind of these notes.
 pub const KIND: &str = "samples in their order";
 
 /// One series of a figure.
@@ -83,7 +82,7 @@ fn of_row(sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<String> {
     found.into_iter().filter_map(of).collect()
 }
 
-/// What a series is of, for people.
+/// Name of a series, for people.
 fn named(sub: &Merged<'_>, row: Row, load: OfferedLoad, stream: &Stream, figure: Figure) -> String {
     let of = match (&stream.topic, load) {
         (Some(topic), _) => format!("{}, topic '{topic}'", sub.planned.name),
@@ -178,8 +177,8 @@ fn correlation(series: &Series) -> Option<String> {
 mod tests {
     use crate::fixture::all;
     use crate::fixture::{self, add, result, trial_of};
+    use crate::iceperf;
     use crate::render::Text;
-    use crate::{iceperf, log, recording, rpc};
     use tripmeter_model::experiment::Mode;
     use tripmeter_model::figure::Figure;
     use tripmeter_model::metric::Stream;
@@ -244,7 +243,7 @@ mod tests {
     #[test]
     fn calls_are_audited_client_by_client() {
         let mut manifest = fixture::manifest();
-        rpc::tests::add(&mut manifest, "grpc", "grpc/unary", Mode::FixedFreq, 4);
+        fixture::add_calls(&mut manifest, "grpc", "grpc/unary", Mode::FixedFreq, 4);
         let drifting = Series { warm_up: None, autocorrelation: None, modes: None, ..series() };
         let steady = Series { drift: None, ..drifting.clone() };
         for (client, series) in (0..).zip([steady.clone(), drifting.clone(), steady, drifting]) {
@@ -257,7 +256,7 @@ mod tests {
 
     #[test]
     fn topics_of_a_recording_are_audited_one_by_one() {
-        let mut manifest = recording::tests::played();
+        let mut manifest = fixture::played();
         let drifting = Series { warm_up: None, autocorrelation: None, modes: None, ..series() };
         trial_of(&mut manifest, 0).put_series(&Stream::topic("/switch"), Figure::Service, Some(drifting));
         let line = "uds_channel, topic '/switch', service time: the median drifted by -12 % from begin to end\n";
@@ -267,7 +266,7 @@ mod tests {
     #[test]
     fn calls_of_a_logger_are_audited() {
         let mut manifest = fixture::manifest();
-        log::tests::add(&mut manifest, "w", "write/file", &[(32, 500.0)]);
+        fixture::add_logger(&mut manifest, "w", "write/file", &[(32, 500.0)]);
         trial_of(&mut manifest, 0).put_series(&Stream::all(), Figure::Call, Some(series()));
         assert!(all(&manifest).contains("w at 32: two modes, 0.900 and 1.800 µs"), "{}", all(&manifest));
     }

@@ -45,12 +45,11 @@ pub fn side_by_side(own: &MachineLook, other: &HostLook) -> Document {
     Document { blocks }
 }
 
-/// One fact of both.
 struct Fact {
     name: String,
     here: String,
     there: String,
-    /// Whether it is to be the same.
+    /// True if it is to be the same.
     is_compared: bool,
 }
 
@@ -126,7 +125,6 @@ fn checks(own: &Audit, other: &Audit) -> Vec<Fact> {
     bad.into_iter().map(|name| fact(name, [written(own, name), written(other, name)], false)).collect()
 }
 
-/// Every system of either.
 fn systems(own: &MachineLook, other: &MachineLook) -> Vec<Fact> {
     let written = |look: Option<&SystemLook>| {
         let Some(look) = look else { return "not there".to_owned() };

@@ -8,13 +8,13 @@ use std::cmp::Ordering;
 pub struct Sort {
     /// Identifier, title or group of a column, or what a reader calls it.
     pub column: String,
-    /// Whether the greatest come first.
+    /// The greatest come first.
     pub descending: bool,
 }
 
-/// What a reader calls columns, and their titles.
+/// Words of readers for columns, and their titles.
 const USUAL: [(&str, &str); 1] = [("median", "p50")];
-/// What a reader calls the column that names the rows.
+/// Words of readers for the column that names the rows.
 const NAMES: [&str; 3] = ["name", "transport", "sub-experiment"];
 
 impl std::str::FromStr for Sort {
@@ -95,7 +95,7 @@ impl Sort {
     }
 }
 
-/// What a cell is sorted by.
+/// Key of a cell for sorting.
 #[derive(Clone, Debug)]
 enum SortKey {
     Number(f64),

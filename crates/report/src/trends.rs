@@ -3,15 +3,15 @@
 use crate::changes::{changes, unseen};
 use crate::document::{Block, Cell, Column, Document, Heading, Table};
 use crate::number::counted;
-use crate::page::values::{listed, unit};
 use crate::plots::Chart;
 use crate::plots::chart::{AxisValue, BLACK, Line, Look, Mark, Marker, PURPLE, Stroke, VERMILLION, X, Y};
+use crate::values::{listed, unit};
 use tripmeter_analysis::history::{Change, History, HistorySeries, Reach};
 use tripmeter_model::limits::FigureLimits;
 use tripmeter_model::payload::{at_text, size_key};
 use tripmeter_stats::median;
 
-/// What the page is made of.
+/// Input of the page.
 pub struct Trends<'a> {
     /// The experiments and their figures.
     pub history: &'a History,
@@ -29,7 +29,7 @@ pub struct Trends<'a> {
     pub links: &'a [String],
 }
 
-/// What changed, every figure over the experiments, and the experiments.
+/// Changes, every figure over the experiments, and the experiments.
 pub fn trends(input: &Trends<'_>) -> Document {
     let heading = |id, text: &str| Block::Heading(Heading { id, text: text.to_owned() });
     let mut blocks = vec![heading("changes", "What changed"), Block::Text(answer(input))];
@@ -131,10 +131,9 @@ fn chart(input: &Trends<'_>, group: &[&HistorySeries]) -> Chart {
     let longest = input.history.series.iter().zip(&input.reach.longest);
     let longest = longest.filter(|(one, _)| group.iter().any(|series| series.address == one.address));
     let most = longest.map(|(_, most)| *most).max().unwrap_or(0);
-    let needed = input.reach.step;
     let reading = match new {
-        0 if most < needed => {
-            let there = counted(most, "experiment");
+        0 if most < input.reach.step => {
+            let (there, needed) = (counted(most, "experiment"), input.reach.step);
             format!("No change can be seen in {there} of one environment; a step needs {needed}.")
         }
         0 => "No new change is seen.".to_owned(),

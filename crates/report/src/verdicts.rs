@@ -1,6 +1,6 @@
 //! Figures by address in tables, and comparisons of several runs with their verdicts.
 
-use crate::document::{Block, Cell, Column, Digits, Document, Missing, Note, Severity, Table};
+use crate::document::{Block, Cell, Column, Digits, Document, Note, Severity, Table};
 use crate::number::{counted, per_cent, signed, significant};
 use tripmeter_analysis::comparison::JudgedFigure;
 use tripmeter_model::address::FigureAddress;
@@ -72,7 +72,7 @@ pub fn of_one_side(text: &str, kind: &str, fails: bool) -> Note {
     Note::new(severity, "of one side only", None, format!("{begin}: {text}"))
 }
 
-/// The same of sub-experiments, if there are any.
+/// A note on sub-experiments, if there are any.
 pub fn lacking(names: &[String], what: &str, kind: &str, fails: bool) -> Option<Note> {
     let text = || format!("{} {what}: {}", counted(names.len(), "sub-experiment"), names.join(", "));
     (!names.is_empty()).then(|| of_one_side(&text(), kind, fails))
@@ -92,7 +92,6 @@ pub fn known<'a>(name: &'a str, notes: &'a [String]) -> impl Iterator<Item = Not
     notes.iter().map(move |why| Note::new(Severity::Warning, "to be known", None, format!("note: {name}: {why}")))
 }
 
-/// A sub-experiment that was judged.
 pub struct JudgedRow<'a> {
     /// Its name.
     pub name: &'a str,
@@ -100,7 +99,7 @@ pub struct JudgedRow<'a> {
     pub passed: [usize; 2],
     /// Its worst figure, and how bad that is.
     pub worst: Option<(String, Cell)>,
-    /// Whether none of them failed.
+    /// True if none of them failed.
     pub is_good: bool,
 }
 
@@ -142,7 +141,7 @@ pub fn page<'a>(
     Document { blocks }
 }
 
-/// What the columns mean, a line each; `has_intervals` if the sides have theirs.
+/// Meaning of the columns, a line each; `has_intervals` if the sides have theirs.
 pub fn legend(question: &Question, sides: [&str; 2], has_intervals: bool) -> String {
     let [reference, result] = sides;
     let (estimate, interval, unit) = match question.layout {
@@ -211,7 +210,7 @@ pub fn table_of_pairs(all: &[JudgedFigure], sides: [&str; 2], has_intervals: boo
         let judged = &one.comparison.judged;
         let (runs, interval) = (one.comparison.runs[0] as f64, Some(bounded(judged.interval)));
         let cells = address_cells(&one.address).into_iter().chain([
-            if is_same { Cell::Missing(Missing::NotOfThisRow) } else { Cell::number(runs) },
+            if is_same { Cell::NOTHING } else { Cell::number(runs) },
             side_cell(one, 0, has_intervals),
             side_cell(one, 1, has_intervals),
             Cell::Number { value: judged.ratio, interval, mark: "" },
@@ -243,7 +242,6 @@ fn bounded(interval: Option<Interval>) -> Interval {
     interval.unwrap_or(Interval::UNBOUNDED)
 }
 
-/// The figure of a side.
 fn side_cell(one: &JudgedFigure, side: usize, has_interval: bool) -> Cell {
     let interval = has_interval.then(|| bounded(one.comparison.side_intervals[side]));
     with_interval(one.address.figure, Some(one.comparison.sides[side]), interval)

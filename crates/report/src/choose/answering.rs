@@ -3,13 +3,14 @@
 use super::Wish;
 use crate::document::{Note, Severity};
 use crate::labels::load_text;
+use crate::measured::MeasuredSide;
 use crate::number::counted;
-use crate::page::measured::MeasuredSide;
 use std::collections::BTreeSet;
 use tripmeter_analysis::Row;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::pattern::facts;
 use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 
@@ -81,20 +82,17 @@ fn planned<'a>(side: &'a MeasuredSide<'_>, row: Row) -> &'a SubExperiment {
     side.subs[row.sub as usize].planned
 }
 
-/// What was measured in the place of messages published at a rate on one topic; `None` if it is just that.
+/// Workload in the place of messages published at a rate on one topic; `None` if it is just that.
 fn other_workload(side: &MeasuredSide<'_>, row: Row) -> Option<String> {
     let planned = planned(side, row);
     let topology = planned.workload.topology;
-    Some(match (planned.pattern, side.metrics.load(row)) {
-        (Pattern::PingPong, _) => "round trips (`ping`)".to_owned(),
-        (Pattern::Rpc, _) => "calls (`call`)".to_owned(),
-        (Pattern::Throughput, _) => "throughput".to_owned(),
-        (Pattern::Log, _) => "calls of a logger (`logger`)".to_owned(),
-        (Pattern::Channel, OfferedLoad::Recorded) => "a recording (`replay`)".to_owned(),
-        (Pattern::Channel, OfferedLoad::Burst(_)) => "bursts (--demand)".to_owned(),
-        (Pattern::Channel, _) if topology.topics > 1 => format!("{} topics", topology.topics),
-        (Pattern::Channel, _) if topology.publishers > 1 => format!("{} publishers", topology.publishers),
-        (Pattern::Channel, _) => return None,
+    Some(match side.metrics.load(row) {
+        _ if !planned.workload.is_publication() => facts(planned.pattern).what.to_owned(),
+        OfferedLoad::Recorded => "a recording (`replay`)".to_owned(),
+        OfferedLoad::Burst(_) => "bursts (--demand)".to_owned(),
+        _ if topology.topics > 1 => format!("{} topics", topology.topics),
+        _ if topology.publishers > 1 => format!("{} publishers", topology.publishers),
+        _ => return None,
     })
 }
 
@@ -142,7 +140,7 @@ fn nothing(side: &MeasuredSide<'_>, wish: &Wish, published: &[Row]) -> String {
     format!("{} was not measured; the results have {}; {command} measures it", asked.join(" "), there.join(", "))
 }
 
-/// What is asked, else what was measured, of the same transports.
+/// Command for what is asked, else for what was measured, of the same transports.
 fn command(side: &MeasuredSide<'_>, wish: &Wish, published: &[Row]) -> String {
     let first = published.first().copied().or_else(|| side.metrics.all_rows().next());
     let payload = wish.payload_bytes.or(first.map(|row| row.payload_bytes)).unwrap_or(1024);

@@ -1,15 +1,15 @@
 //! A transport against the limits: met, failed, or not to be told.
 
 use super::Wish;
+use crate::curves::Curve;
 use crate::document::Digits;
 use crate::labels::load_text;
+use crate::measured::MeasuredSide;
 use crate::merged::Disqualified;
 use crate::number::percent;
-use crate::page::curves::Curve;
-use crate::page::measured::MeasuredSide;
-use crate::page::values::Value;
-use tripmeter_analysis::derived::{self, cpu_share};
-use tripmeter_analysis::{MetricTable, Row};
+use crate::values::Value;
+use tripmeter_analysis::Row;
+use tripmeter_analysis::derived::cpu_share;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::{Interval, Process, Stream};
 use tripmeter_stats::ErrorBounds;
@@ -17,7 +17,6 @@ use tripmeter_stats::proportion::{self, Proportion};
 use tripmeter_stats::rounds::ALPHA;
 use tripmeter_stats::shift::fewest_pairs;
 
-/// A transport under the workload.
 pub struct JudgedTransport<'a> {
     /// Its line.
     pub curve: &'a Curve<'a>,
@@ -25,7 +24,6 @@ pub struct JudgedTransport<'a> {
     pub row: Row,
     /// The latency that is ranked.
     pub value: Value,
-    /// What was lost in each round.
     pub lost: Option<Vec<Proportion>>,
     /// Publisher and subscribers.
     pub cpu: [Vec<f64>; 2],
@@ -35,14 +33,12 @@ pub struct JudgedTransport<'a> {
     pub doubts: Vec<String>,
 }
 
-/// Whether a transport meets the limits; in the order of the ranking.
+/// Outcome of a transport against the limits, in the order of the ranking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
-    /// It meets all.
     Met,
     /// A limit is within the interval of its figure.
     Unclear,
-    /// It fails one.
     Failed,
     /// Its figures are of the scheduler, as it polled on a CPU that it shared.
     NotRanked,
@@ -70,7 +66,6 @@ fn standing(value: f64, interval: Option<Interval>, most: f64) -> Standing {
     }
 }
 
-/// Whether so many rounds have an interval over rounds.
 fn has_intervals(rounds: usize) -> bool {
     rounds as u64 >= fewest_pairs(ALPHA)
 }
@@ -88,7 +83,7 @@ impl<'a> JudgedTransport<'a> {
         }
         let (metrics, row) = (&side.metrics, curve.row(payload));
         let value = over_rounds(curve.value(payload, wish.by)?);
-        let lost = loss_of(metrics, row);
+        let lost = side.losses(row);
         let cpu = [Process::Leader, Process::Follower].map(|process| cpu_share(metrics, row, process));
         let mut one = Self { curve, row, value, lost, cpu, fails: Vec::new(), doubts: Vec::new() };
         one.judge_latency(payload, wish);
@@ -98,7 +93,6 @@ impl<'a> JudgedTransport<'a> {
         Some(one)
     }
 
-    /// Whether it meets the limits.
     pub fn standing(&self) -> Standing {
         if self.curve.merged().disqualified() == Some(Disqualified::PolledOnSharedCpu) {
             return Standing::NotRanked;
@@ -203,19 +197,4 @@ pub fn written(interval: Option<Interval>, write: impl Fn(f64) -> String) -> Str
 pub fn time(ns: f64) -> String {
     let (value, unit) = if ns >= 1e6 { (ns / 1e6, "ms") } else { (ns / 1e3, "µs") };
     format!("{} {unit}", Digits::Significant(3).write(value))
-}
-
-/// What was lost in each round, of the stream that has a loss: all messages, or of the last of several followers; else the
-/// worst follower.
-fn loss_of(metrics: &MetricTable, row: Row) -> Option<Vec<Proportion>> {
-    let streams = derived::streams(metrics, row, Figure::LossShare);
-    let preferred = [Stream::all(), Stream::last()].into_iter().find(|one| streams.contains(&one));
-    let of = |stream: &Stream| derived::loss(metrics, row, stream);
-    let all = match &preferred {
-        Some(stream) => vec![of(stream)],
-        None => streams.into_iter().map(of).collect(),
-    };
-    let share = |rounds: &Vec<Proportion>| proportion::sum(rounds).share();
-    let counted = all.into_iter().filter(|rounds| proportion::sum(rounds).of > 0);
-    counted.max_by(|a, b| share(a).total_cmp(&share(b)))
 }

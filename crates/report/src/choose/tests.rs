@@ -142,6 +142,7 @@ fn results_that_are_no_publishing_are_named_and_not_ranked() {
     assert_eq!(choose(&trips, &asked).unwrap_err(), expected);
     let mut stream = manifest(&[("uds", 1e6)]);
     (stream.plan.sub_experiments[0].pattern, stream.plan.rounds) = (Pattern::Throughput, 1);
+    stream.plan.sub_experiments[0].workload.duration_ns = Some(1);
     assert!(choose(&stream, &WISH).unwrap_err().contains("have throughput of 1 sub-experiment; `tripmeter choose"));
     let mut topics = manifest(&[("uds", 1e6)]);
     topics.plan.sub_experiments[0].workload.topology.topics = 4;

@@ -34,14 +34,14 @@ impl SubExperimentComparison {
         self.compared.iter().filter(|one| one.outcome == outcome).count()
     }
 
-    /// Whether it is no worse than the reference.
+    /// True if it is no worse than the reference.
     pub fn passed(&self) -> bool {
         self.distrust.is_none() && self.count(Outcome::Failed) + self.count(Outcome::Missing) == 0
     }
 }
 
 impl ExperimentComparison {
-    /// Whether nothing is worse, and nothing of the reference is missing.
+    /// True if nothing is worse, and nothing of the reference is missing.
     pub fn passed(&self) -> bool {
         self.missing.is_empty() && self.both.iter().all(SubExperimentComparison::passed)
     }
@@ -92,12 +92,12 @@ fn details(comparison: &SubExperimentComparison) -> Table {
     Table::new(comparison.name.clone(), columns, comparison.compared.iter().map(row).collect())
 }
 
-/// Of payloads as their file has them.
+/// Payloads as their file has them.
 pub(super) fn bytes_column() -> Column {
     Column { unit: "bytes", is_right: true, ..Column::words("payload_bytes", "payload", "") }
 }
 
-/// Of figures of summaries, which are in microseconds.
+/// Figures of summaries, which are in microseconds.
 pub(super) fn micros_column(id: &str, title: &str) -> Column {
     Column { divisor: 1.0, ..Column::numbers(id, title, "µs", Digits::Numpy(3), "") }
 }

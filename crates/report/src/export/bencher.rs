@@ -4,7 +4,7 @@
 //! <https://bencher.dev/docs/reference/bencher-metric-format>: names have at most 1,024 characters, measures 64.
 
 use super::{ExportedPayload, cut, measured};
-use crate::plots::aimrt::NamedResults;
+use crate::results::NamedResults;
 use serde_json::{Map, Value, json};
 use tripmeter_analysis::Selected;
 use tripmeter_model::figure::{Figure, Statistic, Unit};

@@ -16,7 +16,7 @@ struct TestSuite {
     time_s: f64,
     properties: Vec<(String, String)>,
     cases: Vec<TestCase>,
-    /// What else is to be known, a line each.
+    /// Further notes, a line each.
     notes: Vec<String>,
 }
 

@@ -3,7 +3,7 @@
 //! # Source
 //! <https://prometheus.io/docs/specs/om/open_metrics_spec/>
 
-use crate::plots::aimrt::NamedResults;
+use crate::results::NamedResults;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use tripmeter_analysis::{MetricTable, Selection};
@@ -66,7 +66,7 @@ pub fn openmetrics(results: &[NamedResults<'_>]) -> String {
     text + "# EOF\n"
 }
 
-/// What was measured with, and where.
+/// Program and machine of the measurement.
 fn info(results: &[NamedResults<'_>]) -> String {
     let mut text = "# TYPE tripmeter_run info\n# HELP tripmeter_run program, machine and start of a run\n".to_owned();
     for NamedResults { name, manifest } in results {

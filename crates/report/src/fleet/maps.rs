@@ -1,14 +1,14 @@
 //! Each figure of a fleet as a heat map.
 
 use super::{FleetFigure, FleetView, OverAll, figure_name, name, reading};
-use crate::page::values::unit;
 use crate::plots::Chart;
 use crate::plots::chart::{Heat, HeatCell, HeatLevel, X, Y};
+use crate::values::unit;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::fleet::{FleetJob, FleetMode};
 
 impl FleetView<'_> {
-    /// Of pairs a map for each figure, of hosts by themselves one for each kind of figure.
+    /// A map for each figure of pairs, and for each kind of figure of single hosts.
     pub(super) fn maps(&self) -> Vec<Chart> {
         match self.fleet.mode {
             FleetMode::Hosts => self.maps_of_hosts(),

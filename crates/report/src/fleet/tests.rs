@@ -35,7 +35,7 @@ fn text(document: &Document) -> String {
     Text::default().render(document)
 }
 
-/// Whether a line has just these words.
+/// True if a line has just these words.
 fn has_row(text: &str, words: &str) -> bool {
     text.lines().any(|line| line.split_whitespace().eq(words.split(' ')))
 }

@@ -201,7 +201,7 @@ fn lines(chart: &Chart) -> Table {
     summary(chart.lines.iter().map(|line| (line.name.as_str(), points(line))), &chart.y.label)
 }
 
-/// Of many points: how many there are, their least and greatest value, and where these are.
+/// Number of many points, their least and greatest value, and where these are.
 fn summary<'a>(lines: impl Iterator<Item = (&'a str, Vec<(f64, f64, f64)>)>, y: &str) -> Table {
     let mut columns = vec![Column::words("line", y, ""), Column::numbers("n", "points", "", Digits::Integer, "")];
     columns.extend(["least", "at", "greatest", "at"].map(number));

@@ -1,8 +1,8 @@
 //! Tables.
 
 use super::{escaped, escaped_lines, hint, words};
+use crate::cell_text::{has_own_units, helps, is_same, texts};
 use crate::document::{Cell, Column, Missing, Table};
-use crate::render::{has_own_units, helps, is_same, texts};
 use std::fmt::Write as _;
 
 /// Longer tables scroll in a box as high as the window.
@@ -134,7 +134,7 @@ fn breakable(line: &str) -> String {
     text
 }
 
-/// What a cell is sorted by, if it is a number; in the unit of its figure.
+/// Key of a number for sorting, in the unit of its figure.
 fn raw(cell: &Cell) -> Option<f64> {
     match cell {
         Cell::Number { value, .. } | Cell::Ratio { value, .. } | Cell::Bar(value) => Some(*value),
@@ -148,7 +148,6 @@ fn raw(cell: &Cell) -> Option<f64> {
     .filter(|value| value.is_finite())
 }
 
-/// What the columns mean.
 fn legend(columns: &[Column]) -> String {
     let pairs: String = helps(columns)
         .map(|(title, help)| format!("<dt>{}</dt><dd>{}</dd>\n", escaped(&title), escaped(help)))

@@ -1,17 +1,16 @@
 //! What was asked, and the answer in three sentences.
 
-use super::curves::Panel;
-use super::loss;
-use super::measured::MeasuredSide;
-use super::pairs::{JudgedPairs, labels};
-use super::values::{capitalised, listed};
 use super::verdicts::{self, Map};
+use crate::curves::{Curve, Panel};
 use crate::document::{Block, Note, Severity};
 use crate::fastest::{Fastest, Lead};
+use crate::labels::patterns;
+use crate::measured::MeasuredSide;
 use crate::merged::Merged;
+use crate::notes::{DISTURBED, MISHAPS};
 use crate::number::{counted, percent};
-use crate::run_notes::DISTURBED;
-use crate::screen::notes::MISHAPS;
+use crate::pairs::{JudgedPairs, SIDES};
+use crate::values::{capitalised, listed};
 use crate::{hosts, screen};
 use std::collections::BTreeSet;
 use tripmeter_analysis::Key;
@@ -53,12 +52,10 @@ pub fn blocks(sides: &[MeasuredSide<'_>], panels: &[Panel<'_>], maps: &[Map]) ->
     blocks
 }
 
-/// What was measured.
 fn asked(sides: &[MeasuredSide<'_>]) -> String {
     let of_one = |side: &MeasuredSide<'_>| {
         let plan = &side.manifest.plan;
-        let is_used = |pattern: &&Pattern| plan.sub_experiments.iter().any(|sub| sub.pattern == **pattern);
-        let patterns: Vec<&str> = Pattern::ALL.iter().filter(is_used).map(|pattern| pattern.as_str()).collect();
+        let patterns = patterns(plan.sub_experiments.iter());
         let patterns = if patterns.is_empty() { String::new() } else { format!(" ({})", listed(&patterns)) };
         let payloads: BTreeSet<u64> =
             plan.sub_experiments.iter().flat_map(|sub| sub.payloads.iter().copied()).collect();
@@ -119,7 +116,7 @@ fn of_pairs(pairs: &JudgedPairs, labels: [&str; 2], panels: &[Panel<'_>]) -> Str
     text
 }
 
-/// What is best at the first payload and at the last.
+/// Best at the first payload and at the last.
 fn fastest(panel: &Panel<'_>) -> Option<String> {
     let first = best(panel, *panel.payloads.first()?);
     let last = panel.ends().and_then(|[_, last]| best(panel, last));
@@ -160,7 +157,6 @@ fn best(panel: &Panel<'_>, payload: u64) -> Option<String> {
     Some([told].into_iter().chain(losses).chain(unranked).collect::<Vec<_>>().join(" "))
 }
 
-/// Whether it can be believed.
 fn belief(sides: &[MeasuredSide<'_>]) -> String {
     let proofs = proofs(sides);
     let unfinished: usize = sides.iter().flat_map(MeasuredSide::undisturbed).map(|sub| sub.unfinished().len()).sum();
@@ -209,7 +205,6 @@ fn belief(sides: &[MeasuredSide<'_>]) -> String {
     format!("{lead}: {}.", parts.join("; "))
 }
 
-/// What the path proofs say.
 struct Proofs {
     text: String,
     has_failed: bool,
@@ -237,11 +232,11 @@ fn proofs(sides: &[MeasuredSide<'_>]) -> Proofs {
     Proofs { text, has_failed: !failed.is_empty(), are_hidden: subs.is_empty() || !hidden.is_empty() }
 }
 
-/// What was lost, and the largest share of a sub-experiment, if it was counted.
+/// Losses, and the largest share of a sub-experiment, if it was counted.
 fn losses(sides: &[MeasuredSide<'_>]) -> Option<(String, f64)> {
     let of_side = |side: &'_ MeasuredSide<'_>| {
         let rows = side.metrics.all_rows().filter_map(|row| {
-            let lost = proportion::sum(&loss::of_row(&side.metrics, row)?);
+            let lost = proportion::sum(&side.losses(row)?);
             let folder = if sides.len() > 1 { format!(" in {}", side.name) } else { String::new() };
             Some((side.metrics.sub(row).to_owned() + &folder, lost))
         });
@@ -298,7 +293,6 @@ fn untouched(sides: &[MeasuredSide<'_>]) -> Option<String> {
     }
 }
 
-/// Sub-experiments that missed a rate.
 fn missed(sides: &[MeasuredSide<'_>]) -> Option<String> {
     let of_side = |side: &'_ MeasuredSide<'_>| {
         let rows = side.metrics.all_rows().filter(|row| side.metrics.is_rate_missed(*row));
@@ -309,7 +303,7 @@ fn missed(sides: &[MeasuredSide<'_>]) -> Option<String> {
     (!names.is_empty()).then(|| format!("a rate was missed by {}", listed(&names)))
 }
 
-/// What the audits say of the machine, and whether they are failures or none.
+/// Findings of the audits, and true if any is a failure.
 fn disturbances(sides: &[MeasuredSide<'_>]) -> (String, bool) {
     let audits = |side: &MeasuredSide<'_>| {
         let environment = &side.manifest.environment;
@@ -346,4 +340,14 @@ fn notes(side: &MeasuredSide<'_>, is_named: bool) -> Vec<Note> {
         false => note,
     };
     grave.map(name).collect()
+}
+
+/// Labels of both sides of the results that are ranked.
+fn labels<'a>(side: &MeasuredSide<'_>, panels: &'a [Panel<'_>]) -> [&'a str; 2] {
+    let label = |name: &'static str| {
+        let curves = panels.iter().flat_map(|panel| &panel.curves);
+        let of_side = |curve: &&Curve<'_>| curve.side.name == side.name && curve.merged().planned.name == name;
+        curves.into_iter().find(of_side).map_or(name, |curve| curve.label.as_str())
+    };
+    SIDES.map(label)
 }

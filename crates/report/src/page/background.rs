@@ -2,7 +2,7 @@
 
 use crate::audit::audit;
 use crate::document::{Block, Facts};
-use crate::plots::aimrt::NamedResults;
+use crate::results::NamedResults;
 use std::collections::{BTreeMap, BTreeSet};
 use tripmeter_analysis::JudgedResults;
 use tripmeter_analysis::results::{differences, differences_of_plans};
@@ -36,7 +36,7 @@ pub fn blocks(results: &[NamedResults<'_>]) -> Vec<Block> {
 /// Facts of a plan that no two runs share.
 const ALWAYS_DIFFER: [&str; 4] = ["source", "started", "ended", "seed"];
 
-/// What each of the other results has another way than the first.
+/// Facts that differ from the first results.
 fn changes(results: &[NamedResults<'_>]) -> Vec<Facts> {
     let judged = |one: &NamedResults<'_>| JudgedResults { manifest: one.manifest.clone(), allows_damage: true };
     let Some((first, others)) = results.split_first() else { return Vec::new() };

@@ -1,10 +1,10 @@
 //! How long copying the payload takes in one thread: what is faster may not copy it.
 
-use super::curves::Panel;
-use super::measured::MeasuredSide;
-use super::values::unit;
+use crate::curves::Panel;
 use crate::document::Digits;
+use crate::measured::MeasuredSide;
 use crate::plots::chart::{BLACK, Line, Look, Marker, Stroke};
+use crate::values::unit;
 use std::collections::BTreeMap;
 use tripmeter_model::figure::{Figure, Unit};
 use tripmeter_model::manifest::MemoryCopy;
@@ -75,7 +75,7 @@ fn sides<'a>(panel: &Panel<'a>) -> Vec<&'a MeasuredSide<'a>> {
     found.into_values().collect()
 }
 
-/// What was measured, by rising size; a file may hold anything.
+/// Copies by rising size; a file may hold anything.
 fn copies(side: &MeasuredSide<'_>) -> Vec<MemoryCopy> {
     let is_good = |copy: &&MemoryCopy| copy.bytes > 0 && copy.copy_ns.is_finite() && copy.copy_ns > 0.0;
     let mut copies: Vec<MemoryCopy> = side.manifest.environment.memory_copy.iter().filter(is_good).copied().collect();

@@ -1,9 +1,9 @@
 //! CPU time of a message against the headline.
 
-use super::curves::{Curve, Panel};
-use super::values::{Seen, Value, listed};
+use crate::curves::{Curve, Panel};
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, Look, Stroke, X, Y};
+use crate::values::{Seen, Value, listed};
 use tripmeter_analysis::derived::cpu_per_message;
 use tripmeter_model::Wait;
 use tripmeter_stats::ErrorBounds;
@@ -58,7 +58,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     })
 }
 
-/// What takes the least CPU time and what the most, and how many times that is, round by round.
+/// Least and most CPU time, and how many times that is, round by round.
 fn reading(panel: &Panel<'_>, payload: u64) -> Option<String> {
     let mut costs: Vec<(&Curve<'_>, Value)> =
         panel.compared().filter_map(|curve| Some((curve, cost(curve, payload)?))).collect();

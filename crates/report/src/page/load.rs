@@ -1,15 +1,14 @@
 //! Latency against the offered rate, with what was achieved.
 
-use super::curves::{Curve, Panel, look};
-use super::values::{Value, listed, unit};
+use crate::curves::{Curve, Panel, look};
 use crate::number::count;
 use crate::plots::chart::{Chart, Line, Look, Marker, Stroke, VERMILLION, X, Y};
+use crate::values::{Value, listed, unit};
 use std::collections::BTreeMap;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
 
 const MOST_CHARTS: usize = 2;
-/// Median and tail.
 const SHOWN: [(Statistic, Stroke); 2] = [(Statistic::P50, Stroke::Solid), (Statistic::P99, Stroke::Dashed)];
 
 /// One sub-experiment at its offered rates, ascending.

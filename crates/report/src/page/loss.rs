@@ -1,15 +1,12 @@
 //! What did not come, by sub-experiment.
 
-use super::measured::MeasuredSide;
+use crate::measured::MeasuredSide;
 use crate::number::percent;
 use crate::plots::chart::{Chart, Stack, VERMILLION, X, Y};
-use tripmeter_analysis::{MetricTable, Row, derived};
-use tripmeter_model::figure::Figure;
-use tripmeter_model::metric::Stream;
+use tripmeter_analysis::Row;
 use tripmeter_model::payload::size_text;
 use tripmeter_stats::proportion::{self, Proportion};
 
-/// A share with its interval.
 struct Lost<'a> {
     name: String,
     sub: &'a str,
@@ -56,19 +53,8 @@ pub fn charts(sides: &[MeasuredSide<'_>]) -> Vec<Chart> {
     }]
 }
 
-/// Losses of a row with their intervals, of all messages; of several followers, of the one that lost most. `None` if
-/// they were not counted.
-pub fn of_row(metrics: &MetricTable, row: Row) -> Option<Vec<Proportion>> {
-    let streams = derived::streams(metrics, row, Figure::LossShare);
-    let all = streams.iter().filter(|stream| ***stream == Stream::all());
-    let counted: Vec<&&Stream> = if all.clone().next().is_some() { all.collect() } else { streams.iter().collect() };
-    let rounds = counted.into_iter().map(|stream| derived::loss(metrics, row, stream));
-    let rounds = rounds.filter(|rounds| proportion::sum(rounds).of > 0);
-    rounds.max_by(|a, b| proportion::sum(a).share().total_cmp(&proportion::sum(b).share()))
-}
-
 fn lost<'a>(side: &'a MeasuredSide<'_>, row: Row, is_named: bool) -> Option<Lost<'a>> {
-    let rounds = of_row(&side.metrics, row)?;
+    let rounds = side.losses(row)?;
     let sum: Proportion = proportion::sum(&rounds);
     let interval = proportion::interval(&rounds).filter(|one| one.low.is_finite() && one.high.is_finite());
     let sub = side.metrics.sub(row);

@@ -1,9 +1,9 @@
 //! Medians of rounds in their order, as differences from the median over rounds.
 
-use super::curves::{Curve, Panel};
-use super::values::listed;
+use crate::curves::{Curve, Panel};
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, X, Y};
+use crate::values::listed;
 use tripmeter_stats::median;
 use tripmeter_stats::rounds::{drift_of_rounds, modes_of_rounds};
 
@@ -33,7 +33,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     })
 }
 
-/// Of each round, its distance from the median over rounds in per cent; `None` of fewer than two rounds.
+/// Distance of each round from the median over rounds in per cent; `None` of fewer than two rounds.
 fn differences(panel: &Panel<'_>, curve: &Curve<'_>, payload: u64) -> Option<Vec<(f64, f64)>> {
     let rounds = curve.rounds(payload, panel.statistic()).filter(|rounds| rounds.values.len() > 1)?;
     let middle = median(rounds.values).filter(|middle| *middle > 0.0)?;

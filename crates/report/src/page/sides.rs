@@ -1,9 +1,9 @@
 //! The ratio of quantiles of two sides: where they differ.
 
-use super::curves::{Curve, Panel};
 use super::tail::quantiles;
-use super::values::{Seen, Value, compare, listed};
+use crate::curves::{Curve, Panel};
 use crate::plots::chart::{AxisValue, BLACK, Chart, Line, Mark, X, Y};
+use crate::values::{Seen, Value, compare, listed};
 use tripmeter_model::figure::Statistic;
 use tripmeter_stats::change::ChangeVerdict;
 
@@ -21,7 +21,7 @@ pub fn charts(panel: &Panel<'_>) -> Vec<Chart> {
     panel.some_payloads(MOST_CHARTS).into_iter().filter_map(|payload| chart(panel, &pairs, payload)).collect()
 }
 
-/// What is compared: sub-experiments of one name and load, or `b` with `a`.
+/// Curves that are compared: sub-experiments of one name and load, or `b` with `a`.
 fn pairs<'a>(panel: &'a Panel<'a>) -> Vec<CurvePair<'a>> {
     let in_folder = |folder: usize| panel.curves.iter().filter(move |curve| curve.folder == folder);
     let name = |curve: &Curve<'_>| curve.merged().planned.name.clone();
@@ -66,7 +66,7 @@ fn chart(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> Option<Cha
             look: pair.0.look,
         })
     };
-    let lines: Vec<Line> = pairs.iter().filter_map(line).take(super::curves::MOST_LINES).collect();
+    let lines: Vec<Line> = pairs.iter().filter_map(line).take(crate::curves::MOST_LINES).collect();
     let reference = match pairs.first()? {
         (reference, result) if reference.folder == result.folder => reference.label.clone(),
         (reference, _) => reference.side.name.to_owned(),
@@ -84,7 +84,7 @@ fn chart(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> Option<Cha
     })
 }
 
-/// Of the median and of p99, where a difference is seen: by the verdict, where there is one.
+/// Differences of the median and of p99 that are seen: by the verdict, where there is one.
 fn reading(panel: &Panel<'_>, pairs: &[CurvePair<'_>], payload: u64) -> String {
     const WORDS: [&str; 5] = [
         "is greater with",

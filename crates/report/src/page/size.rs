@@ -2,10 +2,10 @@
 
 use super::answer::best_of_drawn;
 use super::copy;
-use super::curves::{Curve, Panel};
-use super::values::{Seen, Value, compare};
+use crate::curves::{Curve, Panel};
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, Stack, X, Y};
+use crate::values::{Seen, Value, compare};
 use tripmeter_model::figure::Better;
 use tripmeter_model::payload::display_size;
 

@@ -1,9 +1,9 @@
 //! Percentiles, the same distance for each nine.
 
-use super::curves::{Curve, Panel};
-use super::values::{Value, listed};
+use crate::curves::{Curve, Panel};
 use crate::document::Digits;
 use crate::plots::chart::{Chart, Line, X, Y};
+use crate::values::{Value, listed};
 use tripmeter_model::figure::Statistic;
 
 /// The most payloads that are drawn.
@@ -49,7 +49,7 @@ fn chart(panel: &Panel<'_>, payload: u64) -> Option<Chart> {
     })
 }
 
-/// What the last point is: with the others over rounds, it is over rounds too.
+/// Name of the last point: with the others over rounds, it is over rounds too.
 fn maximum(panel: &Panel<'_>) -> &'static str {
     match panel.curves.iter().any(|curve| curve.measured_rounds() > 1) {
         true => "the last point is the median of the maxima of rounds",

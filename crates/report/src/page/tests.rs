@@ -32,7 +32,6 @@ fn page_of_one(manifest: &Manifest) -> Document {
     page(&[NamedResults { name: "", manifest }])
 }
 
-/// The paragraphs of the answer.
 fn answer(document: &Document) -> String {
     let is_in = |block: &&Block| !matches!(block, Block::Heading(heading) if heading.id != "answer");
     let blocks = document.blocks.iter().take_while(is_in);
@@ -168,7 +167,7 @@ fn what_failed_is_no_answer_and_not_believed() {
     assert!(loss.reading.starts_with("mq lost most: 0.125 % at 1k"), "{}", loss.reading);
 }
 
-/// What the table marks is part of the sentence on how far it can be believed.
+/// Marks of the table are part of the sentence on how far it can be believed.
 #[test]
 fn few_samples_and_untouched_payloads_are_told() {
     let mut manifest = rounds(&[("uds", "uds/stream", &A), ("mq", "mq/queue", &SLOW)]);

@@ -1,10 +1,10 @@
 //! Samples in their order, with the warm-up and the drift that the audit of the series found.
 
 use super::SampledTrial;
-use super::curves::{Curve, Panel};
-use super::values::{capitalised, name};
+use crate::curves::{Curve, Panel};
 use crate::plots::chart::{AxisValue, BLACK, Band, Chart, Line, Look, Mark, Marker, VERMILLION, X, Y};
 use crate::plots::scale_count;
+use crate::values::{capitalised, name};
 use tripmeter_analysis::series::{drifts, has_modes, warm_up_changes};
 use tripmeter_model::metric::Stream;
 use tripmeter_model::payload::{at_text, size_key};
@@ -37,7 +37,7 @@ fn series<'a>(curve: &'a Curve<'_>, sampled: &SampledTrial) -> Option<&'a Series
     all.find(|(stream, figure, _)| *figure == sampled.figure && is_its(stream)).map(|(_, _, series)| series)
 }
 
-/// What counts of an audit, each as a part of a sentence.
+/// Findings of an audit, each a part of a sentence.
 fn findings(series: &Series) -> Vec<String> {
     let warm_up = series.warm_up.filter(|_| warm_up_changes(series).contains(&true));
     let warm_up = warm_up.map(|warm_up| format!("the first {} samples are a warm-up", warm_up.samples));

@@ -1,13 +1,13 @@
 //! Verdicts as heat maps: results against the first, both sides of a pair, or limits.
 
 use super::PageInput;
-use super::measured::MeasuredSide;
-use super::pairs::SIDES;
-use super::values::listed;
 use crate::document::{Block, Note, Severity};
+use crate::measured::MeasuredSide;
 use crate::number::counted;
-use crate::plots::aimrt::NamedResults;
+use crate::pairs::{MARGIN, RATE, SIDES};
 use crate::plots::chart::{Chart, Heat, HeatCell, HeatLevel, X};
+use crate::results::NamedResults;
+use crate::values::listed;
 use crate::verdicts::{legend, percent, summary, table_of_pairs};
 use std::collections::BTreeMap;
 use tripmeter_analysis::check::{CheckedLimit, CheckedSub, LimitOutcome, ResultsCheck};
@@ -20,15 +20,11 @@ use tripmeter_stats::power::Layout;
 use tripmeter_stats::runs::Question;
 use tripmeter_stats::shift::fewest_runs;
 
-/// Changes up to this share are none, of several rounds.
-pub const MARGIN: f64 = 0.02;
 /// The share that a figure may be worse by, where there are too few rounds for a test.
 const THRESHOLD: f64 = 0.1;
-pub const RATE: f64 = 0.05;
 const QUESTION: Question =
     Question { layout: Layout::Independent, margin: MARGIN, control: Control::Fdr(RATE), power: 0.95 };
 
-/// One figure that is judged.
 #[derive(Clone, Debug)]
 struct MapFigure {
     address: FigureAddress,
@@ -37,30 +33,26 @@ struct MapFigure {
     change: Option<f64>,
     /// The whole of it.
     detail: String,
-    /// What it is counted as, if not by its level.
+    /// Word that it is counted under, if not by its level.
     word: Option<&'static str>,
 }
 
-/// The figures of one map.
 pub struct Map {
     name: String,
     title: String,
-    /// What is found, in one sentence.
     reading: String,
     /// The answer says it already, with the names of both sides.
     is_answered: bool,
     method: String,
-    /// What the signs of cells mean, and what is not in the map.
+    /// Legend of the cells, and figures that are not in the map.
     notes: Vec<String>,
     figures: Vec<MapFigure>,
-    /// What only one of both results has.
+    /// Figures that one of both results lacks.
     lacks: Vec<Note>,
 }
 
-/// What the signs of changes mean.
 const CHANGES: &str =
     "! worse or missing, ≈ not different, ? cannot be told, no mark: better; each cell has its gravest figure";
-/// What the signs of limits mean.
 const LIMITS: &str = "! beyond its limit or not measured, ≈ within it by less than 10 %, without a mark by more; each cell has its gravest figure";
 
 /// The maps, and the table of each `ab`.
@@ -83,7 +75,6 @@ pub fn blocks(maps: &[Map], sides: &[MeasuredSide<'_>]) -> Vec<Block> {
     blocks
 }
 
-/// What the maps show.
 pub fn sentence(maps: &[Map]) -> Option<String> {
     let told: Vec<&str> = maps.iter().filter(|map| !map.is_answered).map(|map| map.reading.as_str()).collect();
     (!told.is_empty()).then(|| told.join(" "))
@@ -107,11 +98,11 @@ pub fn maps(sides: &[MeasuredSide<'_>], input: &PageInput<'_>) -> Vec<Map> {
     maps
 }
 
-/// What ends the names and titles of maps of one folder among several.
+/// End of names and titles of maps of one folder among several.
 struct MapPlace {
     suffix: String,
     folder: String,
-    /// What is measured last is ranked.
+    /// The last results are ranked.
     is_last: bool,
 }
 

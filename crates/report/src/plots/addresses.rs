@@ -20,7 +20,7 @@ pub struct PlotLine {
     pub role: LineRole,
 }
 
-/// What a line stands for.
+/// Subject of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineRole {
     /// One of several of a kind, in colours of their own.
@@ -36,7 +36,7 @@ pub enum LineRole {
     Limit,
 }
 
-/// What a plot is of: an address without its payload.
+/// Subject of a plot: an address without its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct FigurePlot<'a> {
     /// Any address of the figure.

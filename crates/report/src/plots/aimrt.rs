@@ -10,40 +10,32 @@
 use super::chart::{Chart, Line, Look, Marker, Stack, Stroke, VERMILLION, X, Y};
 use super::scale::count;
 use super::subtitle;
-use crate::channel;
 use crate::document::{Block, Document};
-use crate::merged::Merged;
+use crate::measured::MeasuredSide;
 use crate::number::count as rate;
-use crate::page::values::capitalised;
-use crate::table_row::TableRow;
+use crate::results::NamedResults;
+use crate::tables::publish;
+use crate::tables::row::TableRow;
+use crate::values::capitalised;
 use std::collections::BTreeSet;
-use tripmeter_analysis::{MetricTable, Rounds};
+use tripmeter_analysis::Rounds;
 use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::manifest::{Manifest, Verdict};
+use tripmeter_model::manifest::Verdict;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_stats::ErrorBounds;
 use tripmeter_stats::rounds::figure_over_rounds;
-
-/// The results of one experiment.
-#[derive(Clone, Copy, Debug)]
-pub struct NamedResults<'a> {
-    /// Name of the results; lines have it beside the transport's if there are several.
-    pub name: &'a str,
-    /// What was measured.
-    pub manifest: &'a Manifest,
-}
 
 /// Every plot that there are figures for: over two payloads or more, or two numbers of topics or clients. Where a pattern has
 /// neither, columns of its only payload.
 pub fn charts(results: &[NamedResults<'_>]) -> Document {
     let mut figures: [Vec<PlottedValue>; 4] = Default::default();
     for (folder, one) in results.iter().enumerate() {
-        let (subs, metrics) = (Merged::of(one.manifest), MetricTable::of(one.manifest));
-        let rows = |pattern| TableRow::rows(&subs, &metrics, move |plan| plan.pattern == pattern);
+        let side = MeasuredSide::new(one);
+        let rows = |pattern| TableRow::rows(&side, move |plan| plan.pattern == pattern);
         let calls = rows(Pattern::Rpc);
-        figures[0].extend(channel::rows(&subs, &metrics).iter().map(|row| of_channel(folder, row)));
+        figures[0].extend(publish::rows(&side).iter().map(|row| of_channel(folder, row)));
         figures[1].extend(calls.iter().map(|row| of_rpc(folder, row)));
         figures[2].extend(calls.iter().filter_map(|row| queries(folder, row)));
         figures[3].extend(rows(Pattern::Log).iter().map(|row| of_log(folder, row)));
@@ -61,7 +53,7 @@ pub fn charts(results: &[NamedResults<'_>]) -> Document {
     Document { blocks: plots.into_iter().flatten().map(Block::Chart).collect() }
 }
 
-/// What is on the horizontal axis.
+/// Quantity on the horizontal axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Over {
     Payloads,
@@ -80,7 +72,7 @@ struct PlottedValue {
     links: u32,
     /// How it was measured, for people and as a part of a file name; empty if there is one way only.
     way: [String; 2],
-    /// Of each round.
+    /// Values of each round.
     values: Vec<f64>,
     /// How far two clocks may put them off.
     errors: ErrorBounds,
@@ -131,7 +123,7 @@ impl PlottedValue {
 fn of_channel(folder: usize, row: &TableRow<'_>) -> PlottedValue {
     let (planned, offered) = (row.sub.planned, rate(row.offered_hz()));
     let [at, load] = match row.load() {
-        load @ OfferedLoad::Burst(_) => [crate::throughput::offered(load), load.suffix()],
+        load @ OfferedLoad::Burst(_) => [crate::labels::offered(load), load.suffix()],
         _ => [format!("at {offered} /s"), format!("_rate-{offered}")],
     };
     let [words, file] = match planned.workload.publishers() {
@@ -148,7 +140,7 @@ fn of_channel(folder: usize, row: &TableRow<'_>) -> PlottedValue {
 fn of_rpc(folder: usize, row: &TableRow<'_>) -> PlottedValue {
     let way = match row.load() {
         OfferedLoad::Closed => ["closed loop (bench)".to_owned(), "_bench".to_owned()],
-        load @ OfferedLoad::Burst(_) => [format!("{} each", crate::throughput::offered(load)), load.suffix()],
+        load @ OfferedLoad::Burst(_) => [format!("{} each", crate::labels::offered(load)), load.suffix()],
         _ => {
             let offered = rate(row.offered_hz());
             [format!("at {offered} /s each (fixed-freq)"), format!("_fixed-freq_rate-{offered}")]
@@ -167,12 +159,11 @@ fn of_log(folder: usize, row: &TableRow<'_>) -> PlottedValue {
     PlottedValue { factors: String::new(), ..PlottedValue::new(folder, row).with_average(row, Figure::Call, 1.0) }
 }
 
-/// What one kind of plot shows.
 struct Plot {
     /// How file names begin.
     file: &'static str,
     what: &'static str,
-    /// Of the vertical axis.
+    /// Label of the vertical axis.
     label: &'static str,
     /// Below the title.
     explained: &'static str,
@@ -368,7 +359,7 @@ fn lines(group: &[&PlottedValue], places: &[u64], over: Over, names: &[&str]) ->
     lines
 }
 
-/// What tells lines apart: the index of their results, transport, factors and sub-experiment.
+/// Key of a line: the index of their results, transport, factors and sub-experiment.
 type LineKey = (usize, String, String, String);
 
 /// Colour and marker of its kind, whose folders differ by the stroke.
@@ -409,7 +400,7 @@ fn rounds(group: &[&PlottedValue]) -> &'static str {
     }
 }
 
-/// What a reader must know of single figures.
+/// Notes on single figures.
 fn notes(group: &[&PlottedValue], over: Over) -> Vec<String> {
     let listed = |is_one: fn(&PlottedValue) -> bool| {
         let mut names: Vec<String> = group

@@ -1,6 +1,5 @@
 //! What a chart is made of. All fields are data; nothing is drawn before [`Chart::draw`].
 
-use super::{Options, Picture, PlotError, layout, render};
 use serde::Serialize;
 
 /// A chart: titles, two axes, and between them, in this order, bars, bands, lines and marks.
@@ -12,7 +11,7 @@ pub struct Chart {
     pub title: String,
     /// The second line, in small letters: number of samples, names, settings.
     pub subtitle: String,
-    /// What the data show, in one sentence; empty where the chart is another tool's.
+    /// Finding in one sentence; empty where the chart is another tool's.
     pub reading: String,
     /// The horizontal axis.
     pub x: X,
@@ -30,7 +29,7 @@ pub struct Chart {
     pub lines: Vec<Line>,
     /// Single values with a name, drawn as dashed lines from side to side.
     pub marks: Vec<Mark>,
-    /// What a reader must know; below the chart, one line each.
+    /// Notes below the chart, one line each.
     pub notes: Vec<String>,
 }
 
@@ -39,14 +38,14 @@ pub struct Chart {
 pub enum X {
     /// Names at equal distances; the x of a point is the index of its category.
     Categories {
-        /// What the categories are, with unit.
+        /// Title of the categories, with unit.
         label: String,
         /// Their names.
         names: Vec<String>,
     },
     /// Numbers; the range is that of the data.
     Numbers {
-        /// What the numbers are, with unit.
+        /// Title of the numbers, with unit.
         label: String,
         /// Logarithmic; values of 0 or less are left out, and a note says so.
         log: bool,
@@ -55,13 +54,13 @@ pub enum X {
     },
     /// Percentiles, the same distance for each nine: the x of the p-th quantile is 1 / (1 - p), on a logarithmic axis.
     Percentiles {
-        /// What the axis is.
+        /// Title of the axis.
         label: String,
     },
 }
 
 impl X {
-    /// What the axis is.
+    /// Title of the axis.
     pub fn label(&self) -> &str {
         match self {
             X::Categories { label, .. } | X::Numbers { label, .. } | X::Percentiles { label } => label,
@@ -78,7 +77,7 @@ impl Default for X {
 /// The vertical axis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Y {
-    /// What the values are, with unit.
+    /// Title of the values, with unit.
     pub label: String,
     /// Logarithmic; values of 0 or less are left out, and a note says so.
     pub log: bool,
@@ -108,13 +107,13 @@ pub struct Look {
     pub color: Option<Color>,
     /// Its markers.
     pub marker: Marker,
-    /// What joins the points.
+    /// Line between the points.
     pub stroke: Stroke,
     /// Drawn stronger than the others.
     pub strong: bool,
 }
 
-/// What joins the points of a line.
+/// Line between points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Stroke {
     /// A line.
@@ -288,34 +287,3 @@ pub const PURPLE: Color = [0xCC, 0x79, 0xA7];
 pub const SKY: Color = [0x56, 0xB4, 0xE9];
 /// Nearly black.
 pub const BLACK: Color = [0x30, 0x30, 0x30];
-
-impl Chart {
-    /// The bytes of the picture; the same chart and options always give the same bytes.
-    ///
-    /// Values that are not finite, or beyond ±1e15, are left out.
-    ///
-    /// # Errors
-    /// If the size is out of range, or the drawing library refuses.
-    pub fn draw(&self, options: &Options) -> Result<Vec<u8>, PlotError> {
-        let (width, height) = (options.width, options.height);
-        let allowed = super::MIN_SIDE..=super::MAX_SIDE;
-        if !allowed.contains(&width) || !allowed.contains(&height) {
-            return Err(PlotError::Size { width, height });
-        }
-        let shapes = layout::shapes(self, f64::from(width), f64::from(height));
-        render::render(&shapes, width, height, options.format)
-    }
-
-    /// The picture in its file, with a logarithmic axis if the options ask for one and no value is 0 or less.
-    ///
-    /// # Errors
-    /// As [`Chart::draw`].
-    pub fn picture(&self, options: &Options) -> Result<Picture, PlotError> {
-        let path = format!("{}.{}", self.name, options.format.extension());
-        let values = self.lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
-        let mut values = values.chain(self.stacks.iter().flat_map(|part| part.values.iter().copied()));
-        let y =
-            Y { log: self.y.log || options.log && values.all(|value| value > 0.0 || value.is_nan()), ..self.y.clone() };
-        Ok(Picture { path, bytes: Chart { y, ..self.clone() }.draw(options)? })
-    }
-}

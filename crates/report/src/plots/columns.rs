@@ -1,9 +1,9 @@
 //! Stacked columns, and plain ones with intervals.
 
 use super::chart::{Chart, Color, PALETTE};
-use super::layout::{Frame, interval};
-use super::legend::INK;
+use super::frame::{Frame, interval};
 use super::render::{Point, Shape};
+use super::style::INK;
 
 const WHITE: Color = [0xFF; 3];
 
@@ -35,7 +35,6 @@ pub fn shapes(chart: &Chart, frame: &Frame, shapes: &mut Vec<Shape>) {
     }
 }
 
-/// How many columns there are.
 fn count(chart: &Chart) -> usize {
     chart.stacks.iter().map(|part| part.values.len()).max().unwrap_or(0)
 }
@@ -52,12 +51,11 @@ pub fn extent(chart: &Chart) -> impl Iterator<Item = f64> {
     sums.chain(least.filter(|value| *value > 0.0)).chain(intervals.flat_map(|ends| [ends.0, ends.1]))
 }
 
-/// The colour of a part.
 pub fn color(chart: &Chart, part: usize) -> Color {
     chart.stacks[part].color.unwrap_or(PALETTE[part % PALETTE.len()])
 }
 
-/// What tells parts apart without colour.
+/// Pattern that tells parts apart without colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hatch {
     Plain,

@@ -5,7 +5,7 @@ use super::samples::{Histogram, SampleSeries};
 use super::scale::{count, number};
 use super::{Options, Picture, PlotError, picture, subtitle};
 
-/// What one histogram or series is of.
+/// Subject of one histogram or series.
 #[derive(Clone, Debug)]
 pub struct PlotSubject<'a> {
     /// The sub-experiment; empty if it is not known.

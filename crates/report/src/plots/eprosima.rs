@@ -28,7 +28,7 @@ pub struct Named<'a> {
     pub summary: &'a Summary,
 }
 
-/// What the histogram and the series of a payload are of, with lines at its median and 99 %.
+/// Subject of the histogram and the series of a payload, with lines at its median and 99 %.
 pub fn subject<'a>(sub_experiment: &'a str, bytes: &'a Bytes, row: Option<&SummaryRow>) -> PlotSubject<'a> {
     let mark = |magnitude: Magnitude| (magnitude.column().to_owned(), row.map_or(f64::NAN, |row| magnitude.of(row)));
     let marks = [mark(Magnitude::Median), mark(Magnitude::P99)];

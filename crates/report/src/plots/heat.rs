@@ -1,9 +1,9 @@
 //! Heat maps: cells over the categories of the horizontal axis and rows, each with a text.
 
 use super::chart::{Chart, Color, Heat, HeatLevel, X};
-use super::layout::{GREY, TICK_EM, XAxis, label, x_labels};
-use super::legend::INK;
+use super::frame::{GREY, TICK_EM, XAxis, label, x_labels};
 use super::render::{Align, Point, Shape};
+use super::style::INK;
 use super::text;
 
 /// The most of the width that names of rows may take.
@@ -49,7 +49,7 @@ pub fn shapes(chart: &Chart, map: &Heat, [(left, top), (right, bottom)]: [Point;
     x_labels(&x, [from, right, end], chart.x.label(), shapes);
 }
 
-/// Of a cell and its text. Levels differ in lightness too.
+/// Colours of a cell and its text. Levels differ in lightness too.
 fn colors(level: HeatLevel) -> (Color, Color) {
     match level {
         HeatLevel::Good => ([0x9C, 0xCF, 0xEE], INK),
@@ -68,7 +68,7 @@ fn colors(level: HeatLevel) -> (Color, Color) {
     }
 }
 
-/// What is bad has a thick frame, what is unclear a thin one.
+/// Bad cells have a thick frame, unclear ones a thin one.
 fn outline(level: HeatLevel, [(left, top), (right, bottom)]: [Point; 2], shapes: &mut Vec<Shape>) {
     let (color, width) = match level {
         HeatLevel::Bad => (INK, 2.0),

@@ -12,17 +12,19 @@
 //! | [`distribution`] | the histogram and the series of the samples of one payload |
 //! | [`samples`] | many samples reduced to what a picture can show |
 //! | `scale` | axes: ranges and round numbers at their ticks |
-//! | `layout` | a chart into shapes at their places |
+//! | `layout`, `frame`, `legend` | a chart into shapes at their places |
 //! | `columns`, `heat` | the same of stacked columns and of heat maps |
 //! | `text` | the font: widths, ellipses |
-//! | `render` | shapes into PNG and SVG |
+//! | `draw`, `render` | a chart's shapes into PNG and SVG |
 
 pub mod addresses;
 pub mod aimrt;
 pub mod chart;
 mod columns;
 pub mod distribution;
+mod draw;
 pub mod eprosima;
+mod frame;
 mod heat;
 mod layout;
 mod legend;
@@ -31,6 +33,7 @@ pub(crate) mod narrow_tests;
 mod render;
 pub mod samples;
 mod scale;
+mod style;
 #[cfg(test)]
 mod tests;
 mod text;

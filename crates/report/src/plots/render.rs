@@ -10,19 +10,37 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 /// A place in pixels from the upper left corner.
 pub type Point = (f64, f64);
 
-/// What a picture is made of.
 #[derive(Clone, Debug)]
 pub enum Shape {
-    /// A line through these points.
-    Path { points: Vec<Point>, color: Color, width: f64 },
-    /// The area inside these points.
-    Area { points: Vec<Point>, color: Color },
+    Path {
+        points: Vec<Point>,
+        color: Color,
+        width: f64,
+    },
+    Area {
+        points: Vec<Point>,
+        color: Color,
+    },
     /// The area from corner to corner.
-    Box { from: Point, to: Point, color: Color },
-    /// A disc.
-    Disc { center: Point, radius: f64, color: Color },
+    Box {
+        from: Point,
+        to: Point,
+        color: Color,
+    },
+    Disc {
+        center: Point,
+        radius: f64,
+        color: Color,
+    },
     /// A text; `at` is on its base line.
-    Text { at: Point, text: String, em: f64, color: Color, align: Align, upward: bool },
+    Text {
+        at: Point,
+        text: String,
+        em: f64,
+        color: Color,
+        align: Align,
+        upward: bool,
+    },
 }
 
 /// Which part of a text is at its place.
@@ -37,7 +55,6 @@ pub enum Align {
 const OVERSAMPLING: u32 = 2;
 const N: usize = OVERSAMPLING as usize;
 
-/// The bytes of a picture.
 pub fn render(shapes: &[Shape], width: u32, height: u32, format: Format) -> Result<Vec<u8>, PlotError> {
     match format {
         Format::Svg => {

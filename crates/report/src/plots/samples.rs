@@ -71,7 +71,7 @@ pub struct SampleSeries {
     pub left_out: usize,
     /// Samples in a group; 1 where each sample is shown.
     pub group: usize,
-    /// Of each group: the number (from 1) of the sample in its middle, minimum, median, maximum. A group without a
+    /// Four numbers of each group: the number (from 1) of the sample in its middle, minimum, median, maximum. A group without a
     /// sample to show has three times NaN.
     pub points: Vec<(f64, f64, f64, f64)>,
     /// For a logarithmic axis.

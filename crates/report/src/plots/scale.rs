@@ -25,7 +25,7 @@ impl Scale {
         Self { low, high, log: false, ticks, minor: Vec::new() }
     }
 
-    /// The same axis, longer, so that its ends are ticks.
+    /// A longer axis, so that its ends are ticks.
     pub fn linear_rounded(low: f64, high: f64, wanted: usize, whole: bool) -> Self {
         let (low, high) = apart(low, high);
         let step = step(low, high, wanted, whole);
@@ -79,7 +79,6 @@ impl Scale {
         place.clamp(0.0, 1.0)
     }
 
-    /// Is the axis logarithmic?
     pub fn is_log(&self) -> bool {
         self.log
     }
@@ -196,6 +195,14 @@ fn grouped(number: &str) -> String {
         text.push_str(fraction);
     }
     text
+}
+
+/// Least and greatest value that can be drawn (or 1 and 0), and how many cannot for being 0 or less.
+pub fn range(values: &[f64], log: bool) -> (f64, f64, usize) {
+    let shown = values.iter().copied().filter(|&value| drawable(value, log));
+    let (low, high) = shown.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
+    let hidden = if log { values.iter().filter(|&&value| drawable(value, false) && value <= 0.0).count() } else { 0 };
+    if low > high { (1.0, 0.0, hidden) } else { (low, high, hidden) }
 }
 
 #[cfg(test)]

@@ -1,17 +1,13 @@
 //! Notes below the first screen: one line for each kind, or all of them.
 
 use crate::document::{Note, Severity};
+use crate::measured::MeasuredSide;
 use crate::merged::{Merged, MergedCell};
-use crate::{notes, run_notes, trips};
-use tripmeter_analysis::MetricTable;
-use tripmeter_model::manifest::Manifest;
-
-/// Kinds of notes on calls and on messages that failed.
-pub(crate) const MISHAPS: [&str; 2] = ["timed out or failed", "lost or out of order"];
+use crate::{notes, run_notes};
 
 /// Notes, the gravest first; unless `all_notes`, one for each kind.
-pub fn notes(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, all_notes: bool) -> Vec<Note> {
-    let notes = all(manifest, subs, metrics, all_notes);
+pub fn notes(side: &MeasuredSide<'_>, of_trials: Vec<Note>, all_notes: bool) -> Vec<Note> {
+    let notes = all(side, of_trials, all_notes);
     if all_notes { notes } else { folded(&notes) }
 }
 
@@ -23,7 +19,7 @@ const MOST_GRAVE: usize = 20;
 fn folded(notes: &[Note]) -> Vec<Note> {
     let fold = |group: &[Note]| {
         let (kind, first) = (group[0].kind, &group[0].text);
-        if group.len() == 1 || group[0].severity == Severity::Error || MISHAPS.contains(&kind) {
+        if group.len() == 1 || group[0].severity == Severity::Error || notes::MISHAPS.contains(&kind) {
             let mut shown: Vec<Note> = group.iter().take(MOST_GRAVE).cloned().collect();
             if group.len() > MOST_GRAVE {
                 let text = format!("… and {} more: {kind} (--notes)", group.len() - MOST_GRAVE);
@@ -39,7 +35,8 @@ fn folded(notes: &[Note]) -> Vec<Note> {
 }
 
 /// All notes, the gravest first; notes of one kind follow each other.
-fn all(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, all_notes: bool) -> Vec<Note> {
+fn all(side: &MeasuredSide<'_>, of_trials: Vec<Note>, all_notes: bool) -> Vec<Note> {
+    let subs = &side.subs;
     let cells = || subs.iter().flat_map(|sub| sub.payloads().into_iter().map(move |cell| (sub, cell)));
     let short = |sub: &Merged<'_>, cell: &MergedCell<'_>| {
         let why = cell.shortfalls().join("; ");
@@ -60,8 +57,8 @@ fn all(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, all_note
     let mut all = outcomes;
     all.extend(all_lost.map(note(Severity::Error, notes::NOTHING_ARRIVED)));
     all.extend(mishaps(subs));
-    all.extend(too_few.into_iter().map(note(Severity::Warning, trips::TOO_FEW)));
-    let of_run = run_notes::of_run(manifest, subs, metrics);
+    all.extend(too_few.into_iter().map(note(Severity::Warning, notes::TOO_FEW)));
+    let of_run = run_notes::of_run(side, of_trials);
     all.extend(partly_lost(subs, &of_run).map(note(Severity::Error, notes::NOTHING_ARRIVED)));
     for note in of_run {
         let lost = note.anchor.filter(|_| note.kind == notes::NOTHING_ARRIVED);
@@ -69,9 +66,9 @@ fn all(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, all_note
             continue;
         }
         // Losses are among the mishaps.
-        let is_grave = note.kind != run_notes::TRIALS || note.severity < Severity::Info;
-        let is_shown = is_grave && (all_notes || note.kind != run_notes::SENT_LATE);
-        if is_shown && note.kind != run_notes::HISTOGRAMS && all.iter().all(|known| known.text != note.text) {
+        let is_grave = note.kind != notes::TRIALS || note.severity < Severity::Info;
+        let is_shown = is_grave && (all_notes || note.kind != notes::SENT_LATE);
+        if is_shown && note.kind != notes::HISTOGRAMS && all.iter().all(|known| known.text != note.text) {
             all.push(note);
         }
     }
@@ -83,7 +80,7 @@ fn all(manifest: &Manifest, subs: &[Merged<'_>], metrics: &MetricTable, all_note
 /// That no message of a payload arrived, and why.
 fn all_lost(sub: &Merged<'_>, cell: &MergedCell<'_>) -> Option<String> {
     let line = notes::all_lost(sub, cell)?;
-    let what = notes::mishaps_and_warm_up(&cell.counts(), cell.warmup_damaged(), sub.planned.workload.is_call());
+    let what = notes::mishaps_and_warm_up(&cell.counts(), cell.warmup_damaged(), &sub.planned.workload);
     let (lost, exit) = line.split_once("; ").unwrap_or((&line, ""));
     Some(if what.is_empty() { line } else { format!("{lost}: {what}; {exit}") })
 }
@@ -108,7 +105,7 @@ fn mishaps(subs: &[Merged<'_>]) -> Vec<Note> {
     let cells = cells.filter(|(_, cell)| !cell.is_wholly_lost());
     let note = |(sub, cell): (&Merged<'_>, MergedCell<'_>)| {
         let are_calls = sub.planned.workload.is_call();
-        let kind = MISHAPS[usize::from(!are_calls)];
+        let kind = notes::MISHAPS[usize::from(!are_calls)];
         Some(Note::new(Severity::Warning, kind, None, notes::mishap_line(sub, &cell)?))
     };
     cells.filter_map(note).collect()

@@ -1,12 +1,14 @@
 //! The topics of messages of several sizes: a row for each, and one for all with the rate of all together.
 
-use super::{COLUMNS, LATENCY_HELP, LoadLine, ScreenPage, View, broken, row, with_missed};
-use crate::document::{Block, Cell, Column, Digits, Missing, Table};
+use super::{COLUMNS, LATENCY_HELP, LoadLine, ScreenPage, broken, row, with_missed};
+use crate::document::{Block, Cell, Column, Digits, Table};
 use crate::number::counted;
-use crate::recording::total_rate;
+use crate::tables::topics::total_rate;
 use tripmeter_analysis::Row;
+use tripmeter_model::Pattern;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
+use tripmeter_model::pattern::ShownLatency;
 
 /// Most topics of a line that are shown: the slowest.
 const MOST_TOPICS: usize = 16;
@@ -16,15 +18,15 @@ const TOPIC_COLUMNS: usize = 24;
 const RATE_HELP: &str = "messages per second; (all): of all topics together";
 
 /// The table and a line on what it leaves out; nothing if messages of this pattern have one size.
-pub(super) fn blocks(page: &ScreenPage<'_>, view: &View) -> Vec<Block> {
-    let (lines, payloads, _) = page.lines(view.pattern, view.figure);
+pub(super) fn blocks(page: &ScreenPage<'_>, pattern: Pattern, shown: &ShownLatency) -> Vec<Block> {
+    let (lines, payloads, _) = page.lines(pattern, shown.figure);
     let several =
         |line: &LoadLine| payloads.iter().copied().find(|bytes| page.metrics.has_several_sizes(row(*line, *bytes)));
     let mut lines: Vec<(LoadLine, u64)> = lines.iter().filter_map(|line| Some((*line, several(line)?))).collect();
     if lines.is_empty() {
         return Vec::new();
     }
-    let figure = |line: LoadLine| (view.figure)(page.load(line));
+    let figure = |line: LoadLine| (shown.figure)(page.load(line));
     let level = |(line, bytes): &(LoadLine, u64)| page.level(*line, &[*bytes], figure(*line), Statistic::P50);
     lines.sort_by(|a, b| level(a).total_cmp(&level(b)));
     let distinctions = page.distinctions(&lines.iter().map(|line| line.0).collect::<Vec<_>>());
@@ -43,14 +45,14 @@ pub(super) fn blocks(page: &ScreenPage<'_>, view: &View) -> Vec<Block> {
         );
     }
     let mut columns = vec![
-        Column::words("transport", &format!("µs, {}", view.what), "").merged(),
+        Column::words("transport", &format!("µs, {}", shown.title), "").merged(),
         Column::words("topic", "topic", "").at_most(TOPIC_COLUMNS),
     ];
     for (statistic, help) in [Statistic::P50, Statistic::P99].into_iter().zip(LATENCY_HELP) {
         columns.push(Column::numbers(statistic.id(), statistic.id(), "µs", Digits::Significant(3), help));
     }
     columns.push(Column::numbers("achieved_rate_hz", "/s", "/s", Digits::Significant(3), RATE_HELP));
-    let title = format!("{}, topic by topic", view.pattern.as_str());
+    let title = format!("{}, topic by topic", pattern.as_str());
     let table = Table::new(title, columns, rows).grouped_by_sub().within(COLUMNS);
     let note = (left_out > 0).then(|| {
         let topics = counted(left_out, "other topic");
@@ -72,18 +74,13 @@ fn slowest<'a>(page: &ScreenPage<'a>, row: Row, figure: Figure) -> Vec<&'a Strea
 fn cells_of(page: &ScreenPage<'_>, row: Row, topic: &Stream, label: &str, figure: Figure) -> Vec<Cell> {
     let get = |figure, statistic| page.metrics.get(row, topic, figure, statistic);
     let is_missed = page.metrics.trials(row).iter().any(|(_, trial)| trial.missed.contains(topic));
-    let p99 = match Cell::of(get(figure, Statistic::P99)) {
-        Cell::Number { .. } if !page.metrics.is_bounded(row, topic, figure, Statistic::P99) => {
-            Cell::Missing(Missing::TooFewSamples)
-        }
-        cell => cell,
-    };
+    let is_bounded = page.metrics.is_bounded(row, topic, figure, Statistic::P99);
     let mark = with_missed("", is_missed);
     vec![
         Cell::text(label),
         Cell::text(topic.topic.as_deref().unwrap_or_default()),
         Cell::of(get(figure, Statistic::P50)).marked(mark),
-        p99.marked(mark),
+        Cell::of(get(figure, Statistic::P99)).marked(mark).if_bounded(is_bounded),
         Cell::of(get(Figure::AchievedRate, Statistic::Value)).marked(mark),
     ]
 }
@@ -92,10 +89,10 @@ fn cells_of(page: &ScreenPage<'_>, row: Row, topic: &Stream, label: &str, figure
 mod tests {
     use super::*;
     use crate::export::{ExportInput, bencher, github_commands, github_summary, junit};
+    use crate::fixture::played;
     use crate::fixture::{self, put_times, squeezed, trial_of};
-    use crate::plots::aimrt::NamedResults;
-    use crate::recording::tests::played;
     use crate::render::Text;
+    use crate::results::NamedResults;
     use crate::{page, screen};
     use tripmeter_model::manifest::{Counts, Manifest};
     use tripmeter_model::payload::display_size;

@@ -33,7 +33,7 @@ fn several_results_are_judged_against_the_first() {
     assert!(answer(&document).contains(expected), "{}", answer(&document));
 }
 
-/// What has too few samples for any percentile leaves the others their sentence.
+/// A curve with too few samples for any percentile leaves the others their sentence.
 #[test]
 fn every_tail_has_a_sentence() {
     let mut manifest = rounds(&[("uds", "uds/stream", &[1000.0]), ("mq", "mq/queue", &[1000.0])]);
@@ -45,7 +45,7 @@ fn every_tail_has_a_sentence() {
     assert_eq!(tail(&manifest), "uds/stream and mq/queue have too few samples for p90.");
 }
 
-/// What the last results lack is no figure that is worse, and is named, as `compare` does; of several results, each is.
+/// A figure that the last results lack is not worse, and is named, as `compare` does; of several results, each is.
 #[test]
 fn what_is_missing_is_told() {
     let old = rounds(&[("uds", "uds/stream", &[1000.0]), ("mq", "mq/queue", &[1000.0]), ("tcp", "tcp/one", &[1000.0])]);
@@ -241,7 +241,7 @@ fn a_copy_of_memory_is_drawn_where_it_was_measured() {
     assert!(!size(&page_of_one(&measured)).lines.iter().any(|line| line.name.contains("copy")));
 }
 
-/// What `tripmeter explain` looked at is slower for the looking: it is no transport among others, in no table or export.
+/// A sub-experiment that `tripmeter explain` looked at is slower for the looking: it is no transport among others, in no table or export.
 #[test]
 fn what_was_disturbed_is_left_out_and_named() {
     use tripmeter_model::plan::Instrument;
@@ -277,7 +277,7 @@ fn what_was_disturbed_is_left_out_and_named() {
     assert_eq!((judged.names(), judged.failures("side")), (vec!["uds_poll", "mq_poll"], Vec::new()));
 }
 
-/// What was not asked for is not among the names.
+/// Transports that were not asked for are not among the names.
 #[test]
 fn the_floor_that_was_added_is_named_apart() {
     let mut manifest = rounds(&[("uds", "uds/stream", &A), ("floor", "shm/ring", &LIKE_A)]);
@@ -371,7 +371,7 @@ fn rates_that_were_missed_are_named_and_costs_are_of_a_message() {
 
 #[test]
 fn every_pattern_has_the_parts_that_its_figures_allow() {
-    let played = crate::recording::tests::played();
+    let played = crate::fixture::played();
     let said = readings(&page_of_one(&played));
     assert!(said.contains("response_percentiles_all_topics"), "{said}");
     // Of several followers, the one that lost most counts.
@@ -458,7 +458,7 @@ fn many_sub_experiments_are_drawn_in_part_and_tabled_whole() {
     }
     let document = page_of_one(&manifest);
     let size = chart(&document, "rtt_half_by_payload");
-    assert_eq!(size.lines.len(), curves::MOST_LINES);
+    assert_eq!(size.lines.len(), crate::curves::MOST_LINES);
     assert_eq!(size.notes, ["The best 12 of 100 at 1k are drawn; the table has all."]);
     assert_legible(size, 600.0, 400.0);
     let both =

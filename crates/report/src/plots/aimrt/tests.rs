@@ -3,7 +3,7 @@ use crate::fixture;
 use crate::plots::{Format, Options};
 use tripmeter_model::Pattern;
 use tripmeter_model::experiment::Mode;
-use tripmeter_model::manifest::PayloadResult;
+use tripmeter_model::manifest::{Manifest, PayloadResult};
 use tripmeter_model::workload::Workload;
 
 fn named<'a>(name: &'a str, manifest: &'a Manifest) -> NamedResults<'a> {
@@ -37,8 +37,7 @@ fn kept(manifest: &Manifest, kind: &str) -> Vec<Chart> {
 
 /// A channel at these payloads, whose average is that many microseconds.
 fn add(manifest: &mut Manifest, name: &str, transport: &str, topics: u32, payloads: &[(u64, f64)]) {
-    let template: PayloadResult =
-        crate::channel::tests::measured(transport, &[1000.0]).sub_experiments[0].cells[0].clone();
+    let template: PayloadResult = crate::fixture::published(transport, &[1000.0]).sub_experiments[0].cells[0].clone();
     let sizes: Vec<u64> = payloads.iter().map(|payload| payload.0).collect();
     let plan = fixture::add(manifest, name, transport, &sizes);
     plan.pattern = Pattern::Channel;
@@ -156,7 +155,7 @@ fn calls_have_their_modes_apart_and_loggers_nanoseconds() {
     for (name, mode, clients, payload) in
         [("sizes", Mode::Bench, 1, 512), ("one", Mode::FixedFreq, 1, 1024), ("four", Mode::FixedFreq, 4, 1024)]
     {
-        crate::rpc::tests::add(&mut manifest, name, "uds/stream", mode, clients);
+        crate::fixture::add_calls(&mut manifest, name, "uds/stream", mode, clients);
         let cells = &mut manifest.sub_experiments.last_mut().unwrap().cells;
         cells[0].payload_bytes = payload;
         manifest.plan.sub_experiments.last_mut().unwrap().payloads = vec![payload];
@@ -164,7 +163,7 @@ fn calls_have_their_modes_apart_and_loggers_nanoseconds() {
     let second = PayloadResult { payload_bytes: 2048, ..manifest.sub_experiments[0].cells[0].clone() };
     manifest.sub_experiments[0].cells.push(second);
     manifest.plan.sub_experiments[0].payloads.push(2048);
-    crate::log::tests::add(&mut manifest, "w", "write/file", &[(32, 500.0), (64, 1000.0)]);
+    crate::fixture::add_logger(&mut manifest, "w", "write/file", &[(32, 500.0), (64, 1000.0)]);
     let made = kept(&manifest, "calls");
     let expected = [
         "rpc_latency_by_size_clients-1_bench",
@@ -224,7 +223,7 @@ fn one_payload_makes_columns_with_intervals() {
 #[test]
 fn one_value_makes_no_plot() {
     assert_eq!(names(&of(&fixture::manifest())), Vec::<&str>::new());
-    assert_eq!(names(&of(&crate::channel::tests::measured("uds/stream", &[1000.0]))), Vec::<&str>::new());
+    assert_eq!(names(&of(&crate::fixture::published("uds/stream", &[1000.0]))), Vec::<&str>::new());
 }
 
 /// Lines of two folders in one plot differ by the stroke; lines of one transport have one colour.

@@ -1,251 +1,90 @@
 //! The table of round trips, pattern `pingpong` with one follower, with their distance from the floor.
 
-use crate::document::{Cell, Column, Digits, Missing, Note, Severity, Table};
+use super::columns::{self, TRIP_CHARS};
+use super::description::{MadeTable, PatternTable, TableOf};
+use super::fan_out;
+use super::notes::of_trips;
+use super::row::{TableRow, TimedLine};
+use crate::document::{Cell, Column, Digits, Missing};
 use crate::floors::Floors;
-use crate::merged::{Merged, MergedCell};
-use crate::notes::{self, proof};
-use crate::{columns, fan_out};
-use std::collections::BTreeMap;
-use tripmeter_analysis::derived::{Each, losses, over_handover, ratio};
-use tripmeter_analysis::{MetricTable, Row};
+use crate::labels::transports;
+use crate::measured::MeasuredSide;
+use tripmeter_analysis::Row;
+use tripmeter_analysis::derived::ratio;
 use tripmeter_model::figure::{Figure, Statistic};
 use tripmeter_model::metric::Stream;
-use tripmeter_model::payload::display_size;
 use tripmeter_model::plan::SubExperiment;
 
-/// What notes of payloads with fewer samples than planned have in common.
-pub const TOO_FEW: &str = "fewer samples than planned";
+pub const TABLE: PatternTable = PatternTable {
+    is_of: |sub| sub.workload.is_round_trips() && !sub.workload.is_fan_out(),
+    what: "",
+    figure: Some(|_| Figure::RttHalf),
+    make,
+};
 
-/// Longer names are broken in text.
-const NAME_CHARS: usize = 20;
-
-const WAIT_HELP: &str = "how both sides wait";
-const TOUCH_HELP: &str = "none = only our 16-byte header, header = the first cache line, full = every byte";
-const SAMPLES_HELP: &str = "samples; *: fewer than planned, or messages came damaged";
 const HALF_HELP: &str = "half of a round trip, what the published tables call latency";
 const ONE_WAY_HELP: &str = "from sending to the arrival at the follower, a clock read at both ends";
-const OVER_HELP: &str = "median less what one cache line takes from CPU to CPU, by the probes before and after; ~: these \
-                         differ, or a CPU was away";
 const FLOOR_HELP: &str =
     "times the rtt_half median of shm at the same payload, wait and touch, round by round; -: not measured";
 const LOST_HELP: &str = "messages never answered, which are not among the samples";
 
-/// True if a sub-experiment is of this table.
-pub fn is_of(sub: &SubExperiment) -> bool {
-    sub.workload.is_round_trips() && !sub.workload.is_fan_out()
-}
-
-/// The rows of some sub-experiments: by payload, in the order of the plan within one.
-pub fn rows(subs: &[Merged<'_>], metrics: &MetricTable, is_of: fn(&SubExperiment) -> bool) -> Vec<Row> {
-    let mut rows: Vec<Row> = metrics.all_rows().filter(|row| is_of(subs[row.sub as usize].planned)).collect();
-    rows.sort_by_key(|row| (row.payload_bytes, row.sub));
-    rows
-}
-
-/// The table; without a row if nothing was measured under this pattern.
-pub fn table(title: String, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
-    let page = TripsPage { subs, metrics, floors: Floors::of(subs, is_alike), labels: labels(subs) };
-    let rows = rows(subs, metrics, is_of).into_iter().map(|row| (Some(row), page.cells(row)));
-    Table::new(title, columns(), rows.collect()).grouped_by_payload()
-}
-
-/// What keeps round trips from being good, those to several followers too.
-pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
-    let rows = [rows(subs, metrics, is_of), rows(subs, metrics, fan_out::is_of)].concat();
-    let cells: Vec<_> = rows
-        .iter()
-        .map(|row| {
-            let sub = &subs[row.sub as usize];
-            (*row, sub, sub.payload(row.payload_bytes))
-        })
-        .collect();
-    let mut reasons: Vec<&str> = Vec::new();
-    for reason in cells.iter().flat_map(|(_, _, cell)| cell.shortfalls()) {
-        if !reasons.contains(&reason) {
-            reasons.push(reason);
-        }
-    }
-    let short = |reason| Note::new(Severity::Warning, TOO_FEW, None, format!("* {TOO_FEW}: {reason}"));
-    let mut notes: Vec<Note> = reasons.into_iter().map(short).collect();
-    for (row, sub, cell) in cells.iter().filter(|(_, _, cell)| notes::odd(&cell.counts()) || cell.warmup_damaged() > 0)
-    {
-        let note = |text| Note::new(Severity::Warning, "lost or out of order", Some(*row), text);
-        notes.extend(notes::mishap_line(sub, cell).map(note));
-    }
-    for (row, sub, _) in cells {
-        let missing = metrics.get(row, &Stream::all(), Figure::OneWayMissing, Statistic::Value);
-        let missing = missing.map_or(0.0, |missing| missing.folded());
-        if missing > 0.0 {
-            let (name, size, samples) = (&sub.planned.name, display_size(row.payload_bytes), samples(metrics, row));
-            let text = format!("{name} at {size}: {missing} of {samples} samples have no latency one way");
-            notes.push(Note::new(Severity::Info, "no latency one way", Some(row), text));
-        }
-    }
-    notes
-}
-
-fn columns() -> Vec<Column> {
+fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
+    let rows = TableRow::rows(side, TABLE.is_of);
+    let (floors, labels) = (Floors::of(&side.subs, is_alike), transports(&side.subs));
+    let has_median = |row| side.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50).is_some();
+    let lines = rows.iter().flat_map(|row| {
+        let at = |sub| Row { sub, ..row.row };
+        let floor = floors.find(&side.subs, row.sub.planned, |sub| has_median(at(sub))).map(at);
+        let label = labels[row.row.sub as usize].clone();
+        row.timed([(label, Some(Figure::RttHalf), Stream::all())], floor)
+    });
+    let lines: Vec<_> = lines.collect();
     let micros = |id, title, help| Column::numbers(id, title, "µs", Digits::Fixed(3), help);
-    let count = |id, title, digits, help| Column::numbers(id, title, "n", digits, help);
-    let mut columns = names();
-    columns.extend([
-        micros("rtt_half_p50_ns", "rtt_half\nmedian", HALF_HELP),
-        micros("rtt_half_p99_ns", "rtt_half\np99", ""),
-        micros("rtt_half_max_ns", "rtt_half\nmax", ""),
-        micros("rtt_p50_ns", "rtt\nmedian", "the whole of a round trip"),
-        micros("one_way_p50_ns", "one_way\nmedian", ONE_WAY_HELP).if_any(),
-        over_column("rtt_half_over_handover_ns").if_any(),
-        Column::numbers("floor_ratio", "from\nfloor", "ratio", Digits::Fixed(1), FLOOR_HELP),
-        count("lost", "lost", Digits::Events, LOST_HELP),
-        columns::damaged(),
-        columns::path_proof().merged(),
-    ]);
-    columns
+    let transport = Column::words("transport", "transport", "").at_most(TRIP_CHARS).merged();
+    let table = TableOf::new(title, &lines)
+        .column(transport, |line| line.name())
+        .with(columns::trips())
+        .column(micros("rtt_half_p50_ns", "rtt_half\nmedian", HALF_HELP), |line| line.latency(Statistic::P50))
+        .column(micros("rtt_half_p99_ns", "rtt_half\np99", ""), |line| {
+            let row = &line.row;
+            let p99 = line.latency(Statistic::P99);
+            p99.if_bounded(row.metrics.is_bounded(row.row, &Stream::all(), Figure::RttHalf, Statistic::P99))
+        })
+        .column(micros("rtt_half_max_ns", "rtt_half\nmax", ""), |line| line.latency(Statistic::Max))
+        .column(micros("rtt_p50_ns", "rtt\nmedian", "the whole of a round trip"), |line| {
+            line.row.latency(&Stream::all(), Figure::RttHalf, Statistic::P50, 2.0)
+        })
+        .column(micros("one_way_p50_ns", "one_way\nmedian", ONE_WAY_HELP).if_any(), |line| {
+            line.row.latency(&Stream::all(), Figure::OneWay, Statistic::P50, 1.0)
+        })
+        .column(columns::over_handover("rtt_half_over_handover_ns").if_any(), |line| {
+            line.row.over_handover(&Stream::all(), Figure::RttHalf, 1.0)
+        })
+        .column(Column::numbers("floor_ratio", "from\nfloor", "ratio", Digits::Fixed(1), FLOOR_HELP), distance)
+        .column(Column::numbers("lost", "lost", "n", Digits::Events, LOST_HELP), |line| line.row.lost(&Stream::all()))
+        .column(columns::damaged(), |line| Cell::number(line.row.total(Figure::Damaged)))
+        .with([columns::path_proof().merged()]);
+    let rows = [rows, TableRow::rows(side, fan_out::TABLE.is_of)].concat();
+    MadeTable { payload_notes: of_trips(&rows), ..MadeTable::new(table.table().grouped_by_payload(), Vec::new()) }
 }
 
-/// The columns that name a row.
-pub fn names() -> Vec<Column> {
-    let columns = [
-        Column::words("transport", "transport", "").at_most(NAME_CHARS),
-        Column::words("wait", "wait", WAIT_HELP),
-        Column::words("touch", "touch", TOUCH_HELP),
-        columns::payload(),
-        Column::numbers("n", "n", "", Digits::Integer, SAMPLES_HELP),
-    ];
-    columns.map(Column::merged).to_vec()
-}
-
-/// What a latency has over the hand-over.
-pub fn over_column(id: &str) -> Column {
-    Column::numbers(id, "over\nhandover", "µs", Digits::Fixed(3), OVER_HELP)
-}
-
-/// The cells of [`names`], with a label of the transport.
-pub fn name_cells(label: String, sub: &Merged<'_>, metrics: &MetricTable, row: Row) -> Vec<Cell> {
-    vec![
-        Cell::text(label),
-        Cell::text(sub.wait_text()),
-        Cell::text(sub.planned.touch.to_string()),
-        Cell::number(row.payload_bytes as f64),
-        Cell::number(samples(metrics, row)).marked(sub.payload(row.payload_bytes).star()),
-    ]
-}
-
-/// Samples of all rounds.
-pub fn samples(metrics: &MetricTable, row: Row) -> f64 {
-    let samples = metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::N);
-    samples.map_or(0.0, |samples| samples.values.iter().sum())
-}
-
-/// A latency over the hand-over, `planned` rounds in all.
-pub fn over_cell(each: &Each, planned: u32, cell: &MergedCell<'_>) -> Cell {
-    match Cell::of_each(each, planned).marked(cell.mark()) {
-        Cell::Missing(_) if !cell.mark().is_empty() => Cell::Missing(Missing::ProbesDiffer),
-        over => over,
-    }
-}
-
-/// Whether latencies have intervals: over the rounds, or within the only one.
-pub fn has_intervals(metrics: &MetricTable, row: Row, planned: u32) -> bool {
-    let median = metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50);
-    planned > 1 || median.is_some_and(|median| median.within[0].is_some())
-}
-
-struct TripsPage<'a> {
-    subs: &'a [Merged<'a>],
-    metrics: &'a MetricTable,
-    floors: Floors,
-    labels: Vec<String>,
-}
-
-impl<'a> TripsPage<'a> {
-    fn sub(&self, row: Row) -> &'a Merged<'a> {
-        &self.subs[row.sub as usize]
-    }
-
-    fn cells(&self, row: Row) -> Vec<Cell> {
-        let (metrics, sub, all) = (self.metrics, self.sub(row), Stream::all());
-        let planned = sub.rounds;
-        let get = |figure, statistic| metrics.get(row, &all, figure, statistic);
-        let median = Each::of(get(Figure::RttHalf, Statistic::P50));
-        let over = over_handover(metrics, row, &all, Figure::RttHalf, 1.0);
-        let lost = losses(metrics, row, &all, &[Figure::Lost]);
-        let damaged = get(Figure::Damaged, Statistic::Value).map_or(0.0, |damaged| damaged.folded());
-        let mut cells = name_cells(self.labels[row.sub as usize].clone(), sub, metrics, row);
-        cells.extend([
-            Cell::of_each(&median, planned),
-            self.p99(row),
-            Cell::largest(&Each::of(get(Figure::RttHalf, Statistic::Max))),
-            Cell::of_each(&median.scaled(2.0), planned),
-            Cell::of_each(&Each::of(get(Figure::OneWay, Statistic::P50)), planned),
-            over_cell(&over, planned, &sub.payload(row.payload_bytes)),
-            self.distance(row),
-            Cell::events(&lost, has_intervals(metrics, row, planned)),
-            Cell::number(damaged),
-            Cell::text(proof(sub)),
-        ]);
-        cells
-    }
-
-    /// Unless the samples of a round are too few to bound it.
-    fn p99(&self, row: Row) -> Cell {
-        let planned = self.sub(row).rounds;
-        let p99 = self.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P99);
-        let is_bounded = self.metrics.is_bounded(row, &Stream::all(), Figure::RttHalf, Statistic::P99);
-        match Cell::of_each(&Each::of(p99), planned) {
-            Cell::Number { .. } if !is_bounded => Cell::Missing(Missing::TooFewSamples),
-            cell => cell,
+/// How many times the floor, in each round that has both.
+fn distance(line: &TimedLine<'_, Option<Row>>) -> Cell {
+    let (row, median) = (line.row, |row| line.row.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50));
+    match line.part {
+        None => Cell::Missing(Missing::NotMeasured),
+        Some(floor) if floor == row.row => Cell::Floor,
+        Some(floor) => {
+            let ratios = median(row.row).zip(median(floor)).map(|(ours, floor)| ratio(&ours, &floor));
+            Cell::ratio_of_each(&ratios.unwrap_or_default(), row.sub.rounds)
         }
     }
-
-    /// How many times the floor, in each round that has both.
-    fn distance(&self, row: Row) -> Cell {
-        let median = |row| self.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50);
-        let Some(floor) = self.floor(row) else { return Cell::Missing(Missing::NotMeasured) };
-        if floor == row {
-            return Cell::Floor;
-        }
-        let ratios = median(row).zip(median(floor)).map(|(ours, floor)| ratio(&ours, &floor));
-        Cell::ratio_of_each(&ratios.unwrap_or_default(), self.sub(row).rounds)
-    }
-
-    /// The floor of a row, at the same payload and offered load.
-    fn floor(&self, row: Row) -> Option<Row> {
-        let median = |row| self.metrics.get(row, &Stream::all(), Figure::RttHalf, Statistic::P50);
-        let has_median = |sub| median(Row { sub, ..row }).is_some();
-        let sub = self.floors.find(self.subs, self.sub(row).planned, has_median)?;
-        Some(Row { sub, ..row })
-    }
 }
 
-/// Whether two differ in their transport alone.
+/// True if two differ in their transport alone.
 fn is_alike(one: &SubExperiment, other: &SubExperiment) -> bool {
     one.workload.reply == other.workload.reply
         && (one.wait, one.touch, one.sched, one.load) == (other.wait, other.touch, other.sched, other.load)
-}
-
-/// The transport of each, and its name where another is alike in all else.
-fn labels(subs: &[Merged<'_>]) -> Vec<String> {
-    let key = |sub: &Merged<'_>| {
-        let SubExperiment { transport, workload, wait, touch, sched, load, .. } = sub.planned;
-        format!("{transport:?} {:?} {wait:?} {touch:?} {sched:?} {load:?}", workload.reply)
-    };
-    let keys: Vec<String> = subs.iter().map(key).collect();
-    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
-    for key in &keys {
-        *counts.entry(key).or_default() += 1;
-    }
-    let label = |(sub, key): (&Merged<'_>, &String)| {
-        let mut text = sub.planned.transport_text();
-        if counts[key.as_str()] > 1 {
-            text += &format!(" ({})", sub.planned.name);
-        }
-        if sub.same_process() {
-            text += " (same process)";
-        }
-        text
-    };
-    subs.iter().zip(&keys).map(label).collect()
 }
 
 #[cfg(test)]
@@ -258,6 +97,8 @@ mod tests {
     use crate::notes::PROOF_HELP;
     use crate::number::TOO_SMALL;
     use crate::render::{csv, json, markdown};
+    use crate::results::NamedResults;
+    use crate::tables::columns::{OVER_HELP, SAMPLES_HELP, TOUCH_HELP, WAIT_HELP};
     use serde_json::json;
     use tripmeter_model::manifest::{Handover, Handovers};
     use tripmeter_model::{Touch, Wait};
@@ -430,7 +271,8 @@ shm/chunks poll none      64k 10000    0.250    0.500    2.500  0.500   floor   
             put(&mut cells[0].trials[0], &[(Figure::Lost, round.into())]);
             result(&mut manifest, "shm", round, &[(1024, 500.0)]);
         }
-        let table = table("Trips".to_owned(), &Merged::of(&manifest), &MetricTable::of(&manifest));
+        let side = MeasuredSide::new(&NamedResults { name: "", manifest: &manifest });
+        let table = make("Trips".to_owned(), &side).table;
         let expected = "\
 transport,wait,touch,payload_bytes,n,rtt_half_p50_ns,rtt_half_p50_ns_low,rtt_half_p50_ns_high,rtt_half_p99_ns,\
 rtt_half_p99_ns_low,rtt_half_p99_ns_high,rtt_half_max_ns,rtt_p50_ns,rtt_p50_ns_low,rtt_p50_ns_high,floor_ratio,\

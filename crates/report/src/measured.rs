@@ -1,27 +1,25 @@
 //! Results with all their figures.
 
-use super::pairs::{AskedPairs, JudgedPairs, SIDES};
 use crate::merged::Merged;
-use crate::plots::aimrt::NamedResults;
-use tripmeter_analysis::MetricTable;
+use crate::pairs::{AskedPairs, JudgedPairs, SIDES};
+use crate::results::NamedResults;
+use tripmeter_analysis::{MetricTable, Row, derived};
+use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::Manifest;
+use tripmeter_model::metric::Stream;
+use tripmeter_stats::proportion::{self, Proportion};
 
 /// The results of one experiment with its figures.
 pub struct MeasuredSide<'a> {
-    /// Their name.
     pub name: &'a str,
-    /// What was measured.
     pub manifest: &'a Manifest,
-    /// Its sub-experiments.
     pub subs: Vec<Merged<'a>>,
-    /// Its figures.
     pub metrics: MetricTable,
     /// The verdicts on its pairs, where a page shows them.
     pub pairs: Option<JudgedPairs>,
 }
 
 impl<'a> MeasuredSide<'a> {
-    /// All figures of results.
     pub fn new(results: &NamedResults<'a>) -> Self {
         let NamedResults { name, manifest } = *results;
         Self { name, manifest, subs: Merged::of(manifest), metrics: MetricTable::of(manifest), pairs: None }
@@ -32,7 +30,7 @@ impl<'a> MeasuredSide<'a> {
         self.subs.iter().filter(|sub| !sub.planned.is_disturbed())
     }
 
-    /// The same with the verdicts on its pairs, if it has two sides that were measured in pairs.
+    /// With the verdicts on its pairs, if it has two sides that were measured in pairs.
     pub fn judged(results: &NamedResults<'a>, asked: Option<&AskedPairs>) -> Self {
         let side = Self::new(results);
         let asked = || asked.cloned().unwrap_or_default();
@@ -40,9 +38,21 @@ impl<'a> MeasuredSide<'a> {
         Self { pairs, ..side }
     }
 
-    /// Whether it has two sides that were measured in pairs.
+    /// True if it has two sides that were measured in pairs.
     pub fn is_of_pairs(&self) -> bool {
         let names = self.subs.iter().map(|sub| sub.planned.name.as_str());
         self.manifest.plan.source == "ab" && names.eq(SIDES)
+    }
+
+    /// Losses of a row with their intervals, of all messages; of several followers, of the one that lost most. `None` if
+    /// they were not counted.
+    pub fn losses(&self, row: Row) -> Option<Vec<Proportion>> {
+        let streams = derived::streams(&self.metrics, row, Figure::LossShare);
+        let all = streams.iter().filter(|stream| ***stream == Stream::all());
+        let counted: Vec<&&Stream> =
+            if all.clone().next().is_some() { all.collect() } else { streams.iter().collect() };
+        let rounds = counted.into_iter().map(|stream| derived::loss(&self.metrics, row, stream));
+        let rounds = rounds.filter(|rounds| proportion::sum(rounds).of > 0);
+        rounds.max_by(|a, b| proportion::sum(a).share().total_cmp(&proportion::sum(b).share()))
     }
 }

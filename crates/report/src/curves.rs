@@ -1,13 +1,13 @@
 //! The lines of all charts: which there are, what they are called and how they look.
 
-use super::measured::MeasuredSide;
-use super::pairs::JudgedPairs;
-use super::values::{Value, compare, lead, listed, name, unit};
 use crate::FLOOR;
 use crate::document::Digits;
 use crate::labels::{Distinctions, LabelledLine};
+use crate::measured::MeasuredSide;
 use crate::merged::{Disqualified, Merged};
+use crate::pairs::JudgedPairs;
 use crate::plots::chart::{BLACK, Line, Look, Stroke};
+use crate::values::{Value, compare, lead, listed, name, unit};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tripmeter_analysis::{MetricTable, Rounds, Row};
 use tripmeter_model::figure::{Better, Figure, Statistic};
@@ -20,9 +20,7 @@ pub const MOST_LINES: usize = 12;
 
 /// Everything that has one headline figure.
 pub struct Panel<'a> {
-    /// The headline.
     pub figure: Figure,
-    /// What was measured, in the order of the plans.
     pub curves: Vec<Curve<'a>>,
     /// All payloads, ascending.
     pub payloads: Vec<u64>,
@@ -33,15 +31,11 @@ pub struct Panel<'a> {
 /// A sub-experiment at one offered load, over payloads.
 #[derive(Clone)]
 pub struct Curve<'a> {
-    /// Its results.
     pub side: &'a MeasuredSide<'a>,
-    /// Their index.
     pub folder: usize,
-    /// The index of the sub-experiment.
     pub sub: u32,
-    /// The index of the load.
     pub load: u32,
-    /// What it is called beside the others.
+    /// Its name beside the others.
     pub label: String,
     /// How it looks in all charts.
     pub look: Look,
@@ -118,7 +112,7 @@ fn headlines(metrics: &MetricTable, row: Row) -> Vec<(Figure, Stream)> {
     first.into_iter().chain(all.take(usize::from(is_rate))).collect()
 }
 
-/// Of a stream that is judged: of all messages, or of the last of several followers.
+/// Stream that is judged: all messages, or of the last of several followers.
 fn stream_of(metrics: &MetricTable, row: Row, figure: Figure) -> Option<Stream> {
     let has = |stream: &Stream| {
         let get = |statistic| metrics.get(row, stream, figure, statistic).is_some();
@@ -186,7 +180,6 @@ impl<'a> Panel<'a> {
         lines.panel(std::slice::from_ref(side), figure)
     }
 
-    /// Whether names of lines contain the names of their folders.
     pub fn has_folders(&self) -> bool {
         self.curves.iter().any(|curve| curve.has_folder)
     }
@@ -196,7 +189,7 @@ impl<'a> Panel<'a> {
         self.curves.iter().max_by_key(|curve| curve.folder)?.side.pairs.as_ref()
     }
 
-    /// Whether the floor is not ranked, as others were measured beside it. Where it was asked for with one other, it is what
+    /// True if the floor is not ranked, as others were measured beside it. Where it was asked for with one other, it is what
     /// that is compared with; so is a side of an `ab`.
     pub fn leaves_out_floor(&self) -> bool {
         let last = self.curves.iter().map(|curve| curve.folder).max();
@@ -211,14 +204,14 @@ impl<'a> Panel<'a> {
         self.curves.iter().filter(move |curve| !(leaves_out_floor && curve.is_floor()))
     }
 
-    /// The same of those that may have a value at a payload.
+    /// Compared curves that may have a value at a payload.
     fn compared_at(&self, payload_bytes: u64) -> impl Iterator<Item = &Curve<'a>> {
         let leaves_out_floor = self.leaves_out_floor();
         let places = self.at.get(&payload_bytes).map_or(&[][..], Vec::as_slice);
         places.iter().map(|place| &self.curves[*place]).filter(move |curve| !(leaves_out_floor && curve.is_floor()))
     }
 
-    /// What begins a sentence of comparison below a chart that draws the floor too.
+    /// Begin of a sentence of comparison below a chart that draws the floor too.
     pub fn preface(&self) -> &'static str {
         if self.leaves_out_floor() { "Without the floor. " } else { "" }
     }
@@ -251,7 +244,6 @@ impl<'a> Panel<'a> {
         if self.has_samples() { Statistic::P50 } else { Statistic::Value }
     }
 
-    /// Whether the figure has a distribution.
     pub fn has_samples(&self) -> bool {
         let has = |curve: &Curve<'_>, payload: &u64| curve.rounds(*payload, Statistic::P50).is_some();
         self.curves.iter().any(|curve| self.payloads.iter().any(|payload| has(curve, payload)))
@@ -315,7 +307,7 @@ impl<'a> Panel<'a> {
         all
     }
 
-    /// What was measured at a payload and is no answer, with the reason.
+    /// Curves that are no answer at a payload, with the reason.
     pub fn unranked(&self, payload_bytes: u64) -> Option<String> {
         let last = self.curves.iter().map(|curve| curve.folder).max();
         let is_meant = |curve: &&Curve<'_>| {
@@ -378,12 +370,12 @@ impl<'a> Panel<'a> {
         (drawn < all).then(note).into_iter().collect()
     }
 
-    /// What is below a chart's title: what the figure is, how many rounds there are, and what its intervals are.
+    /// Subtitle of a chart: its figure, rounds, and intervals.
     pub fn subtitle(&self, parts: &[&str], lines: &[Line]) -> String {
         self.subtitle_of(parts, lines.iter().any(|line| !line.intervals.is_empty()))
     }
 
-    /// The same of a chart that has intervals or none.
+    /// Subtitle of a chart with or without intervals.
     pub fn subtitle_of(&self, parts: &[&str], has_intervals: bool) -> String {
         let rounds: BTreeSet<usize> = self.curves.iter().map(Curve::measured_rounds).collect();
         let counts: Vec<String> = rounds.iter().map(usize::to_string).collect();
@@ -401,7 +393,6 @@ impl<'a> Panel<'a> {
 }
 
 impl Curve<'_> {
-    /// Its row at a payload.
     pub fn row(&self, payload_bytes: u64) -> Row {
         Row { sub: self.sub, payload_bytes, load: self.load }
     }
@@ -411,12 +402,11 @@ impl Curve<'_> {
         self.side.metrics.get(self.row(payload_bytes), &self.stream, self.figure, statistic)
     }
 
-    /// A statistic of the headline.
     pub fn value(&self, payload_bytes: u64, statistic: Statistic) -> Option<Value> {
         Value::of(&self.rounds(payload_bytes, statistic)?)
     }
 
-    /// Whether each round has samples enough for a percentile; see [`tripmeter_analysis::MetricTable::is_bounded`].
+    /// True if each round has samples enough for a percentile; see [`tripmeter_analysis::MetricTable::is_bounded`].
     pub fn is_bounded(&self, payload_bytes: u64, statistic: Statistic) -> bool {
         self.side.metrics.is_bounded(self.row(payload_bytes), &self.stream, self.figure, statistic)
     }
@@ -426,17 +416,15 @@ impl Curve<'_> {
         self.merged().payloads().iter().map(|payload| payload.cells.len()).max().unwrap_or(0)
     }
 
-    /// How messages were offered.
     pub fn offered(&self) -> OfferedLoad {
         self.side.metrics.load(self.row(0))
     }
 
-    /// Its sub-experiment.
     pub fn merged(&self) -> &Merged<'_> {
         &self.side.subs[self.sub as usize]
     }
 
-    /// Whether it is what others are measured against.
+    /// True if it is what others are measured against.
     pub fn is_floor(&self) -> bool {
         self.merged().planned.transport.system == FLOOR
     }

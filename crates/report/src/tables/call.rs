@@ -1,25 +1,45 @@
-//! The table of pattern `rpc`: round trips of calls, and how many succeeded per second.
+//! The tables of calls, pattern `rpc` and round trips at a rate: whole round trips, and how many succeeded per second.
 
-use crate::columns;
-use crate::document::{Cell, Column, Digits, Missing, Note, Table};
-use crate::merged::{MISSED, Merged};
-use crate::notes::{ALL_FAILED, mishaps};
-use crate::number::count;
-use crate::table_row::{self, LATENCIES, TableRow};
-use crate::throughput::offered;
-use tripmeter_analysis::derived::{is_all_lost, losses};
-use tripmeter_analysis::{MetricTable, Row};
+use super::columns::{self, LATENCIES};
+use super::description::{MadeTable, PatternTable, TableOf};
+use super::notes::of_calls;
+use super::row::{TableRow, TimedLine};
+use crate::document::{Cell, Column, Digits, Table};
+use crate::measured::MeasuredSide;
+use tripmeter_analysis::derived::losses;
 use tripmeter_model::Pattern;
 use tripmeter_model::experiment::Mode;
 use tripmeter_model::figure::{Figure, Statistic};
-use tripmeter_model::metric::{Process, Stream};
+use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::pattern::latency_of_calls;
+use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::workload::Workload;
+
+pub const AT_A_RATE: PatternTable = PatternTable {
+    is_of: |sub| sub.pattern == Pattern::PingPong && sub.workload.is_call(),
+    what: ", at a rate",
+    figure: Some(latency_of_calls),
+    make: |title, side| MadeTable::new(table(title, &rows(side, AT_A_RATE.is_of)), Vec::new()),
+};
+/// Its notes are on round trips at a rate, too: payload by payload.
+pub const TABLE: PatternTable = PatternTable {
+    is_of: |sub| sub.pattern == Pattern::Rpc,
+    what: "",
+    figure: Some(latency_of_calls),
+    make: |title, side| {
+        let table = table(title, &rows(side, TABLE.is_of));
+        MadeTable::new(table, TableRow::notes(&rows(side, |_| true), of_calls))
+    },
+};
 
 const MODE_HELP: &str = "\
 bench = each call is made when the one before has ended; fixed-freq = at a rate; *: cut short, calls failed, or none succeeded";
+const RATE_HELP: &str = "calls per second that each client was to make";
 const BURSTS_HELP: &str = "\
 calls per second that each client was to make; n per t: bursts of n, t from the begin of one to the begin of the next, achieved \
 at their mean rate";
+const ACHIEVED_HELP: &str = "calls per second that each client made; !: the rate was missed";
 const QPS_HELP: &str = "calls that succeeded, per second, of all clients";
 const TIME_HELP: &str = "\
 whole round trips of calls that succeeded: response = from when a call was to be made, service = from when it was made";
@@ -30,45 +50,40 @@ const TIMED_OUT_HELP: &str = "calls not answered in time; below, the interval of
 const FAILED_HELP: &str = "calls ended by an error or a damaged answer; below, the interval of their share in per cent";
 const COST_HELP: &str =
     "user and system, of one core; the first line has the process of the clients, the second that of the server";
-const NOTHING: Cell = Cell::Missing(Missing::NotOfThisRow);
 
-/// Every load, by payload.
-fn rows<'a>(subs: &'a [Merged<'a>], metrics: &'a MetricTable, is_of: impl Fn(Pattern) -> bool) -> Vec<TableRow<'a>> {
-    TableRow::rows(subs, metrics, |plan| plan.workload.is_call() && !plan.workload.is_recorded() && is_of(plan.pattern))
+fn rows<'a>(side: &'a MeasuredSide<'a>, is_of: fn(&SubExperiment) -> bool) -> Vec<TableRow<'a>> {
+    TableRow::rows(side, |plan| plan.workload.is_call() && !plan.workload.is_recorded() && is_of(plan))
 }
 
-/// The table of a pattern; without a row if nothing was measured under it.
-pub fn table(title: String, pattern: Pattern, subs: &[Merged<'_>], metrics: &MetricTable) -> Table {
-    let rows = rows(subs, metrics, |other| other == pattern);
-    let number = |id, title, digits, help| Column::numbers(id, title, "n", digits, help);
-    let mut columns = table_row::naming_columns(&rows);
-    columns.extend([
-        columns::payload().merged(),
-        number("clients", "clients", Digits::Integer, "").merged(),
-        Column::words("mode", "mode", MODE_HELP).merged(),
-    ]);
-    columns.extend(table_row::rate_columns([
-        if TableRow::have_bursts(&rows) { BURSTS_HELP } else { "calls per second that each client was to make" },
-        "calls per second that each client made; !: the rate was missed",
-    ]));
-    columns.extend([
-        Column::numbers(Figure::Completed.id(), "QPS", "/s", Digits::Rate, QPS_HELP).merged(),
-        Column::words("time", "time", if rows.iter().any(has_one_way) { ONE_WAY_HELP } else { TIME_HELP }),
-    ]);
-    columns.extend(table_row::latency_columns(&LATENCIES));
-    columns.extend([
-        number(Figure::TimedOut.id(), "timed out", Digits::Events, TIMED_OUT_HELP),
-        number(Figure::Failed.id(), "failed", Digits::Events, FAILED_HELP),
-    ]);
-    columns.extend(table_row::cost_columns(COST_HELP));
-    columns.push(columns::path_proof().merged());
-    Table::new(title, columns, rows.iter().flat_map(lines).collect()).grouped_by_payload()
+fn table(title: String, rows: &[TableRow<'_>]) -> Table {
+    let lines: Vec<_> = rows.iter().flat_map(lines).collect();
+    let offered = if TableRow::have_bursts(rows) { BURSTS_HELP } else { RATE_HELP };
+    let [offered, achieved] = columns::rates(offered, ACHIEVED_HELP);
+    let time_help = if rows.iter().any(has_one_way) { ONE_WAY_HELP } else { TIME_HELP };
+    let ended = |(how, title, help): (Figure, &str, &'static str)| {
+        Column::numbers(how.id(), title, "n", Digits::Events, help).shows(move |line: &TimedLine<'_>| {
+            line.if_first(|row| Cell::events(&losses(row.metrics, row.row, &Stream::all(), &[how]), true))
+        })
+    };
+    let table = TableOf::new(title, &lines)
+        .with(columns::naming(rows))
+        .with([columns::payload().merged()])
+        .with([columns::number("clients", "", Workload::links)])
+        .column(Column::words("mode", "mode", MODE_HELP).merged(), mode)
+        .column(offered, |line| line.row.offered())
+        .column(achieved, |line| line.row.achieved())
+        .with([columns::rate(Figure::Completed, "QPS", "/s", QPS_HELP).merged()])
+        .column(Column::words("time", "time", time_help), |line| line.name())
+        .with(columns::latencies(LATENCIES))
+        .with([(Figure::TimedOut, "timed out", TIMED_OUT_HELP), (Figure::Failed, "failed", FAILED_HELP)].map(ended))
+        .with(columns::cost(COST_HELP))
+        .with([columns::path_proof().merged()]);
+    table.table().grouped_by_payload()
 }
 
-/// A line for each time, the first of them with what there is of the calls, the first two with the cost of both sides.
-fn lines(row: &TableRow<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
-    let is_closed = row.load() == OfferedLoad::Closed;
-    let has_one_way = has_one_way(row);
+/// A line for each time; the first has what there is of the calls, the first two have the cost of both sides.
+fn lines<'a>(row: &TableRow<'a>) -> Vec<TimedLine<'a>> {
+    let (is_closed, has_one_way) = (row.load() == OfferedLoad::Closed, has_one_way(row));
     let shown = [
         ("response", Some(Figure::ResponseRtt), !is_closed),
         ("service", Some(Figure::ServiceRtt), true),
@@ -76,142 +91,34 @@ fn lines(row: &TableRow<'_>) -> Vec<(Option<Row>, Vec<Cell>)> {
         // The second line is of the server, whose cost it has.
         ("", None, is_closed && !has_one_way),
     ];
-    let naming = naming(row);
-    let line = |(place, (time, figure, _)): (usize, (&str, Option<Figure>, bool))| {
-        let mut cells = naming.clone();
-        cells.push(if time.is_empty() { NOTHING } else { Cell::text(time) });
-        match figure {
-            Some(figure) => cells.extend(row.latencies(&Stream::all(), figure, &LATENCIES)),
-            None => cells.extend([NOTHING; LATENCIES.len()]),
-        }
-        cells.extend(
-            [Figure::TimedOut, Figure::Failed].map(|figure| if place == 0 { ended(row, figure) } else { NOTHING }),
-        );
-        cells.extend(match place {
-            0 => row.cost(Process::Leader),
-            1 => row.cost(Process::Follower),
-            _ => TableRow::no_cost(),
-        });
-        cells.push(row.proof());
-        (Some(row.row), cells)
-    };
-    shown.into_iter().filter(|(_, _, is_shown)| *is_shown).enumerate().map(line).collect()
+    let shown = shown.into_iter().filter(|(_, _, is_shown)| *is_shown);
+    row.timed(shown.map(|(name, figure, _)| (name.to_owned(), figure, Stream::all())), ())
 }
 
 fn has_one_way(row: &TableRow<'_>) -> bool {
     row.get(&Stream::all(), Figure::OneWay, Statistic::N).is_some()
 }
 
-/// Calls that ended so, of those made.
-fn ended(row: &TableRow<'_>, how: Figure) -> Cell {
-    Cell::events(&losses(row.metrics, row.row, &Stream::all(), &[how]), true)
-}
-
-/// The columns up to QPS.
-fn naming(row: &TableRow<'_>) -> Vec<Cell> {
-    let (load, planned) = (row.load(), row.sub.planned);
-    let is_bad = row.trials().any(|(_, trial)| trial.cut_short.is_some())
-        || row.total(Figure::Failed) > 0.0
-        || is_all_lost(row.metrics, row.row)
-        || row.damaged_beside() > 0;
-    let mode = match load {
+fn mode(line: &TimedLine<'_>) -> Cell {
+    let mode = match line.row.load() {
         OfferedLoad::Closed => Mode::Bench.to_string(),
         OfferedLoad::Rate { .. } => Mode::FixedFreq.to_string(),
         OfferedLoad::Burst(_) => "bursts".to_owned(),
         load => load.to_string(),
     };
-    let missed = row.mark(|trial| trial.rate_missed, MISSED);
-    let mut cells = row.naming();
-    cells.extend([
-        Cell::number(row.row.payload_bytes as f64),
-        Cell::number(planned.workload.links().into()),
-        if is_bad { Cell::Marked("*", mode) } else { Cell::Text(mode) },
-        row.offered(),
-        row.of(row.value(Figure::AchievedRate)).marked(missed),
-        row.of(row.value(Figure::Completed)),
-    ]);
-    cells
-}
-
-/// Notes on trials and calls.
-pub fn notes(subs: &[Merged<'_>], metrics: &MetricTable) -> Vec<Note> {
-    TableRow::notes(&rows(subs, metrics, |_| true), of_load)
-}
-
-fn of_load(row: &TableRow<'_>) -> Vec<Note> {
-    // Round trips at a rate are calls of one client, and called what they are.
-    let is_round_trips = row.sub.planned.pattern == Pattern::PingPong;
-    let (name, at) = (&row.sub.planned.name, row.at_size());
-    let place = match row.load() {
-        OfferedLoad::Closed => format!("{name} {at}"),
-        load => format!("{name} {at}, {}", offered(load)),
-    };
-    let mut notes = Vec::new();
-    for (round, trial) in row.trials() {
-        notes.extend(trial.cut_short.iter().map(|why| row.warning(format!("* {place}: {why}"))));
-        let [made, succeeded] = [Figure::Sent, Figure::Received].map(|figure| row.at(*round, figure));
-        if made > 0.0 && succeeded == 0.0 {
-            notes.push(row.nothing_arrived(format!("* {place}: {ALL_FAILED}")));
-        }
-        if trial.rate_missed {
-            let late = row.too_late();
-            let (behind, slowest) = (row.at(*round, Figure::Behind), count(row.at(*round, Figure::SlowestRate)));
-            let what = match is_round_trips {
-                true => format!("{slowest} messages /s were sent, {behind} of {made} messages were sent"),
-                false => format!("the slowest client made {slowest} calls /s, {behind} of {made} calls were made"),
-            };
-            notes.push(row.rate_missed(format!("! {place}: RATE MISSED: {what} more than {late} late")));
-        }
-    }
-    let (missing, succeeded) = (row.total(Figure::OneWayMissing), row.total(Figure::Received));
-    if missing > 0.0 {
-        let those = if is_round_trips { "messages that were answered" } else { "calls that succeeded" };
-        let text = format!("{place}: {missing} of {succeeded} {those} have no latency one way");
-        notes.push(row.info(text));
-    }
-    let happened = mishaps(&row.totals(), true);
-    if !happened.is_empty() {
-        let what = if is_round_trips { "messages" } else { "calls" };
-        notes.push(row.info(format!("{place}: {what} {happened}")));
-    }
-    notes
+    Cell::starred(line.row.star(), mode)
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
     use crate::document::Block;
-    use crate::fixture::{self, all, put, put_times, squeezed, trial_of};
+    use crate::fixture::{self, add_calls, all, put, put_times, squeezed, trial_of};
     use crate::render::{csv, json};
     use serde_json::json;
-    use tripmeter_model::manifest::{Counts, Manifest};
+    use tripmeter_model::manifest::Counts;
     use tripmeter_model::pace::Burst;
     use tripmeter_model::trial::Trial;
-    use tripmeter_model::workload::Workload;
-
-    /// Adds a sub-experiment at 1 kB.
-    pub fn add(manifest: &mut Manifest, name: &str, transport: &str, mode: Mode, clients: u32) {
-        let load = if mode == Mode::Bench { OfferedLoad::Closed } else { OfferedLoad::Rate { hz: 1000.0 } };
-        // On one CPU for all threads of a side they would be marked.
-        (manifest.plan.leader_cpu, manifest.plan.follower_cpu) = (None, None);
-        let plan = fixture::add(manifest, name, transport, &[1024]);
-        plan.pattern = Pattern::Rpc;
-        plan.workload = Workload::calls(vec![load], clients, 3_000_000_000);
-        let is_paced = mode == Mode::FixedFreq;
-        let mut trial = Trial::new(load);
-        let counts = Counts { sent: 1000, received: 1000, ..Counts::default() };
-        trial.put_counts(&Stream::all(), &counts, true);
-        put(&mut trial, &[(Figure::Completed, 9876.5432)]);
-        put_times(&mut trial, &Stream::all(), Figure::ServiceRtt, (1000, 10e3));
-        if is_paced {
-            let rates = [(Figure::OfferedRate, 1000.0), (Figure::AchievedRate, 1000.0), (Figure::SlowestRate, 990.0)];
-            put(&mut trial, &rates);
-            put_times(&mut trial, &Stream::all(), Figure::ResponseRtt, (1000, 60e3));
-            put_times(&mut trial, &Stream::all(), Figure::Lateness, (1000, 50e3));
-        }
-        fixture::put_costs(&mut trial);
-        fixture::result(manifest, name, 1, &[(1024, 1000.0)]).cells[0].trials = vec![trial];
-    }
 
     /// Makes so many calls late.
     fn miss_rate(trial: &mut Trial, behind: f64) {
@@ -222,8 +129,8 @@ pub mod tests {
     #[test]
     fn both_modes_and_both_sides_are_shown() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
-        add(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
+        add_calls(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
+        add_calls(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
         let text = all(&manifest);
         let lines = squeezed(&text);
         assert!(text.starts_with("All transports, pattern rpc\n"), "{text}");
@@ -243,8 +150,8 @@ pub mod tests {
     #[test]
     fn one_way_has_a_line_where_it_was_measured() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
-        add(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
+        add_calls(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
+        add_calls(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
         for result in &mut manifest.sub_experiments {
             let trial = &mut result.cells[0].trials[0];
             put_times(trial, &Stream::all(), Figure::OneWay, (1000, 4000.0));
@@ -263,7 +170,7 @@ pub mod tests {
     #[test]
     fn machines_get_every_time_with_its_name_and_figures_in_their_units() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
+        add_calls(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
         let document = crate::all(&manifest);
         let Some(Block::Table(table)) = document.blocks.first() else { panic!("{document:?}") };
         let document = json(&document);
@@ -284,7 +191,7 @@ pub mod tests {
     #[test]
     fn round_trips_have_their_intervals_within_a_run_and_over_rounds() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
+        add_calls(&mut manifest, "bench", "uds/stream", Mode::Bench, 1);
         let near = |statistic| (statistic, 9_900.0, 10_100.0);
         let [p50, p90, p99] = [Statistic::P50, Statistic::P90, Statistic::P99].map(near);
         let within = [p50, p90, p99, (Statistic::P999, 19_000.0, f64::INFINITY)];
@@ -310,7 +217,7 @@ pub mod tests {
             (Counts { sent: 1000, lost: 1000, ..Counts::default() }, true),
         ] {
             let mut manifest = fixture::manifest();
-            add(&mut manifest, "bench", "udp/loopback", Mode::Bench, 4);
+            add_calls(&mut manifest, "bench", "udp/loopback", Mode::Bench, 4);
             trial_of(&mut manifest, 0).put_counts(&Stream::all(), &counts, true);
             let lines = squeezed(&all(&manifest));
             assert!(lines.iter().any(|line| line.contains(" 4 *bench ")), "{lines:?}");
@@ -325,7 +232,7 @@ pub mod tests {
     #[test]
     fn a_rate_that_was_missed_and_calls_that_did_not_succeed_are_said() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "fixed", "udp/loopback", Mode::FixedFreq, 4);
+        add_calls(&mut manifest, "fixed", "udp/loopback", Mode::FixedFreq, 4);
         let trial = trial_of(&mut manifest, 0);
         let counts =
             Counts { sent: 1000, received: 990, lost: 7, damaged: 3, late: 2, duplicated: 1, ..Counts::default() };
@@ -351,7 +258,7 @@ pub mod tests {
     #[test]
     fn bursts_are_named_where_rates_are() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
+        add_calls(&mut manifest, "fixed", "uds/stream", Mode::FixedFreq, 4);
         let trial = trial_of(&mut manifest, 0);
         trial.load = OfferedLoad::Burst(Burst { size: 4, gap_ns: 4_000_000 });
         miss_rate(trial, 12.0);
@@ -372,7 +279,7 @@ pub mod tests {
     #[test]
     fn round_trips_at_a_rate_are_messages() {
         let mut manifest = fixture::manifest();
-        add(&mut manifest, "paced", "udp/loopback", Mode::FixedFreq, 1);
+        add_calls(&mut manifest, "paced", "udp/loopback", Mode::FixedFreq, 1);
         manifest.plan.sub_experiments[0].pattern = Pattern::PingPong;
         let trial = trial_of(&mut manifest, 0);
         miss_rate(trial, 123.0);

@@ -1,10 +1,8 @@
 //! Both sides of an `ab`, judged as its `ab.json` is: the same figures, rounds and question, all together.
 
-use super::curves::Panel;
-use super::measured::MeasuredSide;
-use super::values::{capitalised, unit};
 use crate::document::Digits;
 use crate::number::counted;
+use crate::values::{capitalised, unit};
 use crate::verdicts::percent;
 use tripmeter_analysis::Selection;
 use tripmeter_analysis::comparison::JudgedFigure;
@@ -20,7 +18,12 @@ use tripmeter_stats::runs::Question;
 /// Names of the sub-experiments of an `ab`.
 pub const SIDES: [&str; 2] = ["a", "b"];
 
-/// What `tripmeter ab` was asked.
+/// Changes up to this share are none, of several rounds.
+pub const MARGIN: f64 = 0.02;
+/// Rate of false verdicts.
+pub const RATE: f64 = 0.05;
+
+/// Question of `tripmeter ab`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AskedPairs {
     /// The figures that are judged; the headline's if none is named.
@@ -34,15 +37,14 @@ pub struct AskedPairs {
 impl Default for AskedPairs {
     /// As `tripmeter ab` asks without flags.
     fn default() -> Self {
-        let control = Control::Fdr(super::verdicts::RATE);
-        let question = Question { layout: Layout::Paired, margin: super::verdicts::MARGIN, control, power: 0.95 };
+        let control = Control::Fdr(RATE);
+        let question = Question { layout: Layout::Paired, margin: MARGIN, control, power: 0.95 };
         Self { selection: Selection::default(), question, effect: 0.1 }
     }
 }
 
 /// The verdicts on the pairs of a manifest.
 pub struct JudgedPairs {
-    /// What was asked.
     pub asked: AskedPairs,
     /// One for each figure that has ratios, under the name of the first side.
     pub figures: Vec<JudgedFigure>,
@@ -118,12 +120,12 @@ impl JudgedPairs {
         format!("{b} compared with {a}, over {}: {}.", self.counts(), parts.join(", "))
     }
 
-    /// What was found of a panel's figure at a payload; `None` if nothing of it was judged there.
+    /// Verdicts on a panel's figure at a payload; `None` if nothing of it was judged there.
     pub fn sentence(&self, figure: Figure, payload: u64) -> Option<String> {
         self.some(figure, payload, usize::MAX)
     }
 
-    /// The same of its first statistic, which is its median unless others were asked for.
+    /// Verdict on its first statistic, which is its median unless others were asked for.
     pub fn first(&self, figure: Figure, payload: u64) -> Option<String> {
         self.some(figure, payload, 1)
     }
@@ -139,7 +141,7 @@ impl JudgedPairs {
     /// `p50 of rtt_half is 2.73 µs with a and 5.74 µs with b, ×1.84 (1.73 to 2.36): slower`.
     fn part(&self, one: &JudgedFigure) -> String {
         let address = &one.address;
-        let name = super::values::name(address.figure);
+        let name = crate::values::name(address.figure);
         let name = if address.statistic == Statistic::Value {
             name.to_owned()
         } else {
@@ -166,15 +168,4 @@ impl JudgedPairs {
         };
         format!("{name}{load} is {a} with a and {b} with b, ×{} ({interval}): {verdict}", digits(judged.ratio))
     }
-}
-
-/// What both sides of the results that are ranked are called.
-pub fn labels<'a>(side: &MeasuredSide<'_>, panels: &'a [Panel<'_>]) -> [&'a str; 2] {
-    let label = |name: &'static str| {
-        let curves = panels.iter().flat_map(|panel| &panel.curves);
-        let of_side =
-            |curve: &&super::curves::Curve<'_>| curve.side.name == side.name && curve.merged().planned.name == name;
-        curves.into_iter().find(of_side).map_or(name, |curve| curve.label.as_str())
-    };
-    SIDES.map(label)
 }

@@ -13,13 +13,10 @@ use tripmeter_stats::{ErrorBounds, median};
 pub struct Value {
     /// In the unit of the figure.
     pub value: f64,
-    /// Both ends are finite.
     pub interval: Option<Interval>,
-    /// Of so many rounds.
     pub rounds: usize,
 }
 
-/// What is seen of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// Its interval is beside 1.
@@ -31,7 +28,7 @@ pub enum Seen {
 }
 
 impl Value {
-    /// Of values of rounds, which two clocks may put off by `errors`, with the interval within the only one.
+    /// Median of rounds, which two clocks may put off by `errors`, with the interval within the only one.
     pub fn over(values: &[f64], within: Option<Interval>, errors: ErrorBounds) -> Option<Self> {
         let over = figure_over_rounds(values, errors)?;
         let interval = if values.len() == 1 { within } else { over.interval };
@@ -39,19 +36,18 @@ impl Value {
         Some(Self { value: over.median, interval, rounds: values.len() })
     }
 
-    /// Of the rounds of a figure.
+    /// Median of the rounds of a figure.
     pub fn of(rounds: &Rounds<'_>) -> Option<Self> {
         Self::over(rounds.values, rounds.within.first().copied().flatten(), rounds.errors())
     }
 
-    /// Multiplied.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         let interval = self.interval.map(|Interval { low, high }| Interval { low: low * factor, high: high * factor });
         Self { value: self.value * factor, interval, ..self }
     }
 
-    /// Whether a ratio is another than 1.
+    /// Side of 1 that a ratio is on.
     pub fn seen(self) -> Seen {
         match self.interval {
             Some(Interval { low, high }) if low > 1.0 || high < 1.0 => Seen::Different,
@@ -109,7 +105,7 @@ pub fn name(figure: Figure) -> &'static str {
     ["_ns", "_hz"].iter().find_map(|unit| id.strip_suffix(unit)).unwrap_or(id)
 }
 
-/// What values are multiplied by, and the unit that they have then.
+/// Factor of values, and the unit that they have then.
 pub fn unit(figure: Figure) -> (f64, &'static str) {
     match figure.unit() {
         Unit::Ns => (1e-3, "µs"),

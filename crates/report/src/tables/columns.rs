@@ -1,0 +1,164 @@
+//! Columns that several tables have.
+
+use super::description::CellColumn;
+use super::row::{TableLine, TableRow, TimedLine};
+use crate::document::{Cell, Column, Digits};
+use crate::notes::{PROOF_HELP, proof};
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::metric::Process;
+use tripmeter_model::payload::ALL_TOPICS;
+use tripmeter_model::workload::Workload;
+
+/// Statistics shown of latencies.
+pub const LATENCIES: [Statistic; 6] =
+    [Statistic::Mean, Statistic::P50, Statistic::P90, Statistic::P99, Statistic::P999, Statistic::Max];
+
+/// Longer names of transports are broken in tables of round trips.
+pub const TRIP_CHARS: usize = 20;
+
+const SEVERAL_HELP: &str = "\
+with several followers, response and service end when the last of them has the message; service to i ends at follower i (the \
+first 16)";
+const POLLS_HELP: &str = "! it polled on a shared CPU: latencies are time slices of the scheduler";
+pub const WAIT_HELP: &str = "how both sides wait";
+pub const TOUCH_HELP: &str = "none = only our 16-byte header, header = the first cache line, full = every byte";
+pub const SAMPLES_HELP: &str = "samples; *: fewer than planned, or messages came damaged";
+pub const OVER_HELP: &str = "\
+median less what one cache line takes from CPU to CPU, by the probes before and after; ~: these differ, or a CPU was away";
+const LOSS_HELP: &str = "messages lost, late or damaged, in per cent of the messages sent";
+const DAMAGED_HELP: &str = "messages that came, but were not what was sent; the exit code is 75 then (--allow-damage)";
+const KERNEL_HELP: &str = "\
+part of CPU that is spent in the kernel; - where the kernel splits CPU time by timer ticks, ~ where older results may have that";
+const MEMORY_HELP: &str =
+    "most that was resident, our buffers of samples included, MB = 1000000 bytes; of several processes that of one";
+
+pub fn naming<L: TableLine>(rows: &[TableRow<'_>]) -> [CellColumn<L>; 3] {
+    let is_fan_out = rows.iter().any(|row| row.sub.planned.workload.is_fan_out());
+    let polls = rows.iter().any(|row| row.sub.polls_on_shared_cpu);
+    let transport = Column::words("transport", "transport", if is_fan_out { SEVERAL_HELP } else { "" });
+    [
+        transport.shows(|line: &L| Cell::text(line.row().transport())).merged(),
+        wait(if polls { POLLS_HELP } else { "" }).merged(),
+        touch("").merged(),
+    ]
+}
+
+pub fn wait<L: TableLine>(help: &'static str) -> CellColumn<L> {
+    Column::words("wait", "wait", help).shows(|line: &L| Cell::text(line.row().sub.wait_text()))
+}
+
+/// How much of a message is touched.
+pub fn touch<L: TableLine>(help: &'static str) -> CellColumn<L> {
+    Column::words("touch", "touch", help).shows(|line: &L| Cell::text(line.row().sub.planned.touch.to_string()))
+}
+
+/// The payload, or that figures are of all topics.
+pub fn payload<L: TableLine>() -> CellColumn<L> {
+    let head = Column::numbers("payload_bytes", "payload", "bytes", Digits::Size, "k = 1024 bytes");
+    head.shows(|line: &L| match line.row() {
+        row if row.metrics.has_several_sizes(row.row) => Cell::text(ALL_TOPICS),
+        row => Cell::number(row.row.payload_bytes as f64),
+    })
+}
+
+/// A number of the workload.
+pub fn number<L: TableLine>(title: &str, help: &'static str, number: fn(&Workload) -> u32) -> CellColumn<L> {
+    let head = Column::numbers(title, title, "n", Digits::Integer, help).merged();
+    head.shows(move |line: &L| Cell::number(number(&line.row().sub.planned.workload).into()))
+}
+
+/// A rate of all messages.
+pub fn rate<L: TableLine>(figure: Figure, title: &str, unit: &'static str, help: &'static str) -> CellColumn<L> {
+    let head = Column::numbers(figure.id(), title, unit, Digits::Rate, help);
+    head.shows(move |line: &L| line.row().of(line.row().value(figure)))
+}
+
+/// Wait, touch, payload and samples of round trips.
+pub fn trips<L: TableLine>() -> [CellColumn<L>; 4] {
+    let samples = Column::numbers("n", "n", "", Digits::Integer, SAMPLES_HELP).shows(|line: &L| {
+        let row = line.row();
+        Cell::number(row.samples(Figure::RttHalf)).marked(row.sub.payload(row.row.payload_bytes).star())
+    });
+    [wait(WAIT_HELP), touch(TOUCH_HELP), payload(), samples].map(CellColumn::merged)
+}
+
+/// Excess of a latency over the core-to-core probe.
+pub fn over_handover(id: &str) -> Column {
+    Column::numbers(id, "over\nhandover", "µs", Digits::Fixed(3), OVER_HELP)
+}
+
+/// The offered and the achieved rate, with their help texts.
+pub fn rates(offered: &'static str, achieved: &'static str) -> [Column; 2] {
+    let column = |id, title, help| Column::numbers(id, title, "/s", Digits::Rate, help).merged();
+    [column("offered_rate_hz", "offered", offered), column("achieved_rate_hz", "achieved", achieved)]
+}
+
+/// These statistics of the latency of a line, in microseconds.
+pub fn latencies<'a, P, const N: usize>(statistics: [Statistic; N]) -> [CellColumn<TimedLine<'a, P>>; N] {
+    statistics.map(|statistic| {
+        let title = match statistic {
+            Statistic::Mean => "average",
+            Statistic::P999 => "p99.9",
+            other => other.id(),
+        };
+        let head = Column::numbers(&format!("{statistic}_ns"), title, "µs", Digits::Fixed(3), "");
+        head.shows(move |line: &TimedLine<'_, P>| line.latency(statistic))
+    })
+}
+
+/// Lost, late or damaged messages, which the line of service has no number of.
+pub fn loss<'a, P>() -> CellColumn<TimedLine<'a, P>> {
+    Column::numbers("loss", "loss", "%", Digits::Percent, LOSS_HELP).shows(|line: &TimedLine<'_, P>| match line.place {
+        1 => Cell::NOTHING,
+        _ => line.row.loss(&line.stream),
+    })
+}
+
+/// A resource that a process used.
+type CostCell = fn(&TableRow<'_>, Process) -> Cell;
+
+/// Resources used by a process: the first line has the leader, the second the followers, as `cpu_help` says.
+pub fn cost<'a, P>(cpu_help: &'static str) -> [CellColumn<TimedLine<'a, P>>; 6] {
+    let percent = |id, title, help| Column { divisor: 0.01, ..Column::numbers(id, title, "%", Digits::Fixed(1), help) };
+    let switches_help = "context switches of the same processes";
+    let preempted_help = "times that the same processes lost their CPU";
+    let faults_help = "page faults of the same processes";
+    let columns: [(Column, CostCell); 6] = [
+        (percent("cpu_share", "CPU", cpu_help), |row, process| row.cpu_share(process)),
+        (percent("kernel_share", "kernel", KERNEL_HELP), |row, process| row.kernel_share(process)),
+        (Column::numbers("switches_hz", "switches", "/s", Digits::Rate, switches_help), |row, process| {
+            row.switches(process)
+        }),
+        (
+            Column::numbers("involuntary_switches", "preempted", "n", Digits::Integer, preempted_help).if_any(),
+            |row, process| row.of_process(process, Figure::InvoluntarySwitches),
+        ),
+        (Column::numbers("faults_per_message", "faults", "/msg", Digits::Fixed(3), faults_help), |row, process| {
+            row.faults(process)
+        }),
+        (
+            Column {
+                divisor: 1e6,
+                ..Column::numbers("peak_memory_bytes", "memory", "MB", Digits::Fixed(1), MEMORY_HELP)
+            },
+            |row, process| row.of_process(process, Figure::PeakMemory),
+        ),
+    ];
+    columns.map(|(head, cell)| {
+        head.shows(move |line: &TimedLine<'_, P>| match line.place {
+            0 => cell(&line.row, Process::Leader),
+            1 => cell(&line.row, Process::Follower),
+            _ => Cell::NOTHING,
+        })
+    })
+}
+
+/// Messages that came damaged, if any did.
+pub fn damaged() -> Column {
+    Column::numbers(Figure::Damaged.id(), "damaged", "n", Digits::Integer, DAMAGED_HELP).if_any()
+}
+
+/// The outcome of the path proof.
+pub fn path_proof<L: TableLine>() -> CellColumn<L> {
+    Column::words("path_proof", "path\nproof", PROOF_HELP).shows(|line: &L| Cell::text(proof(line.row().sub)))
+}

@@ -1,0 +1,376 @@
+//! A row of the metric table with its sub-experiment, and lines that show it.
+
+use crate::document::{Cell, Missing};
+use crate::labels::offered;
+use crate::measured::MeasuredSide;
+use crate::merged::{MISSED, Merged};
+use tripmeter_analysis::derived::{
+    Each, counts, cpu_share, faults_per_message, is_all_lost, kernel_share, loss, losses, over_handover, switches_hz,
+};
+use tripmeter_analysis::{MetricTable, Rounds, Row};
+use tripmeter_model::figure::{Figure, Statistic};
+use tripmeter_model::manifest::Counts;
+use tripmeter_model::metric::{At, Process, Stream};
+use tripmeter_model::pace::OfferedLoad;
+use tripmeter_model::plan::SubExperiment;
+use tripmeter_model::trial::{SHOWN_FOLLOWERS, Trial};
+
+/// Stands before kernel times that timer ticks may have sampled.
+const SAMPLED: &str = "~";
+
+/// A line of a table, which is of a row of the metric table.
+pub trait TableLine {
+    fn row(&self) -> &TableRow<'_>;
+}
+
+/// A row of the metric table with its sub-experiment.
+#[derive(Clone, Copy)]
+pub struct TableRow<'a> {
+    pub metrics: &'a MetricTable,
+    pub sub: &'a Merged<'a>,
+    pub row: Row,
+    /// The first row of a payload has what is known of the whole payload.
+    is_first: bool,
+}
+
+impl<'a> TableRow<'a> {
+    /// A row by itself.
+    pub fn new(side: &'a MeasuredSide<'a>, row: Row) -> Self {
+        Self { metrics: &side.metrics, sub: &side.subs[row.sub as usize], row, is_first: true }
+    }
+
+    /// Every row of some sub-experiments: by payload, then in the order of the plan, which has that of the rates too.
+    pub fn rows(side: &'a MeasuredSide<'a>, is_of: impl Fn(&SubExperiment) -> bool) -> Vec<Self> {
+        let of_row = |row| Self::new(side, row);
+        let mut rows: Vec<Self> = side.metrics.all_rows().map(of_row).filter(|row| is_of(row.sub.planned)).collect();
+        rows.sort_by_key(|row| (row.row.payload_bytes, row.row.sub, row.place()));
+        for index in 1..rows.len() {
+            rows[index].is_first = !Self::is_same_payload(&rows[index - 1], &rows[index]);
+        }
+        rows
+    }
+
+    pub fn is_same_payload(&self, other: &Self) -> bool {
+        (self.row.sub, self.row.payload_bytes) == (other.row.sub, other.row.payload_bytes)
+    }
+
+    fn place(&self) -> Option<usize> {
+        self.sub.planned.workload.loads.iter().position(|load| *load == self.load())
+    }
+
+    pub fn load(&self) -> OfferedLoad {
+        self.metrics.load(self.row)
+    }
+
+    pub fn get(&self, stream: &Stream, figure: Figure, statistic: Statistic) -> Option<Rounds<'a>> {
+        self.metrics.get(self.row, stream, figure, statistic)
+    }
+
+    /// A figure of one value, of all messages.
+    pub fn value(&self, figure: Figure) -> Option<Rounds<'a>> {
+        self.get(&Stream::all(), figure, Statistic::Value)
+    }
+
+    /// A figure of one value, of all messages, in one round; 0 if the round has none.
+    pub fn at(&self, round: u32, figure: Figure) -> f64 {
+        self.value(figure).and_then(|rounds| rounds.at(round)).unwrap_or(0.0)
+    }
+
+    /// A figure of all rounds put together; 0 if it has none.
+    pub fn total(&self, figure: Figure) -> f64 {
+        self.value(figure).map_or(0.0, |rounds| rounds.folded())
+    }
+
+    /// The rate that was offered; 0 if there was none.
+    pub fn offered_hz(&self) -> f64 {
+        self.total(Figure::OfferedRate)
+    }
+
+    /// The rate that was offered, or the bursts; missing if there was neither.
+    pub fn offered(&self) -> Cell {
+        match self.load() {
+            load @ OfferedLoad::Burst(_) => Cell::text(offered(load)),
+            _ => Cell::maybe(self.value(Figure::OfferedRate).map(|offered| offered.folded())),
+        }
+    }
+
+    /// The rate that was achieved, marked if it is another than was offered.
+    pub fn achieved(&self) -> Cell {
+        self.of(self.value(Figure::AchievedRate)).marked(self.mark(|trial| trial.rate_missed, MISSED))
+    }
+
+    /// `*` if a trial was cut short, or messages came damaged or not at all.
+    pub fn star(&self) -> &'static str {
+        let is_bad = self.trials().any(|(_, trial)| trial.cut_short.is_some())
+            || self.totals().damaged.max(self.damaged_beside()) > 0
+            || is_all_lost(self.metrics, self.row);
+        if is_bad { "*" } else { "" }
+    }
+
+    /// Samples of a latency of all messages in all rounds.
+    pub fn samples(&self, figure: Figure) -> f64 {
+        self.get(&Stream::all(), figure, Statistic::N).map_or(0.0, |samples| samples.values.iter().sum())
+    }
+
+    /// Messages that were never answered, with an interval where round trips have one: over rounds, or within the only one.
+    pub fn lost(&self, stream: &Stream) -> Cell {
+        let median = self.get(&Stream::all(), Figure::RttHalf, Statistic::P50);
+        let has_intervals = self.sub.rounds > 1 || median.is_some_and(|median| median.within[0].is_some());
+        Cell::events(&losses(self.metrics, self.row, stream, &[Figure::Lost]), has_intervals)
+    }
+
+    /// Excess of so many times a latency over the core-to-core probe.
+    pub fn over_handover(&self, stream: &Stream, figure: Figure, times: f64) -> Cell {
+        let over = over_handover(self.metrics, self.row, stream, figure, 1.0).scaled(times);
+        let mark = self.sub.payload(self.row.payload_bytes).mark();
+        match Cell::of_each(&over, self.sub.rounds).marked(mark) {
+            Cell::Missing(_) if !mark.is_empty() => Cell::Missing(Missing::ProbesDiffer),
+            over => over,
+        }
+    }
+
+    /// A message is behind if it was sent later than this after it was due.
+    pub fn too_late(&self) -> &'static str {
+        if self.load().burst().is_some() { "a gap between bursts" } else { "a period" }
+    }
+
+    pub fn have_bursts(rows: &[Self]) -> bool {
+        rows.iter().any(|times| times.load().burst().is_some())
+    }
+
+    pub fn trials(&self) -> impl Iterator<Item = &'a (u32, Trial)> {
+        self.metrics.trials(self.row).iter()
+    }
+
+    /// Place of its figures within a sentence: `at 64k`, `on all topics`.
+    pub fn at_size(&self) -> String {
+        self.metrics.at_size(self.row)
+    }
+
+    /// `mark` if the condition holds in any round, else nothing.
+    pub fn mark(&self, is: impl Fn(&Trial) -> bool, mark: &'static str) -> &'static str {
+        if self.trials().any(|(_, trial)| is(trial)) { mark } else { "" }
+    }
+
+    /// Damaged messages outside the trials of its payload; 0 unless this is the payload's first row.
+    pub fn damaged_beside(&self) -> u64 {
+        let cells = || self.sub.payload(self.row.payload_bytes).cells;
+        if self.is_first { cells().iter().map(|cell| cell.damaged_beside()).fold(0, u64::saturating_add) } else { 0 }
+    }
+
+    /// Streams for which `index` returns an index, in its order.
+    pub fn streams(&self, index: impl Fn(&Stream) -> Option<u32>) -> Vec<(u32, Stream)> {
+        let all = self.metrics.streams(self.row, Figure::Sent).into_iter();
+        let mut streams: Vec<(u32, Stream)> = all.filter_map(|stream| Some((index(stream)?, stream.clone()))).collect();
+        streams.sort_unstable();
+        streams
+    }
+
+    pub fn followers(&self) -> Vec<(u32, Stream)> {
+        self.streams(|stream| if let Some(At::Follower(index)) = stream.at { Some(index) } else { None })
+    }
+
+    /// Each of several followers that have a throughput, up to the last that is shown, or the only one.
+    pub fn receivers(&self) -> Vec<&'a Stream> {
+        let mut streams = self.metrics.streams(self.row, Figure::ReceivedRate);
+        if streams.len() > 1 {
+            streams.retain(|stream| stream.at.is_some());
+            streams.truncate(SHOWN_FOLLOWERS);
+        }
+        streams
+    }
+
+    /// Names, figures and streams of service to each of several followers that is shown.
+    pub fn services(&self) -> impl Iterator<Item = (String, Option<Figure>, Stream)> {
+        let followers = self.followers().into_iter().take(SHOWN_FOLLOWERS);
+        followers.map(|(index, stream)| (format!("service to {index}"), Some(Figure::Service), stream))
+    }
+
+    /// A line for each of these latencies.
+    pub fn timed<P: Clone>(
+        &self,
+        latencies: impl IntoIterator<Item = (String, Option<Figure>, Stream)>,
+        part: P,
+    ) -> Vec<TimedLine<'a, P>> {
+        let line =
+            |(place, (name, figure, stream))| TimedLine { row: *self, name, figure, stream, place, part: part.clone() };
+        latencies.into_iter().enumerate().map(line).collect()
+    }
+
+    pub fn counts(&self, stream: &Stream) -> Vec<(u32, Counts)> {
+        counts(self.metrics, self.row, stream)
+    }
+
+    /// Counts of messages of all rounds together.
+    pub fn totals(&self) -> Counts {
+        self.counts(&Stream::all()).into_iter().fold(Counts::default(), |sum, (_, counts)| sum + counts)
+    }
+
+    /// The transport, that both sides are one process, and to how many followers.
+    pub fn transport(&self) -> String {
+        let workload = &self.sub.planned.workload;
+        let same_process = if self.sub.same_process() { " (same process)" } else { "" };
+        let followers = match workload.is_fan_out() {
+            true => format!(" to {} followers", workload.followers()),
+            false => String::new(),
+        };
+        format!("{}{same_process}{followers}", self.sub.planned.transport_text())
+    }
+
+    /// The median over rounds with its interval.
+    pub fn over(&self, values: Vec<f64>) -> Cell {
+        Cell::of_each(&values.into_iter().map(|value| (value, None)).collect(), self.sub.rounds)
+    }
+
+    /// Median of a figure over rounds with its interval, or with that within the only round.
+    pub fn of(&self, rounds: Option<Rounds<'_>>) -> Cell {
+        Cell::of_each(&Each::of(rounds), self.sub.rounds)
+    }
+
+    /// A statistic of so many times a latency: the median over rounds, for [`Statistic::Max`] the largest.
+    pub fn latency(&self, stream: &Stream, figure: Figure, statistic: Statistic, times: f64) -> Cell {
+        let each = Each::of(self.get(stream, figure, statistic)).scaled(times);
+        if statistic == Statistic::Max { Cell::largest(&each) } else { Cell::of_each(&each, self.sub.rounds) }
+    }
+
+    /// CPU time of a process, as a share of one core.
+    pub fn cpu_share(&self, process: Process) -> Cell {
+        self.over(cpu_share(self.metrics, self.row, process))
+    }
+
+    pub fn of_process(&self, process: Process, figure: Figure) -> Cell {
+        self.of(self.get(&Stream::process(process), figure, Statistic::Value))
+    }
+
+    pub fn switches(&self, process: Process) -> Cell {
+        self.over(switches_hz(self.metrics, self.row, process))
+    }
+
+    pub fn faults(&self, process: Process) -> Cell {
+        self.over(faults_per_message(self.metrics, self.row, process))
+    }
+
+    /// CPU time in the kernel; where there is CPU time alone, the kernel does not account its parts exactly.
+    pub fn kernel_share(&self, process: Process) -> Cell {
+        let has_cpu_time = self.get(&Stream::process(process), Figure::CpuTime, Statistic::Value).is_some();
+        match self.over(kernel_share(self.metrics, self.row, process)) {
+            Cell::Missing(_) if has_cpu_time => Cell::Missing(Missing::SplitByTicks),
+            cell => cell.marked(if self.metrics.may_sample_kernel_time { SAMPLED } else { "" }),
+        }
+    }
+
+    pub fn is_of_calls(&self) -> bool {
+        self.sub.planned.workload.is_call()
+    }
+
+    /// Messages that did not come in time and intact, or calls that did not succeed, of those sent.
+    pub fn loss(&self, stream: &Stream) -> Cell {
+        Cell::lost(&loss(self.metrics, self.row, stream))
+    }
+}
+
+impl TableLine for TableRow<'_> {
+    fn row(&self) -> &TableRow<'_> {
+        self
+    }
+}
+
+/// A line of a row: a latency of one of its streams.
+pub struct TimedLine<'a, P = ()> {
+    pub row: TableRow<'a>,
+    /// Its latency in words; empty where it has none.
+    pub name: String,
+    pub figure: Option<Figure>,
+    pub stream: Stream,
+    /// Its place among the lines of its row, or of its topic.
+    pub place: usize,
+    /// Whatever its table needs beside.
+    pub part: P,
+}
+
+impl<P> TableLine for TimedLine<'_, P> {
+    fn row(&self) -> &TableRow<'_> {
+        &self.row
+    }
+}
+
+impl<P> TimedLine<'_, P> {
+    pub fn name(&self) -> Cell {
+        if self.name.is_empty() { Cell::NOTHING } else { Cell::text(self.name.clone()) }
+    }
+
+    pub fn latency(&self, statistic: Statistic) -> Cell {
+        self.figure.map_or(Cell::NOTHING, |figure| self.row.latency(&self.stream, figure, statistic, 1.0))
+    }
+
+    /// A figure of one value of its stream.
+    pub fn value(&self, figure: Figure) -> Cell {
+        self.row.of(self.row.get(&self.stream, figure, Statistic::Value))
+    }
+
+    /// A cell that the first line of a row has for all of them.
+    pub fn if_first(&self, cell: impl Fn(&TableRow<'_>) -> Cell) -> Cell {
+        if self.place == 0 { cell(&self.row) } else { Cell::NOTHING }
+    }
+
+    /// Index of its follower; 0 of the only one.
+    pub fn follower(&self) -> u32 {
+        if let Some(At::Follower(index)) = self.stream.at { index } else { 0 }
+    }
+
+    pub fn counts(&self) -> Vec<(u32, Counts)> {
+        self.row.counts(&self.stream)
+    }
+
+    pub fn damaged(&self) -> u64 {
+        self.counts().iter().map(|(_, counts)| counts.damaged).fold(0, u64::saturating_add)
+    }
+
+    /// True if none of its messages arrived in a round.
+    pub fn is_all_lost(&self) -> bool {
+        self.counts().iter().any(|(_, counts)| counts.is_all_lost())
+    }
+
+    /// As [`TableRow::star`], of its stream.
+    pub fn star(&self) -> &'static str {
+        let is_cut_short = self.row.trials().any(|(_, trial)| trial.cut_short.is_some());
+        let beside = if self.place == 0 { self.row.damaged_beside() } else { 0 };
+        if is_cut_short || self.damaged().max(beside) > 0 || self.is_all_lost() { "*" } else { "" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{Block, Document};
+    use crate::fixture::{squeezed, text};
+    use crate::results::NamedResults;
+    use crate::tables::columns::cost;
+    use crate::tables::description::TableOf;
+
+    /// The only place that knows all columns of the cost.
+    #[test]
+    fn each_process_has_its_cost() {
+        let manifest = crate::fixture::published("uds/stream", &[1000.0]);
+        let side = MeasuredSide::new(&NamedResults { name: "", manifest: &manifest });
+        let row = TableRow::rows(&side, |_| true)[0];
+        let both = ["response", "service", "service to 0"].map(|name| (name.to_owned(), None, Stream::all()));
+        let lines = row.timed(both, ());
+        let table = TableOf::new(String::new(), &lines).with(cost("")).table();
+        assert!(table.rows[2].1.iter().all(|cell| *cell == Cell::NOTHING), "of another line");
+        let lines = squeezed(&text(&Document { blocks: vec![Block::Table(table)] }));
+        assert_eq!(lines[0], "CPU kernel switches preempted faults memory");
+        assert_eq!(lines[3..5], ["3.1 1.6 4002 2 0.025 12.3", "1.2 0.6 4002 2 0.025 9.0"]);
+        let mut older = side.metrics.clone();
+        older.may_sample_kernel_time = true;
+        let row = TableRow { metrics: &older, ..row };
+        assert_eq!(row.kernel_share(Process::Leader).mark(), SAMPLED, "of an older folder");
+        let mut manifest = manifest.clone();
+        let trial = crate::fixture::trial_of(&mut manifest, 0);
+        trial.remove(&Stream::process(Process::Leader), Figure::KernelTime);
+        let metrics = MetricTable::of(&manifest);
+        let without = TableRow { metrics: &metrics, ..row };
+        assert_eq!(without.kernel_share(Process::Leader), Cell::Missing(Missing::SplitByTicks));
+        assert!(matches!(without.cpu_share(Process::Leader), Cell::Number { .. }), "the sum is right");
+    }
+}
