@@ -66,7 +66,7 @@ impl SubExperimentResult {
             let is_warm_up_only =
                 plan.workload.is_round_trips() && cell.samples == 0 && cell.trials.iter().all(|trial| lost(trial) == 0);
             let size = size_text(payload_bytes, has_several_sizes(plan, &self.cells));
-            let why = cell.cut_short.as_ref().map_or_else(|| "nothing was sent".to_owned(), CutShort::to_string);
+            let why = cell.cut_short.as_ref().map_or_else(|| "nothing was sent".to_owned(), ToString::to_string);
             (!is_whole || is_warm_up_only).then(|| UnmeasuredPayload {
                 payload_bytes,
                 is_partial: measured > 0 && !is_warm_up_only,

@@ -200,7 +200,7 @@ fn messages(ab: &Ab<'_>) -> Vec<Note> {
             if missed > 0 {
                 note(Severity::Warning, "rate missed", format!("the rate was missed in {}", counted(missed, "round")));
             }
-            if let Some(cut) = cells.clone().find_map(|cell| cell.cut_short.as_deref()) {
+            if let Some(cut) = cells.clone().find_map(|cell| cell.cut_short.as_ref()) {
                 let short = cells.filter(|cell| cell.cut_short.is_some()).count();
                 let what = format!("fewer samples than planned in {short} rounds: {cut}");
                 note(Severity::Warning, "fewer samples than planned", what);

@@ -177,7 +177,7 @@ NOT RUN: pipe, round 2
         add(&mut manifest, "udp", "udp/loopback", &[1024]);
         let cell = &mut result(&mut manifest, "udp", 1, &[(1024, 1000.0)]).cells[0];
         fixture::set_trips(cell, 500);
-        (cell.cut_short, cell.from_histogram) = (Some("time cap of 2 s".to_owned()), true);
+        (cell.cut_short, cell.from_histogram) = (Some("time cap of 2 s".into()), true);
         let figures = [(Figure::Lost, 3.0), (Figure::Late, 1.0), (Figure::Damaged, 2.0)];
         fixture::put(&mut cell.trials[0], &figures);
         let text = all(&manifest);

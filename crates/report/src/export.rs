@@ -229,7 +229,7 @@ mod tests {
 
         let ([suites, commands, summary], is_in_bencher, left_out) = changed(|manifest| {
             let cell = &mut manifest.sub_experiments[0].cells[0];
-            (cell.samples, cell.cut_short) = (0, Some("time cap: 0 of 1 offered loads".to_owned()));
+            (cell.samples, cell.cut_short) = (0, Some("time cap: 0 of 1 offered loads".into()));
             cell.trials.clear();
         });
         let why = "1k: time cap: 0 of 1 offered loads";
@@ -241,7 +241,7 @@ mod tests {
         let ([suites, commands, summary], is_in_bencher, left_out) = changed(|manifest| {
             let result = &mut manifest.sub_experiments[0];
             result.status = RunStatus::Interrupted;
-            (result.cells[0].samples, result.cells[0].cut_short) = (932, Some("interrupted".to_owned()));
+            (result.cells[0].samples, result.cells[0].cut_short) = (932, Some("interrupted".into()));
         });
         let why = "1k: interrupted, 932 of 10000 samples";
         assert!(suites.contains("type=\"run\"") && suites.contains(&format!("message=\"{why}\"")), "{suites}");
@@ -261,7 +261,7 @@ mod tests {
 
         let ([suites, commands, summary], is_in_bencher, left_out) = changed(|manifest| {
             let cell = &mut manifest.sub_experiments[0].cells[0];
-            (cell.samples, cell.cut_short) = (500, Some("time cap of 2 s".to_owned()));
+            (cell.samples, cell.cut_short) = (500, Some("time cap of 2 s".into()));
         });
         let why = "fewer samples than planned: 1k: time cap of 2 s, 500 of 10000 samples";
         assert!(

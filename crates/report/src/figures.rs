@@ -180,7 +180,7 @@ mod tests {
         add(&mut manifest, "udp", "udp/loopback", &[1024]);
         for round in [1, 2] {
             let trial = &mut result(&mut manifest, "udp", round, &[(1024, 1000.0)]).cells[0].trials[0];
-            trial.cut_short = (round == 2).then(|| "time cap".to_owned());
+            trial.cut_short = (round == 2).then(|| "time cap".into());
         }
         let text = printed(&[("", &manifest)]);
         assert!(text.lines().any(|line| line.starts_with("udp,1024,closed,all,cut_short,value,1,1,")), "{text}");

@@ -250,7 +250,7 @@ Half of a round trip over iceoryx/cpp, wait poll, touch none; path proof: ok.
         sub.path_proof.as_mut().unwrap().verdict = Verdict::Failed;
         for cell in &mut sub.cells {
             set_trips(cell, 500);
-            cell.cut_short = Some("time cap of 2 s".to_owned());
+            cell.cut_short = Some("time cap of 2 s".into());
         }
         put(&mut sub.cells[1].trials[0], &[(Figure::Lost, 2.0)]);
         let counts = Counts { sent: 500, lost: 499, damaged: 1, ..Counts::default() };

@@ -209,18 +209,18 @@ not checked: 1 sub-experiment without limits: new
         let interrupt = |manifest: &mut Manifest| {
             let result = &mut manifest.sub_experiments[0];
             result.status = RunStatus::Interrupted;
-            (result.cells[0].samples, result.cells[0].cut_short) = (932, Some("interrupted".to_owned()));
+            (result.cells[0].samples, result.cells[0].cut_short) = (932, Some("interrupted".into()));
         };
         fails(&[P99], interrupt, "0 of 1 payloads; 1k: interrupted, 932 of 10000 samples");
         let empty = |manifest: &mut Manifest| {
-            manifest.sub_experiments[0].cells[0].cut_short = Some("time cap: 0 of 1 offered loads".to_owned());
+            manifest.sub_experiments[0].cells[0].cut_short = Some("time cap: 0 of 1 offered loads".into());
             manifest.sub_experiments[0].cells[0].trials.clear();
         };
         fails(&[P99], empty, "nothing was measured at 1k: time cap: 0 of 1 offered loads");
         let partial = |manifest: &mut Manifest| {
             let loads = [100.0, 200.0].map(|hz| OfferedLoad::Rate { hz }).to_vec();
             manifest.plan.sub_experiments[0].workload.loads = loads;
-            manifest.sub_experiments[0].cells[0].cut_short = Some("time cap: 1 of 2 offered loads".to_owned());
+            manifest.sub_experiments[0].cells[0].cut_short = Some("time cap: 1 of 2 offered loads".into());
         };
         fails(&[P99], partial, "not every offered load was measured at 1k: time cap: 1 of 2 offered loads");
         let miss = |manifest: &mut Manifest| fixture::trial_of(manifest, 0).rate_missed = true;
@@ -234,7 +234,7 @@ not checked: 1 sub-experiment without limits: new
         named(&[P99, RATE], miss, "RATE MISSED at 1k closed");
         let cap = |manifest: &mut Manifest| {
             let cell = &mut manifest.sub_experiments[0].cells[0];
-            (cell.samples, cell.cut_short) = (500, Some("time cap of 2 s".to_owned()));
+            (cell.samples, cell.cut_short) = (500, Some("time cap of 2 s".into()));
         };
         named(&[P99], cap, "fewer samples than planned: 1k: time cap of 2 s, 500 of 10000 samples");
     }

@@ -132,13 +132,17 @@ impl MergedCell<'_> {
     }
 
     /// Why rounds have fewer samples than planned.
-    pub fn shortfalls(&self) -> Vec<&str> {
+    pub fn shortfalls(&self) -> Vec<String> {
         let short = self.cells.iter().filter(|cell| cell.samples < cell.samples_planned);
         let usual = |cell: &PayloadResult| match cell.is_of_calls() {
             true => "some timed out or failed",
             false => "messages lost, late or damaged",
         };
-        let mut reasons: Vec<_> = short.map(|cell| cell.cut_short.as_deref().unwrap_or(usual(cell))).collect();
+        let reason = |cell: &PayloadResult| match &cell.cut_short {
+            Some(why) => why.to_string(),
+            None => usual(cell).to_owned(),
+        };
+        let mut reasons: Vec<_> = short.map(|cell| reason(cell)).collect();
         reasons.dedup();
         reasons
     }

@@ -302,7 +302,7 @@ mod tests {
         let result = fixture::result(&mut manifest, "uds", 1, &[(64, 1000.0)]);
         (result.status, result.error) = (RunStatus::Failed, Some("the follower ended".to_owned()));
         let cell = &mut result.cells[0];
-        (cell.cut_short, cell.samples, cell.samples_planned) = (Some("the follower ended".to_owned()), 37, 200);
+        (cell.cut_short, cell.samples, cell.samples_planned) = (Some("the follower ended".into()), 37, 200);
         let subs = Merged::of(&manifest);
         let failed = "FAILED: uds, round 1: the follower ended; 64 was cut off after 37 of 200 samples; no figures for 128, 256, \
              2k";

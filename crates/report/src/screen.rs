@@ -564,7 +564,7 @@ path proofs: 1 ok
             "{one}"
         );
         let trial = fixture::trial_of(&mut manifest, 0);
-        (trial.rate_missed, trial.cut_short) = (true, Some("time cap".to_owned()));
+        (trial.rate_missed, trial.cut_short) = (true, Some("time cap".into()));
         let both = missed(&manifest);
         assert!(both.contains(" 2 × rate missed: ! mq at 1k, 1000 /s: RATE MISSED: "), "{both}");
         assert!(both.contains(" * mq at 1k, 1000 /s: time cap "), "{both}");

@@ -49,7 +49,7 @@ fn all(side: &MeasuredSide<'_>, of_trials: Vec<Note>, all_notes: bool) -> Vec<No
     // The failure that ended a payload was printed already.
     let is_told = |cell: &MergedCell<'_>| {
         let mut reasons = cell.shortfalls().into_iter();
-        reasons.all(|why| outcomes.iter().any(|note| note.text.contains(why)))
+        reasons.all(|why| outcomes.iter().any(|note| note.text.contains(&why)))
     };
     let too_few = cells().filter(|(_, cell)| is_whole(cell) && !is_told(cell));
     let too_few: Vec<String> = too_few.filter_map(|(sub, cell)| short(sub, &cell)).collect();

@@ -151,7 +151,7 @@ mod tests {
         let mut begun = measured.clone();
         for cell in begun.sub_experiments.iter_mut().flat_map(|result| &mut result.cells) {
             cell.trials.clear();
-            (cell.samples, cell.cut_short) = (0, Some("time cap: 0 of 1 offered loads".to_owned()));
+            (cell.samples, cell.cut_short) = (0, Some("time cap: 0 of 1 offered loads".into()));
         }
         for (view, text) in without_largest_payload(&measured) {
             assert!(view == "all" || text.contains("all topics") || text.contains("all_topics"), "{view}:\n{text}");

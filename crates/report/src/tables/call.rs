@@ -238,7 +238,7 @@ mod tests {
             Counts { sent: 1000, received: 990, lost: 7, damaged: 3, late: 2, duplicated: 1, ..Counts::default() };
         trial.put_counts(&Stream::all(), &counts, true);
         miss_rate(trial, 123.0);
-        trial.cut_short = Some("time cap".to_owned());
+        trial.cut_short = Some("time cap".into());
         let text = all(&manifest);
         let lines = squeezed(&text);
         for line in [

@@ -114,16 +114,18 @@ pub fn loss<'a, P>() -> CellColumn<TimedLine<'a, P>> {
     })
 }
 
+/// Meaning of the CPU of either process.
+pub const COST_HELP: &str = "user and system, of one core; of several followers the sum";
+
 /// A resource that a process used.
 type CostCell = fn(&TableRow<'_>, Process) -> Cell;
 
-/// Resources used by a process: the first line has the leader, the second the followers, as `cpu_help` says.
-pub fn cost<'a, P>(cpu_help: &'static str) -> [CellColumn<TimedLine<'a, P>>; 6] {
+fn costs(cpu_help: &'static str) -> [(Column, CostCell); 6] {
     let percent = |id, title, help| Column { divisor: 0.01, ..Column::numbers(id, title, "%", Digits::Fixed(1), help) };
     let switches_help = "context switches of the same processes";
     let preempted_help = "times that the same processes lost their CPU";
     let faults_help = "page faults of the same processes";
-    let columns: [(Column, CostCell); 6] = [
+    [
         (percent("cpu_share", "CPU", cpu_help), |row, process| row.cpu_share(process)),
         (percent("kernel_share", "kernel", KERNEL_HELP), |row, process| row.kernel_share(process)),
         (Column::numbers("switches_hz", "switches", "/s", Digits::Rate, switches_help), |row, process| {
@@ -143,12 +145,29 @@ pub fn cost<'a, P>(cpu_help: &'static str) -> [CellColumn<TimedLine<'a, P>>; 6] 
             },
             |row, process| row.of_process(process, Figure::PeakMemory),
         ),
-    ];
-    columns.map(|(head, cell)| {
+    ]
+}
+
+/// Resources used by a process: the first line has the leader, the second the followers, as `cpu_help` says.
+pub fn cost<'a, P>(cpu_help: &'static str) -> [CellColumn<TimedLine<'a, P>>; 6] {
+    costs(cpu_help).map(|(head, cell)| {
         head.shows(move |line: &TimedLine<'_, P>| match line.place {
             0 => cell(&line.row, Process::Leader),
             1 => cell(&line.row, Process::Follower),
             _ => Cell::NOTHING,
+        })
+    })
+}
+
+/// Resources used by both processes, on the first line of a row; without a column for results of before they were measured.
+pub fn costs_of_both<'a, P>(cpu_help: &'static str) -> impl Iterator<Item = CellColumn<TimedLine<'a, P>>> {
+    [(Process::Leader, "leader"), (Process::Follower, "follower")].into_iter().flat_map(move |(process, name)| {
+        costs(cpu_help).map(|(head, cell)| {
+            let head = Column { id: format!("{name}_{}", head.id), ..head };
+            head.grouped(name).if_any().shows(move |line: &TimedLine<'_, P>| match line.place {
+                0 => cell(&line.row, process),
+                _ => Cell::NOTHING,
+            })
         })
     })
 }

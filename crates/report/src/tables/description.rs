@@ -78,7 +78,7 @@ impl<'l, L: TableLine> TableOf<'l, L> {
     }
 
     #[must_use]
-    pub fn with<const N: usize>(mut self, columns: [CellColumn<L>; N]) -> Self {
+    pub fn with(mut self, columns: impl IntoIterator<Item = CellColumn<L>>) -> Self {
         self.columns.extend(columns);
         self
     }

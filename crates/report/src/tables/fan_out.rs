@@ -44,6 +44,7 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
             line.row.over_handover(&line.stream, figure, times)
         })
         .column(Column::numbers("lost", "lost", "n", Digits::Events, LOST_HELP), lost)
+        .with(columns::costs_of_both(columns::COST_HELP))
         .with([columns::path_proof().merged()]);
     MadeTable::new(table.table().grouped_by_sub(), Vec::new())
 }

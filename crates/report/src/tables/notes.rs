@@ -31,7 +31,7 @@ impl<'a> TableRow<'a> {
     pub fn notes(rows: &[Self], of_row: impl Fn(&Self) -> Vec<Note>) -> Vec<Note> {
         let of_payload = |rows: &[Self]| {
             let (first, at) = (rows[0], rows[0].at_size());
-            let short = |why: &str| first.warning(format!("* {} {at}: {why}", first.sub.planned.name));
+            let short = |why: String| first.warning(format!("* {} {at}: {why}", first.sub.planned.name));
             let of_rows = rows.iter().flat_map(&of_row).chain(first.warm_up());
             Self::shortfalls(rows).into_iter().map(short).chain(of_rows).collect::<Vec<_>>()
         };
@@ -39,14 +39,14 @@ impl<'a> TableRow<'a> {
     }
 
     /// Reasons why rounds have fewer trials of this payload than planned.
-    fn shortfalls(rows: &[Self]) -> Vec<&'a str> {
+    fn shortfalls(rows: &[Self]) -> Vec<String> {
         let Some(Self { sub, row, .. }) = rows.first() else { return Vec::new() };
         let planned = sub.planned.workload.loads.len();
         let is_measured = |one: &&Self, round: u32| one.trials().any(|trial| trial.0 == round);
         let measured = |round| rows.iter().filter(|one| is_measured(one, round)).count();
         let short = sub.results.iter().filter(|result| measured(result.round) < planned);
         let cells = short.flat_map(|result| &result.cells).filter(|cell| cell.payload_bytes == row.payload_bytes);
-        cells.filter_map(|cell| cell.cut_short.as_deref()).collect()
+        cells.filter_map(|cell| cell.cut_short.as_ref()).map(ToString::to_string).collect()
     }
 
     /// A note on damage in the warm-up of its payload, which no trial counts.
@@ -125,7 +125,7 @@ fn at_followers(row: &TableRow<'_>, place: &str) -> Vec<Vec<Note>> {
 /// without a latency one way.
 pub fn of_trips(rows: &[TableRow<'_>]) -> Vec<Note> {
     let cells: Vec<_> = rows.iter().map(|row| (row, row.sub.payload(row.row.payload_bytes))).collect();
-    let mut reasons: Vec<&str> = Vec::new();
+    let mut reasons: Vec<String> = Vec::new();
     for reason in cells.iter().flat_map(|(_, cell)| cell.shortfalls()) {
         if !reasons.contains(&reason) {
             reasons.push(reason);
@@ -280,7 +280,7 @@ fn timed(line: &TimedLine<'_>) -> Option<Note> {
 pub fn of_logger(row: &TableRow<'_>) -> Vec<Note> {
     let bytes = row.row.payload_bytes;
     let place = format!("{} at {}", row.sub.planned.name, display_size(bytes));
-    let short = |why: &&str| row.warning(format!("* {place}: fewer calls than planned: {why}"));
+    let short = |why: &String| row.warning(format!("* {place}: fewer calls than planned: {why}"));
     let mut notes: Vec<Note> = row.sub.payload(bytes).shortfalls().iter().map(short).collect();
     let counts = row.totals();
     if odd(&counts) || counts.lost > 0 {

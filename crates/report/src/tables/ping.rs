@@ -62,6 +62,7 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
         })
         .column(Column::numbers("floor_ratio", "from\nfloor", "ratio", Digits::Fixed(1), FLOOR_HELP), distance)
         .column(Column::numbers("lost", "lost", "n", Digits::Events, LOST_HELP), |line| line.row.lost(&Stream::all()))
+        .with(columns::costs_of_both(columns::COST_HELP))
         .column(columns::damaged(), |line| Cell::number(line.row.total(Figure::Damaged)))
         .with([columns::path_proof().merged()]);
     let rows = [rows, TableRow::rows(side, fan_out::TABLE.is_of)].concat();

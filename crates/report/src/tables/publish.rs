@@ -174,10 +174,10 @@ mod tests {
         let trial = trial_of(&mut manifest, 0);
         put(trial, &[(Figure::AchievedRate, 800.0), (Figure::SlowestRate, 700.0), (Figure::Behind, 123.0)]);
         put(trial, &[(Figure::Received, 996.0), (Figure::Lost, 4.0), (Figure::Duplicated, 2.0)]);
-        (trial.rate_missed, trial.cut_short) = (true, Some("time cap".to_owned()));
+        (trial.rate_missed, trial.cut_short) = (true, Some("time cap".into()));
         fixture::remove_followers_cost(trial);
         manifest.plan.sub_experiments[0].workload.loads.push(OfferedLoad::Rate { hz: 9.0 });
-        manifest.sub_experiments[0].cells[0].cut_short = Some("time cap: 1 of 2 rates".to_owned());
+        manifest.sub_experiments[0].cells[0].cut_short = Some("time cap: 1 of 2 rates".into());
         let text = all(&manifest);
         let lines = squeezed(&text);
         for line in [

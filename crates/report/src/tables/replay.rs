@@ -118,7 +118,7 @@ mod tests {
     fn what_keeps_figures_from_being_good_is_said_by_topic() {
         let mut manifest = played();
         let (trial, topic) = (trial_of(&mut manifest, 0), Stream::topic("/switch"));
-        (trial.rate_missed, trial.cut_short) = (true, Some("time cap".to_owned()));
+        (trial.rate_missed, trial.cut_short) = (true, Some("time cap".into()));
         put(trial, &[(Figure::Refused, 3.0)]);
         for (figure, value) in [(Figure::AchievedRate, 100.0), (Figure::Lost, 2.0), (Figure::Received, 998.0)] {
             trial.put(&topic, figure, value);

@@ -66,6 +66,7 @@ fn make(title: String, side: &MeasuredSide<'_>) -> MadeTable {
         .column(Column::numbers(Figure::Refused.id(), "refused", "n", Digits::Integer, REFUSED_HELP), |line| {
             Cell::number(line.row.total(Figure::Refused))
         })
+        .with(columns::costs_of_both(columns::COST_HELP))
         .column(columns::damaged(), |line| Cell::number(line.damaged() as f64))
         .with([columns::path_proof()]);
     let stars = lines.iter().filter(|line| !line.star().is_empty()).map(|line| line.row.row).collect();
@@ -165,7 +166,7 @@ mod tests {
     fn what_went_wrong_is_noted() {
         let mut manifest = measured(&[OfferedLoad::Max], &[900]);
         let trial = trial_of(&mut manifest, 0);
-        trial.cut_short = Some("interrupted".to_owned());
+        trial.cut_short = Some("interrupted".into());
         put(trial, &[(Figure::Behind, 17.0), (Figure::Duplicated, 2.0), (Figure::Reordered, 1.0)]);
         let text = all(&manifest);
         let row = &fixture::rows_of(&text, "udp/loopback")[0];
@@ -204,7 +205,7 @@ mod tests {
         let text = first(&manifest, false);
         assert!(fixture::rows_of(&text, "udp/loopback")[0].ends_with(" !100 !102"), "{text}");
         assert!(text.contains("RATE MISSED"), "{text}");
-        trial_of(&mut manifest, 0).cut_short = Some("interrupted".to_owned());
+        trial_of(&mut manifest, 0).cut_short = Some("interrupted".into());
         let text = first(&manifest, false);
         assert!(fixture::rows_of(&text, "udp/loopback")[0].ends_with(" *!100 !102"), "{text}");
         trial_of(&mut manifest, 0).rate_missed = false;

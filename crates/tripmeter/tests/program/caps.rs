@@ -6,6 +6,7 @@ use crate::common::{Finished, Tripmeter, alone, at_once, folder, manifest};
 use crate::recording::write;
 use std::fs;
 use std::path::Path;
+use tripmeter_model::cut_short::CutShort;
 use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{PayloadResult, RunStatus};
@@ -28,7 +29,7 @@ fn cell(words: &[&str]) -> PayloadResult {
 }
 
 fn is_marked(cell: &PayloadResult) -> bool {
-    let is_cap = |why: &Option<String>| why.as_deref() == Some("time cap of 4 s");
+    let is_cap = |why: &Option<CutShort>| *why == Some("time cap of 4 s".into());
     is_cap(&cell.cut_short) && cell.trials.iter().all(|trial| is_cap(&trial.cut_short))
 }
 
@@ -84,7 +85,7 @@ fn a_cap_ends_a_search_and_the_lines_of_a_logger() {
     at_once(&cases, |words| {
         let cell = cell(&[words, &["--payloads", "64", "--time-cap", "4"][..]].concat());
         let last = cell.trials.last().unwrap_or_else(|| panic!("{words:?} {cell:?}"));
-        let is_cap = |why: &Option<String>| why.as_deref() == Some("time cap of 4 s");
+        let is_cap = |why: &Option<CutShort>| *why == Some("time cap of 4 s".into());
         assert!(
             is_cap(&cell.cut_short) && is_cap(&last.cut_short) && count(last, Figure::Sent) > 0,
             "{words:?} {cell:?}"
@@ -100,7 +101,7 @@ fn topics_that_a_cap_leaves_without_a_message_are_named() {
     let imu = (0..1000).map(|index| ("/imu".to_owned(), index * 10_000_000, 300));
     let file = write(place.path(), None, &imu.chain(late).collect::<Vec<_>>());
     let cell = cell(&["replay", file.to_str().unwrap(), "inmem", "--time-cap", "1"]);
-    assert_eq!(cell.cut_short.as_deref(), Some("time cap of 1 s; no message of /late and 1 more"), "{cell:?}");
+    assert_eq!(cell.cut_short, Some("time cap of 1 s; no message of /late and 1 more".into()), "{cell:?}");
 }
 
 #[test]

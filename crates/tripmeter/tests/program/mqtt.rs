@@ -81,7 +81,7 @@ fn what_was_measured_of_a_payload_until_its_broker_was_killed_is_kept() {
         let [result] = &manifest.sub_experiments[..] else { panic!("one was asked for") };
         assert_eq!((result.status, result.cells.len()), (RunStatus::Failed, 1), "{transport} {pattern}");
         let (cell, error) = (&result.cells[0], result.error.clone().unwrap());
-        let why = cell.cut_short.clone().unwrap();
+        let why = cell.cut_short.clone().unwrap().to_string();
         assert!(why.contains("the broker has gone") && error.contains(&why), "{transport} {pattern}: {why}: {error}");
         let counts = cell.counts();
         let Counts { sent, received, lost, .. } = counts;

@@ -98,7 +98,7 @@ fn a_payload_that_breaks_off_keeps_its_samples() {
         let manifest = manifest(folder.path());
         let [result] = &manifest.sub_experiments[..] else { panic!("one was asked for") };
         let [cell] = &result.cells[..] else { panic!("{pattern} {wait}: {result:?}") };
-        let why = cell.cut_short.clone().unwrap();
+        let why = cell.cut_short.clone().unwrap().to_string();
         assert!(why.contains("no answer to 10 messages"), "{why}");
         let Counts { sent, received, lost, late, .. } = cell.counts();
         // A call that was answered after its end is lost, and late as well. So is a round trip at a rate, which is a call.

@@ -7,6 +7,7 @@ use crate::common::{Finished, LONGEST, Tripmeter, alone, folder, manifest, resul
 use crate::trouble::{MANY_PAYLOADS, cells_on_disk, long_and_after, run_file};
 use std::path::Path;
 use std::time::Duration;
+use tripmeter_model::cut_short::CutShort;
 use tripmeter_model::exit;
 use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Counts, RunStatus};
@@ -24,7 +25,7 @@ fn check_kept(finished: Finished, results: &Path) {
     assert_eq!(sample_payloads(results, "long"), samples);
     for cell in &long.cells {
         let is_whole = cell.samples == cell.samples_planned;
-        assert!(is_whole || cell.cut_short.as_deref() == Some("interrupted"), "{cell:?}");
+        assert!(is_whole || cell.cut_short == Some(CutShort::Interrupted), "{cell:?}");
     }
     assert!(finished.stdout.contains("half a round trip"), "no table:\n{}", finished.stdout);
     finished.clean();
@@ -68,7 +69,7 @@ fn ctrl_c_in_the_middle_of_a_long_payload_keeps_its_samples() {
             (1..50_000_000).contains(&cell.samples) && times(&cell.trials[0], Figure::RttHalf).is_some(),
             "{cell:?}"
         );
-        assert_eq!(cell.cut_short.as_deref(), Some("interrupted"));
+        assert_eq!(cell.cut_short, Some(CutShort::Interrupted));
         let all = cell.samples + cell.warmup;
         // The message in flight counts for nothing.
         assert_eq!(cell.counts(), Counts { sent: all, received: all, ..Counts::default() });
@@ -97,7 +98,7 @@ fn ctrl_c_keeps_round_trips_at_a_rate() {
         let [trial] = &cell.trials[..] else { panic!("{cell:?}") };
         let made = count(trial, Figure::Sent);
         assert!((1..50_000_000).contains(&made) && times(trial, Figure::ResponseRtt).is_some(), "{trial:?}");
-        assert_eq!([&trial.cut_short, &cell.cut_short].map(Option::as_deref), [Some("interrupted"); 2]);
+        assert!([&trial.cut_short, &cell.cut_short].iter().all(|why| **why == Some(CutShort::Interrupted)));
         // The message in flight counts for nothing.
         assert_eq!((count(trial, Figure::Received), cell.samples), (made, made));
     }

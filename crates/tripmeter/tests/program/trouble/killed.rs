@@ -239,7 +239,11 @@ fn what_came_to_a_follower_until_it_was_killed_keeps_its_latencies_one_way() {
         run.wait(LONGEST).with(exit::PARTIAL).clean();
         let manifest = manifest(folder.path());
         let [cell] = &manifest.sub_experiments[0].cells[..] else { panic!("{:?}", manifest.sub_experiments[0]) };
-        assert!(cell.cut_short.as_ref().is_some_and(|why| why.contains("the follower")), "{:?}", cell.cut_short);
+        assert!(
+            cell.cut_short.as_ref().is_some_and(|why| why.to_string().contains("the follower")),
+            "{:?}",
+            cell.cut_short
+        );
         assert!(cell.samples > 500, "{cell:?}");
         let (trial, counts) = (&cell.trials[0], cell.counts());
         if pattern == "channel" {
@@ -281,7 +285,7 @@ fn one_of_several_subscribers_that_is_killed_is_named_and_what_came_to_all_until
     let result = &manifest.sub_experiments[0];
     let [cell] = &result.cells[..] else { panic!("{result:?}") };
     assert_eq!(result.status, RunStatus::Failed);
-    let why = cell.cut_short.as_ref().unwrap();
+    let why = cell.cut_short.as_ref().unwrap().to_string();
     assert!(why.contains(&format!("follower {} (of 0 to 2)", killed[0])), "{why}");
     let [trial] = &cell.trials[..] else { panic!("{cell:?}") };
     let (followers, last) = (followers(trial), cell.counts());
