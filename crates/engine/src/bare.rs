@@ -1,7 +1,7 @@
-//! Bare ping-pong loops between two processes, without anything of Tripmeter: what its own overhead is measured against.
+//! Bare ping-pong loops between two processes, against which Tripmeter's own overhead is measured.
 //!
-//! They do what a loop by hand would: one clock reading per trip, a sequence number that is verified, no transport
-//! interface, no accounting of lost messages, no watchdog but a time-out.
+//! They are what one would write by hand: one clock reading and one verified sequence number per round trip. There is
+//! no transport interface, no accounting of losses, and no watchdog but a timeout.
 
 use crate::clock::{Calibration, Timebase};
 use crate::handover::Page;
@@ -12,10 +12,9 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long one message may take, the first with the start of the other process on a busy machine.
+/// Timeout of a message; the first one includes the start of the other process on a busy machine.
 const MOST_TIME: Duration = Duration::from_secs(30);
 
-/// Over what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BarePath {
     /// A pair of Unix datagram sockets, polled.
@@ -25,7 +24,6 @@ pub enum BarePath {
 }
 
 impl BarePath {
-    /// As the command line names it.
     pub fn as_str(self) -> &'static str {
         match self {
             BarePath::Uds => "uds",
@@ -34,24 +32,18 @@ impl BarePath {
     }
 }
 
-/// What is to be done.
 #[derive(Clone, Copy, Debug)]
 pub struct BareTask {
-    /// Over what.
     pub kind: BarePath,
-    /// Round trips.
     pub trips: u64,
-    /// Bytes of a message; with shared memory only its header is touched.
+    /// Bytes of a message; shared memory touches only its header.
     pub payload_bytes: usize,
-    /// CPU of this side; `None` leaves it to the kernel.
+    /// CPU of this side; `None` leaves the choice to the kernel.
     pub cpu: Option<usize>,
 }
 
-/// Round trips in nanoseconds, in order; the other side is started by `follower` with our end of what connects us as its
-/// standard input.
-///
-/// # Errors
-/// If the other side cannot be started, or does not answer.
+/// Runs the leader; returns round trips in nanoseconds, in order. `follower` starts the other side with its end of the
+/// connection as standard input.
 pub fn lead(task: &BareTask, follower: &mut Command) -> io::Result<Vec<u64>> {
     task.cpu.map_or(Ok(()), pin_thread)?;
     let timebase = Calibration::new().timebase;
@@ -70,17 +62,14 @@ pub fn lead(task: &BareTask, follower: &mut Command) -> io::Result<Vec<u64>> {
         }
     };
     if ticks.is_err() {
-        // It ends by itself after its time-out, too.
+        // The follower would also end at its timeout.
         let _ = child.kill();
     }
     child.wait()?;
     Ok(ticks?.into_iter().map(|ticks| timebase.to_ns(ticks)).collect())
 }
 
-/// The other half, with standard input for what connects both.
-///
-/// # Errors
-/// If the leader does not go on.
+/// Runs the follower over the connection in standard input.
 pub fn follow(task: &BareTask) -> io::Result<()> {
     task.cpu.map_or(Ok(()), pin_thread)?;
     match task.kind {
@@ -128,7 +117,7 @@ fn receive(socket: &UnixDatagram, message: &mut [u8], trip: u64) -> io::Result<(
     Err(io::Error::new(ErrorKind::InvalidData, "a message is not the one that was sent"))
 }
 
-/// Spins while it would block, for [`MOST_TIME`] at most.
+/// Retries while the call would block, for at most [`MOST_TIME`].
 fn until_done(mut attempt: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     const SPINS: u32 = 1 << 16;
     let mut begin = None;

@@ -1,7 +1,7 @@
-//! Output of the processes of a run: a file of bounded size, which keeps the first and the last of it.
+//! Log of the processes of a run. Its size is bounded: it keeps the first and the last bytes.
 //!
-//! Processes write to the file themselves, so a measurement costs no more than without a bound. The supervisor cuts the file
-//! when it is awake anyway, about once a second, and more often while the file is too long.
+//! Processes write to the file themselves, so the bound costs the measurement nothing. The supervisor cuts the file
+//! when it wakes, about once a second, and more often while the file is too long.
 
 use crate::last_line::last_words;
 use std::fs::File;
@@ -11,45 +11,38 @@ use std::path::{Path, PathBuf};
 use tripmeter_model::file::append;
 use tripmeter_model::folder_handle::FolderHandle;
 
-/// Bytes that are kept of the beginning, and of the end.
+/// Bytes kept of the beginning, and of the end.
 const KEPT_BYTES: u64 = 512 << 10;
-/// Most bytes of the file when a process group has ended.
+/// Largest size of the file after a process group has ended.
 pub(crate) const MOST_BYTES: u64 = 2 << 20;
-/// Around the number of bytes in the line that stands for what was left out.
+/// Texts around the number of bytes that were cut.
 const LINE_BEGIN: &str = "\n[tripmeter: at least ";
 const LINE_END: &str = " bytes left out here; a log keeps its first and last 512 KiB]\n";
 
-/// A log that processes append to. Dropping it cuts it to its most bytes.
+/// Log that processes append to. Dropping it cuts it to its largest size.
 #[derive(Debug)]
 pub(crate) struct BoundedLog {
     file: File,
     path: PathBuf,
-    /// Where the output of these processes begins.
+    /// Offset of the output of these processes.
     start: u64,
 }
 
 impl BoundedLog {
-    /// Opens a log, and creates it if it is not there.
-    ///
-    /// # Errors
-    /// If it can neither be opened nor created.
     pub(crate) fn open(folder: &FolderHandle, name: &str) -> io::Result<Self> {
         let file = append(&folder.at(name)?)?;
         let start = file.metadata()?.len();
         Ok(Self { file, path: folder.path().join(name), start })
     }
 
-    /// The file, for processes to write to.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    /// The path, for people.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// True if nothing was ever written.
     pub(crate) fn is_empty(&self) -> bool {
         self.length() == 0
     }
@@ -59,13 +52,13 @@ impl BoundedLog {
         self.file.try_clone().map_or_else(|_| String::new(), |mut file| last_words(&mut file, self.start, skipped))
     }
 
-    /// Leaves out the middle of a log that is too long; true if it was.
+    /// Cuts the middle out of a log that is too long; returns true if it was.
     pub(crate) fn bound(&mut self) -> bool {
         let length = self.length();
         if length <= MOST_BYTES {
             return false;
         }
-        // That it cannot be cut is no reason to end a run.
+        // A failure to cut is no reason to end a run.
         let _ = self.cut(length);
         true
     }
@@ -78,7 +71,7 @@ impl BoundedLog {
         let (before, line_bytes) = self.left_out()?;
         let mut end = vec![0; KEPT_BYTES as usize];
         self.file.read_exact_at(&mut end, length - KEPT_BYTES)?;
-        // What is written between this and the cut is not in the end; it is counted.
+        // Bytes written between here and the cut are lost, but counted.
         let left_out = before.saturating_add(self.length()).saturating_sub(line_bytes + 2 * KEPT_BYTES);
         self.file.set_len(KEPT_BYTES)?;
         self.file.write_all(&[line(left_out).as_bytes(), &end].concat())?;
@@ -86,7 +79,7 @@ impl BoundedLog {
         Ok(())
     }
 
-    /// Bytes that were left out before, and bytes of the line that says so.
+    /// Bytes cut before, and the length of the line that reports them.
     fn left_out(&self) -> io::Result<(u64, u64)> {
         let mut there = [0; 128];
         let read = self.file.read_at(&mut there, KEPT_BYTES)?;
@@ -102,7 +95,7 @@ impl Drop for BoundedLog {
     }
 }
 
-/// The line in the place of what was left out.
+/// Line that replaces the cut bytes.
 fn line(bytes: u64) -> String {
     format!("{LINE_BEGIN}{bytes}{LINE_END}")
 }
@@ -121,7 +114,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("x.log");
         let mut written = 0;
-        // Over several runs that append to it, as of a sub-experiment that is resumed.
+        // Several runs append to one log, as when a sub-experiment is resumed.
         for run in 0..3 {
             let mut log = log(place.path());
             for part in 0..40 {

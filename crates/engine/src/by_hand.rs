@@ -1,4 +1,4 @@
-//! A follower started by hand in a terminal of its own: how it and its leader find each other.
+//! Meeting of a leader with a follower that the user started by hand in another terminal.
 
 use crate::channel::{Heard, Incoming, Versions, send};
 use crate::os;
@@ -19,25 +19,22 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tripmeter_model::printable::line;
 
-/// From the leader's supervisor to the follower's.
+/// Order of the leader's supervisor to the follower's.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Order {
-    /// The system of the next follower process.
     System(String),
-    /// Start a follower process whose leader listens there.
+    /// Start a follower process for the leader that listens there.
     Start(PathBuf),
-    /// End the present one, if it has not ended.
     Finish,
-    /// The experiment is over.
     End,
-    /// It cannot begin; why.
+    /// The experiment cannot begin; the reason.
     Refuse(String),
 }
 
-/// First word of whoever comes to a leader; another leader only looks whether the place is taken, and says nothing.
+/// First message of a follower. Another leader only tests whether the rendezvous is taken, and sends nothing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Coming {
-    /// It will follow; its versions, which must be the leader's.
+    /// Versions of the follower, which must be the leader's.
     Follower(Versions),
 }
 
@@ -45,74 +42,55 @@ impl BoundedMessage for Order {}
 
 impl BoundedMessage for Coming {}
 
-/// Longest that another leader may take to look at the place.
+/// Longest wait for the lock while another leader opens the rendezvous.
 const LOCK_TIME: Duration = Duration::from_secs(25);
-/// How long that word may take.
 const GREETING_TIME: Duration = Duration::from_secs(2);
 
-/// The command that whoever was awaited is started by.
+/// Command that starts the awaited side.
 fn start(who: &str) -> &'static str {
     if who == "follower" { "`tripmeter follow`" } else { "a measuring command, such as `tripmeter ping`," }
 }
 
-/// Why leader and follower did not come together.
 #[derive(Debug, Error)]
 pub enum MeetError {
-    /// Nobody came.
     #[error("no {who} came to '{}' within {seconds} s; start {} with the same --rendezvous", rendezvous.display(), start(who))]
     Nobody {
-        /// Who was awaited.
+        /// The side that was awaited.
         who: &'static str,
-        /// Where.
         rendezvous: PathBuf,
-        /// How long.
         seconds: u64,
     },
-    /// The place is taken.
     #[error("another leader waits at '{}'; give both sides another --rendezvous", .0.display())]
     Taken(PathBuf),
-    /// The two sides are not of the same version; says both.
     #[error("{0}")]
     Versions(String),
-    /// The operating system refused.
     #[error("rendezvous '{}' cannot be used: {}", .0.display(), .1)]
     System(PathBuf, io::Error),
-    /// The user stopped it.
     #[error("interrupted")]
     Interrupted,
-    /// The other side ended in the middle.
     #[error("the leader has gone before the experiment was over")]
     LeaderGone,
-    /// As before.
     #[error("the follower has gone before the experiment was over; start both sides again")]
     FollowerGone,
 }
 
-/// Socket of a rendezvous in the private folder.
 fn socket(name: &str) -> String {
     format!("rendezvous-{name}")
 }
 
-/// The socket of a rendezvous name, for people.
-///
-/// # Errors
-/// If there is no place for it.
+/// Path of the socket of a rendezvous, for people.
 pub fn rendezvous(name: &str) -> Result<PathBuf, MeetError> {
     let shown = Private::with(|private| Ok(private.shown(&socket(name))));
     shown.map_err(|error| MeetError::System(PathBuf::from(name), error))
 }
 
-/// The leader's end of a meeting.
 #[derive(Debug)]
 pub struct Meeting {
     stream: UnixStream,
 }
 
 impl Meeting {
-    /// Waits for a follower of this user at the rendezvous of that name.
-    ///
-    /// # Errors
-    /// If none comes in time, or the place cannot be used.
+    /// Waits for a follower of this user at the rendezvous called `name`.
     pub fn wait(name: &str, time: Duration, stop: &AtomicBool) -> Result<Self, MeetError> {
         let shown = rendezvous(name)?;
         let system = |error| MeetError::System(shown.clone(), error);
@@ -136,7 +114,7 @@ impl Meeting {
             if UnixStream::connect(&place).is_ok() {
                 return Ok(None);
             }
-            // A socket that nobody listens at was left by a leader that was killed.
+            // A socket that nobody listens at is left from a killed leader.
             let _ = fs::remove_file(&place);
             Ok(Some((UnixListener::bind(place)?, private)))
         });
@@ -158,7 +136,7 @@ impl Meeting {
                         Some(versions) if versions == Versions::own() => break Ok(stream),
                         Some(versions) => {
                             let why = versions.differ("follower", "leader");
-                            // It may have gone; this side gets the reason as well.
+                            // The follower may have gone; this side reports the reason too.
                             let _ = send(&mut stream, &Order::Refuse(why.clone()));
                             break Err(MeetError::Versions(why));
                         }
@@ -174,23 +152,19 @@ impl Meeting {
                 Ok(_) => {}
             }
         };
-        // One follower is all that may come.
+        // Only one follower is accepted.
         let _ = fs::remove_file(private.at(&socket(name)));
         Ok(Self { stream: met? })
     }
 
-    /// Has a follower process of a system started for the leader that listens at `control`.
-    ///
-    /// # Errors
-    /// If the follower has gone.
+    /// Makes the follower start a process of a system for the leader that listens at `control`.
     pub fn start(&mut self, system: &str, control: &Path) -> Result<(), MeetError> {
         self.order(&Order::System(system.to_owned()))?;
         self.order(&Order::Start(control.to_path_buf()))
     }
 
-    /// Makes sure that the follower process has ended.
     pub fn finish(&mut self) {
-        // A follower that has gone has taken its process with it.
+        // If the follower has gone, its process has ended.
         let _ = self.order(&Order::Finish);
     }
 
@@ -199,7 +173,7 @@ impl Meeting {
     }
 }
 
-/// The versions of whoever has come, if it will follow.
+/// Versions in the first message of the peer; `None` if it is no follower.
 fn versions_of_follower(stream: &UnixStream) -> Option<Versions> {
     let heard = stream.try_clone().and_then(|stream| Incoming::new(stream).next(GREETING_TIME));
     let Ok(Heard::Message(Coming::Follower(versions))) = heard else { return None };
@@ -208,16 +182,13 @@ fn versions_of_follower(stream: &UnixStream) -> Option<Versions> {
 
 impl Drop for Meeting {
     fn drop(&mut self) {
-        // A follower that has gone needs no order.
+        // An error means that the follower has gone already.
         let _ = self.order(&Order::End);
     }
 }
 
-/// The follower's side: waits for a leader of this user, and starts a follower process for each of its sub-experiments,
-/// which loads no other plugins than these, by their systems. `watch` hears the system before each.
-///
-/// # Errors
-/// If no leader comes in time, it goes away early, or the user stops it.
+/// Waits for a leader of this user, and starts a follower process for each of its sub-experiments. Only the given
+/// plugins are loaded, by their systems. `watch` is called with each system.
 pub fn follow(
     tripmeter: &Path,
     plugins: &BTreeMap<String, PathBuf>,
@@ -240,7 +211,7 @@ pub fn follow(
             Ok(Heard::Nothing) => {}
             Ok(Heard::Message(Order::System(name))) => watch(&name),
             Ok(Heard::Message(Order::Start(control))) => {
-                // The scratch folder of the leader.
+                // Scratch folder of the leader.
                 let folder = control.parent().unwrap_or(Path::new(ROOT));
                 let started = Worker::spawn(tripmeter, folder, &BTreeMap::new(), None, None);
                 let mut started = started.map_err(system)?;
@@ -257,7 +228,7 @@ pub fn follow(
             Ok(Heard::Message(Order::Refuse(why))) => return Err(MeetError::Versions(line(&why).into_owned())),
             ended @ (Ok(Heard::End) | Err(_)) => {
                 drop(worker);
-                // What a killed leader left; its own processes have ended with it.
+                // Left by a killed leader; its own processes have ended with it.
                 scratch::remove_leftovers();
                 return Err(match ended {
                     Err(error) if error.kind() == ErrorKind::InvalidData => system(error),
@@ -322,7 +293,7 @@ mod tests {
                     scope.spawn(|| {
                         together.wait();
                         match Meeting::wait(&name, Duration::from_secs(120), &stop) {
-                            // The last but one to come ends the wait of the one that is left.
+                            // The last but one to fail ends the wait of the remaining leader.
                             Err(MeetError::Taken(_)) => {
                                 if taken.fetch_add(1, Relaxed) + 2 == LEADERS {
                                     stop.store(true, Relaxed);

@@ -1,4 +1,4 @@
-//! The control channel between leader, follower and supervisor: one JSON value per line, over Unix sockets.
+//! Control channel between leader, follower and supervisor: one JSON value per line, over Unix sockets.
 
 use crate::measure::Shared;
 use crate::os::{self, Target, wait_readable};
@@ -15,17 +15,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 use tripmeter_model::printable;
 
-/// Writes one message.
-///
-/// # Errors
-/// If the other side has gone.
 pub fn send<T: Serialize>(stream: &mut UnixStream, message: &T) -> io::Result<()> {
     let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
     line.push(b'\n');
     stream.write_all(&line)
 }
 
-/// Most bytes of one message.
 const MOST_MESSAGE_BYTES: usize = 64 << 20;
 
 pub(crate) fn parse<T: BoundedMessage>(line: &[u8]) -> io::Result<T> {
@@ -40,56 +35,47 @@ fn too_long() -> io::Error {
 /// Reads one message; `None` at the end of the stream.
 ///
 /// # Errors
-/// If the stream breaks, or the line is no such message, or too long for one.
+/// If the stream breaks, or the line is too long or no such message.
 pub fn receive<T: BoundedMessage>(reader: &mut impl BufRead) -> io::Result<Option<T>> {
     receive_line(reader)?.map(|line| parse(&line)).transpose()
 }
 
-/// Reads one line, whatever it says; `None` at the end of the stream.
-///
-/// # Errors
-/// If the stream breaks, or the line is too long for a message.
+/// Reads one line without parsing it; `None` at the end of the stream.
 pub(crate) fn receive_line(reader: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     reader.take(MOST_MESSAGE_BYTES as u64).read_until(b'\n', &mut line)?;
     match line.len() {
         MOST_MESSAGE_BYTES => Err(too_long()),
-        // Whoever was killed while it wrote has said nothing.
+        // A writer that was killed leaves half a line; it is ignored.
         _ => Ok((line.last() == Some(&b'\n')).then_some(line)),
     }
 }
 
-/// What has come of a stream of messages.
+/// Outcome of a read from a stream of messages.
 #[derive(Debug)]
 pub enum Heard<T> {
-    /// A message.
     Message(T),
-    /// None, or only a part of one.
+    /// No message yet, or only a part of one.
     Nothing,
-    /// The end.
     End,
 }
 
-/// Messages as far as they have come: one that is begun and not ended keeps nobody waiting.
+/// Reader of messages that never waits for the rest of one.
 #[derive(Debug)]
 pub struct Incoming {
     stream: UnixStream,
-    /// Read, and not returned.
+    /// Bytes that were read and not returned.
     read: VecDeque<u8>,
-    /// Bytes of it that hold no end of a line.
+    /// Length of the prefix of `read` without a line end.
     searched: usize,
 }
 
 impl Incoming {
-    /// Of this stream.
     pub fn new(stream: UnixStream) -> Self {
         Self { stream, read: VecDeque::new(), searched: 0 }
     }
 
-    /// The next message, if all of it has come before the time is over or a signal comes.
-    ///
-    /// # Errors
-    /// As [`receive`].
+    /// Next message, if it is complete before the time has passed or a signal comes.
     pub fn next<T: BoundedMessage>(&mut self, time: Duration) -> io::Result<Heard<T>> {
         Ok(match self.next_line(time)? {
             Heard::Message(line) => Heard::Message(parse(&line)?),
@@ -98,10 +84,7 @@ impl Incoming {
         })
     }
 
-    /// The same, whatever the line says.
-    ///
-    /// # Errors
-    /// If the stream breaks, or the line is too long for a message.
+    /// Next line, without parsing it.
     pub(crate) fn next_line(&mut self, time: Duration) -> io::Result<Heard<Vec<u8>>> {
         const PIECE_BYTES: usize = 64 << 10;
         if let Some(line) = self.whole() {
@@ -114,7 +97,7 @@ impl Incoming {
         let bytes = self.stream.read(&mut piece)?;
         self.read.extend(&piece[..bytes]);
         match self.whole() {
-            // Its end may come with the piece that is too much.
+            // The line end may come in the piece that exceeds the limit.
             Some(line) if line.len() > MOST_MESSAGE_BYTES => Err(too_long()),
             Some(line) => Ok(Heard::Message(line)),
             None if bytes == 0 => Ok(Heard::End),
@@ -134,22 +117,20 @@ impl Incoming {
     }
 }
 
-/// Versions that the other side names, whatever else it says.
+/// Versions in the peer's first message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
-    /// Of the messages.
     pub protocol: u32,
-    /// Of its tripmeter; older ones do not name it.
+    /// Version of tripmeter; older ones do not send it.
     pub tripmeter: Option<String>,
 }
 
 impl Versions {
-    /// Of this program.
     pub fn own() -> Self {
         Self { protocol: PROTOCOL, tripmeter: Some(env!("CARGO_PKG_VERSION").to_owned()) }
     }
 
-    /// What one side says of the other that has these versions.
+    /// Error text for a peer with these versions.
     pub fn differ(&self, other: &str, own: &str) -> String {
         let theirs = printable::line(self.tripmeter.as_deref().unwrap_or("of unknown version"));
         let version = env!("CARGO_PKG_VERSION");
@@ -161,18 +142,17 @@ impl Versions {
     }
 }
 
-/// What came instead of a message.
+/// Error for anything but a message from the peer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Junk {
-    /// Completes "it sent".
+    /// Completes the words "it sent".
     what: String,
-    /// It is the settings of a follower, perhaps of another version.
+    /// Versions of the peer if this is the settings of a follower, perhaps of another version.
     pub versions: Option<Versions>,
 }
 
 impl Junk {
-    /// A message with something over its limit.
     fn over(what: String) -> Self {
         Self { what, versions: None }
     }
@@ -204,32 +184,27 @@ impl From<io::Error> for Junk {
     }
 }
 
-/// Most messages that wait to be heard: then the other side has to wait. More than any leader or follower says at a time.
+/// Capacity of the queue of messages; the peer waits while it is full. No leader or follower sends as many at once.
 const MOST_UNHEARD: usize = 1024;
 
-/// One end of a channel whose incoming side is read by a thread that sleeps all the time.
+/// End of a channel. A thread reads its incoming side, and sleeps except when a message comes.
 pub struct Channel<In> {
     writer: UnixStream,
     incoming: Receiver<Result<In, Junk>>,
 }
 
-/// Why a message was awaited in vain.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NoMessage {
-    /// The other side has gone.
     Closed,
-    /// It did not answer in time.
     TimedOut,
-    /// It sent what is no message; nothing more is heard of it.
+    /// The peer sent what is no message; nothing more is read.
     Junk(Junk),
 }
 
 impl<In: BoundedMessage + Send + 'static> Channel<In> {
-    /// Starts reading. A message of which `stops` gives a number sets [`Shared::last`] to it and [`Shared::stop`], and
-    /// interrupts `target` until it has taken note; the end of the stream sets [`Shared::peer_gone`] and interrupts it once.
-    ///
-    /// # Errors
-    /// If the stream cannot be used from two threads.
+    /// Starts the reading thread. A message with a number by `stops` sets [`Shared::last`] to it and [`Shared::stop`].
+    /// `target` is then interrupted until it reacts. The end of the stream sets [`Shared::peer_gone`] and interrupts
+    /// `target` once.
     pub fn new(
         stream: UnixStream,
         shared: Arc<Shared>,
@@ -243,7 +218,7 @@ impl<In: BoundedMessage + Send + 'static> Channel<In> {
                 let message = match receive::<In>(&mut reader) {
                     Ok(Some(message)) => message,
                     Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                        // Whoever does not listen any more need not be told.
+                        // An error means that nobody receives any more.
                         let _ = sender.send(Err(error.into()));
                         break;
                     }
@@ -263,29 +238,21 @@ impl<In: BoundedMessage + Send + 'static> Channel<In> {
         Ok(Self { writer: stream, incoming })
     }
 
-    /// Sends one message.
-    ///
-    /// # Errors
-    /// If the other side has gone.
     pub fn send<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
         send(&mut self.writer, message)
     }
 
-    /// Number of the process at the other side; `None` if it is not visible here.
     pub fn peer_pid(&self) -> Option<u32> {
         os::peer_pid(&self.writer)
     }
 
-    /// Says no more, and hears no more; the other side sees that this one has gone.
+    /// Closes the channel; the peer reads end of file.
     pub fn hang_up(&self) {
-        // One that is closed needs no closing.
+        // An error means that it is closed already.
         let _ = self.writer.shutdown(Shutdown::Both);
     }
 
-    /// The next message, if it comes within `time`.
-    ///
-    /// # Errors
-    /// If it does not, or the stream has ended.
+    /// Next message, if one comes within `time`.
     pub fn receive(&self, time: Duration) -> Result<In, NoMessage> {
         match self.incoming.recv_timeout(time) {
             Ok(heard) => heard.map_err(NoMessage::Junk),
@@ -295,8 +262,8 @@ impl<In: BoundedMessage + Send + 'static> Channel<In> {
     }
 }
 
-/// Pauses between reminders of a measuring thread: short at first, and all together as long as a follower may go on taking
-/// what was sent.
+/// Pauses between interrupts of a measuring thread: short at first, 120 s in all, as long as a follower may still
+/// receive.
 fn pauses() -> impl Iterator<Item = Duration> {
     const MANY: usize = 20;
     const LONGEST: Duration = Duration::from_millis(100);
@@ -309,17 +276,16 @@ fn pauses() -> impl Iterator<Item = Duration> {
     })
 }
 
-/// Reminds from a thread of its own: the reading goes on, whatever the measuring thread waits for.
+/// Interrupts from a new thread, so that reading goes on meanwhile.
 fn stop(shared: Arc<Shared>, target: Target) {
     shared.stop.store(true, Release);
     let remind = move || remind(&shared, &target, || !shared.stop.load(Relaxed));
     let spawned = std::thread::Builder::new().spawn(remind.clone());
-    // Where there can be no other thread, the reading waits.
+    // Without a new thread, reading waits.
     spawned.map_or_else(|_| remind(), drop);
 }
 
-/// Interrupts the thread until it has taken note: one signal may come just before the blocking call that it is to
-/// interrupt.
+/// Interrupts the thread until it reacts. One signal may come too early, just before the blocking call.
 fn remind(shared: &Shared, target: &Target, noted: impl Fn() -> bool) {
     for pause in pauses() {
         if noted() {

@@ -1,17 +1,15 @@
-//! The clock that every sample is read from: the invariant TSC where there is one, otherwise CLOCK_MONOTONIC.
+//! Clock of all samples: the invariant TSC where there is one, otherwise CLOCK_MONOTONIC.
 #![expect(unsafe_code, reason = "reads the time-stamp counter")]
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 use tripmeter_model::manifest::ClockInfo;
 
-/// A source of ticks. The measuring loop is compiled for each.
+/// Source of ticks. The measuring loop is compiled for each.
 pub trait Clock: Send {
-    /// The present tick.
     fn now(&self) -> u64;
 }
 
-/// The CPU's time-stamp counter.
 #[derive(Clone, Copy, Debug)]
 pub struct Tsc;
 
@@ -22,7 +20,7 @@ impl Clock for Tsc {
     }
 }
 
-/// CLOCK_MONOTONIC, whose ticks are nanoseconds.
+/// CLOCK_MONOTONIC; a tick is a nanosecond.
 #[derive(Clone, Copy, Debug)]
 pub struct Monotonic;
 
@@ -33,30 +31,23 @@ impl Clock for Monotonic {
     }
 }
 
-/// Which clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClockSource {
-    /// [`Tsc`].
     Tsc,
-    /// [`Monotonic`].
     Monotonic,
 }
 
-/// A clock and the length of its ticks.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Timebase {
-    /// The clock.
     pub source: ClockSource,
-    /// Ticks per second.
     pub frequency_hz: f64,
 }
 
 impl Timebase {
-    /// A clock whose ticks are nanoseconds.
     pub const NANOSECONDS: Timebase = Timebase { source: ClockSource::Monotonic, frequency_hz: 1e9 };
 
-    /// Ticks in nanoseconds, rounded to the nearest.
+    /// Converts ticks to nanoseconds, rounded to the nearest.
     pub fn to_ns(&self, ticks: u64) -> u64 {
         match self.source {
             ClockSource::Monotonic => ticks,
@@ -64,12 +55,11 @@ impl Timebase {
         }
     }
 
-    /// The same of a difference, which may be negative between two clocks.
+    /// Converts a difference of ticks; between two clocks it may be negative.
     pub fn to_signed_ns(&self, ticks: i64) -> i64 {
         self.to_ns(ticks.unsigned_abs()) as i64 * ticks.signum()
     }
 
-    /// Ticks in a nanosecond.
     pub fn ticks_per_ns(&self) -> f64 {
         match self.source {
             ClockSource::Monotonic => 1.0,
@@ -77,7 +67,7 @@ impl Timebase {
         }
     }
 
-    /// Nanoseconds in ticks.
+    /// Converts nanoseconds to ticks, rounded down.
     pub fn to_ticks(&self, ns: u64) -> u64 {
         match self.source {
             ClockSource::Monotonic => ns,
@@ -85,14 +75,14 @@ impl Timebase {
         }
     }
 
-    /// The smallest difference between two readings that differ, in nanoseconds, of 1,000 readings now.
+    /// Smallest non-zero difference of 1,000 consecutive readings, in nanoseconds; 0 if none differ.
     pub fn granularity_ns(&self) -> f64 {
         let readings: Vec<u64> = (0..1000).map(|_| self.now()).collect();
         let differences = readings.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
         differences.filter(|ticks| *ticks > 0).min().unwrap_or(0) as f64 / self.ticks_per_ns()
     }
 
-    /// The present tick of whichever clock it is; not for the measured window.
+    /// Current tick. Branches on the source, so not for the measured window.
     pub fn now(&self) -> u64 {
         match self.source {
             ClockSource::Monotonic => Monotonic.now(),
@@ -101,7 +91,7 @@ impl Timebase {
     }
 }
 
-/// Whichever clock it is, for loops that are compiled once for both: a branch per reading, which measurements do without.
+/// Clock for loops that are compiled once for both sources. It costs a branch per reading, which measurements avoid.
 impl Clock for Timebase {
     #[inline(always)]
     fn now(&self) -> u64 {
@@ -109,15 +99,15 @@ impl Clock for Timebase {
     }
 }
 
-/// The time of day in nanoseconds since an epoch, which both hosts have; 0 before it.
+/// Time of day in nanoseconds since an epoch that both hosts share; 0 before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeOfDay {
-    /// In nanoseconds since 1970.
+    /// Epoch in nanoseconds since 1970.
     pub epoch_ns: u64,
 }
 
 impl TimeOfDay {
-    /// Since half a month ago: what is read now is a whole number as a float, too.
+    /// Time since half a month ago: current readings are then exact as floats.
     pub(crate) fn recent() -> Self {
         Self { epoch_ns: Self { epoch_ns: 0 }.now().saturating_sub(1 << 50) }
     }
@@ -130,7 +120,6 @@ impl Clock for TimeOfDay {
     }
 }
 
-/// CLOCK_MONOTONIC in nanoseconds.
 #[inline]
 pub fn monotonic_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -139,7 +128,7 @@ pub fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The counter, read after all earlier instructions have completed.
+/// TSC, read after all earlier instructions have completed.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn read_tsc() -> u64 {
@@ -153,7 +142,6 @@ fn read_tsc() -> u64 {
     unreachable!("the TSC is chosen on x86_64 only")
 }
 
-/// Why the TSC cannot be used, if it cannot.
 #[cfg(target_arch = "x86_64")]
 fn tsc_refusal() -> Option<String> {
     use std::arch::x86_64::__cpuid;
@@ -177,7 +165,7 @@ fn tsc_refusal() -> Option<String> {
     Some("the CPU has no TSC".to_owned())
 }
 
-/// TSC and CLOCK_MONOTONIC at the same moment: the pair of readings that lie closest together.
+/// TSC and CLOCK_MONOTONIC at one moment: the closest pair of readings.
 #[derive(Clone, Copy, Debug)]
 struct Anchor {
     ticks: u64,
@@ -201,17 +189,16 @@ impl Anchor {
     }
 }
 
-/// A chosen, calibrated clock, which can be checked later.
+/// Calibrated clock, whose drift can be checked later.
 #[derive(Debug)]
 pub struct Calibration {
-    /// The clock to measure with.
     pub timebase: Timebase,
     reason: Option<String>,
     anchor: Option<Anchor>,
 }
 
 impl Calibration {
-    /// Chooses the clock and calibrates it over 40 ms. Two halves that disagree by more than 100 ppm rule the TSC out.
+    /// Chooses the clock and calibrates it for 40 ms. The TSC is refused if its two halves differ by more than 100 ppm.
     pub fn new() -> Self {
         let refused = |reason| Self { timebase: Timebase::NANOSECONDS, reason: Some(reason), anchor: None };
         if let Some(reason) = tsc_refusal() {
@@ -231,13 +218,12 @@ impl Calibration {
         Self { timebase, reason: None, anchor: Some(first) }
     }
 
-    /// Difference in ppm between the calibration and all the time since; `None` for CLOCK_MONOTONIC.
+    /// Relative error of the calibration over all the time since, in ppm; `None` for CLOCK_MONOTONIC.
     pub fn drift_ppm(&self) -> Option<f64> {
         let frequency = self.anchor?.frequency_to(&Anchor::take());
         Some((frequency / self.timebase.frequency_hz - 1.0) * 1e6)
     }
 
-    /// Cost and granularity, measured now.
     pub fn info(&self) -> ClockInfo {
         let (source, (cost, granularity)) = match self.timebase.source {
             ClockSource::Tsc => ("tsc", cost_and_granularity(&Tsc)),
@@ -261,7 +247,7 @@ impl Default for Calibration {
     }
 }
 
-/// In ticks: the median over batches of the mean cost of a reading, and the smallest step between two that differ.
+/// Cost of a reading and smallest non-zero step, in ticks. The cost is the median over batches of their means.
 fn cost_and_granularity(clock: &impl Clock) -> (f64, f64) {
     const BATCHES: usize = 101;
     const READINGS: u64 = 100;
@@ -283,7 +269,7 @@ fn cost_and_granularity(clock: &impl Clock) -> (f64, f64) {
     (cost, smallest as f64)
 }
 
-/// Calls `$body` with `$clock` being the clock of a [`ClockSource`].
+/// Evaluates `$body` with `$clock` bound to the clock of a [`ClockSource`].
 macro_rules! with_clock {
     ($source:expr, $clock:ident => $body:expr) => {
         match $source {
@@ -315,7 +301,7 @@ mod tests {
     #[test]
     fn the_clock_in_use_goes_forward_and_agrees_with_the_kernels() {
         let calibration = Calibration::new();
-        // Each reading is between two of the kernel's, however long it takes to get there.
+        // Each reading lies between two of the kernel's clock, however slow the machine is.
         let look = || (monotonic_ns(), calibration.timebase.now(), monotonic_ns());
         let first = look();
         std::thread::sleep(std::time::Duration::from_millis(30));

@@ -1,4 +1,4 @@
-//! How the kernel splits CPU time between user and system: exactly, or by the state that timer ticks meet.
+//! Test of how the kernel splits CPU time into user and system: exactly, or by sampling at timer ticks.
 #![expect(unsafe_code, reason = "a system call")]
 
 use crate::audit::cpu_list;
@@ -9,22 +9,20 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 use std::thread;
 
-/// CPU time of a probe: less than a tick of any kernel (1 ms or more), so that a tick meets it once at most.
+/// CPU time of a probe. It is less than a tick of any kernel (1 ms or more), so at most one tick samples it.
 const PROBE_NS: u64 = 300_000;
-/// Probes that must agree. A probe that loses its CPU may meet two ticks, by chance in both states.
+/// Number of probes that must agree. A probe that loses its CPU may meet two ticks, by chance in both states.
 const PROBES: usize = 8;
 
-/// CPUs whose kernel time is exact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Exact {
-    /// All or none of them.
     Everywhere(bool),
-    /// Those in full dynticks mode: there each change between user and kernel is accounted.
+    /// CPUs in full dynticks mode, where each change between user and kernel is accounted.
     On(HashSet<usize>),
 }
 
-/// True if the kernel time of this process is exact, wherever its threads may run; where ticks sample it, a message that
-/// is sent in step with them is all in the kernel, or not at all.
+/// True if the kernel time of this process is exact wherever its threads may run. With sampling, messages sent in step
+/// with ticks are all kernel time, or none.
 pub fn is_kernel_time_exact() -> bool {
     static EXACT: OnceLock<Exact> = OnceLock::new();
     let exact = EXACT.get_or_init(|| {
@@ -40,20 +38,20 @@ pub fn is_kernel_time_exact() -> bool {
     }
 }
 
-/// CPU time of a new thread that is in user mode and in the kernel in turns, in nanoseconds: all of it and that in the
-/// kernel; `None` if no thread can be started.
+/// Runs a thread that alternates between user mode and kernel; returns its CPU time and kernel time in nanoseconds.
+/// `None` if no thread can be started.
 ///
 /// # Source
-/// `cputime_adjust` of the kernel's sched/cputime.c: without ticks in one of both states, all time is of the other.
+/// `cputime_adjust` of the kernel's sched/cputime.c: if one state has no ticks, all time goes to the other.
 fn probe() -> Option<(u64, u64)> {
     let work = || {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // It ends where no such clock is, too.
+        // The loop also ends without such a clock.
         for _ in 0..PROBE_NS {
             (0..1000_u64).for_each(|step| {
                 black_box(step);
             });
-            // rustix reads it too, but says nothing of whether that is a system call.
+            // `rustix` reads this clock too, but does not document whether by a system call.
             // SAFETY: `time` is valid for writing.
             let read = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
             if read != 0 || time.tv_sec > 0 || time.tv_nsec as u64 >= PROBE_NS {
@@ -66,7 +64,6 @@ fn probe() -> Option<(u64, u64)> {
     thread::Builder::new().spawn(work).ok()?.join().ok()
 }
 
-/// Every probe was in both states.
 fn is_exact(probes: &[Option<(u64, u64)>]) -> bool {
     probes.iter().all(|probe| probe.is_some_and(|(all, kernel)| 0 < kernel && kernel < all))
 }
@@ -85,7 +82,7 @@ mod tests {
         }
     }
 
-    /// By what the kernel says of itself, where it does.
+    /// Compares with the configuration that the kernel shows, if it does.
     #[test]
     fn probes_agree_with_the_configuration_of_the_kernel() {
         let config = Command::new("zcat").arg("/proc/config.gz").output();

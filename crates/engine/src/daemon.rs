@@ -1,8 +1,11 @@
-//! Daemons that transports need: found running, or started by us and stopped by the last experiment that uses them.
+//! Daemons that transports need: found running, or started by Tripmeter and stopped by the last experiment that uses
+//! them.
 //!
-//! Every experiment that uses a daemon holds a shared lock on a file of its name. The file holds the identity of a daemon
-//! that Tripmeter started. Who can lock it exclusively is the last user, and stops the daemon. A second lock on the same
-//! file lets one experiment at a time start the daemon, also in place of one that died while others hold on to it.
+//! Every experiment that uses a daemon holds a shared lock on a file with its name. The file holds the identity of a
+//! daemon that Tripmeter started. The last user is whoever gets the exclusive lock; it stops the daemon.
+//!
+//! A second lock on the same file lets one experiment at a time start the daemon, or replace one that died while others
+//! use it.
 
 use crate::bounded_log::BoundedLog;
 use crate::os::{self, ProcessIdentity, Signal};
@@ -24,59 +27,47 @@ use tripmeter_abi::{NodeOptions, Status};
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::plan::Daemons;
 
-/// Most bytes of a lease: it has a line of ours, and one of each daemon that cannot be checked from here.
+/// Largest size of a lease file: a line of our own, and one for each daemon that cannot be checked from here.
 const MOST_NOTED_BYTES: u64 = 4096;
-/// Longest that a daemon may take to start: it may have gigabytes to prepare.
+/// Longest start of a daemon: it may have gigabytes to prepare.
 const STARTING_TIME: Duration = Duration::from_secs(60);
-/// Longest that it may take from its begin until it looks after the signal that asks it to end.
+/// Longest time from its start until it handles the signal that ends it.
 const BEGINNING_TIME: Duration = Duration::from_secs(1);
-/// Longest that it may take to end when asked to, and when killed.
+/// Longest wait for a daemon to end, after SIGTERM and again after SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest that others may hold the lock who stop it.
+/// Longest time that another experiment holds the lock while it stops the daemon.
 const STOPPING_TIME: Duration = Duration::from_secs(2 * PATIENCE.as_secs() + 6);
 
-/// Why there is no daemon.
 #[derive(Debug, Error)]
 pub enum DaemonError {
-    /// It is not running, and may not be started.
     #[error("{0}")]
     NotRunning(String),
-    /// It was started and did not come up.
     #[error("daemon '{name}' was started and is not ready after {seconds} s; see {}", log.display())]
     NotReady {
-        /// Its name.
         name: String,
-        /// How long it was waited for.
+        /// Wait, in seconds.
         seconds: u64,
-        /// What it wrote.
         log: PathBuf,
     },
-    /// It ended at once.
     #[error("daemon '{name}' ended at its start ({status}){said}; see {}", log.display())]
     Ended {
-        /// Its name.
         name: String,
-        /// How.
         status: String,
-        /// What it wrote last, quoted.
+        /// Its last output, quoted.
         said: String,
-        /// What it wrote.
         log: PathBuf,
     },
-    /// The operating system refused.
     #[error("daemon '{name}' cannot be started: {why}")]
     System {
-        /// Its name.
         name: String,
-        /// Why.
+        /// The reason, for people.
         why: String,
     },
-    /// The user stopped the run.
     #[error("interrupted while it waited for daemon '{0}'")]
     Interrupted(String),
 }
 
-/// The daemons that this experiment uses. Dropping it gives them up.
+/// Daemons in use by this experiment. Dropping it gives them up.
 #[derive(Debug, Default)]
 pub struct DaemonLeases {
     leases: Vec<Lease>,
@@ -87,22 +78,19 @@ struct Lease {
     name: String,
     private: Private,
     lock: File,
-    /// Set by the user who does not want to wait.
+    /// Set when the user stops waiting.
     stop: Arc<AtomicBool>,
     child: Option<Child>,
-    /// Its output, if we started it.
+    /// Output of the daemon, if we started it.
     log: Option<BoundedLog>,
-    /// The daemon, if Tripmeter started it.
+    /// Identity of the daemon, if Tripmeter started it.
     daemon: Option<ProcessIdentity>,
-    /// It is looked at once whether this was the last user: what does not end then is not waited for again.
+    /// True once the lease is given up, so that `drop` does not wait again for a daemon that did not end.
     is_given_up: bool,
 }
 
 impl DaemonLeases {
-    /// Makes sure that the daemon of this transport runs. Returns a note for people if it was started.
-    ///
-    /// # Errors
-    /// If it does not run and may not or cannot be started.
+    /// Ensures that the daemon of a transport runs. Returns a note for people if it was started.
     pub fn ensure(
         &mut self,
         entry: &Entry,
@@ -116,10 +104,10 @@ impl DaemonLeases {
         if is_held && daemon_missing(entry, options).is_none() {
             return Ok(None);
         }
-        // A lease on a daemon that has died is of no more use.
+        // A lease on a dead daemon is useless.
         self.leases.retain(|lease| lease.name != name);
         let mut lease = Lease::take(name, stop).map_err(|error| failed(name, error))?;
-        // Asked only now: with the lease taken, nobody else stops it.
+        // Checked with the lease held, when nobody else can stop the daemon.
         let missing = daemon_missing(entry, options);
         let started = match missing {
             Some(missing) if policy == Daemons::Require => return Err(DaemonError::NotRunning(missing)),
@@ -131,15 +119,15 @@ impl DaemonLeases {
         Ok(started.then(|| format!("started {name}; it is stopped at the end")))
     }
 
-    /// Leaves out the middle of logs that are too long; true if one was.
+    /// Cuts the middle out of logs that are too long; returns true if one was.
     pub fn bound_logs(&mut self) -> bool {
         let logs = self.leases.iter_mut().filter_map(|lease| lease.log.as_mut());
-        // Each of them, also after the first that is too long.
+        // `any` would stop at the first log that is too long.
         logs.map(|log| log.bound()).filter(|is_long| *is_long).count() > 0
     }
 
-    /// Gives them up, and returns what to tell of those that are left. A user who has stopped the run is to stop it again
-    /// to wait no longer.
+    /// Gives up all daemons, and returns notes about those that still run. After a stop by the user, a second stop ends
+    /// this wait.
     pub fn end(&mut self, stop: &AtomicBool) -> Vec<String> {
         let was_stopped = stop.swap(false, Relaxed);
         let left = self.leases.drain(..).filter_map(|mut lease| lease.give_up()).collect();
@@ -147,8 +135,8 @@ impl DaemonLeases {
         left
     }
 
-    /// What to tell if the daemon has ended since [`DaemonLeases::ensure`], even if another one runs in its place. One that asks
-    /// its clients to end before it does itself is waited for with `patience`.
+    /// Note if the daemon has ended since [`DaemonLeases::ensure`], even if another one replaced it. Waits up to
+    /// `patience` for a daemon that ends its clients first.
     pub fn ended(&self, entry: &Entry, name: &str, options: &NodeOptions, patience: Duration) -> Option<String> {
         let lease = self.leases.iter().find(|lease| lease.name == name)?;
         let deadline = Instant::now() + patience;
@@ -164,18 +152,17 @@ impl DaemonLeases {
         }
     }
 
-    /// Whether the daemon, if Tripmeter started it, was stopped by a signal.
+    /// True if Tripmeter started the daemon and a signal has stopped it.
     pub fn is_stopped(&self, name: &str) -> bool {
         let daemon = self.leases.iter().find(|lease| lease.name == name).and_then(|lease| lease.daemon.as_ref());
         daemon.is_some_and(|daemon| !daemon.is_dead() && os::is_stopped(daemon.pid()))
     }
 }
 
-/// What the transport says if its daemon does not run.
 fn daemon_missing(entry: &Entry, options: &NodeOptions) -> Option<String> {
     match entry.probe(options) {
         Err(RegistryError::Refused(error)) if error.status == Status::NoDaemon => Some(error.to_string()),
-        // Any other failure is the sub-experiment's, and is reported by it.
+        // Other failures are reported by the sub-experiment.
         _ => None,
     }
 }
@@ -187,18 +174,17 @@ fn failed(name: &str, error: io::Error) -> DaemonError {
     }
 }
 
-/// Who a lease says that daemons are which Tripmeter started since the machine was.
+/// Daemons in a lease file that Tripmeter started since the machine booted.
 #[derive(Default)]
 struct Noted {
-    /// The one that is known here, to run or not.
+    /// Daemon whose process number is valid here, running or not.
     known: Option<ProcessIdentity>,
-    /// Lines of others: of other PID namespaces, whose numbers here may be anybody's, and of [`Self::denied`].
+    /// Lines of daemons in other PID namespaces, whose numbers mean other processes here, and of [`Self::denied`].
     unknown: String,
-    /// The one that runs and that this user may not end.
+    /// Running daemon that this user must not signal.
     denied: Option<ProcessIdentity>,
 }
 
-/// First letters of the names of leases.
 const PREFIX: &str = "daemon-";
 
 impl Lease {
@@ -216,14 +202,14 @@ impl Lease {
         })
     }
 
-    /// Its file, as reached, and as people see it.
+    /// Path of the lease file, as opened and as shown to people.
     fn file(&self) -> (PathBuf, PathBuf) {
         let name = format!("{PREFIX}{}", self.name);
         (self.private.at(&name), self.private.shown(&name))
     }
 
-    /// A lease that is locked. Its file may have been removed by its last user while the lock was waited for; then it is
-    /// no longer the file that others see, and the next one is taken.
+    /// Takes a locked lease. If its last user removed the file during the wait for the lock, tries again with the new
+    /// file.
     fn take(name: &str, stop: &Arc<AtomicBool>) -> io::Result<Self> {
         loop {
             let lease = Self::open(name, stop)?;
@@ -234,7 +220,6 @@ impl Lease {
         }
     }
 
-    /// Tries to lock until it works.
     fn wait_for(&self, lock: impl Fn() -> io::Result<bool>, time: Duration) -> io::Result<()> {
         let begin = Instant::now();
         while !lock()? {
@@ -263,16 +248,16 @@ impl Lease {
         matches!((own, named), (Ok(own), Ok(named)) if own == named)
     }
 
-    /// Starts the daemon, unless somebody else does.
+    /// Starts the daemon; false if another experiment did.
     fn start(&mut self, entry: &Entry, options: &NodeOptions, logs: &FolderHandle) -> Result<bool, DaemonError> {
-        // A file of its own: this lock ends when it is closed.
+        // A separate open file: this lock ends when it is closed.
         let starting = self.private.file(&format!("{PREFIX}{}", self.name)).map_err(|error| self.system(error))?;
         let locked = self.wait_for(|| os::lock_file_to_start(&starting), STARTING_TIME + STOPPING_TIME);
         locked.map_err(|error| self.system(error))?;
         if daemon_missing(entry, options).is_none() {
             return Ok(false);
         }
-        // Whoever started one that is noted, and not ready, has given it up or was killed.
+        // A daemon in the file that is not ready was given up, or its starter was killed.
         if let Some(unready) = self.started_by_us().filter(ProcessIdentity::is_alive)
             && !self.stop(&unready)
         {
@@ -338,17 +323,17 @@ impl Lease {
         failed(&self.name, error)
     }
 
-    /// Writes who the daemon is, for whoever stops it.
+    /// Writes the identity of the daemon into the lease file, for its last user.
     fn note(&mut self, identity: Option<&ProcessIdentity>) -> io::Result<()> {
         let own = identity.map_or_else(String::new, |identity| format!("{} {identity}\n", os::boot()));
         let mut text = own;
-        // Ours first: what finds no room is no longer listed, and was never stopped from here.
+        // Ours comes first: lines without room are dropped, and could not be stopped from here.
         for line in self.noted().unknown.split_inclusive('\n') {
             if text.len() + line.len() <= MOST_NOTED_BYTES as usize {
                 text += line;
             }
         }
-        // Whoever is killed in between leaves a line without its front, which names no daemon.
+        // If this process is killed in between, a cut line is left, which names no daemon.
         self.lock.write_all_at(text.as_bytes(), 0)?;
         self.lock.set_len(text.len() as u64)
     }
@@ -375,9 +360,9 @@ impl Lease {
         self.noted().known
     }
 
-    /// Asks the daemon to end, and kills it if it does not. False if it has not ended, or the user did not wait for that.
+    /// Ends the daemon with SIGTERM, then SIGKILL. Returns false if it still runs, or the user stopped the wait.
     fn stop(&mut self, daemon: &ProcessIdentity) -> bool {
-        // One that has just begun would be ended by the signal, and leave what it has made. That is waited for in any case.
+        // Before it handles SIGTERM, the signal would kill it and leave its files. This wait is never cut short.
         if self.child.as_ref().is_some_and(|child| daemon.is(child.id())) {
             self.wait(daemon, BEGINNING_TIME, || os::handles(daemon.pid(), Signal::TERM));
         }
@@ -394,7 +379,7 @@ impl Lease {
         false
     }
 
-    /// Waits until the daemon has ended, for so long, or until this is so. Returns whether it has ended.
+    /// Waits until the daemon has ended, `is_enough` returns true, or the time is over. Returns true if it has ended.
     fn wait(&mut self, daemon: &ProcessIdentity, time: Duration, is_enough: impl Fn() -> bool) -> bool {
         let begin = Instant::now();
         loop {
@@ -409,7 +394,7 @@ impl Lease {
         }
     }
 
-    /// Gives it up: its last user stops the daemon and removes its file. Returns what to tell of a daemon that may still
+    /// Gives up the lease. Its last user stops the daemon and removes the file. Returns a note if the daemon may still
     /// run.
     fn give_up(&mut self) -> Option<String> {
         self.is_given_up = true;
@@ -424,7 +409,7 @@ impl Lease {
             ));
         }
         if !unknown.is_empty() {
-            // One that cannot be written keeps the name of a process that has ended.
+            // If this fails, the file still names a process that has ended.
             let _ = self.note(None);
             let file = self.file().1;
             if let Some(daemon) = denied {
@@ -443,7 +428,7 @@ impl Lease {
                 file.display()
             ));
         }
-        // Gone means removed by another last user.
+        // An error means that another last user removed it.
         let _ = fs::remove_file(self.file().0);
         None
     }
@@ -457,8 +442,7 @@ impl Drop for Lease {
     }
 }
 
-/// Stops daemons that Tripmeter started and nobody uses any more, because their last user was killed. Returns what to tell
-/// of those that are left.
+/// Stops daemons that Tripmeter started and whose last user was killed. Returns notes about those that still run.
 pub fn stop_leftovers(stop: &Arc<AtomicBool>) -> Vec<String> {
     let names = Private::with(|private| Ok(private.names())).unwrap_or_default();
     let leases = names.iter().filter_map(|name| Lease::open(name.strip_prefix(PREFIX)?, stop).ok());
@@ -477,8 +461,8 @@ mod tests {
         Lease::take(name, &never()).unwrap()
     }
 
-    /// Drops the last use of a lease. A process that another test is about to start holds our lock until it becomes its
-    /// program, and is then the last user: whoever uses the lease next drops it again, as [`stop_leftovers`] does.
+    /// Drops the last use of a lease. A process that another test forks holds our lock until it calls exec. It is then
+    /// the last user, and whoever uses the lease next drops it again, as [`stop_leftovers`] does.
     fn drop_last(lease: Lease, is_done: impl Fn() -> bool) {
         let (name, start) = (lease.name.clone(), Instant::now());
         drop(lease);
@@ -501,7 +485,7 @@ mod tests {
     #[test]
     fn a_lease_whose_file_was_removed_is_not_kept() {
         let name = format!("test-removed-{}", std::process::id());
-        // Other experiments of this user look at all leases, and may remove it as long as it is not locked.
+        // Other experiments of this user look at all leases, and remove those that are not locked.
         let old = loop {
             let old = Lease::open(&name, &never()).unwrap();
             if os::lock_file(&old.lock, true).unwrap() && old.is_current() {
@@ -535,7 +519,7 @@ mod tests {
         let made = folder.path().join("made");
         fs::write(&made, "").unwrap();
         let mut lease = take(&format!("test-beginning-{}", std::process::id()));
-        // Even if the user does not wait.
+        // Not even if the user stops the wait.
         lease.stop = Arc::new(AtomicBool::new(true));
         let child = Command::new("sh")
             .args(["-c", "sleep 0.05; trap 'rm \"$0\"; exit' TERM; while :; do sleep 0.05; done"])
@@ -564,14 +548,14 @@ mod tests {
         write(&mut lease, &format!("{} tripmeter-1-{number}", os::boot()));
         let told = lease.give_up();
         assert!(told.is_some_and(|told| told.contains("another PID namespace")) && lease.file().1.exists());
-        // Nor is it forgotten when a daemon of ours comes and goes.
+        // The line also stays when a daemon of ours starts and ends.
         let mut ours = Command::new("sleep").arg("1000").spawn().unwrap();
         lease.note(ProcessIdentity::of(ours.id()).as_ref()).unwrap();
         assert!(lease.noted().known.is_some_and(|daemon| daemon.is(ours.id())));
         ours.kill().unwrap();
         ours.wait().unwrap();
         assert!(lease.give_up().is_some() && lease.noted().known.is_none() && !lease.noted().unknown.is_empty());
-        // Nor one that was started before the machine was.
+        // A daemon of an earlier boot is ignored.
         write(&mut lease, &format!("another-boot {identity}"));
         assert_eq!(lease.give_up(), None);
         assert!(matches!(child.try_wait(), Ok(None)));
@@ -584,7 +568,7 @@ mod tests {
     fn a_daemon_that_does_not_end_is_left_with_its_lease_when_the_user_stops_it_again() {
         let (name, stop) = (format!("test-stubborn-{}", std::process::id()), Arc::new(AtomicBool::new(true)));
         let mut lease = take(&name);
-        // It says when a signal to end it does so no more.
+        // The child prints a line once it ignores SIGTERM.
         let mut child = Command::new("sh")
             .args(["-c", "trap '' TERM; echo ready; exec sleep 1000"])
             .stdout(Stdio::piped())
@@ -600,7 +584,7 @@ mod tests {
             let stop = stop.clone();
             move || daemons.end(&stop)
         });
-        // What was asked before it ends is no reason not to wait.
+        // A stop from before `end` does not end this wait.
         while stop.load(Relaxed) {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -1,4 +1,4 @@
-//! Joins the stamps of both sides into the fate of each message of pattern `channel` and of each call of `rpc`.
+//! Joins the time stamps of both sides into the fate of each message of pattern `channel`, and of each call of `rpc`.
 
 use crate::clock::Timebase;
 use crate::measure::notes::{self, AGAIN, DAMAGED, NEVER, OVERTAKEN};
@@ -16,39 +16,39 @@ use tripmeter_model::series::Series;
 use tripmeter_model::trial::Trial;
 use tripmeter_stats::series::Thinned;
 
-/// The stamps of one topic, publisher or client, in ticks and in the order of the numbers. A call arrives when its answer does;
-/// one that fails is damaged, and one that times out is lost.
+/// Time stamps of one topic, publisher or client, in ticks, by message number. A call arrives with its answer; a failed
+/// call is damaged, and one that timed out is lost.
 #[derive(Clone)]
 pub struct Topic<S = Schedule> {
-    /// When messages were to be sent; `None`: when they were.
+    /// Intended send times; `None` if they are the actual ones.
     pub schedule: Option<S>,
-    /// When they were; the same to all followers.
+    /// Actual send times, shared by all followers.
     pub sent: Arc<[u64]>,
-    /// When they came, or [`NEVER`]; as many as were planned.
+    /// Arrival times, or [`NEVER`]; one for each planned message.
     pub arrived: Vec<u64>,
-    /// What else happened to them, as [`crate::measure::notes`] has it.
+    /// Marks of [`crate::measure::notes`].
     pub marks: Vec<u8>,
-    /// Of calls: when the requests came to the follower, or [`NEVER`]; empty where that was not noted.
+    /// Arrival times of requests at the follower, or [`NEVER`]; empty if they were not recorded.
     pub requests: Vec<u64>,
 }
 
-/// What came to a follower, or to the last of several.
+/// Messages that came to a follower, or to the last of several.
 pub struct Delivered<S = Schedule> {
-    /// Of each topic, publisher or client.
     pub topics: Vec<Topic<S>>,
-    /// What the follower counted of each, and of what is nobody's.
+    /// Counts by the follower: one for each topic, then one for messages without a readable publisher.
     pub arrived: Vec<Arrived>,
 }
 
 impl<S: Copy> Delivered<S> {
-    /// As the last of several followers has it: what has come to all. A message that came damaged to one, or twice, counts
-    /// as such once; of damaged headers, which are nobody's, the most of a follower count.
+    /// Messages as the last of several followers got them: each arrives when it has reached all. A message that was
+    /// damaged or duplicated at any follower counts once. For damaged headers, the largest count of a follower is
+    /// taken.
     pub fn at_last(each: &[&Self]) -> Self {
         let Some(first) = each.first() else { return Self { topics: Vec::new(), arrived: Vec::new() } };
         let topics = first.topics.iter().enumerate().map(|(at, topic)| {
             let mut last = topic.clone();
             for other in each.iter().skip(1).map(|one| &one.topics[at]) {
-                // What never came is later than all that did.
+                // `NEVER` is later than any arrival.
                 last.arrived.iter_mut().zip(&other.arrived).for_each(|(last, ticks)| *last = (*last).max(*ticks));
                 last.marks.iter_mut().zip(&other.marks).for_each(|(all, marks)| *all |= marks);
             }
@@ -57,7 +57,7 @@ impl<S: Copy> Delivered<S> {
         let topics: Vec<Topic<S>> = topics.collect();
         let arrived = topics.iter().enumerate().map(|(at, topic)| {
             let most = |of: &dyn Fn(&Self) -> u64| each.iter().map(|one| of(one)).max().unwrap_or(0);
-            // A message whose header was damaged has no mark, and one that came thrice has one.
+            // A message with a damaged header has no mark, and one that came three times has one.
             let unmarked = most(&|one| one.arrived[at].damaged.saturating_sub(one.topics[at].counted().damaged));
             let duplicated = most(&|one| one.arrived[at].duplicated);
             let counted = topic.counted();
@@ -68,30 +68,25 @@ impl<S: Copy> Delivered<S> {
     }
 }
 
-/// One message, in ticks.
+/// Times of one message, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// When it was to be sent.
     pub intended: u64,
-    /// When it was.
     pub actual: u64,
-    /// When it came, if it did.
     pub arrived: Option<u64>,
-    /// Of a call: when the request came to the follower, if that was noted.
+    /// Arrival of a call's request at the follower, if recorded.
     pub requested: Option<u64>,
-    /// What became of it.
     pub status: DeliveryStatus,
 }
 
 impl<S> Topic<S> {
-    /// What has come, by its stamps.
     fn counted(&self) -> Arrived {
         notes::arrived(&self.arrived, &self.marks)
     }
 }
 
 impl<S: Timetable> Topic<S> {
-    /// Every message that was sent. Those that came more than `patience` ticks after their sending are late.
+    /// All messages sent. One that arrived more than `patience` ticks after its sending is late.
     pub fn deliveries(&self, patience: u64) -> impl Iterator<Item = Delivery> {
         let stamps = self.sent.iter().zip(&self.arrived).zip(&self.marks).enumerate();
         stamps.map(move |(index, ((&actual, &arrived), &marks))| {
@@ -102,8 +97,8 @@ impl<S: Timetable> Topic<S> {
         })
     }
 
-    /// Ticks that its messages took, until the one after the last would have been due: a whole number of periods if none
-    /// of them was late.
+    /// Ticks from the first due time to the due time after the last message: a whole number of periods if none was sent
+    /// late.
     fn elapsed(&self) -> f64 {
         let (Some(last), Some(schedule)) = (self.sent.len().checked_sub(1), &self.schedule) else { return 0.0 };
         let end = self.sent[last].max(schedule.due(last));
@@ -122,65 +117,59 @@ fn status(actual: u64, arrived: Option<u64>, marks: u8, patience: u64) -> Delive
     }
 }
 
-/// Counts and figures of the messages of one rate, over all topics, and over all pieces of a trial.
+/// Counts and latencies of the messages at one rate, over all topics and all pieces of a trial.
 pub struct Tally {
     timebase: Timebase,
     /// Ticks after which a message is late.
     patience: u64,
-    /// Of each topic: messages, and the ticks that they took.
+    /// Messages of each topic, and the ticks that they took.
     paces: Vec<(u64, f64)>,
     pieces: u64,
     period: f64,
-    /// Ticks after which a message is sent so late that it is behind: a period, or the gap between two bursts.
+    /// Lateness of sending, in ticks, beyond which a message is behind: a period, or the gap between two bursts.
     pub gap: f64,
-    /// Of each topic what the follower counted, and of messages whose publisher nobody can read.
+    /// Counts by the follower for each topic, then for messages without a readable publisher.
     arrived: Vec<Arrived>,
-    /// Of each topic.
     late: Vec<u64>,
-    /// How far the clocks of both hosts may be apart, if there are two.
+    /// Largest error between the clocks of two hosts; `None` with one host.
     clock_error: Option<ClockError>,
-    /// Whose answers come back to the clock that their requests were sent by.
+    /// True for calls: answers arrive on the clock that their requests were sent by.
     are_calls: bool,
-    /// Messages that came before they were sent, which one clock cannot show.
+    /// Messages that arrived before they were sent, which is possible only with two clocks.
     pub before_sent: u64,
-    /// Messages that were sent more than a period, of bursts a gap, late.
+    /// Messages sent late by more than `gap`.
     pub behind: u64,
-    /// Response and service times of the first topics or clients, in the order of their sending.
+    /// Response and service times of the first topics or clients, in send order.
     series: Vec<[Thinned; 2]>,
-    /// From the intended sending.
+    /// Time from the intended sending.
     pub response: Distribution,
-    /// From the actual sending.
+    /// Time from the actual sending.
     pub service: Distribution,
-    /// Of the sending.
     pub lateness: Distribution,
-    /// Of requests of calls that succeeded, from the actual sending to their arrival at the follower.
+    /// One-way latency of requests of successful calls, from the actual sending to the arrival at the follower.
     pub one_way: OneWay,
 }
 
 impl Delivery {
-    /// Without what the follower's clock says: when it came, or of a call when the request did.
+    /// Removes the times by the follower's clock: the arrival, or the request's arrival of a call.
     fn without_other_clock(self, is_call: bool) -> Self {
         if is_call { Self { requested: None, ..self } } else { Self { arrived: None, ..self } }
     }
 }
 
-/// How well a rate was kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeptRate {
-    /// Messages per second of a topic, by the mean of all.
     pub achieved_hz: f64,
-    /// Of the slowest topic.
     pub slowest_hz: f64,
-    /// See [`Trial::rate_missed`].
     pub rate_missed: bool,
 }
 
-/// A rate is missed beyond this share of the time that its messages may take.
+/// Largest excess of the time that messages take, as a share, until their rate counts as missed.
 const TOLERANCE: f64 = 0.01;
 
 impl Tally {
-    /// Of nothing yet, with `period` ticks between the messages of a topic; the times of the first `audited` topics will be
-    /// looked at in their order.
+    /// Empty tally, with `period` ticks between messages of a topic. Times of the first `audited` topics are kept in
+    /// order.
     pub fn new(timebase: Timebase, raw: Raw, loss_timeout_ns: u64, topics: usize, period: f64, audited: usize) -> Self {
         Self {
             clock_error: None,
@@ -203,7 +192,7 @@ impl Tally {
         }
     }
 
-    /// Of two clocks, which are no further apart than is said later; of calls, that is of their requests.
+    /// Sets up for two clocks. For calls, only their requests are timed by both.
     pub fn with_two_clocks(self, raw: Raw, are_calls: bool) -> Self {
         let new = || if are_calls { Distribution::new(raw) } else { Distribution::of_two_clocks(raw) };
         Self {
@@ -216,18 +205,17 @@ impl Tally {
         }
     }
 
-    /// So far the two clocks may be apart.
     pub fn set_clock_error(&mut self, error: ClockError) {
         self.clock_error.iter_mut().for_each(|all| all.add(error));
-        // A call has one clock.
+        // Round trips of calls are timed by one clock.
         self.one_way.set_clock_error(error);
         if !self.are_calls {
             [&mut self.response, &mut self.service].into_iter().for_each(|times| times.set_clock_error(error));
         }
     }
 
-    /// Adds what was sent in one piece, and what the follower counted of it. Calls `row` with every message, the index
-    /// of its topic and its own in that, without stamps of two clocks that may be too far apart.
+    /// Adds the messages of one piece and the follower's counts. Calls `row` with the index of the topic, the index of
+    /// the message in it, and the message. Times of two clocks with too large an error are left out.
     pub fn add<S: Timetable>(
         &mut self,
         topics: &[Topic<S>],
@@ -275,7 +263,7 @@ impl Tally {
             [intended, actual].map(|sent| self.timebase.to_signed_ns(arrived.wrapping_sub(sent) as i64));
         self.response.record_signed(response);
         self.service.record_signed(service);
-        // What is negative is in the figures, and says nothing of an order in time.
+        // Negative times are in the distributions, but not in the series.
         if let (Some([responses, services]), Ok(service), Ok(response)) =
             (self.series.get_mut(topic), u64::try_from(service), u64::try_from(response))
         {
@@ -291,20 +279,19 @@ impl Tally {
         self.one_way.record(ticks.map(|ticks| self.timebase.to_signed_ns(ticks)));
     }
 
-    /// Topics, publishers or clients.
     pub fn links(&self) -> usize {
         self.paces.len()
     }
 
-    /// Topics or clients whose times are looked at in their order.
+    /// Number of topics or clients whose times are kept in order.
     pub fn audited(&self) -> usize {
         self.series.len()
     }
 
-    /// What the audit of the response and service times of one of them found.
+    /// Audits of the response and service times of a topic.
     pub fn series(&self, topic: usize) -> [Option<Series>; 2] {
         let granularity_ns = self.timebase.granularity_ns();
-        // A call has one clock.
+        // Round trips of calls are timed by one clock.
         if self.is_refused() && !self.are_calls {
             return [None, None];
         }
@@ -312,7 +299,6 @@ impl Tally {
         self.series.get(topic).map_or([None, None], |times| times.each_ref().map(audit))
     }
 
-    /// What happened to the messages.
     pub fn counts(&self) -> Counts {
         let sent = self.paces.iter().map(|(sent, _)| sent).sum();
         let mut arrived = Arrived::default();
@@ -320,9 +306,10 @@ impl Tally {
         counts(sent, &arrived, self.late.iter().sum())
     }
 
-    /// Puts rate and counts of each topic, publisher or client into a trial, as stream `of` that index; `late` tells of calls
-    /// how many answers came to each after their end. A message whose header came damaged is nobody's: of publishers it is
-    /// lost there, and damaged in the counts of all. Of more than `most` only the first and the slowest are put.
+    /// Puts rate and counts of each topic, publisher or client into a trial, as stream `of(index)`. `late` is given for
+    /// calls: answers that came after the end of their call. Only the first `most` links and the slowest are put.
+    ///
+    /// A message with a damaged header belongs to no publisher: it is lost there, and damaged in the total.
     pub fn put_links(&self, trial: &mut Trial, of: impl Fn(u32) -> Stream, most: usize, late: Option<&[u64]>) {
         let rate_hz = |link: &usize| self.rate_hz(&self.paces[*link]).unwrap_or(0.0);
         let all = 0..self.paces.len();
@@ -341,26 +328,24 @@ impl Tally {
         }
     }
 
-    /// The two clocks may be too far apart for latencies by both.
+    /// True if the clocks may be too far apart for times by both.
     fn is_refused(&self) -> bool {
         self.clock_error.is_some_and(|error| error.is_too_large)
     }
 
     fn put_clock_error(&self, trial: &mut Trial, stream: &Stream) {
-        // Where no follower stamps anything, no clock was read.
+        // Without stamps by a follower, no clock was read.
         if let Some(error) = self.clock_error.filter(|error| error.ns > 0.0) {
             trial.put(stream, Figure::ClockError, error.ns);
         }
     }
 
-    /// Puts how many came before they were sent, by the clocks, if any did.
     fn put_before_sent(&self, trial: &mut Trial, stream: &Stream) {
         if self.before_sent > 0 {
             trial.put(stream, Figure::BeforeSent, self.before_sent as f64);
         }
     }
 
-    /// Puts counts and times of one of several followers into a trial, if this is what was sent to it.
     pub fn put_follower(&mut self, trial: &mut Trial, follower: u32) {
         let stream = Stream::follower(follower);
         self.put_clock_error(trial, &stream);
@@ -370,7 +355,6 @@ impl Tally {
         self.service.put_without_intervals(trial, &stream, Figure::Service);
     }
 
-    /// Puts what happened to messages into a trial, and their times.
     pub fn put_messages(&mut self, trial: &mut Trial, stream: &Stream) {
         self.put_clock_error(trial, stream);
         trial.put(stream, Figure::Behind, self.behind as f64);
@@ -381,8 +365,8 @@ impl Tally {
         self.lateness.put(trial, stream, Figure::Lateness);
     }
 
-    /// Puts what happened to calls into a trial, and their times; `late` answers came after the end of their call, and
-    /// `has_rate` tells that calls were due when they were, and not when the one before had ended.
+    /// Puts counts and times of calls into a trial. `late` answers came after the end of their call. With `has_rate`,
+    /// calls were due at fixed times.
     pub fn put_calls(&mut self, trial: &mut Trial, stream: &Stream, late: u64, has_rate: bool) {
         trial.put_counts(stream, &self.calls(late), true);
         self.service.put(trial, stream, Figure::ServiceRtt);
@@ -396,12 +380,11 @@ impl Tally {
         }
     }
 
-    /// What happened to the calls, of which `late` were answered after their end: those that timed out are lost.
+    /// Counts of the calls, with `late` answers after the end of their call. Calls that timed out are lost.
     pub fn calls(&self, late: u64) -> Counts {
         calls(self.counts(), late)
     }
 
-    /// How well the rate was kept, where there was one.
     pub fn kept(&self) -> KeptRate {
         let rates = || self.paces.iter().filter_map(|pace| self.rate_hz(pace));
         let topics = rates().count().max(1) as f64;
@@ -412,12 +395,11 @@ impl Tally {
         }
     }
 
-    /// Messages per second of a topic that has sent any.
     fn rate_hz(&self, (sent, ticks): &(u64, f64)) -> Option<f64> {
         (*sent > 0).then(|| *sent as f64 * self.timebase.ticks_per_ns() * 1e9 / ticks)
     }
 
-    /// Time until of every topic or client the message after its last would have been due; 0 without a rate.
+    /// Longest time of a topic or client until the due time after its last message, in nanoseconds; 0 without a rate.
     pub fn paced_ns(&self) -> u64 {
         let ticks = self.paces.iter().map(|(_, ticks)| *ticks).fold(0.0, f64::max);
         self.timebase.to_ns(ticks as u64)
@@ -428,17 +410,16 @@ impl Tally {
     }
 }
 
-/// Whether so many messages took more time than one each `period` allows, by more than a tolerance and `slack`.
+/// True if `sent` messages took longer than one per `period` allows, beyond the tolerance and `slack`.
 pub fn is_missed(time: f64, sent: f64, period: f64, slack: f64) -> bool {
     time > sent * period * (1.0 + TOLERANCE) + slack
 }
 
-/// Calls counted as messages, of which `late` were answered after their end.
+/// Converts counts of messages to counts of calls, with `late` answers after the end of their call.
 fn calls(counts: Counts, late: u64) -> Counts {
     Counts { lost: counts.lost + counts.late, late: late + counts.late, reordered: 0, ..counts }
 }
 
-/// What happened to so many messages, of which some were late.
 fn counts(sent: u64, arrived: &Arrived, late: u64) -> Counts {
     let Arrived { received, duplicated, reordered, damaged, .. } = *arrived;
     Counts {

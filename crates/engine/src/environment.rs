@@ -1,5 +1,3 @@
-//! What the machine says of itself.
-
 use crate::clock::Calibration;
 use crate::os;
 use procfs::{CpuInfo, Current, CurrentSI, KernelStats, Meminfo};
@@ -7,7 +5,6 @@ use std::fs;
 use std::path::Path;
 use tripmeter_model::manifest::{Environment, LoadSnapshot};
 
-/// The machine and its clock, before the first sub-experiment.
 pub fn environment(calibration: &Calibration) -> Environment {
     let cpu_info = CpuInfo::current().ok();
     let field = |name| cpu_info.as_ref()?.get_field(0, name);
@@ -29,7 +26,7 @@ pub fn environment(calibration: &Calibration) -> Environment {
     }
 }
 
-/// What the firmware says, unless that is nothing or a placeholder.
+/// Field of the firmware; `None` if it is empty or a placeholder.
 fn firmware(name: &str) -> Option<String> {
     let text = fs::read_to_string(Path::new("/sys/class/dmi/id").join(name)).ok()?;
     let text = text.trim();
@@ -37,10 +34,9 @@ fn firmware(name: &str) -> Option<String> {
     says_something.then(|| text.to_owned())
 }
 
-/// How busy the machine is now.
 pub fn load() -> LoadSnapshot {
     const TICK_NS: u64 = 10_000_000;
-    // procfs has it as `f32`, which is not the number that the kernel wrote.
+    // procfs parses it as `f32`, which changes the number that the kernel wrote.
     let average = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let steal = KernelStats::current().ok().and_then(|all| all.total.steal);
     LoadSnapshot {

@@ -1,4 +1,4 @@
-//! The files of one sub-experiment, written trial by trial.
+//! Files of one sub-experiment, written trial by trial.
 
 pub mod discarded;
 mod head;
@@ -27,24 +27,18 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::pattern::facts;
 use tripmeter_model::plan::Raw;
 
-/// What a leader writes of a sub-experiment.
 pub struct Files {
     samples: Option<SamplesFile>,
     measurements: Option<MeasurementsWriter>,
     histograms: Option<HistogramLog>,
-    /// Trials that are whole.
     trials: u32,
 }
 
-/// How long the files were, for [`Files::cut`].
 #[derive(Clone, Copy)]
 pub(crate) struct Lengths([u64; 3]);
 
 impl Files {
-    /// Creates those that the job asks for, or opens them if payloads are in them.
-    ///
-    /// # Errors
-    /// If a file cannot be created or written; one that exists is not overwritten.
+    /// Creates the files that the job asks for, or opens them if it has finished payloads. Never overwrites a file.
     pub(crate) fn of(job: &Job, folder: &FolderHandle) -> io::Result<Self> {
         let workload = &job.sub_experiment.workload;
         let has_rows = !workload.is_saturating() || job.sub_experiment.one_way;
@@ -58,15 +52,12 @@ impl Files {
         Ok(Self { trials: job.trials, ..files })
     }
 
-    /// Creates the files of `raw`, and the log of histograms of `what`, if there are any.
-    ///
-    /// # Errors
-    /// As `Files::of`.
+    /// Creates the files of `raw`, and a log of histograms of `what`.
     pub fn create(folder: &FolderHandle, name: &str, round: u32, raw: Raw, what: Option<&str>) -> io::Result<Self> {
         Self::begin(folder, name, round, raw, what, false)
     }
 
-    /// The same; files that are there `is_resumed`.
+    /// Creates the files; opens those that exist if `is_resumed`.
     fn begin(
         folder: &FolderHandle,
         name: &str,
@@ -91,13 +82,12 @@ impl Files {
         })
     }
 
-    /// The number of a trial whose rows, if it has any, are written.
+    /// Counts a trial whose rows are written, and returns its number.
     pub fn next_trial(&mut self) -> u32 {
         self.trials += 1;
         self.trials
     }
 
-    /// For the rows of the next trial, which began at that tick.
     pub(crate) fn rows(&mut self, timebase: Timebase, payload_bytes: u64, begin: u64) -> Rows<'_> {
         let (file, trial, text) = (self.samples.as_mut(), self.trials + 1, Vec::new());
         Rows { file, trial, timebase, payload_bytes, begin, text, count: 0, written: Ok(()) }
@@ -111,10 +101,6 @@ impl Files {
         ]
     }
 
-    /// How long all files are.
-    ///
-    /// # Errors
-    /// If that cannot be found out.
     pub(crate) fn lengths(&self) -> io::Result<Lengths> {
         let mut lengths = [0; 3];
         for (length, file) in lengths.iter_mut().zip(self.files()) {
@@ -123,19 +109,16 @@ impl Files {
         Ok(Lengths(lengths))
     }
 
-    /// Takes back what was written since: half a trial is worse than none.
+    /// Cuts off what was written since: half a trial is worse than none.
     pub(crate) fn cut(&self, lengths: Lengths) {
         for (length, file) in lengths.0.into_iter().zip(self.files()) {
-            // That it cannot be cut off is the lesser error.
+            // A failure to cut is the lesser error.
             let _ = file.map_or(Ok(()), |file| file.set_len(length));
         }
     }
 
-    /// Appends the histograms of a payload under their tags, and to eProsima's file the round trips, in nanoseconds. When it
-    /// returns, a killed process loses nothing of them.
-    ///
-    /// # Errors
-    /// If a file cannot be written, e.g. on a full disk.
+    /// Appends the histograms of a payload under their tags, and its round trips in nanoseconds to eProsima's file. A
+    /// process that is killed after the return loses none of them.
     pub(crate) fn append_payload<'a>(
         &mut self,
         payload_bytes: u64,
@@ -153,10 +136,7 @@ impl Files {
         self.histograms.as_mut().map_or(Ok(()), |log| log.append(tag, histogram, duration))
     }
 
-    /// Appends the histograms of a trial, or of a part of a recording.
-    ///
-    /// # Errors
-    /// As [`Files::append_payload`].
+    /// Appends the histograms of a trial or of a part of a recording.
     pub(crate) fn append_times(&mut self, has_response: bool, name: &str, tally: &Tally, ns: u64) -> io::Result<()> {
         let of = [
             ("response", tally.response.histogram().filter(|_| has_response)),
@@ -168,7 +148,7 @@ impl Files {
         })
     }
 
-    /// The rows of the latest payload in eProsima's file have been set aside; those that follow have their numbers.
+    /// Notes that the rows of the latest payload in eProsima's file were set aside, so their numbers are used again.
     pub fn forget_latest(&mut self) {
         if let Some(measurements) = &mut self.measurements {
             measurements.forget_latest();
@@ -176,20 +156,17 @@ impl Files {
     }
 }
 
-/// What stands for a load in tags of histograms.
+/// Part of a histogram's tag for payload and load.
 pub(crate) fn tag(payload_bytes: u64, load: OfferedLoad) -> String {
     format!("{payload_bytes}{}", load.suffix().trim_end_matches("hz"))
 }
 
-/// It is a folder, and no link to one: what a link leads to is none of ours.
+/// True for a folder, but not for a link to one: files behind a link are not ours.
 pub(crate) fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|there| there.is_dir())
 }
 
-/// Whether a folder is there that files may be cut and removed in.
-///
-/// # Errors
-/// If it is something else, as a link to a folder.
+/// True if a folder is there, in which files may be cut and removed; an error for a link or a file.
 fn has_folder(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),

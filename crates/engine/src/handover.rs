@@ -1,6 +1,6 @@
-//! The hand-over probe: one cache line passed to the other CPU and back.
+//! Core-to-core probe: passes one cache line to the other CPU and back.
 //!
-//! It shows what the two CPUs and their hypervisor do at the moment, apart from any transport.
+//! It shows the state of the two CPUs and their hypervisor, independent of any transport.
 
 use crate::clock::Timebase;
 use crate::os::{MemoryFile, SharedPage};
@@ -11,52 +11,38 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 use tripmeter_model::manifest::Handover;
 
-/// Round trips of one probe; takes well below a millisecond on two CPUs.
+/// Round trips of one probe; they take well below a millisecond on two CPUs.
 pub const TRIPS: u64 = 2000;
 const MOST_TIME: Duration = Duration::from_millis(500);
-/// How long a bare loop waits: its follower's process may only have been started, on a busy machine.
+/// Timeout of a message in a bare loop: on a busy machine, the process of its follower may have just been started.
 const MOST_TIME_BARE: Duration = Duration::from_secs(30);
-/// The leader hands over no more.
+/// Value of the word once the leader has ended the probe.
 const ENDED: u64 = u64::MAX;
 
-/// One page that both processes have mapped. Its first word is the cache line that is handed over.
+/// Page that both processes map. Its first word is in the cache line that is passed.
 #[derive(Debug)]
 pub struct Page(SharedPage);
 
 impl Page {
-    /// A new page, at the leader.
-    ///
-    /// # Errors
-    /// If the kernel has no memory file for us.
+    /// Creates a page, in the leader.
     pub fn create() -> io::Result<Self> {
         SharedPage::create().map(Self)
     }
 
-    /// Where the followers find it.
     pub fn place(&self) -> MemoryFile {
         self.0.place()
     }
 
-    /// The leader's page, at the follower.
-    ///
-    /// # Errors
-    /// If the leader has gone, or is not seen here.
+    /// Maps the leader's page, in the follower.
     pub fn open(place: MemoryFile) -> io::Result<Self> {
         SharedPage::open(place).map(Self)
     }
 
-    /// The memory file that has it.
-    ///
-    /// # Errors
-    /// If there is no descriptor left.
+    /// Memory file of the page.
     pub fn file(&self) -> io::Result<File> {
         self.0.file.try_clone()
     }
 
-    /// The page of such a file.
-    ///
-    /// # Errors
-    /// If it is none.
     pub fn of(file: File) -> io::Result<Self> {
         SharedPage::map(file).map(Self)
     }
@@ -65,7 +51,7 @@ impl Page {
         self.header(0)
     }
 
-    /// Spins until the word has this value; false after `most`, or if the other side has ended it.
+    /// Spins until the word has this value; false after `most`, or if the peer has ended the probe.
     fn await_value(&self, value: u64, most: Duration) -> bool {
         let start = std::time::Instant::now();
         loop {
@@ -82,13 +68,12 @@ impl Page {
         }
     }
 
-    /// The leader's half: hands the line over and waits for it, [`TRIPS`] times, or as often as half a second allows where
-    /// others keep the CPUs busy. `None` if the other side is not there.
+    /// Runs the leader's half: [`TRIPS`] round trips, or as many as fit into half a second on busy CPUs. `None` if the
+    /// peer does not answer.
     pub fn lead(&self, timebase: &Timebase) -> Option<Handover> {
         self.lead_patiently(timebase, MOST_TIME)
     }
 
-    /// The same with that patience for each trip.
     fn lead_patiently(&self, timebase: &Timebase, patience: Duration) -> Option<Handover> {
         self.word().store(0, Release);
         let mut samples = Vec::with_capacity(TRIPS as usize);
@@ -116,7 +101,6 @@ impl Page {
         })
     }
 
-    /// The follower's half.
     pub fn follow(&self) {
         self.follow_patiently(MOST_TIME);
     }
@@ -124,7 +108,7 @@ impl Page {
     fn follow_patiently(&self, patience: Duration) {
         for trip in 0..TRIPS {
             if !self.await_value(2 * trip + 1, patience) {
-                // The next probe begins anew.
+                // The next probe starts from 0.
                 self.word().store(0, Release);
                 return;
             }
@@ -133,29 +117,27 @@ impl Page {
     }
 }
 
-/// A bare ping-pong over the page, for comparison: header and word are in one cache line.
+/// Bare ping-pong over the page, for comparison. Header and word share a cache line.
 impl Page {
-    /// The word at that place of the cache line.
     fn header(&self, place: usize) -> &AtomicU64 {
         debug_assert!(place < 8);
         &self.0.words()[place]
     }
 
-    /// Writes a header of 16 bytes, and hands the line over by `value`.
+    /// Writes a header of 16 bytes, then passes the line by `value`.
     fn send(&self, value: u64) {
         self.header(1).store(value, Relaxed);
         self.header(2).store(!value, Relaxed);
         self.word().store(value, Release);
     }
 
-    /// Waits for `value` and verifies the header.
     fn receive(&self, value: u64) -> bool {
         self.await_value(value, MOST_TIME_BARE)
             && self.header(1).load(Relaxed) == value
             && self.header(2).load(Relaxed) == !value
     }
 
-    /// Round trips in ticks, by one reading of the clock each. `None` if the other side is not there.
+    /// Round trips in ticks, with one clock reading each. `None` if the peer does not answer.
     pub fn exchange(&self, timebase: &Timebase, trips: u64) -> Option<Vec<u64>> {
         let mut samples = vec![0; trips as usize];
         let mut previous = timebase.now();
@@ -171,7 +153,7 @@ impl Page {
         Some(samples)
     }
 
-    /// The other half; false if it ended early.
+    /// Runs the follower's half of [`Self::exchange`]; false if it ended early.
     pub fn answer(&self, trips: u64) -> bool {
         (0..trips).all(|trip| {
             let is_there = self.receive(2 * trip + 1);
@@ -185,10 +167,9 @@ impl Page {
 mod tests {
     use super::*;
 
-    /// Longer than a busy machine keeps a thread from a CPU.
+    /// Longer than a busy machine keeps a thread off its CPUs.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// What both sides give, each over a mapping of its own.
     fn meet<L, F: Send>(lead: impl Fn(&Page) -> L, follow: impl Fn(&Page) -> F + Sync) -> (L, F) {
         let page = Page::create().unwrap();
         let other = Page::open(page.place()).unwrap();
@@ -221,7 +202,7 @@ mod tests {
         let lead = |page: &Page| page.lead_patiently(&Timebase::NANOSECONDS, PATIENCE);
         let (probe, answered) = meet(lead, follow);
         let probe = probe.unwrap();
-        // The last one begins within the time.
+        // The last round trip begins before the deadline.
         assert!(probe.samples <= 21 && answered == probe.samples, "{probe:?}");
     }
 

@@ -1,14 +1,14 @@
-//! Followers on other hosts: reached by the system's own `ssh`, which carries the control channel. No port of ours listens
-//! for control, and no cryptography is ours.
+//! Followers on other hosts. They are reached by the system's own `ssh`, which carries the control channel. Tripmeter
+//! opens no control port, and has no cryptography of its own.
 //!
 //! ```text
 //! leader ── Unix socket ── relay ── ssh ── tripmeter remote ── Unix socket ── follower
 //!                          (worker)        (there)                            (worker, there)
 //! ```
 //!
-//! A relay is the follower process as the supervisor sees it: it ends when that ends, and its last word is that one's. Both
-//! ends of the ssh connection say every second that they are there: one that says nothing for a while is given
-//! up, and what it started ends.
+//! For the supervisor, a relay is the follower process: it ends with the follower, and passes on its last message. Both
+//! ends of the ssh connection send a sign of life each second. An end that stays silent is given up, and what it
+//! started ends.
 
 mod bounded;
 mod look;
@@ -37,7 +37,7 @@ pub use ssh::reach;
 pub use turns::take_turns;
 pub(crate) use words::{Connection, FromHost, Hello, ToHost};
 
-/// Has every reader of what programs of the system say read a text.
+/// Passes a text to every parser of the output of system programs.
 pub(crate) fn read_by_all(text: &str) {
     time_sync::read_by_all(text);
     network::read_by_all(text);

@@ -1,20 +1,19 @@
-//! What a process wrote last.
+//! Last line that a process wrote.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// No line is looked for farther from the end, in bytes.
+/// Largest distance of the line from the end of the file, in bytes.
 const MOST_BYTES: u64 = 1 << 16;
-/// What is quoted of a line, in characters.
+/// Longest quote of a line, in characters.
 const MOST_CHARACTERS: usize = 200;
 
-/// What the system says when it has no more of something.
+/// System errors for exhausted resources.
 const REFUSALS: [&str; 4] =
     ["Cannot allocate memory", "No space left on device", "Too many open files", "Resource temporarily unavailable"];
 
-/// What a process wrote last into `file` behind byte `from`, to be put behind how it ended: `: "LINE"`, with the message of
-/// the first panic and what the system had refused before, if lines say that. Empty if there is nothing, or if it cannot be
-/// read.
+/// Last line of a process in `file` after byte `from`, as `: "LINE"`. The message of the first panic and a system error
+/// before it are appended, if there are any. Empty if there is no line, or it cannot be read.
 pub fn last_words(file: &mut File, from: u64, skipped: &[String]) -> String {
     let Ok(text) = tail(file, from) else { return String::new() };
     let Some(line) = last_line(&text, skipped) else { return String::new() };
@@ -34,7 +33,7 @@ fn tail(file: &mut File, from: u64) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The last line that is neither empty nor in `skipped` nor a hint of Rust's, without control characters and cut to 200
+/// Last line that is neither empty, nor in `skipped`, nor a hint of Rust. It has no control characters and at most 200
 /// characters.
 fn last_line(text: &str, skipped: &[String]) -> Option<String> {
     let mut lines = text.lines().rev().map(str::trim);
@@ -43,7 +42,7 @@ fn last_line(text: &str, skipped: &[String]) -> Option<String> {
     last.map(short)
 }
 
-/// The message of the first panic, as Rust prints it: the line behind the one that says where.
+/// Message of the first panic, which Rust prints below the location.
 fn first_panic(text: &str) -> Option<String> {
     let mut lines = text.lines().map(str::trim);
     lines.find(|line| line.starts_with("thread '") && line.contains(" panicked at "))?;

@@ -1,6 +1,6 @@
-//! The measuring engine: it validates a plan, runs leader and follower, and writes the results folder.
+//! Measuring engine: validates a plan, runs leader and follower, and writes the results folder.
 //!
-//! The engine names no middleware: it knows transports by the traits of `tripmeter-abi` only.
+//! It names no middleware, and knows transports only by the traits of `tripmeter-abi`.
 
 pub mod audit;
 pub mod bare;

@@ -1,34 +1,32 @@
-//! The text that is logged, and the check of the lines that a logger has written.
+//! Texts that are logged, and the check of the lines that a logger wrote.
 //!
-//! A text is its number in 16 hexadecimal digits and letters that follow from the number and their place, all of them
-//! printable. A logger may put something before it, such as time and level; a line ends with the text and a line break.
+//! A text is a number in 16 hexadecimal digits, then printable letters that follow from the number and their position.
+//! A logger may put a prefix before it, such as time and level. A line ends with the text and a line break.
 
 use crate::numbers::{Numbers, Place};
 use std::collections::BTreeSet;
 use tripmeter_model::log::Lines;
 use tripmeter_model::manifest::Counts;
 
-/// Digits of the number.
 const DIGITS: usize = 16;
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// Most bytes that a logger may put before the text.
+/// Longest prefix before the text, in bytes.
 const MOST_PREFIX: usize = 512;
 
-/// Writes texts and tells them again.
 #[derive(Debug)]
 pub struct LogText {
-    /// The letters over and over, as many as a text needs from any of them on.
+    /// Repeated letters; a text is a slice of them that may begin at any of the 64.
     letters: Vec<u8>,
 }
 
 impl LogText {
-    /// For texts of at most so many bytes, 16 at least.
+    /// Prepares for texts of 16 to `longest` bytes.
     pub fn new(longest: usize) -> Self {
         let letters = LETTERS.iter().copied().cycle().take(longest + LETTERS.len()).collect();
         Self { letters }
     }
 
-    /// Writes the text of that number, as long as `out` is.
+    /// Writes the text of a number; `out` has its length.
     #[inline]
     pub fn write(&self, number: u64, out: &mut [u8]) {
         let (digits, rest) = out.split_at_mut(DIGITS);
@@ -39,14 +37,13 @@ impl LogText {
         rest.copy_from_slice(self.rest(number, rest.len()));
     }
 
-    /// What stands behind the digits.
     #[inline]
     fn rest(&self, number: u64, length: usize) -> &[u8] {
         let first = (number % LETTERS.len() as u64) as usize;
         &self.letters[first..first + length]
     }
 
-    /// The number at the beginning of a text, whatever follows it.
+    /// Parses the digits; ignores what follows them.
     fn number(text: &[u8]) -> Option<u64> {
         let digits = text.get(..DIGITS)?;
         digits.iter().try_fold(0, |number, digit| match digit {
@@ -57,26 +54,25 @@ impl LogText {
     }
 }
 
-/// Checks lines, which come in pieces of any length. Numbers begin with 1.
+/// Checker of lines, which come in pieces of any size. Numbers begin with 1.
 #[derive(Debug)]
 pub struct LineCheck {
     text: LogText,
     length: usize,
-    /// The largest number.
     most: u64,
-    /// A line that has not ended.
+    /// Beginning of an incomplete line.
     begun: Vec<u8>,
-    /// The line is too long to be kept.
+    /// True if the incomplete line is too long to be kept.
     overlong: bool,
     intact: Numbers,
-    /// Numbers of damaged lines, as far as they can be read, that have not come intact.
+    /// Readable numbers of damaged lines that have not arrived intact.
     spoiled: BTreeSet<u64>,
     counts: Counts,
     lines: Lines,
 }
 
 impl LineCheck {
-    /// For lines with texts of that length and numbers up to `most`.
+    /// Checks lines with texts of `length` bytes and numbers up to `most`.
     pub fn new(length: usize, most: u64) -> Self {
         let lines = Lines { shortest_prefix_bytes: u64::MAX, ..Lines::default() };
         Self {
@@ -92,12 +88,10 @@ impl LineCheck {
         }
     }
 
-    /// Bytes so far.
     pub fn bytes(&self) -> u64 {
         self.lines.bytes
     }
 
-    /// Takes what comes next.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.lines.bytes += bytes.len() as u64;
         let mut rest = bytes;
@@ -121,7 +115,7 @@ impl LineCheck {
         self.keep(rest);
     }
 
-    /// The counts and lines of so many calls. A line that has no end is damaged.
+    /// Counts for `calls` calls, and figures of the lines. An incomplete last line is damaged.
     pub fn finish(mut self, calls: u64) -> (Counts, Lines) {
         if !self.begun.is_empty() || self.overlong {
             self.damaged();
@@ -253,13 +247,13 @@ mod tests {
         lines[2][30] ^= 1;
         let (counts, found) = check(5, &lines, 9);
         assert_eq!((counts, found.written), (all, 5));
-        // The number itself is gone.
+        // The number itself is lost.
         lines[2] = b"x\n".to_vec();
         assert_eq!(check(5, &lines, 9).0, Counts { lost: 1, ..all });
-        // A line that was repeated intact is there.
+        // A line that was repeated intact has arrived.
         lines[2] = [line("x ", 3), b"no line of ours\n".to_vec()].concat();
         assert_eq!(check(5, &lines, 9).0, Counts { received: 5, ..all });
-        // A line without end, and one that never ends.
+        // A line without line break, and an endless one.
         lines[2] = line("x ", 3);
         lines[4].truncate(20);
         assert_eq!(check(5, &lines, 9).0, Counts { lost: 1, ..all });
@@ -268,7 +262,7 @@ mod tests {
         // A number that was never logged.
         lines[4] = line("x ", 6);
         assert_eq!(check(5, &lines, 100).0, Counts { lost: 1, ..all });
-        // Two lines in one, and a line behind a prefix that is none.
+        // Two lines in one, and a line behind too long a prefix.
         lines[4] = [vec![b'z'; MOST_PREFIX + 1], line("", 5)].concat();
         assert_eq!(check(5, &lines, 100).0, Counts { lost: 1, ..all });
     }

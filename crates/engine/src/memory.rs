@@ -1,37 +1,28 @@
-//! Memory for many samples: too little of it is an error, and not the end of the process.
+//! Allocations for many samples. Too little memory is an error, and does not end the process.
 
 use thiserror::Error;
 
-/// There is too little memory.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("memory for {what}: {bytes} bytes cannot be had; ask for fewer (-n), or allow more memory")]
 pub struct OutOfMemory {
-    /// What it is for.
     what: String,
     bytes: u64,
 }
 
 impl OutOfMemory {
-    /// So many values of that type, for that.
     pub fn of<T>(count: u64, what: &str) -> Self {
         Self { what: format!("{count} {what}"), bytes: count.saturating_mul(size_of::<T>() as u64) }
     }
 }
 
-/// Room for so many values, which nothing is written to.
-///
-/// # Errors
-/// If there is too little memory.
+/// Allocates room for `count` values, and writes nothing to it.
 pub fn reserved<T>(count: u64, what: &str) -> Result<Vec<T>, OutOfMemory> {
     let mut values = Vec::new();
     let is_there = usize::try_from(count).is_ok_and(|count| values.try_reserve_exact(count).is_ok());
     if is_there { Ok(values) } else { Err(OutOfMemory::of::<T>(count, what)) }
 }
 
-/// So many copies of a value: the memory is written, so that no page fault falls into the measured window.
-///
-/// # Errors
-/// If there is too little memory.
+/// Allocates `count` copies of a value. Writing them keeps page faults out of the measured window.
 pub fn filled<T: Clone>(value: T, count: u64, what: &str) -> Result<Vec<T>, OutOfMemory> {
     let mut values = reserved(count, what)?;
     values.resize(count as usize, value);

@@ -1,21 +1,21 @@
-//! How long copying memory takes in one thread: a transport that is faster may not copy a message.
+//! Time to copy memory in one thread. A faster transport may not copy messages.
 
 use crate::memory::reserved;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use tripmeter_model::manifest::MemoryCopy;
 
-/// Sizes that are copied, in bytes: of a message in a cache, and of one in memory.
+/// Sizes of copies, in bytes: from a message in a cache to one in main memory.
 const SIZES: [u64; 5] = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
-/// No size but the first is begun after this time; the largest takes some tens of milliseconds.
+/// Time after which no further size is started; the largest takes some tens of milliseconds.
 const BUDGET: Duration = Duration::from_millis(25);
-/// After this time no copy of a size is begun but the [`FEWEST`].
+/// Time for a size, after which only the [`FEWEST`] copies are completed.
 const OF_A_SIZE: Duration = Duration::from_millis(3);
 const FEWEST: usize = 3;
 const MOST: usize = 200;
 
-/// The median time of a copy between the same two buffers, in one thread, at each size up to the largest payload. What there
-/// is too little memory for is left out, and the larger ones if time runs out.
+/// Median time of a copy between two buffers, for each size up to the largest payload. Sizes without enough memory or
+/// time are left out.
 pub fn memory_copy(largest_payload: u64) -> Vec<MemoryCopy> {
     let begin = Instant::now();
     let sizes = SIZES.into_iter().filter(|bytes| *bytes <= largest_payload);
@@ -37,7 +37,7 @@ fn of_size(bytes: u64) -> Option<MemoryCopy> {
     Some(MemoryCopy { bytes, copy_ns: tripmeter_stats::median(&times)?.max(1.0) })
 }
 
-/// A buffer that is written, so that no page fault is measured. Page by page, which is fast without optimisation too.
+/// Buffer that is written, so that no page fault is measured. Writing by pages is fast in debug builds too.
 fn written(bytes: u64) -> Option<Vec<u8>> {
     let mut buffer = reserved(bytes, "a copy").ok()?;
     (0..bytes >> 12).for_each(|_| buffer.extend_from_slice(&[1; 4096]));
@@ -55,10 +55,10 @@ mod tests {
         assert_eq!(sizes(65_536), [65_536]);
         let copies = memory_copy(1 << 20);
         assert!(copies.iter().all(|one| one.copy_ns >= 1.0), "{copies:?}");
-        // Half of the copies of a size may be interrupted where others work: of some attempts, one is not.
+        // Half of the copies of a size may be interrupted on a busy machine, but not in every attempt.
         let grows = |copies: &[MemoryCopy]| match copies {
             [small, .., large] => large.copy_ns > 2.0 * small.copy_ns,
-            // On a machine that stands still there is none of 1 MB.
+            // A stalled machine may not get to 1 MB.
             _ => true,
         };
         assert!(grows(&copies) || (0..100).any(|_| grows(&memory_copy(1 << 20))), "{copies:?}");

@@ -1,6 +1,6 @@
-//! What we write into every message, and how it is verified.
+//! Content of every message, and its verification.
 //!
-//! The first 16 bytes are our header; what follows is touched as asked for. Everything is a function of the sequence
+//! The first 16 bytes are the header; the rest is touched as the plan asks. All of it is a function of the sequence
 //! number, so that the receiver needs no copy to compare with.
 #![expect(unsafe_code, reason = "memory that a transport lent")]
 
@@ -9,33 +9,29 @@ use tripmeter_abi::{Loan, Message};
 use tripmeter_model::Touch;
 use tripmeter_model::payload::HEADER_BYTES;
 
-/// Bytes of the header.
 pub const HEADER: usize = HEADER_BYTES as usize;
-/// Bytes touched under [`Touch::Header`], our header included: one cache line.
+/// Bytes touched under [`Touch::Header`], header included: one cache line.
 const LINE: usize = 64;
 
-/// What a message is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
-    /// From the leader.
     Ping = 1,
-    /// The follower's answer.
     Pong = 2,
-    /// The follower's answer to a message whose touched payload was damaged.
+    /// Answer to a message whose touched payload was damaged.
     PongToDamaged = 3,
-    /// The answer of one of several followers to a message whose header was damaged; its number means nothing.
+    /// Answer of one of several followers to a message with a damaged header; its number is meaningless.
     PongToUnreadable = 4,
 }
 
-/// Bits of the kind's word below the index of the follower or publisher that a message is from.
+/// Bits of the kind; the bits above hold the index of the sending follower or publisher.
 const KIND_BITS: u32 = 8;
 
-/// Sequence number, kind with the index of the follower that answers or the publisher, and a check over these and the length.
+/// Header: sequence number, kind with the sender's index, and a check over these and the length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Header {
-    /// Counts from 1 over a sub-experiment.
+    /// Number of the message, from 1 over a sub-experiment.
     pub sequence: u64,
     check: u32,
     kind: u32,
@@ -44,26 +40,25 @@ pub struct Header {
 const _: () = assert!(size_of::<Header>() == HEADER);
 
 impl Header {
-    /// The header of an intact message.
     #[inline(always)]
     pub fn new(sequence: u64, kind: Kind, length: usize) -> Self {
         Self::of(sequence, kind, length, 0)
     }
 
-    /// The same from the follower or publisher of that index.
+    /// Header from the follower or publisher of index `from`.
     #[inline(always)]
     pub fn of(sequence: u64, kind: Kind, length: usize, from: u32) -> Self {
         let kind = kind as u32 | from << KIND_BITS;
         Self { sequence, check: seal(sequence, kind, length), kind }
     }
 
-    /// The kind, if the header is intact and was written for a message of this length by the only follower.
+    /// Kind, if the header is intact, for a message of this length, and from the only follower.
     pub fn intact(&self, length: usize) -> Option<Kind> {
         let (kind, follower) = self.intact_of(length)?;
         (follower == 0 && kind != Kind::PongToUnreadable).then_some(kind)
     }
 
-    /// The kind and the index of the follower or publisher, if the header is intact and was written for a message of this length.
+    /// Kind and index of the sender, if the header is intact and for a message of this length.
     pub fn intact_of(&self, length: usize) -> Option<(Kind, u32)> {
         const KINDS: [Kind; 4] = [Kind::Ping, Kind::Pong, Kind::PongToDamaged, Kind::PongToUnreadable];
         let (kind, follower) = (self.kind & ((1 << KIND_BITS) - 1), self.kind >> KIND_BITS);
@@ -79,20 +74,17 @@ fn seal(sequence: u64, kind: u32, length: usize) -> u32 {
     (mixed >> 32) as u32
 }
 
-/// Most bytes behind the header that are written and verified: [`Touch`] as a bound, so that one loop serves all of them
-/// without asking which it is.
+/// Largest number of bytes after the header that are written and verified: [`Touch`] as a bound, so that one loop
+/// serves all of its values.
 #[derive(Clone, Copy, Debug)]
 pub struct TouchLimit(usize);
 
 impl TouchLimit {
-    /// [`Touch::None`].
     pub const NONE: Self = Self(0);
-    /// [`Touch::Header`].
     pub const HEADER: Self = Self(LINE - HEADER);
-    /// [`Touch::Full`].
     pub const FULL: Self = Self(usize::MAX);
 
-    /// Bytes behind the header that are written and verified in a message of that length, which is 16 or more.
+    /// Touched bytes after the header, for a message of at least 16 bytes.
     #[inline(always)]
     fn touched(self, length: usize) -> usize {
         (length - HEADER).min(self.0)
@@ -109,7 +101,6 @@ impl From<Touch> for TouchLimit {
     }
 }
 
-/// Writes header and touched payload into a loan of at least 16 bytes.
 #[inline(always)]
 pub fn write(loan: &Loan, header: Header, touch: TouchLimit) {
     debug_assert!(loan.length >= HEADER);
@@ -122,14 +113,13 @@ pub fn write(loan: &Loan, header: Header, touch: TouchLimit) {
     }
 }
 
-/// Has a text written into a loan, for its whole length.
+/// Passes the whole loan to `write`.
 #[inline(always)]
 pub fn write_text(loan: &Loan, write: impl FnOnce(&mut [u8])) {
     // SAFETY: a loan is writable for its length.
     write(unsafe { std::slice::from_raw_parts_mut(loan.data, loan.length) });
 }
 
-/// The header of a message; `None` if it is too short to have one.
 #[inline(always)]
 pub fn header(message: &Message) -> Option<Header> {
     if message.length < HEADER {
@@ -147,7 +137,6 @@ pub fn body_intact(message: &Message, sequence: u64, touch: TouchLimit) -> bool 
     touched == 0 || verify(unsafe { std::slice::from_raw_parts(message.data.add(HEADER), touched) }, sequence)
 }
 
-/// Bytes written and verified per message, header included.
 pub fn touched_bytes(touch: Touch, length: usize) -> usize {
     HEADER + TouchLimit::from(touch).touched(length)
 }
@@ -163,7 +152,6 @@ mod tests {
         Message { data: bytes.as_ptr(), length: bytes.len(), token: null_mut() }
     }
 
-    /// Room for `length` bytes, aligned to 8.
     fn room(length: usize) -> Vec<u64> {
         vec![0; length.div_ceil(8)]
     }

@@ -1,22 +1,21 @@
-//! Which numbers of a sequence have come: the one place that tells what is missing, late or duplicated.
+//! Record of the numbers of a sequence that have arrived. It alone decides which are missing, late or duplicated.
 
-/// Gaps that are kept; of more, the oldest half is forgotten, and a number of one counts as duplicated.
+/// Largest number of gaps. Beyond it, the oldest half is dropped, and their numbers count as duplicated.
 const MOST_GAPS: usize = 1 << 16;
 
-/// Gaps that find room without an allocation.
+/// Number of gaps that need no allocation.
 const USUAL_GAPS: usize = 256;
 
-/// Numbers that are missing, as ranges in ascending order.
+/// Missing numbers, as ranges in ascending order.
 #[derive(Debug, Default)]
 pub struct Gaps(Vec<(u64, u64)>);
 
 impl Gaps {
-    /// None, with room for the usual ones.
     pub fn with_room() -> Self {
         Self(Vec::with_capacity(USUAL_GAPS))
     }
 
-    /// Adds the numbers from `first` to `last`, which are higher than all that are missing.
+    /// Adds the numbers from `first` to `last`, which are larger than all missing ones.
     pub fn add(&mut self, first: u64, last: u64) {
         match self.0.last_mut() {
             Some(gap) if gap.1 + 1 == first => gap.1 = last,
@@ -27,7 +26,7 @@ impl Gaps {
         }
     }
 
-    /// Takes a number out; false if it is not missing.
+    /// Removes a number; false if it was not missing.
     pub fn fill(&mut self, number: u64) -> bool {
         let Some(place) = self.find(number) else { return false };
         let (first, last) = self.0[place];
@@ -37,7 +36,7 @@ impl Gaps {
             (false, true) => self.0[place].1 -= 1,
             (false, false) => {
                 self.make_room();
-                // Making room may have moved it, or forgotten it.
+                // Making room may have moved or dropped the gap.
                 if let Some(place) = self.find(number) {
                     self.0[place].0 = number + 1;
                     self.0.insert(place, (first, number - 1));
@@ -59,46 +58,43 @@ impl Gaps {
     }
 }
 
-/// What a number is, given those before it.
+/// Position of a number among those that arrived before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Before the first of the sequence.
     Earlier,
-    /// Higher than all before.
+    /// Larger than all before.
     Ahead,
-    /// Lower than one before, and for the first time.
+    /// Smaller than one before, and new.
     Overtaken,
-    /// Not for the first time.
+    /// Arrived before.
     Again,
 }
 
-/// A sequence of which some numbers have come.
 #[derive(Debug)]
 pub struct Numbers {
     first: u64,
-    /// One more than the highest that has come.
+    /// Largest arrived number plus one.
     next: u64,
     gaps: Gaps,
 }
 
 impl Numbers {
-    /// None of a sequence that begins with `first`.
     pub fn new(first: u64) -> Self {
         Self { first, next: first, gaps: Gaps::with_room() }
     }
 
-    /// The first number.
     pub fn first(&self) -> u64 {
         self.first
     }
 
-    /// The number that comes next if nothing goes wrong.
+    /// Number that comes next if nothing goes wrong.
     #[inline(always)]
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// [`Numbers::next`] has come. Returns it.
+    /// Records the arrival of [`Numbers::next`], and returns it.
     #[inline(always)]
     pub fn advance(&mut self) -> u64 {
         let number = self.next;
@@ -106,7 +102,7 @@ impl Numbers {
         number
     }
 
-    /// A number has come. Returns what it is.
+    /// Records the arrival of a number, and returns its place.
     pub fn add(&mut self, number: u64) -> Place {
         if number < self.first {
             Place::Earlier
@@ -114,7 +110,7 @@ impl Numbers {
             if number > self.next {
                 self.gaps.add(self.next, number - 1);
             }
-            // A number that nobody sent may be the last there is.
+            // A damaged number may be the largest there is.
             self.next = number.saturating_add(1);
             Place::Ahead
         } else if self.gaps.fill(number) {
@@ -124,7 +120,7 @@ impl Numbers {
         }
     }
 
-    /// True if the number has come, or its gap is forgotten.
+    /// True if the number has arrived, or its gap was dropped.
     pub fn contains(&self, number: u64) -> bool {
         (self.first..self.next).contains(&number) && self.gaps.find(number).is_none()
     }
@@ -196,7 +192,7 @@ mod tests {
         assert!(numbers.gaps.0.len() < MOST_GAPS && numbers.gaps.0.capacity() <= MOST_GAPS);
         assert_eq!(numbers.add(11), Place::Again, "its gap is forgotten");
         assert_eq!(numbers.add(12 + 2 * MOST_GAPS as u64 - 1), Place::Overtaken);
-        // Splitting a gap may need room, too.
+        // Splitting a gap needs room, too.
         let mut gaps = Gaps::default();
         (0..MOST_GAPS as u64 - 1).for_each(|index| gaps.add(10 * index, 10 * index + 5));
         assert!(gaps.fill(3), "forgotten while room is made");

@@ -1,5 +1,5 @@
-//! All that the engine asks of the operating system, but for reading the clock. What the standard library has is used from
-//! there, else what rustix, procfs and memmap2 have; each call of libc says why it is one.
+//! Calls of the operating system, except clock readings. The standard library comes first, then rustix, procfs and
+//! memmap2; each call of libc states its reason.
 
 mod counters;
 pub(crate) mod descriptors;

@@ -1,4 +1,4 @@
-//! Samples as Parquet: made of the CSV by a program beside the plugins, when a sub-experiment has ended.
+//! Samples as Parquet, converted from CSV by a separate program after each sub-experiment.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,22 +11,15 @@ use tripmeter_model::exit;
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::samples::SAMPLES;
 
-/// The program's name.
 pub const PROGRAM: &str = "tripmeter_parquet";
-/// What it prints its version with, after its name.
 const VERSION_FLAG: &str = "--version";
-/// How long it may take at least, and for each MiB of the CSV.
+/// Timeout of a conversion, and its increase for each MiB of CSV.
 const LEAST_TIME: Duration = Duration::from_secs(60);
 const TIME_OF_MIB: Duration = Duration::from_secs(2);
-/// Longest output that is read.
 const MOST_TOLD_BYTES: u64 = 4096;
-/// Between two looks whether it has ended.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Converts the samples of a sub-experiment in the folder of a round.
-///
-/// # Errors
-/// The same.
+/// Converts samples in the folder of a round. Removes the CSV, unless `keeps_csv`. Stops once `stop` is set.
 pub fn convert_in(
     folder: &FolderHandle,
     name: &str,
@@ -42,10 +35,8 @@ pub fn convert_in(
     converted.map_err(|error| io::Error::new(error.kind(), samples.shown(&error.to_string())))
 }
 
-/// Writes `<name>.parquet` beside `<name>.csv`, if that is there; removes the CSV unless it is kept. Ends when `stop` is set.
-///
-/// # Errors
-/// Why it was not made; the CSV stays then.
+/// Converts `<name>.csv`, if there is one, to `<name>.parquet`, until `stop` is set. Then removes the CSV, unless
+/// `keeps_csv`.
 fn convert(program: &Path, csv: &Path, keeps_csv: bool, stop: &AtomicBool) -> io::Result<()> {
     let bytes = match fs::symlink_metadata(csv) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -55,20 +46,15 @@ fn convert(program: &Path, csv: &Path, keeps_csv: bool, stop: &AtomicBool) -> io
     if keeps_csv { Ok(()) } else { fs::remove_file(csv) }
 }
 
-/// The version of the program; `None` if it is of a version that does not tell it.
-///
-/// # Errors
-/// If it cannot be started, or does not end.
+/// Version of the program; `None` if it is too old to tell.
 pub fn version(program: &Path) -> io::Result<Option<String>> {
     let (status, said) = ended(program, &[OsStr::new(VERSION_FLAG)], 0, &AtomicBool::new(false))?;
     let version = said.lines().next().and_then(|line| line.strip_prefix(PROGRAM)).map(|rest| rest.trim().to_owned());
     Ok(version.filter(|version| status.success() && !version.is_empty()))
 }
 
-/// Runs the program on so many bytes of CSV. Ends when `stop` is set.
-///
-/// # Errors
-/// Why it failed, in one line; of the kind [`io::ErrorKind::InvalidData`] if the CSV is wrong.
+/// Runs the program on `bytes` of CSV until `stop` is set. The error is one line, and [`io::ErrorKind::InvalidData`] if
+/// the CSV is malformed.
 pub fn run(program: &Path, arguments: &[&OsStr], bytes: u64, stop: &AtomicBool) -> io::Result<()> {
     let (status, said) = ended(program, arguments, bytes, stop)?;
     if !status.success() {
@@ -80,10 +66,9 @@ pub fn run(program: &Path, arguments: &[&OsStr], bytes: u64, stop: &AtomicBool) 
     Ok(())
 }
 
-/// How the program ended, and what it printed.
 fn ended(program: &Path, arguments: &[&OsStr], bytes: u64, stop: &AtomicBool) -> io::Result<(ExitStatus, String)> {
     let mut command = Command::new(program);
-    // A pipe would have to be read while it runs.
+    // A file, because a pipe would have to be read while the program runs.
     let mut told = tempfile::tempfile()?;
     command.args(arguments).stdin(Stdio::null()).stdout(told.try_clone()?).stderr(told.try_clone()?);
     let mut child = command.spawn()?;

@@ -1,4 +1,4 @@
-//! What comes from outside, read as the engine reads it: for fuzzing, which has no sockets, hosts and processes.
+//! Parsers of external input, for fuzzing without sockets, hosts and processes.
 
 use crate::files::{head_of_log, line_of_log};
 use crate::hosts::{ArchiveLimits, Connection, FromHost, Hello, ToHost, next_line, unpack};
@@ -12,7 +12,7 @@ use std::io::{self, Cursor};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// Reads lines of a control channel, each as every kind of message. What is read must come back from what is written of it.
+/// Parses lines of a control channel as every kind of message, and checks that a message survives writing and parsing.
 pub fn control_messages(bytes: &[u8]) {
     let mut source = Cursor::new(bytes);
     while let Ok(Some(line)) = channel::receive_line(&mut source) {
@@ -34,15 +34,12 @@ fn comes_back<T: BoundedMessage + Serialize>(line: &[u8]) {
     assert_eq!(written, again, "a message changes on its way");
 }
 
-/// Unpacks an archive of another host, with at most so many bytes and entries.
-///
-/// # Errors
-/// As for results of another host.
+/// Unpacks an archive of another host, within limits.
 pub fn archive(bytes: &[u8], into: &Path, most_bytes: u64, most_entries: u64) -> io::Result<()> {
     unpack(bytes, into, ArchiveLimits { bytes: most_bytes, entries: most_entries })
 }
 
-/// Reads what programs of the system and the kernel say, by every reader of such texts.
+/// Passes a text to every parser of output of system programs and the kernel.
 pub fn system_texts(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     audit::read_by_all(&text);
@@ -58,10 +55,7 @@ pub fn system_texts(bytes: &[u8]) {
     }
 }
 
-/// A histogram log of one histogram, as the engine writes it.
-///
-/// # Errors
-/// If the histogram cannot be serialised.
+/// Histogram log with one histogram, as the engine writes it.
 pub fn histogram_log(comment: &str, tag: &str, of: &Histogram<u64>, begin: Duration) -> io::Result<Vec<u8>> {
     let line = line_of_log(tag, of, begin, Duration::from_secs(1))?;
     Ok([head_of_log(comment, SystemTime::UNIX_EPOCH)?, line].concat())

@@ -1,10 +1,9 @@
-//! Where the time of round trips goes: each moment is given to what a side did then.
+//! Parts of round trips: each moment is attributed to the activity of a side.
 
 use crate::measure::notes::NEVER;
 use crate::measure::stamped::{CallStamps, StampLog};
 use tripmeter_model::figure::Figure;
 
-/// What a moment of a round trip is given to, as the index of its time.
 const SEND: usize = 0;
 const OWN: usize = 1;
 const PREPARE: usize = 2;
@@ -13,16 +12,17 @@ const WAY: usize = 4;
 const FIGURES: [Figure; 5] =
     [Figure::PartSend, Figure::PartOwn, Figure::PartPrepare, Figure::PartReceive, Figure::PartWay];
 
-/// From the receipt of the answer before to the receipt of its own answer, split among the parts.
+/// Ticks between two receipts of answers by the leader, split into parts.
 struct SplitTrip {
     total: u64,
     parts: [u64; 5],
 }
 
-/// Times per message, in ticks, in the order of the registry of figures; none if no trip was stamped whole.
+/// Parts and call times per message, in ticks, in the order of the registry of figures. Empty if no trip has all of its
+/// stamps.
 ///
-/// Parts are means over the fifth of the trips around the median by their length, so that they add up, and to about the
-/// median even if trips are of two kinds; times of calls are medians over both sides.
+/// Parts are means over the fifth of the trips around the median duration. So they add up to about the median, even
+/// with two kinds of trips. Call times are medians over both sides.
 pub fn figures(leader: &StampLog<'_>, follower: &StampLog<'_>, messages: std::ops::Range<u64>) -> Vec<(Figure, f64)> {
     let (mut trips, mut calls) = (Vec::new(), [const { Vec::new() }; 3]);
     for sequence in messages {
@@ -63,14 +63,14 @@ fn middle(trips: &mut [SplitTrip]) -> Option<[f64; 5]> {
     Some(std::array::from_fn(|part| sum(part) as f64 / middle.len() as f64 / 2.0))
 }
 
-/// Splits the time from the receipt of the answer before. A send call goes first: it may last longer than the message
-/// travels, into the next trip even. What nothing claims is the way.
+/// Splits the time since the previous answer was received. A send call has priority: it may outlast its message, even
+/// into the next trip. Unclaimed time is transit.
 fn trip(
     (leader_before, follower_before): (CallStamps, CallStamps),
     (leader, follower): (CallStamps, CallStamps),
 ) -> SplitTrip {
     let (begin, end) = (leader_before.taken, leader.taken);
-    // Before it is sent, no message can be received: what is before that is waiting.
+    // A receive call that begins before the message is sent is waiting until then.
     let receive = |own: CallStamps, other: CallStamps| {
         (if own.take == NEVER { NEVER } else { own.take.max(other.send) }, own.taken)
     };
@@ -129,10 +129,10 @@ mod tests {
 
     #[test]
     fn a_send_call_that_outlasts_the_message_is_sending_also_in_the_next_trip() {
-        // The leader's call returns once the answer is there, the follower's of the trip before in this one.
+        // The leader's call returns after the answer has arrived; the follower's previous call ends in this trip.
         let before = (BEFORE.0, CallStamps { sent: 120, ..BEFORE.1 });
         let trip = trip(before, (calls([103, 105, 108, 160, 165]), calls([142, 144, 170, 130, 140])));
-        // 103 to 105 is the follower's call, 144 to 165 its next one.
+        // The follower's calls last from 103 to 105, and from 144 to 165.
         assert_eq!((trip.parts[SEND], trip.parts.iter().sum::<u64>()), (20 + 21, 65));
         assert_eq!(trip.parts[RECEIVE], 10);
     }
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn parts_add_up_to_the_middle_of_the_trips() {
-        // Trips of 100 ticks, one of 1,000; the answer to the fifth never came.
+        // Trips of 100 ticks, and one of 1,000; the fifth has no answer.
         const COUNT: usize = 12;
         let at = |index: usize| 1000 + 100 * index as u64 + if index > 7 { 900 } else { 0 };
         let side = |offsets: [u64; STAMPS]| -> [Vec<u64>; STAMPS] {

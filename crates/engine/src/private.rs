@@ -1,4 +1,4 @@
-//! The folder in which processes of one user meet: nobody else can enter it, or stand in its place.
+//! Private folder where processes of one user meet. Nobody else can enter or replace it.
 
 use crate::os;
 use rustix::io::Errno;
@@ -9,10 +9,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Most retries when the folder is removed, by another run that leaves it empty, while something is done in it.
+/// Largest number of retries if another run removes the empty folder while it is used.
 const RETRIES: u32 = 100;
 
-/// The folder, open: whatever is done to its name, what is reached through it is in it. Removed with the last thing in it.
+/// Folder, held open, so renaming it has no effect. Dropping it removes it once it is empty.
 #[derive(Debug)]
 pub struct Private {
     folder: File,
@@ -20,10 +20,7 @@ pub struct Private {
 }
 
 impl Private {
-    /// `tripmeter` in `$XDG_RUNTIME_DIR`, or a folder of this user in the system's temporary folder.
-    ///
-    /// # Errors
-    /// If there is none and none can be made.
+    /// Opens `tripmeter` in `$XDG_RUNTIME_DIR`, or a folder of this user in the system's temporary folder.
     pub fn open() -> io::Result<Self> {
         Self::of(&runtime_folder(std::env::var_os("XDG_RUNTIME_DIR")), &std::env::temp_dir())
     }
@@ -35,10 +32,7 @@ impl Private {
         }
     }
 
-    /// Does something in it, again if another run has removed the empty folder meanwhile.
-    ///
-    /// # Errors
-    /// If [`open`](Self::open) or `work` fails.
+    /// Calls `work` with the folder; retries if another run has just removed it.
     pub fn with<T>(mut work: impl FnMut(Self) -> io::Result<T>) -> io::Result<T> {
         let mut attempt = || Self::open().and_then(&mut work);
         let mut result = attempt();
@@ -51,9 +45,8 @@ impl Private {
         result
     }
 
-    /// In a folder where others may write, too. The usual name may have been taken by somebody else; then a folder of ours
-    /// is looked for, which has a name that nobody could know. As long as there is one, all use it, whoever gives the usual
-    /// name free meanwhile.
+    /// Opens a folder where others may write, too. If somebody else has taken the usual name, an unpredictable one is
+    /// used. All processes use the oldest such folder as long as it exists, even if the usual name becomes free.
     fn below(place: &Path) -> io::Result<Self> {
         let name = format!("tripmeter-{}", os::user_id());
         let prefix = format!("{name}-private-");
@@ -61,7 +54,7 @@ impl Private {
             let entries = fs::read_dir(place)?.flatten();
             let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
             let own = named.map(|entry| entry.path()).filter_map(|path| Some((own_folder(&path).ok()?, path)));
-            // Not every file system notes when a folder was made; then the first by name is taken.
+            // Some file systems have no creation time; then names are compared.
             let born = own.map(|(folder, path)| Ok((folder.metadata()?.created().ok(), path)));
             Ok::<_, io::Error>(born.collect::<io::Result<Vec<_>>>()?.into_iter().min().map(|(_, path)| path))
         };
@@ -71,11 +64,11 @@ impl Private {
                 Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::PermissionDenied) => {
                     taken = error;
                 }
-                // It was removed when it was just made, for instance, and is not taken.
+                // Other errors, such as its removal by another run, do not mean that the name is taken.
                 made => return made,
             }
             let mode = fs::Permissions::from_mode(0o700);
-            // Kept: it is opened below, by whichever name is the oldest.
+            // It is opened below, unless another one is older.
             let _ = tempfile::Builder::new().prefix(&prefix).permissions(mode).tempdir_in(place)?.keep();
         }
         oldest()?.map_or(Err(taken), Self::make)
@@ -89,29 +82,22 @@ impl Private {
         Ok(Self { folder: own_folder(&path)?, path })
     }
 
-    /// Keeps others from what they do with this lock, until the file is closed. `None` if another has it.
-    ///
-    /// # Errors
-    /// If the folder has been removed.
+    /// Takes the folder's lock, until the returned file is closed. `None` if another process has it.
     pub fn lock(&self) -> io::Result<Option<File>> {
         let folder = File::open(self.at("."))?;
         Ok(os::lock_file(&folder, true)?.then_some(folder))
     }
 
-    /// Path of a file in it, whatever is done to the name of the folder; valid as long as this is.
+    /// Path of a file in the folder, independent of the folder's name; valid as long as `self`.
     pub fn at(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}/{name}", self.folder.as_raw_fd()))
     }
 
-    /// The same for people.
     pub fn shown(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Opens a file of this user in it, to read and write, and creates it if need be.
-    ///
-    /// # Errors
-    /// If it is something else than a file.
+    /// Opens or creates a file of this user, to read and write.
     pub fn file(&self, name: &str) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -119,7 +105,6 @@ impl Private {
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no file")) }
     }
 
-    /// Names of what is in it.
     pub fn names(&self) -> Vec<String> {
         os::names_in(&self.at("."))
     }
@@ -127,13 +112,13 @@ impl Private {
 
 impl Drop for Private {
     fn drop(&mut self) {
-        // One that is not empty stays.
+        // The call fails, as intended, if the folder is not empty.
         let _ = fs::remove_dir(&self.path);
     }
 }
 
-/// The user's folder for sockets and the like: what the variable says, or else where the system makes it, so that those
-/// who have the variable and those who do not, as under `sudo` or `cron`, meet.
+/// Runtime folder of the user: the variable's, else the system's default. Processes without the variable, under `sudo`
+/// or `cron`, thus use the same.
 fn runtime_folder(variable: Option<OsString>) -> PathBuf {
     variable.map_or_else(|| PathBuf::from(format!("/run/user/{}", os::user_id())), PathBuf::from)
 }

@@ -1,4 +1,4 @@
-//! Samples of one cell: kept whole, or as a histogram in bounded memory.
+//! Samples of one cell: all of them, or a histogram in bounded memory.
 
 use crate::clock::Timebase;
 use crate::memory::{OutOfMemory, filled, reserved};
@@ -13,13 +13,13 @@ use tripmeter_stats::order::quantile_bounds;
 use tripmeter_stats::rounds::ALPHA;
 use tripmeter_stats::series::Thinned;
 
-/// Samples taken between two drains where raw samples are not kept.
+/// Samples between two drains into the histogram, if raw samples are not kept.
 const CHUNK: usize = 1 << 16;
-/// Three digits, up to an hour.
+/// Precision of histograms in digits; they reach up to an hour.
 const DIGITS: u8 = 3;
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
-/// The buffer of a cell's samples, allocated and faulted in before the first.
+/// Buffer for the samples of a cell, allocated and written before the first.
 pub struct Recorder {
     timebase: Timebase,
     raw: Raw,
@@ -31,82 +31,71 @@ pub struct Recorder {
     series: Thinned,
 }
 
-/// A finished cell's samples.
 pub struct RecordedSamples {
     /// Round trips in ticks, in order; empty without raw samples.
     pub ticks: Vec<u64>,
-    /// Number of samples.
     pub count: u64,
-    /// All of them.
     pub times: Distribution,
-    /// The audit of the round trips; `None` if they are few.
     pub series: Option<Series>,
 }
 
-/// How far two clocks may be apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClockError {
-    /// In nanoseconds; infinite if it is not known.
+    /// Error in nanoseconds; infinite if unknown.
     pub ns: f64,
-    /// More than the plan allows: there are no latencies then, neither figures nor samples.
+    /// True if it exceeds the plan's limit: neither figures nor samples of latencies are then reported.
     pub is_too_large: bool,
 }
 
 impl ClockError {
-    /// That of both, which is the larger one.
     pub fn add(&mut self, other: Self) {
         *self = Self { ns: self.ns.max(other.ns), is_too_large: self.is_too_large || other.is_too_large };
     }
 }
 
-/// Latencies in nanoseconds: each of them, or a histogram in bounded memory.
+/// Latencies in nanoseconds, as a list or as a histogram in bounded memory.
 pub struct Distribution {
-    /// Each plus `shift`, in order until its figures are made; `None` without raw samples.
+    /// Samples plus `shift`, in order until the figures are computed; `None` without raw samples.
     ns: Option<Vec<u64>>,
-    /// What makes the samples of two clocks, of which some may be negative, sortable as the others are.
+    /// Offset that makes negative samples of two clocks sortable as unsigned numbers.
     shift: u64,
-    /// How far the two clocks may be apart.
     clock_error: ClockError,
     sum_ns: u128,
     min_ns: u64,
     max_ns: u64,
-    /// Of all, but those that are negative.
+    /// Histogram of all samples that are not negative.
     histogram: Histogram<u64>,
 }
 
 impl Distribution {
-    /// Nothing yet, and no room.
     pub fn new(raw: Raw) -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are constants in range");
         let ns = (!raw.is_none()).then(Vec::new);
         Self { ns, shift: 0, clock_error: ClockError::default(), sum_ns: 0, min_ns: u64::MAX, max_ns: 0, histogram }
     }
 
-    /// The same with room for so many, found now and not when it would be late.
-    ///
-    /// # Errors
-    /// If there is too little memory.
+    /// Creates an empty distribution, and reserves memory now, not during the measurement.
     fn with_room(raw: Raw, samples: u64) -> Result<Self, OutOfMemory> {
         let ns = (!raw.is_none()).then(|| reserved(samples, "samples to be sorted")).transpose()?;
         Ok(Self { ns, ..Self::new(raw) })
     }
 
-    /// The same of what two clocks say, which raw samples are kept of.
+    /// Creates an empty distribution for two clocks; raw samples must be kept.
     pub fn of_two_clocks(raw: Raw) -> Self {
         Self { shift: LONGEST_NS, ..Self::new(raw) }
     }
 
-    /// How far the two clocks may be apart: every interval is wider by that.
+    /// Widens all intervals by the error between the two clocks.
     pub fn set_clock_error(&mut self, error: ClockError) {
         self.clock_error.add(error);
     }
 
-    /// All of them, but those that are negative; `None` if the two clocks may be too far apart.
+    /// Histogram of all samples that are not negative; `None` if the clocks may be too far apart.
     pub fn histogram(&self) -> Option<&Histogram<u64>> {
         (!self.clock_error.is_too_large).then_some(&self.histogram)
     }
 
-    /// Adds one of two clocks. One that is negative is not in the histogram.
+    /// Adds a sample of two clocks. A negative one is left out of the histogram.
     pub fn record_signed(&mut self, ns: i64) {
         match u64::try_from(ns) {
             Ok(ns) => self.record(ns),
@@ -114,7 +103,6 @@ impl Distribution {
         }
     }
 
-    /// Adds one.
     pub fn record(&mut self, ns: u64) {
         if let Some(all) = &mut self.ns {
             all.push(ns + self.shift);
@@ -125,7 +113,6 @@ impl Distribution {
         self.histogram.saturating_record(ns);
     }
 
-    /// The figures; `None` without a sample.
     pub fn figures(&mut self) -> Option<Figures> {
         if let Some(all) = &mut self.ns {
             return tripmeter_stats::figures(all).map(|figures| shifted(&figures, self.shift as f64));
@@ -145,18 +132,17 @@ impl Distribution {
         })
     }
 
-    /// Puts its figures times `factor` into a trial; nothing without a sample. Quantiles have intervals where raw samples
-    /// are kept.
+    /// Puts the figures times `factor` into a trial, if there are samples. Quantiles have intervals if raw samples are
+    /// kept.
     pub fn put_scaled(&mut self, trial: &mut Trial, stream: &Stream, figure: Figure, factor: f64) {
         self.put_with(trial, stream, figure, factor, true);
     }
 
-    /// Puts its figures into a trial, see [`Distribution::put_scaled`].
     pub fn put(&mut self, trial: &mut Trial, stream: &Stream, figure: Figure) {
         self.put_with(trial, stream, figure, 1.0, true);
     }
 
-    /// The same without intervals, for samples that depend on each other.
+    /// Puts the figures without intervals, for samples that depend on each other.
     pub fn put_without_intervals(&mut self, trial: &mut Trial, stream: &Stream, figure: Figure) {
         self.put_with(trial, stream, figure, 1.0, false);
     }
@@ -169,7 +155,7 @@ impl Distribution {
         let sorted = self.ns.as_deref().filter(|_| has_intervals);
         let within = |p: f64, value: f64| {
             let (low, high) = quantile_bounds(sorted?, p, ALPHA);
-            // Of few samples the bound is the largest of them, and the value is interpolated to below it.
+            // With few samples, a bound is the largest sample, and the interpolated value lies below it.
             let (shift, error) = (self.shift as f64, self.clock_error.ns);
             let low = low.map_or(f64::NEG_INFINITY, |ns| value.min(ns as f64 - shift) - error);
             let high = high.map_or(f64::INFINITY, |ns| value.max(ns as f64 - shift) + error);
@@ -194,7 +180,7 @@ impl Distribution {
     }
 }
 
-/// Figures of samples that were larger by `shift`.
+/// Subtracts `shift` from the figures; the standard deviation stays.
 fn shifted(figures: &Figures, shift: f64) -> Figures {
     let Figures { min, mean, stdev, median, p90, p99, p999, p9999, max } = *figures;
     let [min, mean, median, p90, p99, p999, p9999, max] =
@@ -202,24 +188,22 @@ fn shifted(figures: &Figures, shift: f64) -> Figures {
     Figures { min, mean, stdev, median, p90, p99, p999, p9999, max }
 }
 
-/// Latencies one way of calls that succeeded; nothing where arrivals were not noted.
+/// One-way latencies of successful calls; empty if arrivals were not recorded.
 pub struct OneWay {
     raw: Raw,
     two_clocks: bool,
     clock_error: ClockError,
-    /// Made with the first of them.
     times: Option<Distribution>,
-    /// Calls whose request has no time of arrival, or one before it was sent.
+    /// Number of calls whose request has no arrival time, or one before it was sent.
     pub missing: u64,
 }
 
 impl OneWay {
-    /// Nothing yet, and no room.
     pub fn new(raw: Raw, two_clocks: bool) -> Self {
         Self { raw, two_clocks, clock_error: ClockError::default(), times: None, missing: 0 }
     }
 
-    /// Adds that of a call, if it is known.
+    /// Adds the one-way latency of a call, or counts it as missing.
     pub fn record(&mut self, ns: Option<i64>) {
         let new = || if self.two_clocks { Distribution::of_two_clocks(self.raw) } else { Distribution::new(self.raw) };
         match ns {
@@ -228,7 +212,6 @@ impl OneWay {
         }
     }
 
-    /// Puts its figures into a trial, if arrivals were noted.
     pub fn put(&mut self, trial: &mut Trial, stream: &Stream) {
         if let Some(times) = &mut self.times {
             times.set_clock_error(self.clock_error);
@@ -239,22 +222,17 @@ impl OneWay {
         }
     }
 
-    /// How far the two clocks may be apart.
     pub fn set_clock_error(&mut self, error: ClockError) {
         self.clock_error.add(error);
     }
 
-    /// All of them; `None` without a sample, and if the two clocks may be too far apart.
     pub fn histogram(&self) -> Option<&Histogram<u64>> {
         self.times.as_ref().filter(|_| !self.clock_error.is_too_large)?.histogram()
     }
 }
 
 impl Recorder {
-    /// Room for `planned` samples, or for a chunk of them where raw samples are not kept.
-    ///
-    /// # Errors
-    /// If there is too little memory.
+    /// Reserves room for `planned` samples, or for a chunk of them if raw samples are not kept.
     pub fn new(timebase: Timebase, raw: Raw, planned: u64) -> Result<Self, OutOfMemory> {
         let room = if raw.is_none() { planned.min(CHUNK as u64) } else { planned };
         let ticks = filled(u64::MAX, room, "samples")?;
@@ -262,14 +240,14 @@ impl Recorder {
         Ok(Self { timebase, raw, ticks, filled: 0, planned, drained: 0, times, series: Thinned::default() })
     }
 
-    /// The free part of the buffer, never more than is still to be recorded.
+    /// Free part of the buffer, never longer than the samples still planned.
     pub fn free(&mut self) -> &mut [u64] {
         let left = (self.planned - self.drained) as usize;
         let end = self.ticks.len().min(left);
         &mut self.ticks[self.filled..end]
     }
 
-    /// `count` more samples were stored in [`Recorder::free`].
+    /// Counts `count` more samples, stored in [`Recorder::free`].
     pub fn advance(&mut self, count: usize) {
         self.filled += count;
         if self.raw.is_none() && self.filled == self.ticks.len() {
@@ -277,12 +255,11 @@ impl Recorder {
         }
     }
 
-    /// The samples in the buffer: all of them where raw samples are kept.
+    /// Samples in the buffer: all of them if raw samples are kept.
     pub fn ticks(&self) -> &[u64] {
         &self.ticks[..self.filled]
     }
 
-    /// Samples so far.
     pub fn count(&self) -> u64 {
         self.drained + self.filled as u64
     }
@@ -301,7 +278,6 @@ impl Recorder {
         self.series.push(ns);
     }
 
-    /// The samples, and their statistics.
     pub fn finish(mut self) -> RecordedSamples {
         let mut ticks = Vec::new();
         if self.raw.is_none() {
@@ -384,7 +360,7 @@ mod tests {
         times.put_scaled(&mut trial, &all, Figure::RttHalf, 0.5);
         let get = |statistic| trial.get(&all, Figure::RttHalf, statistic).unwrap();
         assert_eq!((get(Statistic::P50).value, get(Statistic::N).value), (250.5, 1001.0));
-        // Hahn and Meeker's places by the normal approximation: n p -+ 1.96 sqrt(n p (1 - p)).
+        // Hahn and Meeker's ranks by the normal approximation: n p ± 1.96 sqrt(n p (1 - p)).
         let within = get(Statistic::P50).within.unwrap();
         assert!((within.low - 235.0).abs() <= 1.0 && (within.high - 266.0).abs() <= 1.0, "{within:?}");
         let within = get(Statistic::P9999).within.unwrap();

@@ -1,7 +1,7 @@
-//! The known systems: built in, found as plugins, or missing.
+//! Known systems: built in, found as plugins, or missing.
 //!
-//! A plugin is code of others, and two of them may not get along in one process. So this process never loads one: a
-//! child process does, says what the plugin says, and ends (see `child`). Only the workers load plugins for good, one each.
+//! Plugins are foreign code, and two of them may conflict in one process. So this process never loads one: a child
+//! process loads it, reports its answers, and ends (see `child`). Only workers keep a plugin loaded, one each.
 
 mod child;
 mod error;
@@ -21,25 +21,20 @@ use tripmeter_model::sidecar::Sidecar;
 pub use child::{Prober, answer};
 pub use error::RegistryError;
 
-/// Where a system comes from.
 #[derive(Clone)]
 pub enum SystemSource {
-    /// Linked into this program.
     BuiltIn(Arc<dyn AnySystem>),
-    /// A shared library, not loaded yet.
     Plugin(PathBuf),
-    /// Known by its sidecar only.
+    /// Known only by its sidecar.
     Missing {
-        /// What keeps it from being here, and what to do.
+        /// Reason, with the fix.
         reason: String,
     },
 }
 
-/// One known system.
 pub struct Entry {
-    /// What is known without its library; made up for a plugin that brings none.
+    /// Facts that need no library; made up for a plugin without a sidecar.
     pub sidecar: Sidecar,
-    /// Where it comes from.
     pub source: SystemSource,
     prober: Prober,
     description: OnceLock<Result<Description, RegistryError>>,
@@ -50,12 +45,11 @@ impl Entry {
         Self { sidecar, source, prober: prober.clone(), description: OnceLock::new() }
     }
 
-    /// The system's name.
     pub fn system(&self) -> &str {
         &self.sidecar.system
     }
 
-    /// What to tell if variables are set that the system ignores: in `environment`, or in that of this process.
+    /// Note on variables that the system ignores, if any is set in `environment` or in that of this process.
     pub fn ignores(&self, environment: &BTreeMap<String, String>) -> Option<String> {
         let is_set = |name: &&str| environment.contains_key(*name) || std::env::var_os(name).is_some();
         let names: Vec<&str> = self.sidecar.ignores_environment.iter().map(String::as_str).filter(is_set).collect();
@@ -64,10 +58,10 @@ impl Entry {
         (!names.is_empty()).then(|| format!("transport '{system}' ignores {list} of the environment; {hint}"))
     }
 
-    /// What the system says of itself; asked once.
+    /// Description of the system; asked only once.
     ///
     /// # Errors
-    /// If it is missing, cannot be loaded, or did not survive the question.
+    /// If it is missing, cannot be loaded, or its process dies.
     pub fn describe(&self) -> Result<&Description, &RegistryError> {
         self.description.get_or_init(|| self.ask_description()).as_ref()
     }
@@ -89,10 +83,8 @@ impl Entry {
         Err(RegistryError::Name { file, system: description.system, conflict })
     }
 
-    /// Can it run here with these options? See `System::probe`.
-    ///
-    /// # Errors
-    /// As [`describe`](Self::describe), and [`RegistryError::Refused`] with the transport's own reason.
+    /// Limits of the system with these options, if it can run here; see `System::probe`. [`RegistryError::Refused`] has
+    /// the transport's reason.
     pub fn probe(&self, options: &NodeOptions) -> Result<Limits, RegistryError> {
         match &self.source {
             SystemSource::BuiltIn(system) => Ok(system.probe(options)?),
@@ -107,10 +99,7 @@ impl Entry {
         }
     }
 
-    /// How to start its daemon for these options; `None` if it has none. See `System::daemon_command`.
-    ///
-    /// # Errors
-    /// As [`probe`](Self::probe).
+    /// Command that starts its daemon for these options; `None` if it has none. See `System::daemon_command`.
     pub fn daemon_command(&self, options: &NodeOptions) -> Result<Option<DaemonCommand>, RegistryError> {
         match &self.source {
             SystemSource::BuiltIn(system) => Ok(system.daemon_command(options)?),
@@ -125,7 +114,6 @@ impl Entry {
         }
     }
 
-    /// The shared library, if it is a plugin.
     pub fn plugin_file(&self) -> Option<&Path> {
         match &self.source {
             SystemSource::Plugin(file) => Some(file),
@@ -133,7 +121,7 @@ impl Entry {
         }
     }
 
-    /// What a user can do to get it: packages and the command that builds it; empty if nothing is known.
+    /// Advice on how to get the system: install command and packages; empty if unknown.
     pub fn remedy(&self) -> String {
         remedy(&self.sidecar)
     }
@@ -166,7 +154,7 @@ impl Entry {
     }
 }
 
-/// The command that installs it, and what it needs of Debian; empty of a plugin that nothing but its file is known of.
+/// Advice that names the install command and Debian packages; empty for a plugin without a sidecar.
 fn remedy(sidecar: &Sidecar) -> String {
     if sidecar.build.is_empty() {
         return String::new();
@@ -178,17 +166,17 @@ fn remedy(sidecar: &Sidecar) -> String {
     format!("; `tripmeter install {}` gets it{packages}", sidecar.system)
 }
 
-/// All known systems: those built in, in their order, then the others by name.
+/// Known systems: first those built in, in their order, then the others by name.
 pub struct Registry {
     entries: Vec<Entry>,
 }
 
 impl Registry {
-    /// Collects what is known. Plugins `tripmeter_<system>.so` in the folders `search` are only listed, the first of a name
-    /// wins; the files `plugins` are asked for their names at once, and go before those.
+    /// Collects all systems. Plugins `tripmeter_<system>.so` in the folders `search` are only listed; the first of a
+    /// name wins. Files in `plugins` are asked for their names at once, and take precedence.
     ///
     /// # Errors
-    /// If one of `plugins` cannot be read, is no transport, or has a name that is taken.
+    /// If one of `plugins` cannot be read, is no transport, or has a name in use.
     pub fn new(
         sidecars: Vec<Sidecar>,
         builtin: Vec<Arc<dyn AnySystem>>,
@@ -234,12 +222,11 @@ impl Registry {
         Ok(Registry { entries })
     }
 
-    /// All of them.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Names of all variants, as `system/variant`, of which that is true and which describe themselves.
+    /// Names, as `system/variant`, of matching variants of all systems that can be described.
     pub fn variants_with(&self, is_meant: fn(&Variant) -> bool) -> Vec<String> {
         let described = self.entries.iter().filter_map(|entry| entry.describe().ok());
         let of = |description: &Description| -> Vec<String> {
@@ -249,7 +236,7 @@ impl Registry {
         described.flat_map(of).collect()
     }
 
-    /// The system of that name, or else the one with that alias.
+    /// Finds a system by name, or else by alias.
     pub fn find(&self, name_or_alias: &str) -> Option<&Entry> {
         let named = self.entries.iter().find(|entry| entry.system() == name_or_alias);
         named.or_else(|| {
@@ -257,10 +244,7 @@ impl Registry {
         })
     }
 
-    /// As [`find`](Self::find), with an error that says what name may have been meant.
-    ///
-    /// # Errors
-    /// [`RegistryError::Unknown`].
+    /// Finds a system like [`find`](Self::find); the error suggests a name.
     pub fn get(&self, name_or_alias: &str) -> Result<&Entry, RegistryError> {
         self.find(name_or_alias).ok_or_else(|| {
             let aliases = self.entries.iter().flat_map(|entry| entry.sidecar.aliases.iter().map(String::as_str));
@@ -269,13 +253,11 @@ impl Registry {
         })
     }
 
-    /// The shared libraries of the systems that are plugins.
     pub fn plugins(&self) -> BTreeMap<String, PathBuf> {
         let plugins = self.entries.iter().filter_map(|entry| Some((entry.system(), entry.plugin_file()?)));
         plugins.map(|(system, file)| (system.to_owned(), file.to_path_buf())).collect()
     }
 
-    /// The shared library of a system, if it is a plugin.
     pub fn plugin_file(&self, system: &str) -> Option<&Path> {
         self.find(system).and_then(Entry::plugin_file)
     }
@@ -298,12 +280,12 @@ fn made_up(system: &str, language: &str) -> Sidecar {
     }
 }
 
-/// An entry for a file given outright, under the name that the plugin itself gives.
+/// Entry for a given file, under the name that the plugin reports.
 fn ask_for_name(file: &Path, sidecars: &BTreeMap<String, Sidecar>, prober: &Prober) -> Result<Entry, RegistryError> {
     let unreadable =
         |error: std::io::Error| RegistryError::NoFile { file: file.to_path_buf(), reason: error.to_string() };
     let file = file.canonicalize().map_err(unreadable)?;
-    // A FIFO keeps nobody waiting.
+    // Opening a FIFO must not block.
     File::options().read(true).custom_flags(os::NO_WAIT).open(&file).map_err(unreadable)?;
     let nameless =
         Entry::new(made_up(&file.display().to_string(), "unknown"), SystemSource::Plugin(file.clone()), prober);
@@ -317,7 +299,7 @@ fn ask_for_name(file: &Path, sidecars: &BTreeMap<String, Sidecar>, prober: &Prob
     Ok(entry)
 }
 
-/// The plugins in these folders, by system; a folder that is not there has none.
+/// Plugins in these folders, by system. Missing folders are skipped.
 fn found_in(search: &[PathBuf]) -> BTreeMap<String, PathBuf> {
     let mut found = BTreeMap::new();
     for folder in search {

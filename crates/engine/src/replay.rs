@@ -1,4 +1,4 @@
-//! When messages are due: at a rate, in bursts, or by the schedule of a recording, read from its folder.
+//! Due times of messages: at a rate, in bursts, or as in a recording, which is read here.
 
 use crate::clock::Timebase;
 use crate::measure::publish::{Bursts, Schedule, Timetable};
@@ -9,49 +9,44 @@ use std::path::Path;
 use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::recording::{RecordedTopic, Recording, ScheduleEntry, sent_bytes};
 
-/// A recording with the schedule of its messages: 12 bytes for each.
+/// Recording with the schedule of its messages, 12 bytes each.
 pub struct Replay {
-    /// What it is of.
     pub recording: Recording,
     topics: Vec<Messages>,
     ticks_per_ns: f64,
 }
 
-/// Of one topic, in the order of their times.
 #[derive(Default)]
 struct Messages {
-    /// When each is due, in ticks after the first of the recording.
+    /// Due times, in ticks after the first message of the recording.
     due: Vec<u64>,
-    /// Bytes of each as sent.
+    /// Bytes of each message as sent.
     bytes: Vec<u32>,
 }
 
-/// When the messages of one topic are due: as they were recorded, divided by the speed.
+/// Due times of the messages of one topic: the recorded times divided by the speed.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordedTimes<'r> {
-    /// When the first message of the recording is due, in ticks.
+    /// Due time of the first message of the recording, in ticks.
     begin: u64,
     due: &'r [u64],
     bytes: &'r [u32],
     period: f64,
 }
 
-/// When the messages of one topic, publisher or client are due, and how long they are.
+/// Due times and lengths of the messages of one topic, publisher or client.
 #[derive(Clone, Copy, Debug)]
 pub enum Times<'r> {
-    /// Each as soon as the one before has ended: all are due at once.
+    /// Closed loop: each as soon as the previous one has ended.
     Closed(Schedule),
-    /// At an even rate, all alike.
     Even(Schedule),
-    /// In bursts, all alike.
     Bursts(Bursts),
-    /// As recorded.
     Recorded(RecordedTimes<'r>),
 }
 
 impl Times<'_> {
-    /// Of one of so many links under that load, which is no recording, if the first message of all is due at `begin`. At a
-    /// rate the links are spread evenly over a period; their bursts begin together.
+    /// Due times of a link under a load other than a recording; the first message of all links is due at `begin`. At a
+    /// rate, links are spread evenly over a period; bursts begin together.
     pub fn of(load: OfferedLoad, timebase: &Timebase, begin: u64, link: usize, links: usize) -> Self {
         let ticks = timebase.ticks_per_ns() * load.gap_ns();
         match load {
@@ -65,7 +60,7 @@ impl Times<'_> {
     }
 }
 
-/// Does the same for each kind.
+/// Evaluates `$value` for the variant of `$times`.
 macro_rules! with_times {
     ($times:expr, $of:ident => $value:expr) => {
         match $times {
@@ -119,10 +114,6 @@ impl Timetable for RecordedTimes<'_> {
 }
 
 impl Replay {
-    /// Reads the schedule in a folder.
-    ///
-    /// # Errors
-    /// What is wrong with it, in one line.
     pub fn load(folder: &Path, timebase: &Timebase) -> Result<Self, String> {
         let (topics, messages) = Recording::files(folder);
         let cannot = |file: &Path, error: &dyn std::fmt::Display| format!("schedule '{}': {error}", file.display());
@@ -132,10 +123,10 @@ impl Replay {
         Self::of(recording, Entries::new(file), timebase).map_err(|error| cannot(&messages, &error))
     }
 
-    /// From messages in any order; messages of one time keep theirs.
+    /// Takes messages in any order; those of equal time keep theirs.
     ///
     /// # Errors
-    /// If they are not from the recording, or cannot be read.
+    /// If they do not match the recording, or cannot be read.
     pub fn of(
         recording: Recording,
         entries: impl Iterator<Item = io::Result<ScheduleEntry>>,
@@ -164,7 +155,7 @@ impl Replay {
         Ok(Self { recording, topics, ticks_per_ns })
     }
 
-    /// Of one topic, if the first message of the recording is due at `begin`.
+    /// Due times of one topic, if the first message of the recording is due at `begin`.
     pub fn times(&self, topic: usize, begin: u64) -> RecordedTimes<'_> {
         let Messages { due, bytes } = &self.topics[topic];
         let period = self.recording.period_ns(&self.recording.topics[topic]) * self.ticks_per_ns;
@@ -173,7 +164,7 @@ impl Replay {
 }
 
 impl Messages {
-    /// A recorder writes messages as they come, which is nearly always in order.
+    /// Sorts by time. A recorder writes messages on arrival, which is nearly always in order.
     fn sort(&mut self) {
         if self.due.is_sorted() {
             return;
@@ -186,11 +177,9 @@ impl Messages {
     }
 }
 
-/// The entries of a file, until its end.
 pub struct Entries<R>(R);
 
 impl Entries<BufReader<File>> {
-    /// Reads a file from where it stands.
     pub fn new(file: File) -> Self {
         Self(BufReader::with_capacity(1 << 20, file))
     }

@@ -1,4 +1,4 @@
-//! From an experiment as written to a plan: everything is checked before anything starts.
+//! Resolution of an experiment to a plan: everything is checked before anything starts.
 
 mod channel;
 mod check;
@@ -40,11 +40,11 @@ use tripmeter_model::experiment::{Common, Experiment, SubExperimentFile, TableKi
 use tripmeter_model::plan::{Host, Plan};
 use tripmeter_model::transport::Selector;
 
-/// Checks an experiment against what is known and what this machine has, and fills in what it leaves open. `source` is the
-/// name of the preset or file, or `flags`.
+/// Checks an experiment against systems and machine, and fills in defaults. `source` is the name of the preset or file,
+/// or `flags`.
 ///
 /// # Errors
-/// The first thing that is wrong: what, where, value against limit, remedy.
+/// The first problem: what, where, value against limit, fix.
 pub fn resolve(
     experiment: &Experiment,
     source: &str,
@@ -55,7 +55,7 @@ pub fn resolve(
     resolve_on(&machine, experiment, source, unavailable, registry)
 }
 
-/// The CPUs that leader and follower use if none are asked for; any two where the machine does not show its cores.
+/// CPUs of leader and follower by default; any two if the machine does not show its cores.
 pub fn usual_cpus() -> Vec<usize> {
     let placed = Machine::this().and_then(|machine| machine.place(None, None));
     let mut cpus = placed.map_or_else(|_| os::allowed_cpus(), |(leader, follower)| vec![leader, follower]);
@@ -78,7 +78,7 @@ fn resolve_on(
     if experiment.sub_experiments.is_empty() {
         return Err(PlanError::anywhere(Problem::NoSubExperiment));
     }
-    // Named so that a later run removes what this process, if killed, leaves.
+    // With this name, a later run removes it if this process is killed.
     let run_id = fresh_run_id();
     let scratch = temporary_folder(&format!("{}-plan", ProcessIdentity::own()));
     let scratch = scratch.map_err(|error| PlanError::anywhere(Problem::NoScratch(error.to_string())))?;
@@ -119,7 +119,7 @@ fn resolve_on(
     Ok(plan)
 }
 
-/// The plan without its sub-experiments: what holds for all of them.
+/// Plan without sub-experiments: everything that they have in common.
 fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Plan, Problem> {
     let rounds = rounds(experiment)?;
     let loss_timeout_s = experiment.loss_timeout_s.unwrap_or(DEFAULT_LOSS_TIMEOUT_S);
@@ -132,7 +132,7 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         return Err(Problem::CpusAndCpu);
     }
     let is_bound = cpus.is_empty();
-    // Exact in every reader of JSON; only its low bits differ from run to run.
+    // JSON readers keep the number exact; its high bits hardly change between runs.
     let from_clock =
         || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64 % MOST_COUNT);
     experiment.seed.map_or(Ok(()), check::seed)?;
@@ -150,7 +150,7 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
         attempts,
         loss_timeout_ns: (loss_timeout_s * 1e9).round() as u64,
         leader_cpu: is_bound.then_some(leader_cpu),
-        // Another host has other CPUs, and chooses.
+        // Another host has other CPUs, and chooses itself.
         follower_cpu: if experiment.to.is_some() { experiment.follower_cpu } else { is_bound.then_some(follower_cpu) },
         cpus,
         hosts: hosts(experiment)?,
@@ -165,7 +165,7 @@ fn frame(machine: &Machine, experiment: &Experiment, source: &str) -> Result<Pla
     })
 }
 
-/// How many rounds there are; of those that end by time two, until the first says how long one takes.
+/// Number of rounds; 2 for an experiment that ends by time, until the duration of the first is known.
 fn rounds(experiment: &Experiment) -> Result<u32, Problem> {
     match (experiment.rounds, experiment.for_s) {
         (Some(_), Some(_)) => Err(Problem::RoundsAndFor),
@@ -174,7 +174,6 @@ fn rounds(experiment: &Experiment) -> Result<u32, Problem> {
     }
 }
 
-/// How far the clocks of two hosts may be apart; 0 if there is one host.
 fn max_clock_error_ns(experiment: &Experiment) -> Result<u64, Problem> {
     match experiment.max_clock_error_us.unwrap_or(DEFAULT_CLOCK_ERROR_US) {
         _ if experiment.to.is_none() => Ok(0),
@@ -182,7 +181,6 @@ fn max_clock_error_ns(experiment: &Experiment) -> Result<u64, Problem> {
     }
 }
 
-/// Each host has one follower.
 fn with_hosts(common: Common, hosts: &[Host]) -> Result<Common, Problem> {
     match common.followers {
         _ if hosts.is_empty() => Ok(common),
@@ -193,7 +191,6 @@ fn with_hosts(common: Common, hosts: &[Host]) -> Result<Common, Problem> {
     }
 }
 
-/// Where followers run, if not here.
 fn hosts(experiment: &Experiment) -> Result<Vec<Host>, Problem> {
     let hosts = experiment.to.as_deref().unwrap_or_default();
     let interfaces = experiment.to_interface.as_deref().unwrap_or_default();
@@ -212,11 +209,10 @@ fn hosts(experiment: &Experiment) -> Result<Vec<Host>, Problem> {
 }
 
 impl<'a> Planner<'a> {
-    /// Makes the sub-experiments of one entry of the experiment.
     fn add(&mut self, entry: &SubExperimentFile, all: &Common) -> Result<(), PlanError> {
         let written = entry.transport.as_str();
         let selector: Selector = written.parse().map_err(|why| PlanError::anywhere(Problem::Selector(why)))?;
-        // Before anything is noted of it.
+        // Checked before the entry is recorded anywhere.
         transport::check_secrets(&selector.settings).map_err(PlanError::anywhere)?;
         let tasks = PlannedTask::each(&entry.common().or(all), self.plan, self.timeout_ns).at(written)?;
         if let Some(name) = &entry.name {
@@ -256,7 +252,7 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// The selector with the experiment's settings that this system has, unless it gives its own.
+    /// Adds the experiment's settings that this system has to a selector, unless it sets them itself.
     fn with_settings(&mut self, selector: &Selector, description: &Description) -> Selector {
         let mut selector = selector.clone();
         let has = |name: &str| description.settings.iter().any(|setting| setting.name == name);
@@ -267,7 +263,7 @@ impl<'a> Planner<'a> {
         selector
     }
 
-    /// The transports that a selector stands for, as far as they describe themselves.
+    /// Transports that match a selector, and can be described.
     fn candidates(
         &mut self,
         selector: &Selector,
@@ -290,11 +286,10 @@ impl<'a> Planner<'a> {
         let mut candidates = Vec::new();
         for entry in registry.entries() {
             match entry.describe() {
-                // Loggers are another kind of thing than what carries messages: who asks for all of one means none of the
-                // other.
+                // Loggers do not carry messages, so `*` never means both.
                 Ok(description) if is_logger(description) != (pattern == Pattern::Log) => {}
                 Ok(description) => {
-                    // A system without such a variant is not meant.
+                    // Systems without such a variant do not match.
                     let variants = transport::variants(description, selector.variant.as_deref()).unwrap_or_default();
                     let crossing = variants.into_iter().filter(|variant| !variant.same_process);
                     candidates.extend(crossing.map(|variant| Candidate { entry, description, variant }));
@@ -312,7 +307,6 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Its default variant does nothing but log.
 fn is_logger(description: &Description) -> bool {
     description.variants.first().is_some_and(|variant| variant.patterns == [Pattern::Log])
 }

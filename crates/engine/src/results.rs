@@ -1,4 +1,4 @@
-//! The results folder and its manifest.
+//! Results folder and its manifest.
 
 use crate::files::{rest, rotate};
 use crate::os::lock_file;
@@ -16,53 +16,47 @@ use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, PayloadResult, SubExperimentResult};
 use tripmeter_model::metrics_file::{self, METRICS};
 
-/// Name of a file in a results folder that whoever writes there has locked; it is empty.
+/// Name of the empty file that the writer of a results folder locks.
 pub const LOCK: &str = ".lock";
-/// The same of whoever measures: a command that has [`LOCK`] may measure into the same folder.
+/// Name of the file that a measuring process locks: a command that has [`LOCK`] may measure into the same folder.
 const MEASURING: &str = ".measuring";
-/// How the name of a file begins that is being written, see [`file::write_whole`].
+/// Prefix of names of unfinished files; see [`file::write_whole`].
 const BEING_WRITTEN: &str = ".tripmeter-";
-/// Folder below the working directory where results go if no other is named.
+/// Default parent of results folders, below the working directory.
 pub const RESULTS: &str = "results";
 
-/// Why there is no results folder.
 #[derive(Debug, Error)]
 pub enum ResultsError {
-    /// It holds something already.
     #[error("output folder '{}' is not empty; name another with -o, or leave -o out", .0.display())]
     NotEmpty(PathBuf),
-    /// Another process writes into it.
     #[error("results in '{}' are still being measured; wait for that run, or stop it", .0.display())]
     InUse(PathBuf),
-    /// It is to be resumed, and cannot be written.
+    /// A folder to be resumed cannot be written.
     #[error("results '{}' cannot be changed: {}; {}", .0.display(), .1, to_change(.1))]
     NotChangeable(PathBuf, io::Error),
     /// It cannot be created or written, and nothing was measured.
     #[error("output '{}' cannot be written: {}; name another folder with -o", .0.display(), .1)]
     NotWritable(PathBuf, io::Error),
-    /// It cannot be written any more.
     #[error("results '{}' cannot be written any more: {}; {}", .0.display(), .1, to_go_on(.1))]
     Unfinished(PathBuf, io::Error),
-    /// It has lost its name.
+    /// It was moved or removed.
     #[error(transparent)]
     Gone(#[from] FolderGone),
-    /// Readers would refuse what it would hold.
     #[error("'{}' would hold {what}, so it stays as it is; measure less at once", .file.display())]
     TooLarge {
-        /// The file.
         file: PathBuf,
         /// Value and limit.
         what: String,
     },
 }
 
-/// What to do where a run that has begun cannot be written.
+/// Advice if a run that has begun cannot be written.
 pub(crate) fn to_go_on(error: &io::Error) -> String {
     let first = if is_full(error) { "make room there" } else { "make the folder writable" };
     format!("{first}, then measure what is missing: `tripmeter run --resume DIR`, or the same `tripmeter ab` again")
 }
 
-/// The same where one cannot be resumed.
+/// Advice if a run cannot be resumed.
 fn to_change(error: &io::Error) -> String {
     match is_full(error) {
         true => to_go_on(error),
@@ -75,12 +69,12 @@ fn is_full(error: &io::Error) -> bool {
 }
 
 impl ResultsError {
-    /// The error of a file of a run that has begun: it is resumed when the cause is gone.
+    /// Error of a file of a run that has begun, and can be resumed later.
     pub(crate) fn unfinished(file: PathBuf, error: io::Error) -> Self {
         Self::of(error, |error| Self::Unfinished(file, error))
     }
 
-    /// An error of its own class if the folder has gone, or else of this `class`.
+    /// The error [`Self::Gone`] if the folder has gone, else one of this `class`.
     fn of(error: io::Error, class: impl FnOnce(io::Error) -> Self) -> Self {
         match error.downcast() {
             Ok(gone) => Self::Gone(gone),
@@ -89,19 +83,17 @@ impl ResultsError {
     }
 }
 
-/// A results folder that one process writes to.
 #[derive(Debug)]
 pub struct Results {
     folder: FolderHandle,
     has_rounds: bool,
-    /// The folder of the round that was begun last.
     round: Option<(u32, FolderHandle)>,
     is_resumed: bool,
-    /// What is locked, so that nobody else resumes the run meanwhile.
+    /// Lock that keeps others from resuming the run.
     lock: Option<Arc<File>>,
 }
 
-/// A results folder that no other process resumes or measures into, as long as this or a copy lives.
+/// Results folder that no other process resumes or measures into, while this or a clone lives.
 #[derive(Clone, Debug)]
 pub struct LockedFolder {
     folder: FolderHandle,
@@ -109,10 +101,7 @@ pub struct LockedFolder {
 }
 
 impl LockedFolder {
-    /// Locks a folder.
-    ///
-    /// # Errors
-    /// If another process has locked it, or it cannot be written.
+    /// Locks a folder; fails if another process has locked it.
     pub fn take(folder: &Path) -> Result<Self, ResultsError> {
         let failed = |error| ResultsError::of(error, |error| ResultsError::NotChangeable(folder.to_path_buf(), error));
         let folder = FolderHandle::open(folder).map_err(failed)?;
@@ -120,21 +109,19 @@ impl LockedFolder {
         Ok(Self { folder, lock: Arc::new(lock) })
     }
 
-    /// The folder.
     pub fn folder(&self) -> &FolderHandle {
         &self.folder
     }
 }
 
-/// A lock on a folder; `None` if another process has it.
 fn lock(folder: &FolderHandle) -> io::Result<Option<File>> {
     let file = file::to_lock(&folder.at(MEASURING)?)?;
     Ok(lock_file(&file, true)?.then_some(file))
 }
 
 impl Results {
-    /// Creates the folder: `output`, or one named after the time below [`RESULTS`], with a suffix if it is taken. With
-    /// `rounds`, each has a folder of its own in it.
+    /// Creates the folder `output`, or one below [`RESULTS`] named after the time. With `has_rounds`, each round has a
+    /// subfolder.
     ///
     /// # Errors
     /// If `output` is not empty, or the folder cannot be created.
@@ -143,10 +130,7 @@ impl Results {
         Self::create_as(&path, FolderHandle::create(&path), has_rounds)
     }
 
-    /// [`Results::create`] of a folder in one that is open.
-    ///
-    /// # Errors
-    /// The same, or if that one has gone.
+    /// Creates a results folder in an open folder, as [`Results::create`] does.
     pub fn create_within(parent: &FolderHandle, name: &str, has_rounds: bool) -> Result<Self, ResultsError> {
         Self::create_as(&parent.path().join(name), parent.enter(name), has_rounds)
     }
@@ -162,17 +146,14 @@ impl Results {
         Ok(Self { folder, has_rounds, round: None, is_resumed: false, lock: None })
     }
 
-    /// Opens one in which anything is whole, without the beginnings of files that a killed process left.
+    /// Opens a folder with finished payloads, and removes unfinished files of a killed process.
     pub fn resume(locked: &LockedFolder, has_rounds: bool) -> Self {
         locked.folder.at("").iter().for_each(|folder| remove_beginnings(folder));
         let (folder, lock) = (locked.folder.clone(), Some(locked.lock.clone()));
         Self { folder, has_rounds, round: None, is_resumed: true, lock }
     }
 
-    /// Locks the folder, in which trials have been begun.
-    ///
-    /// # Errors
-    /// As [`LockedFolder::take`].
+    /// Locks the folder, like [`LockedFolder::take`], once trials have begun.
     pub fn take_lock(&mut self) -> Result<(), ResultsError> {
         if self.lock.is_none() {
             let failed = |error| self.not_writable(self.folder.path().to_path_buf(), error);
@@ -182,10 +163,7 @@ impl Results {
         Ok(())
     }
 
-    /// Opens one in which so many rounds are whole; removes what later ones have written.
-    ///
-    /// # Errors
-    /// If that cannot be removed.
+    /// Opens a folder with `rounds` finished rounds; removes files of later ones.
     pub fn reopen(locked: &LockedFolder, rounds: u32) -> Result<Self, ResultsError> {
         let results = Self::resume(locked, true);
         for later in (rounds + 1..).map(round_folder) {
@@ -197,10 +175,6 @@ impl Results {
         Ok(results)
     }
 
-    /// Creates what a round writes to.
-    ///
-    /// # Errors
-    /// If it cannot be created.
     pub fn begin_round(&mut self, round: u32) -> Result<(), ResultsError> {
         let folder = if self.has_rounds { self.folder.enter(&round_folder(round)) } else { Ok(self.folder.clone()) };
         let made = folder.and_then(|folder| folder.enter(LOGS).map(|_| folder));
@@ -209,24 +183,16 @@ impl Results {
         Ok(())
     }
 
-    /// Leaves in the files of a sub-experiment what is of the payloads in `kept`, see [`rest::keep`].
-    ///
-    /// # Errors
-    /// If a file cannot be changed.
+    /// Keeps only the payloads in `kept` in the files of a sub-experiment; see [`rest::keep`].
     pub fn keep_rest(&self, name: &str, round: u32, kept: &[PayloadResult]) -> Result<(), ResultsError> {
         let keep = |folder: &Path| rest::keep(folder, name, kept);
         self.in_round(round, keep).map_err(|error| self.not_writable(self.round_path(round), error))
     }
 
-    /// Removes the files of samples of a round.
-    ///
-    /// # Errors
-    /// If one cannot be removed.
     pub fn remove_samples<'a>(&self, round: u32, names: impl Iterator<Item = &'a str>) -> io::Result<()> {
         self.in_round(round, |folder| rotate::remove_samples(folder, names))
     }
 
-    /// Does something with the files of a round, if there are any.
     fn in_round(&self, round: u32, change: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
         let folder = match self.round(round) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -235,11 +201,10 @@ impl Results {
         change(&folder.at("")?).map_err(|error| io::Error::new(error.kind(), folder.shown(&error.to_string())))
     }
 
-    /// The error of a file in the folder.
     fn not_writable(&self, file: PathBuf, error: io::Error) -> ResultsError {
         ResultsError::of(error, |error| match self.lock {
             _ if self.is_resumed => ResultsError::NotChangeable(file, error),
-            // Before the first file there is nothing to resume.
+            // Before the first file, there is nothing to resume.
             None if !self.is_begun() => ResultsError::NotWritable(file, error),
             _ => ResultsError::Unfinished(file, error),
         })
@@ -249,15 +214,11 @@ impl Results {
         self.folder.at(MANIFEST).is_ok_and(|file| file.symlink_metadata().is_ok())
     }
 
-    /// The folder.
     pub fn folder(&self) -> &FolderHandle {
         &self.folder
     }
 
-    /// The folder of a round: the folder itself if there are none.
-    ///
-    /// # Errors
-    /// If it is not there.
+    /// Folder of a round, or the results folder if there are no rounds.
     pub fn round(&self, round: u32) -> io::Result<FolderHandle> {
         match &self.round {
             Some((begun, folder)) if *begun == round => Ok(folder.clone()),
@@ -266,24 +227,17 @@ impl Results {
         }
     }
 
-    /// Its path, for people.
     pub fn round_path(&self, round: u32) -> PathBuf {
         let folder = self.folder.path();
         if self.has_rounds { folder.join(round_folder(round)) } else { folder.to_path_buf() }
     }
 
-    /// Writes the manifest, whole or not at all.
-    ///
-    /// # Errors
-    /// If it cannot be written.
+    /// Writes the manifest atomically.
     pub fn write(&self, manifest: &Manifest) -> Result<(), ResultsError> {
         self.replace(MANIFEST, &self.pretty(MANIFEST, manifest)?)
     }
 
-    /// Writes the audits, whole or not at all.
-    ///
-    /// # Errors
-    /// If they cannot be written.
+    /// Writes the audits atomically.
     pub fn write_audits(&self, manifest: &Manifest) -> Result<(), ResultsError> {
         self.replace(AUDIT, &self.pretty(AUDIT, &Audits::of(&manifest.environment))?)
     }
@@ -298,10 +252,7 @@ impl Results {
         })
     }
 
-    /// Begins the files of trials and figures with what the manifest holds, each whole or not at all.
-    ///
-    /// # Errors
-    /// If they cannot be written.
+    /// Creates the files of trials and figures from the manifest, each atomically.
     pub fn begin_trials(&self, manifest: &Manifest) -> Result<(), ResultsError> {
         let failed = |error| self.not_writable(self.folder.path().to_path_buf(), error);
         let (mut lines, mut rows) = (Vec::new(), metrics_file::header().map_err(failed)?);
@@ -316,18 +267,12 @@ impl Results {
         self.replace(TRIALS, &lines)
     }
 
-    /// Adds the state of a sub-experiment, in the place of an earlier one.
-    ///
-    /// # Errors
-    /// If it cannot be written.
+    /// Appends the state of a sub-experiment, which replaces an earlier one.
     pub fn append_state(&self, of: &SubExperimentResult) -> Result<(), ResultsError> {
         self.append_trials(&self.line(&TrialsLine::SubExperiment(of.clone()))?)
     }
 
-    /// Adds what was measured at a payload; before it its figures, if it `is_final` and will not be measured again.
-    ///
-    /// # Errors
-    /// If it cannot be written; then nothing of it is left.
+    /// Appends the figures of a payload, if it `is_final`, then its trials. After an error, nothing of it is left.
     pub fn append_payload(
         &self,
         of: &SubExperimentResult,
@@ -339,7 +284,7 @@ impl Results {
             let rows = metrics_file::rows(of, cell);
             self.append(METRICS, &rows.map_err(|error| self.not_writable(self.folder.path().join(METRICS), error))?)?;
         }
-        // That the rows cannot be cut off is the lesser error.
+        // A failure to cut is the lesser error.
         self.append_trials(&lines).inspect_err(|_| drop(self.cut(METRICS, metrics_bytes)))
     }
 
@@ -355,13 +300,12 @@ impl Results {
         ResultsError::TooLarge { file: self.folder.path().join(name), what }
     }
 
-    /// JSON for people, too, with a line break at its end.
+    /// Formats JSON for people, with a final line break.
     fn pretty(&self, name: &str, what: &impl serde::Serialize) -> Result<Vec<u8>, ResultsError> {
         let text = to_json(what, true).map_err(|what| self.too_large(name, what))?;
         Ok((text + "\n").into_bytes())
     }
 
-    /// A line of `trials.jsonl`, with its end.
     fn line(&self, line: &TrialsLine) -> Result<Vec<u8>, ResultsError> {
         let text = to_json(line, false).map_err(|what| self.too_large(TRIALS, what))?;
         Ok((text + "\n").into_bytes())
@@ -380,10 +324,6 @@ impl Results {
         written.map_err(|error| self.not_writable(self.folder.path().join(name), error))
     }
 
-    /// Bytes of the trials so far.
-    ///
-    /// # Errors
-    /// If the file is not there.
     pub fn trials_bytes(&self) -> Result<u64, ResultsError> {
         self.length(TRIALS)
     }
@@ -393,10 +333,6 @@ impl Results {
         self.written(name, length)
     }
 
-    /// Takes back all trials but the first `bytes`.
-    ///
-    /// # Errors
-    /// If the file cannot be cut.
     pub fn cut_trials(&self, bytes: u64) -> Result<(), ResultsError> {
         self.cut(TRIALS, bytes)
     }
@@ -405,23 +341,16 @@ impl Results {
         self.written(name, file::append(&self.folder.at(name)?).and_then(|file| file.set_len(bytes)))
     }
 
-    /// Waits until the trials are on the disk.
-    ///
-    /// # Errors
-    /// If they cannot be written.
     pub fn sync_trials(&self) -> Result<(), ResultsError> {
         self.written(TRIALS, file::append(&self.folder.at(TRIALS)?).and_then(|file| file.sync_all()))
     }
 
-    /// Waits until all files are on the disk: a manifest that says that all is there comes after them.
-    ///
-    /// # Errors
-    /// If they cannot be written.
+    /// Waits until all files are on the disk, before the manifest says that they are complete.
     pub fn sync(&self) -> Result<(), ResultsError> {
         sync_folder(&self.folder.at("")?).map_err(|error| self.not_writable(self.folder.path().to_path_buf(), error))
     }
 
-    /// Removes log files of the first `rounds` rounds that nothing was written to.
+    /// Removes empty log files of the first `rounds` rounds.
     pub fn remove_empty_logs(&self, rounds: u32) {
         for round in (1..=rounds).filter_map(|round| self.round(round).ok()) {
             let Ok(logs) = round.inside(LOGS) else { continue };
@@ -430,21 +359,17 @@ impl Results {
                     let _ = fs::remove_file(entry.path());
                 }
             }
-            // Stays if a log is left in it.
+            // The call fails, as intended, if a log is left.
             let _ = round.at(LOGS).map(fs::remove_dir);
         }
     }
 }
 
-/// Name of the folder of a round.
 fn round_folder(round: u32) -> String {
     format!("round-{round:02}")
 }
 
-/// Whether nothing is in a folder but what a run that was killed at once leaves: a lock, the beginning of a manifest.
-///
-/// # Errors
-/// If it cannot be read.
+/// True if a folder is empty, except for files of a run that was killed at its start: a lock, an unfinished manifest.
 pub fn holds_nothing(folder: &Path) -> io::Result<bool> {
     let is_beginning = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(BEING_WRITTEN.as_bytes());
     let is_ours = |name: &std::ffi::OsStr| name == LOCK || name == MEASURING || is_beginning(name);
@@ -456,7 +381,7 @@ pub fn holds_nothing(folder: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Removes files in a locked folder that nobody writes any more. One that stays disturbs nothing.
+/// Removes unfinished files from a locked folder. A file that cannot be removed does no harm.
 fn remove_beginnings(folder: &Path) {
     let is_beginning = |entry: &fs::DirEntry| {
         let name = entry.file_name();
@@ -470,8 +395,8 @@ fn remove_beginnings(folder: &Path) {
     }
 }
 
-/// Waits until the files in a folder, and in folders in it, are on the disk; links are not followed. What cannot be opened, or
-/// has gone meanwhile, is not the run's.
+/// Waits until the files in a folder and its subfolders are on the disk, without following links. Files that cannot be
+/// opened or have gone are not ours.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         match entry.file_type() {
@@ -480,22 +405,19 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
             _ => {}
         }
     }
-    // Not every file system can do this with folders.
+    // Not every file system can sync folders.
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
     Ok(())
 }
 
-/// Checks a manifest before there is a folder for it.
-///
-/// # Errors
-/// What readers would refuse: value and limit.
+/// Checks that readers accept a manifest, before its folder is created; the error has value and limit.
 pub(crate) fn check_size(manifest: &Manifest) -> Result<(), String> {
     to_json(manifest, true)?;
     to_json(&Audits::of(&manifest.environment), true).map(drop)
 }
 
-/// Leaves out what was seen at the end, here and on every host, where no reader would take the files with it; returns the
-/// value and the limit. Each host keeps to its bounds; many together may not, and figures need none of it.
+/// Removes the final audits of all hosts if readers would otherwise refuse the files; returns value and limit. Each
+/// host keeps its limits, but many together may not, and figures do not need the audits.
 pub(crate) fn leave_out_after(manifest: &mut Manifest) -> Option<String> {
     let what = check_size(manifest).err()?;
     let environment = &mut manifest.environment;
@@ -508,23 +430,20 @@ pub(crate) fn leave_out_after(manifest: &mut Manifest) -> Option<String> {
     Some(what)
 }
 
-/// Local time of now; of a clock that is out of the years of results the first or last that they have.
+/// Current local time, limited to the years that results can have.
 pub(crate) fn local_time() -> jiff::Zoned {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     within_years(since_1970.as_secs()).to_zoned(jiff::tz::TimeZone::system())
 }
 
 fn within_years(seconds: u64) -> jiff::Timestamp {
-    // In the west the first hours of 1970 are of the year before.
+    // In time zones west of UTC, the first hours of 1970 are in 1969.
     let first = 24 * 60 * 60;
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX).clamp(first, LAST_SECOND);
     jiff::Timestamp::from_second(seconds).unwrap_or_default()
 }
 
-/// Creates a folder below `parent` named after the time, with a suffix if that is taken.
-///
-/// # Errors
-/// If it cannot be created.
+/// Creates a folder below `parent` named after the time, with a suffix if the name is taken.
 pub fn dated(parent: &Path) -> Result<PathBuf, ResultsError> {
     let not_writable = |error| ResultsError::NotWritable(parent.to_path_buf(), error);
     fs::create_dir_all(parent).map_err(not_writable)?;

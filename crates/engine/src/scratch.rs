@@ -1,7 +1,7 @@
-//! What a run creates outside its results folder, and how it is removed, even after a kill.
+//! Files and shared memory that a run creates outside its results folder, and their removal, even after a kill.
 //!
-//! Every name begins with the identity of the process that owns it, so that nothing else is ever removed, and what a
-//! dead owner left is found by looking.
+//! Each name begins with the identity of its owner, so that nothing else is ever removed. The remains of a dead owner
+//! are found by their names.
 
 use crate::os::{self, ProcessIdentity};
 use std::cell::LazyCell;
@@ -13,20 +13,19 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Where POSIX shared memory has its names.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// Where names outside the scratch folder may be: shared memory, and what a system puts into /tmp whatever TMPDIR says.
+/// Folders of names outside the scratch folder: a system may write to /tmp whatever TMPDIR is.
 const PLACES: [&str; 2] = [SHARED_MEMORY, "/tmp"];
-/// File in a scratch folder that lists message queues, one name per line: queues cannot be listed everywhere.
+/// File in a scratch folder with names of message queues, one a line: queues cannot be listed everywhere.
 const QUEUES: &str = "queues";
-/// File in a scratch folder that lists message queues of System V, which have no names of ours: `ID CTIME` per line.
+/// File in a scratch folder with System V queues, which have no names of ours, as lines `ID CTIME`.
 const SYSTEM_V_QUEUES: &str = "sysv-queues";
-/// File in a scratch folder that lists shared memory whose names a system chose by itself: `INODE NAME` per line.
+/// File in a scratch folder with shared memory that a system named itself, as lines `INODE NAME`.
 const FOREIGN: &str = "shared-memory";
-/// Most bytes of such a list that are read.
+/// Largest part of a list that is read, in bytes.
 const MOST_LIST_BYTES: u64 = 1 << 20;
 
-/// The scratch folder of a run. Dropping it removes it and everything that is named after it.
+/// Scratch folder of a run. Dropping it removes it, and everything named after it.
 #[derive(Debug)]
 pub struct ScratchFolder {
     identity: ProcessIdentity,
@@ -34,41 +33,32 @@ pub struct ScratchFolder {
     parts: u32,
 }
 
-/// One sub-experiment's part of a scratch folder.
+/// Part of a scratch folder for one sub-experiment.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Prefix of every name outside the folder.
     pub run_id: String,
-    /// The folder.
     pub folder: PathBuf,
 }
 
-/// Longest path of a Unix socket.
 const SOCKET_PATH_BYTES: usize = 107;
-/// What is left of it for names inside the scratch folder.
+/// Bytes of a socket's path that are reserved for its name inside the scratch folder.
 const NAME_BYTES: usize = 32;
 
-/// The identity of this process and a random number: others can read the identity in `/proc` and take its names first.
-/// At most 48 characters, as the contract with transports says.
+/// Identity of this process and a random number. Without that, others could read the identity in `/proc` and take its
+/// names first. It has at most 48 characters, as the contract with transports requires.
 pub fn fresh_run_id() -> String {
-    // Keyed by the kernel's random numbers.
+    // The hash is keyed by random numbers of the kernel.
     let random = RandomState::new().hash_one(0) as u32;
     format!("{}-{random:08x}", ProcessIdentity::own())
 }
 
-/// A folder in the system's temporary folder for this user only, whose name begins so; dropping it removes it.
-///
-/// # Errors
-/// If it cannot be created.
+/// Creates a temporary folder for this user only; dropping it removes it.
 pub fn temporary_folder(prefix: &str) -> io::Result<TempDir> {
     tempfile::Builder::new().prefix(prefix).permissions(fs::Permissions::from_mode(0o700)).tempdir()
 }
 
 impl ScratchFolder {
-    /// Creates a scratch folder in the system's temporary folder, for this user only. Nobody can take its name first.
-    ///
-    /// # Errors
-    /// If it cannot be created.
+    /// Creates a scratch folder for this user only. Its name cannot be taken first.
     pub fn create() -> io::Result<Self> {
         // Workers have another working directory.
         let (identity, place) = (ProcessIdentity::own(), std::path::absolute(std::env::temp_dir())?);
@@ -83,15 +73,10 @@ impl ScratchFolder {
         Ok(Self { identity, folder, parts: 0 })
     }
 
-    /// The folder itself.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// A fresh part.
-    ///
-    /// # Errors
-    /// If its folder cannot be created.
     pub fn part(&mut self) -> io::Result<Part> {
         self.parts += 1;
         let part = Part { run_id: fresh_run_id(), folder: self.folder.join(self.parts.to_string()) };
@@ -101,8 +86,8 @@ impl ScratchFolder {
 }
 
 impl Part {
-    /// Takes what it may do with the shared memory of this part from everybody but its user: systems may make it for all.
-    /// True if any was open.
+    /// Revokes all access of others to the shared memory of this part, which a system may open to everybody. Returns
+    /// true if any was open.
     pub fn close(&self) -> bool {
         let mut was_open = false;
         let listed = list(&self.folder.join(FOREIGN));
@@ -110,18 +95,17 @@ impl Part {
         let names = os::names_in(Path::new(SHARED_MEMORY));
         let named = names.iter().filter(|name| self.names(name)).map(|name| Path::new(SHARED_MEMORY).join(name));
         for path in listed.chain(named) {
-            // One that is gone needs no closing.
+            // An error means that it has gone.
             was_open |= close_to_others(&path).unwrap_or(false);
         }
         was_open
     }
 
-    /// Whether a name is of this part.
     fn names(&self, name: &str) -> bool {
         begins_with(name, &self.run_id)
     }
 
-    /// Removes the folder and everything named after it.
+    /// Removes the folder, and everything named after it.
     pub fn remove(&self) {
         remove(&self.folder, |name| self.names(name));
     }
@@ -135,7 +119,7 @@ impl Drop for ScratchFolder {
     }
 }
 
-/// Removes what runs of dead processes of this user left behind, and returns their folders' and segments' names.
+/// Removes everything that dead processes of this user left behind; returns the names.
 pub fn remove_leftovers() -> Vec<String> {
     let owner = |name: &str| ProcessIdentity::parse_prefix(name).map(|(owner, _)| owner);
     let is_left = |name: &str| owner(name).is_some_and(|owner| owner.is_dead());
@@ -147,16 +131,17 @@ pub fn remove_leftovers() -> Vec<String> {
     for folder in &removed {
         remove_own(&place.join(folder));
     }
-    // What was named by the owner of a folder went with it.
+    // Names of the same owner were removed with its folder.
     let others = remove_names(is_left).into_iter().filter(|name| removed.iter().all(|one| owner(one) != owner(name)));
     let others: Vec<String> = others.collect();
     removed.extend(others);
     removed
 }
 
-/// Takes what it may do with a file of this user from all others. True if they could do something.
+/// Revokes all access of others to a file of this user; returns true if there was any.
 fn close_to_others(path: &Path) -> io::Result<bool> {
-    // Looked at and closed without its name, which somebody else may have by then; and even if its owner cannot read it.
+    // Checked and changed by descriptor, because somebody else may take the name. `O_PATH` works even if the owner may
+    // not read it.
     let file = fs::File::options().read(true).custom_flags(os::NO_LINK | os::ONLY_A_PATH).open(path)?;
     let found = file.metadata()?;
     if !found.is_file() || found.uid() != os::user_id() || found.mode() & 0o077 == 0 {
@@ -167,12 +152,12 @@ fn close_to_others(path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether a name begins with this one, whose last number must end there.
+/// True if a name begins with `prefix` and no further digit.
 fn begins_with(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Removes what `is_ours` in [`PLACES`], and returns the names.
+/// Removes all names with `is_ours` from [`PLACES`], and returns them.
 fn remove_names(is_ours: impl Fn(&str) -> bool) -> Vec<String> {
     let mut removed = Vec::new();
     for place in PLACES.map(Path::new) {
@@ -185,14 +170,15 @@ fn remove_names(is_ours: impl Fn(&str) -> bool) -> Vec<String> {
     removed
 }
 
-/// Removes a scratch folder, the message queues and the shared memory that it lists, and what else `is_ours`.
+/// Removes a scratch folder, the queues and shared memory that it lists, and all names with `is_ours`.
 fn remove(folder: &Path, is_ours: impl Fn(&str) -> bool) {
     remove_listed(folder, &is_ours, true);
     remove_names(is_ours);
     remove_own(folder);
 }
 
-/// Removes the message queues and the shared memory that a scratch folder lists; `is_now`: of a run that is just ending.
+/// Removes the message queues and shared memory that a scratch folder lists. `is_now` is true at the end of its own
+/// run.
 fn remove_listed(folder: &Path, is_ours: impl Fn(&str) -> bool, is_now: bool) {
     for part in [folder.to_path_buf()].into_iter().chain(os::names_in(folder).iter().map(|name| folder.join(name))) {
         if is_own(&part).is_none_or(|found| !found.is_dir()) {
@@ -203,7 +189,7 @@ fn remove_listed(folder: &Path, is_ours: impl Fn(&str) -> bool, is_now: bool) {
         }
         list(&part.join(SYSTEM_V_QUEUES)).lines().for_each(os::remove_queue);
         let listed = list(&part.join(FOREIGN));
-        // Our processes have ended: what one has in its memory was made by somebody else, and taken since.
+        // Our processes have ended: mapped memory of an `own` name was created by a later process.
         let mapped = LazyCell::new(|| os::mapped_below(Path::new(SHARED_MEMORY)));
         let is_taken = |line: &str, path: &PathBuf| line.starts_with("own ") && mapped.contains(path);
         for line in listed.lines() {
@@ -214,21 +200,21 @@ fn remove_listed(folder: &Path, is_ours: impl Fn(&str) -> bool, is_now: bool) {
     }
 }
 
-/// Text of a list in a scratch folder, to its most; empty unless it is a file of this user.
+/// Text of a list in a scratch folder, up to its limit; empty unless it is a file of this user.
 fn list(file: &Path) -> String {
     let mut text = String::new();
     let opened = OpenOptions::new().read(true).custom_flags(os::NO_LINK | os::NO_WAIT).open(file);
     if let Ok(opened) = opened
         && opened.metadata().is_ok_and(|found| found.is_file() && found.uid() == os::user_id())
     {
-        // One that cannot be read has no names.
+        // An unreadable file has no names.
         let _ = opened.take(MOST_LIST_BYTES).read_to_string(&mut text);
     }
     text
 }
 
-/// The shared memory of a line `INODE NAME`, unless the name belongs to somebody else by now. `own NAME` is of a name that is
-/// the run's alone until it has ended, whatever was made again by that name.
+/// Shared memory of a line `INODE NAME`, unless the name now belongs to another object. In `own NAME`, the name belongs
+/// to the run until its end, whatever object it has.
 fn foreign(line: &str, is_now: bool) -> Option<PathBuf> {
     let (inode, name) = line.split_once(' ').filter(|(_, name)| !name.contains('/') && !name.starts_with('.'))?;
     let path = Path::new(SHARED_MEMORY).join(name);
@@ -237,12 +223,13 @@ fn foreign(line: &str, is_now: bool) -> Option<PathBuf> {
     is_it.then_some(path)
 }
 
-/// What is there, no link followed, if it is this user's.
+/// Metadata of a file of this user; links are not followed.
 fn is_own(path: &Path) -> Option<fs::Metadata> {
     fs::symlink_metadata(path).ok().filter(|found| found.uid() == os::user_id())
 }
 
-/// Removes what is this user's. False if it is not; what cannot be removed has been removed by somebody else.
+/// Removes a file or folder of this user; returns false if it belongs to another. An error means that somebody else
+/// removed it.
 fn remove_own(path: &Path) -> bool {
     let Some(found) = is_own(path) else { return false };
     let _ = if found.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
@@ -263,7 +250,7 @@ mod tests {
         let (ours, other) = (shared(&format!("{}-x", first.run_id)), shared(&format!("{}0-x", first.run_id)));
         fs::write(&ours, "x").unwrap();
         fs::write(&other, "x").unwrap();
-        // What a system named by itself goes by its inode, which says whether it is still the same.
+        // Shared memory with a foreign name is identified by its inode.
         let foreign =
             ["noted", "replaced", "again"].map(|name| shared(&format!("foreign-{}-{name}", std::process::id())));
         foreign.iter().for_each(|path| fs::write(path, "x").unwrap());
@@ -274,7 +261,7 @@ mod tests {
             (super::foreign(own.trim(), false), super::foreign(own.trim(), true)),
             (None, Some(foreign[2].clone()))
         );
-        // The same, but that it is in the memory of a process.
+        // An `own` name that a process has mapped.
         let mapped = shared(&format!("foreign-{}-mapped", std::process::id()));
         fs::write(&mapped, "x").unwrap();
         let opened = fs::File::options().read(true).write(true).open(&mapped).unwrap();
@@ -283,7 +270,7 @@ mod tests {
         fs::write(first.folder.join(FOREIGN), lines.concat() + &own).unwrap();
         let all = [&ours, &other, &foreign[0], &foreign[1]];
         all.iter().for_each(|path| fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap());
-        // Its owner may not read it, and yet may close it.
+        // The owner may not read it, but may change its mode.
         fs::set_permissions(&foreign[0], fs::Permissions::from_mode(0o266)).unwrap();
         assert!(first.close() && !first.close(), "what is closed is not open any more");
         let modes = all.map(|path| fs::metadata(path).unwrap().mode() & 0o777);
@@ -301,7 +288,7 @@ mod tests {
 
     #[test]
     fn names_that_can_be_taken_first_are_not_used() {
-        // Others read the identity in /proc, and the scratch folder's name in the temporary folder.
+        // Others read the identity in /proc, and the name of the scratch folder in the temporary folder.
         let taken = std::env::temp_dir().join(ProcessIdentity::own().to_string());
         fs::create_dir(&taken).unwrap();
         let scratch = ScratchFolder::create();
@@ -317,12 +304,12 @@ mod tests {
     fn only_dead_owners_leave_leftovers() {
         let own = ProcessIdentity::own().to_string();
         let dead = own.rsplit_once('-').map(|(front, _)| format!("{front}-1-9-left")).unwrap();
-        // Not our own: what has our name goes whenever a scratch folder of this process is dropped.
+        // Not this process: its names are removed whenever one of its scratch folders is dropped.
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let alive = ProcessIdentity::of(child.id()).map(|identity| format!("{identity}-9-alive"));
         let [dead_file, alive_file] = [&dead, alive.as_ref().unwrap()].map(|name| Path::new(SHARED_MEMORY).join(name));
         fs::write(&alive_file, "x").unwrap();
-        // Another process may remove it before us, and return its name there.
+        // Another process may remove it first, and return its name there.
         let start = Instant::now();
         let is_ours = std::iter::repeat_with(|| {
             fs::write(&dead_file, "x").unwrap();
@@ -338,12 +325,12 @@ mod tests {
 
     #[test]
     fn nobody_else_enters_a_temporary_folder() {
-        // The usual umask would leave it open to readers.
+        // The default umask would let others read it.
         let folder = temporary_folder("tripmeter-test").unwrap();
         assert_eq!(fs::metadata(folder.path()).unwrap().mode() & 0o777, 0o700);
     }
 
-    /// A name of a process that has ended, which no other test has.
+    /// Name of a dead process that no other test uses.
     fn dead(name: &str) -> String {
         let own = ProcessIdentity::own().to_string();
         own.rsplit_once('-').map(|(front, _)| format!("{front}-1-{name}")).unwrap()

@@ -1,4 +1,4 @@
-//! A worker process: its start, its channel, its end.
+//! Worker process: start, channel and end.
 
 use crate::channel::{Heard, Incoming, send};
 use crate::os::{self, Signal};
@@ -16,35 +16,33 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tripmeter_model::exit;
 
-/// The hidden command that makes a process a worker.
+/// Hidden command that makes a process a worker.
 pub const WORKER_COMMAND: &str = "worker";
 
-/// Working directory of processes that have no folder of their own and may load code of others: only root can put a file there.
-/// Libraries obey configuration files in the working directory, which anybody may have put into that of the user.
+/// Working directory of processes that may load foreign code and have no folder of their own. Only root can write
+/// there. Libraries obey configuration files in the working directory, and in that of the user anybody may have put
+/// them.
 pub(crate) const ROOT: &str = "/";
 
-/// A running worker. Dropping it kills it.
+/// Running worker. Dropping it kills it.
 #[derive(Debug)]
 pub struct Worker {
     child: Child,
-    /// Its standard input, which is a socket that carries messages both ways.
+    /// Its standard input: a socket for messages in both directions.
     pub stream: UnixStream,
     status: Option<ExitStatus>,
-    /// Its limits when it ended, if they were tight.
+    /// Its tight limits, if any, when it ended.
     tight_limits: Option<String>,
-    /// It was killed, and did not end in its time: it is not waited for again.
+    /// True if it was killed and did not end in time; it is not waited for again.
     is_stuck: bool,
 }
 
 impl Worker {
-    /// Starts one. What it prints goes to `log`, or to our standard error.
+    /// Starts a worker. Its output goes to `log`, or to our standard error.
     ///
-    /// It gets a process group of its own, so that a Ctrl-C in the terminal does not reach it, and `environment` is added
-    /// to ours. Its working directory is `folder`, where nobody else can write; see [`ROOT`]. If there is a file `trace`, its
-    /// system calls are written there.
-    ///
-    /// # Errors
-    /// If it cannot be started.
+    /// With its own process group, it does not get Ctrl-C of the terminal. `environment` is added to ours. `folder`
+    /// becomes its working directory, where nobody else can write; see [`ROOT`]. System calls are traced into `trace`,
+    /// if given.
     pub fn spawn(
         tripmeter: &Path,
         folder: &Path,
@@ -67,22 +65,16 @@ impl Worker {
         Ok(Self { child, stream, status: None, tight_limits: None, is_stuck: false })
     }
 
-    /// Its number.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Tells it something.
-    ///
-    /// # Errors
-    /// If it has gone.
     pub fn send<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
         send(&mut self.stream, message)
     }
 
-    /// True once it has ended.
     pub fn has_ended(&mut self) -> bool {
-        // Known until it is waited for.
+        // Limits are visible until the process is reaped.
         if self.status.is_none() && os::is_zombie(self.pid()) {
             self.tight_limits = os::tight_limits(self.pid());
         }
@@ -92,7 +84,7 @@ impl Worker {
         self.status.is_some()
     }
 
-    /// Waits for its end and kills it if it does not come in time. True if it was killed by us.
+    /// Waits for it to end, and kills it after `time`. Returns true if it was killed.
     pub fn end(&mut self, time: Duration) -> bool {
         let begin = Instant::now();
         while !self.has_ended() && !self.is_stuck {
@@ -106,17 +98,16 @@ impl Worker {
         self.is_stuck
     }
 
-    /// True if it has ended as somebody asked it to.
+    /// True if SIGTERM ended it.
     pub fn was_terminated(&self) -> bool {
         self.status.is_some_and(|status| status.signal() == Some(Signal::TERM.as_raw()))
     }
 
-    /// True if it has ended by a signal.
     pub fn was_signalled(&self) -> bool {
         self.status.is_some_and(|status| status.signal().is_some())
     }
 
-    /// How it ended, if not by itself: by a signal, or in the middle of a system that ends its process.
+    /// Description of a crash: a signal, or an exit by the system it drives. `None` if it ended by itself.
     pub fn crash(&self) -> Option<String> {
         let code = self.status?.code();
         if code.is_some_and(|code| [exit::GOOD, exit::SOFTWARE].map(i32::from).contains(&code)) {
@@ -125,7 +116,7 @@ impl Worker {
         self.failure()
     }
 
-    /// How it ended, if not in order.
+    /// Description of its end, unless it succeeded.
     pub fn failure(&self) -> Option<String> {
         let status = self.status.filter(|status| !status.success())?;
         let limit = self.tight_limits.as_ref().map_or_else(String::new, |limits| format!(" with {limits}"));
@@ -145,7 +136,7 @@ impl Worker {
         Some(format!("was ended by signal {signal}{name}{limit}"))
     }
 
-    /// What it told us last, unasked, before it ended.
+    /// Last message that it sent before it ended.
     pub fn last_word<T: BoundedMessage>(&self) -> Option<T> {
         const SHORTLY: Duration = Duration::from_millis(100);
         let (mut incoming, end) = (Incoming::new(self.stream.try_clone().ok()?), Instant::now() + SHORTLY);
@@ -159,12 +150,12 @@ impl Worker {
     }
 }
 
-/// How long a process that was killed may take to end: one that waits for a dead disk or network ends when that does.
+/// Longest time for a killed process to end: one that waits for a dead disk or network ends only with that.
 const MOST_DYING: Duration = Duration::from_secs(10);
 
-/// Kills a child, and reaps it unless the kernel does not let it go; its status.
+/// Kills and reaps a child; returns its status. `None` if the kernel does not let it end.
 pub(crate) fn kill(child: &mut Child) -> Option<ExitStatus> {
-    // It may have ended just now: either way it is reaped.
+    // It may have just ended; it is reaped either way.
     let _ = child.kill();
     let begin = Instant::now();
     while begin.elapsed() < MOST_DYING {

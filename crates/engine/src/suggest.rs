@@ -1,6 +1,6 @@
-//! Guessing what a mistyped name meant.
+//! Suggestions for mistyped names.
 
-/// ` (did you mean 'x'?)` with the nearest of `names`, or nothing if none is near.
+/// Text ` (did you mean 'x'?)` with the nearest of `names`; empty if none is near.
 pub fn did_you_mean<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     let allowed = (word.len() / 3).max(1);
     let nearest = names.into_iter().map(|name| (distance(word, name), name)).min();
@@ -10,8 +10,7 @@ pub fn did_you_mean<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) ->
     }
 }
 
-/// Letters to insert, delete, replace, or swap with their neighbour. A beginning of a name of three letters or more is as
-/// near as one letter.
+/// Number of letters to insert, delete, replace or swap. A prefix of three letters or more has distance 1.
 fn distance(a: &str, b: &str) -> usize {
     if a.len() >= 3 && b.starts_with(a) { 1 } else { strsim::osa_distance(a, b) }
 }

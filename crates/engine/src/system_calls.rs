@@ -1,4 +1,4 @@
-//! System calls of worker processes, as `strace` writes them.
+//! System calls of worker processes, as written by `strace`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,42 +9,35 @@ use tripmeter_model::explain::CallCount;
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::plan::{Instrument, Plan};
 
-/// The program that traces.
 pub const PROGRAM: &str = "strace";
 
-/// System calls by name.
 pub type CallCounts = BTreeMap<String, CallCount>;
 
-/// The file that system calls of a worker of a sub-experiment are written to.
 pub fn trace_file(logs: &Path, sub_experiment: &str, worker: &str) -> PathBuf {
     logs.join(format!("{sub_experiment}.{worker}.strace"))
 }
 
-/// Removes the traces of a plan, which can be large.
 pub fn remove_traces(plan: &Plan, logs: &FolderHandle) {
     let traced = plan.sub_experiments.iter().filter(|sub| sub.instrument == Some(Instrument::SystemCalls));
     for sub in traced {
         for worker in ["leader", "follower"] {
-            // Where both sides are one process, there is one.
+            // A process with both sides has only one trace.
             let _ = logs.at("").map(|logs| fs::remove_file(trace_file(&logs, &sub.name, worker)));
         }
     }
 }
 
-/// A command that runs `program` as its own process, with all threads traced into `file`.
+/// Command that runs `program`, with all of its threads traced into `file`.
 pub(crate) fn traced(program: &Path, file: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
-    // strace takes a file that begins with `|` or `!` for a command.
+    // strace takes a name that begins with `|` or `!` for a command.
     let file = std::path::absolute(file).unwrap_or_else(|_| Path::new(".").join(file));
-    // -D: the process is our own child, and not strace's. Raw arguments need no look into its memory.
+    // With -D, the process is our child, and not strace's. Raw arguments need no access to its memory.
     command.args(["-D", "-f", "-qq", "-e", "raw=all", "-e", "signal=none", "-o"]).arg(file).arg("--").arg(program);
     command
 }
 
-/// Whether system calls can be traced here.
-///
-/// # Errors
-/// Why not, and what to do about it, for people.
+/// Checks that system calls can be traced here; the error has reason and fix.
 pub fn check() -> Result<(), String> {
     let output = Command::new(PROGRAM).args(["-qq", "-o", "/dev/null", "true"]).output();
     match output {
@@ -63,10 +56,6 @@ pub fn check() -> Result<(), String> {
     }
 }
 
-/// Counts the calls of a trace.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn read(file: &Path) -> io::Result<CallCounts> {
     let mut counts = CallCounts::new();
     for line in BufReader::new(File::open(file)?).split(b'\n') {
@@ -77,7 +66,7 @@ pub fn read(file: &Path) -> io::Result<CallCounts> {
     Ok(counts)
 }
 
-/// A finished call: `12 sendto(0x3, ...) = 0x400`, `12 <... recvfrom resumed>) = -1 EAGAIN (...)`.
+/// Parses a finished call: `12 sendto(0x3, ...) = 0x400`, `12 <... recvfrom resumed>) = -1 EAGAIN (...)`.
 pub(crate) fn parse(line: &str) -> Option<(&str, CallCount)> {
     let (_, call) = line.split_once(' ')?;
     let call = call.trim_start();
@@ -103,10 +92,10 @@ pub(crate) fn parse(line: &str) -> Option<(&str, CallCount)> {
     Some((name, CallCount { bytes: bytes.unwrap_or(0), ..count }))
 }
 
-/// Calls that wait for something, and return 0 if nothing was there in time.
+/// Calls that wait for an event, and return 0 after a timeout.
 const LOOKS: [&str; 7] = ["poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"];
 
-/// How a call tells how many bytes it copied.
+/// Place of the number of copied bytes in a call.
 enum CopiedBytes {
     Returned,
     Third,

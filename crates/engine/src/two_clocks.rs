@@ -1,5 +1,5 @@
-//! How far the clocks of two hosts are apart: who asks reads its clock before and after, who answers in between. Whatever
-//! the ways there and back take, the answer was read within that time.
+//! Offset between the clocks of two hosts. The asking side reads its clock before and after a question, and the other
+//! side in between. However long both ways take, the answer was read within that time.
 
 use crate::clock::{Clock, Timebase};
 use crate::wire::ClockAddress;
@@ -7,46 +7,41 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// Questions of one reading, at least: the one that was answered soonest counts.
+/// Smallest number of questions per reading; the fastest answer counts.
 const QUESTIONS: u64 = 200;
-/// After so many it is the way that takes long.
+/// Number of questions after which a slow network is accepted.
 const MANY_QUESTIONS: u64 = 2000;
-/// Longest time of a reading where one was answered soon enough.
+/// Longest reading if an answer was fast enough.
 const READING_TIME: Duration = Duration::from_millis(60);
-/// The same where others keep both sides from their CPUs, and none was soon enough.
+/// Longest reading if no answer was fast enough, because both sides wait for CPUs.
 const LONGEST_READING: Duration = Duration::from_secs(2);
-/// Half of the time that is soon enough, in nanoseconds.
+/// Largest half of a round trip that is fast enough, in nanoseconds.
 const SOON_NS: f64 = 20_000.0;
-/// After so long without an answer the next question is asked; a later answer counts too.
+/// Timeout of an answer, after which the next question is sent; a later answer still counts.
 const ANSWER_TIME: Duration = Duration::from_millis(5);
-/// After so long without a question nobody asks any more: longer than a reading.
+/// Silence after which no more questions are expected; longer than a reading.
 const SILENCE: Duration = Duration::from_secs(3);
-/// How long the first question may take, as where to ask is sent through ssh; and the first answer.
+/// Longest wait for the first question, whose address is sent through ssh, and for the first answer.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// Number of the question that is none.
+/// Number that ends a series of questions.
 const LAST: u64 = u64::MAX;
 
 const TOKEN_BYTES: usize = 16;
 /// Token and number.
 const QUESTION_BYTES: usize = TOKEN_BYTES + 8;
-/// The same and the clock.
+/// Token, number and clock.
 const ANSWER_BYTES: usize = QUESTION_BYTES + 8;
 
-/// Answers for the clock of a follower.
 pub(crate) struct ClockServer {
     socket: UdpSocket,
     token: [u8; TOKEN_BYTES],
 }
 
 impl ClockServer {
-    /// At a free port of that address.
-    ///
-    /// # Errors
-    /// If there is no such address.
     pub fn bind(address: IpAddr) -> io::Result<Self> {
         let socket = UdpSocket::bind((address, 0))?;
         socket.set_nonblocking(true)?;
-        // Keyed by the kernel's random numbers.
+        // The hash is keyed by random numbers of the kernel.
         let random = || std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
         let mut token = [0; TOKEN_BYTES];
         token[..8].copy_from_slice(&random().to_le_bytes());
@@ -54,15 +49,12 @@ impl ClockServer {
         Ok(Self { socket, token })
     }
 
-    /// What who asks must know.
-    ///
-    /// # Errors
-    /// If the operating system does not tell.
+    /// Address and token for the asking side.
     pub fn address(&self) -> io::Result<ClockAddress> {
         Ok(ClockAddress { at: self.socket.local_addr()?, token: self.token })
     }
 
-    /// Answers until the last question, or until nobody asks any more.
+    /// Answers until the last question, or until no more come.
     pub fn serve(&self, clock: &impl Clock) {
         let (mut end, mut room) = (Instant::now() + LONGEST_WAIT, [0; QUESTION_BYTES + 1]);
         while Instant::now() < end {
@@ -85,7 +77,7 @@ impl ClockServer {
             let mut answer = [0; ANSWER_BYTES];
             answer[..QUESTION_BYTES].copy_from_slice(&room[..QUESTION_BYTES]);
             answer[QUESTION_BYTES..].copy_from_slice(&now.to_le_bytes());
-            // One that is lost is asked for again.
+            // A lost answer is asked for again.
             let _ = self.socket.send_to(&answer, from);
         }
     }
@@ -95,36 +87,29 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.get(..8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// The clock of another host, read once, in ticks of both clocks.
+/// Reading of another host's clock, in ticks of both clocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ClockReading {
-    /// The middle of the time in which it was read.
+    /// Middle of the time in which it was read.
     pub here: f64,
-    /// What it said.
     pub there: u64,
-    /// Half of that time: it cannot be further off.
+    /// Half of that time: the largest error of `here`.
     pub bound: f64,
 }
 
 impl ClockReading {
-    /// Of a clock that said `there` between two readings here.
+    /// Reading of a clock that said `there` between two readings here.
     pub fn between(before: u64, there: u64, after: u64) -> Self {
         let half = after.saturating_sub(before) as f64 / 2.0;
         Self { here: before as f64 + half, there, bound: half }
     }
 
-    /// Asks that clock until it was answered soon.
-    ///
-    /// # Errors
-    /// If there is no answer.
+    /// Reads a clock of another host, with questions until an answer is fast enough.
     pub fn take(from: IpAddr, clock: &ClockAddress, timebase: &Timebase) -> io::Result<Self> {
         Self::take_by(from, clock, timebase, timebase.ticks_per_ns())
     }
 
-    /// The same by any clock here, with so many ticks in a nanosecond.
-    ///
-    /// # Errors
-    /// If there is no answer.
+    /// Reads a clock of another host by any clock here.
     pub fn take_by(from: IpAddr, clock: &ClockAddress, own: &impl Clock, ticks_per_ns: f64) -> io::Result<Self> {
         let socket = UdpSocket::bind((from, 0))?;
         socket.connect(clock.at)?;
@@ -132,7 +117,7 @@ impl ClockReading {
         let mut question = [0; QUESTION_BYTES];
         question[..TOKEN_BYTES].copy_from_slice(&clock.token);
         let (begin, mut best) = (Instant::now(), None::<Self>);
-        // When each question was asked.
+        // Send times of the questions.
         let mut sent = Vec::with_capacity(MANY_QUESTIONS as usize);
         for asked in 0.. {
             let is_soon = best.is_some_and(|best| best.bound / ticks_per_ns <= SOON_NS);
@@ -147,7 +132,7 @@ impl ClockReading {
             sent.push(own.now());
             match socket.send(&question) {
                 Ok(_) => {}
-                // The answer to the one before: nobody is there yet.
+                // Response to the previous question: the server is not ready.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => continue,
                 Err(error) => return Err(error),
             }
@@ -158,13 +143,13 @@ impl ClockReading {
             }
         }
         question[TOKEN_BYTES..].copy_from_slice(&LAST.to_le_bytes());
-        // Else its own patience ends it.
+        // If all are lost, the server's own timeout ends it.
         (0..3).for_each(|_| drop(socket.send(&question)));
         best.ok_or_else(|| io::Error::new(ErrorKind::TimedOut, format!("nothing came back from UDP {}", clock.at)))
     }
 }
 
-/// The number of a question, what the clock said, and when that was here.
+/// Number of the question, clock in the answer, and its arrival here.
 fn answer(socket: &UdpSocket, asked: u64, own: &impl Clock) -> Option<(u64, u64, u64)> {
     let (begin, mut room) = (Instant::now(), [0; ANSWER_BYTES + 1]);
     loop {
@@ -172,7 +157,7 @@ fn answer(socket: &UdpSocket, asked: u64, own: &impl Clock) -> Option<(u64, u64,
             Ok(ANSWER_BYTES) if number(&room[TOKEN_BYTES..]) <= asked => {
                 return Some((number(&room[TOKEN_BYTES..]), number(&room[QUESTION_BYTES..]), own.now()));
             }
-            // No answer yet, another's message, or nobody there.
+            // No answer yet, a message of another program, or a server that is not ready.
             _ => {}
         }
         if begin.elapsed() > ANSWER_TIME {
@@ -182,7 +167,7 @@ fn answer(socket: &UdpSocket, asked: u64, own: &impl Clock) -> Option<(u64, u64,
     }
 }
 
-/// The clock of another host between two readings of it.
+/// Clock of another host between two readings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockLine {
     before: ClockReading,
@@ -190,23 +175,22 @@ pub(crate) struct ClockLine {
 }
 
 impl ClockLine {
-    /// Between these.
     pub fn new(before: ClockReading, after: ClockReading) -> Self {
         Self { before, after }
     }
 
-    /// Ticks here at the tick there. Between the readings no clock is off by more than the larger bound, if it runs evenly.
+    /// Ticks here for a tick there. If both clocks run evenly, the error between the readings is at most the larger
+    /// bound.
     pub fn here(&self, there: u64) -> u64 {
         let Self { before, after } = self;
         let (ran, passed) = (after.there as f64 - before.there as f64, after.here - before.here);
-        // Both readings at one time, or of a clock that stands still: there is no time between them to convert.
+        // If both readings are equal, or a clock stands still, there is no rate.
         let rate = if ran > 0.0 && passed > 0.0 { passed / ran } else { 1.0 };
         let since = (there as i128 - i128::from(before.there)) as f64;
-        // Not as a float all at once: ticks since the start of a machine have more digits.
+        // Not all in one float: ticks since boot have more digits.
         (before.here as i128 + (since * rate).round() as i128).clamp(0, i128::from(u64::MAX - 1)) as u64
     }
 
-    /// Ticks here that it may be off.
     pub fn bound(&self) -> f64 {
         self.before.bound.max(self.after.bound)
     }
@@ -234,7 +218,7 @@ mod tests {
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
     }
 
-    /// Each answer takes longer than it is waited for.
+    /// Each answer takes longer than the timeout.
     #[test]
     fn a_clock_behind_a_long_way_is_read_within_its_bound() {
         let base = Timebase::NANOSECONDS;
@@ -263,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_off_and_runs_faster_is_followed_within_the_bound() {
-        // There it is 5 s later, and a second has 20 ppm more.
+        // The other clock is 5 s ahead, and 20 ppm fast.
         let there = |here: f64| (5e9 + here * 1.00002) as u64;
         let reading = |here: f64, bound: f64| ClockReading { here, there: there(here), bound };
         let line = ClockLine::new(reading(1e15, 300.0), reading(1e15 + 60e9, 500.0));

@@ -1,6 +1,6 @@
-//! The messages between leader, follower and supervisor. [`crate::channel`] carries them.
+//! Messages between leader, follower and supervisor, carried by [`crate::channel`].
 //!
-//! None is sent while a cell is measured, but for one sign of life per second.
+//! None is sent while a cell is measured, except one sign of life per second.
 
 use crate::clock::Timebase;
 use crate::os::MemoryFile;
@@ -22,403 +22,334 @@ use tripmeter_model::manifest::{Counts, PathProof, PayloadResult, RefusalTrial};
 use tripmeter_model::plan::{Instrument, Raw, Streams, SubExperiment};
 use tripmeter_model::used::Used;
 
-/// Version of these messages; leader and follower must have the same.
+/// Version of these messages, which must be equal on both sides.
 pub const PROTOCOL: u32 = 21;
 
-/// Phases of a leader, as it names them, before it gives signs of life.
+/// Phases of a leader before its signs of life.
 pub const OPENING: [&str; 3] = ["start", "open", "connect"];
-/// Phase in which it writes samples, many perhaps.
+/// Phase in which a leader writes its samples, which may be many.
 pub const WRITING: &str = "write its samples";
-/// The leader's last phase.
 pub const CLOSING: &str = "close";
-/// What a leader says of a follower that has closed its channel, and has not said why.
+/// Text for a follower that closed its channel without a reason.
 pub const GONE: &str = "has gone";
 
-/// From the supervisor to a leader: all that it is to do.
+/// Order of the supervisor to a leader.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// What to measure.
     pub sub_experiment: SubExperiment,
-    /// Payloads that were measured before it was interrupted.
+    /// Payloads that were measured before an interruption.
     pub done: Vec<u64>,
-    /// The number of the last trial of those.
+    /// Number of the last trial of `done`.
     pub trials: u32,
-    /// Where its transport is, if it is not built in.
+    /// Its transport, unless it is built in.
     pub plugin: Option<PathBuf>,
-    /// Prefix of every name it creates.
     pub run_id: String,
-    /// For sockets and the like.
     pub scratch_dir: PathBuf,
-    /// Where results go.
     pub results: FolderIdentity,
-    /// 1-based.
+    /// Round, from 1.
     pub round: u32,
-    /// Where each follower comes to, by its index.
+    /// Control socket for each follower.
     pub controls: Vec<PathBuf>,
-    /// The folder of the recording's schedule, if one is played.
+    /// Folder with the schedule of a recording, if one is played.
     pub schedule: Option<PathBuf>,
-    /// The clock.
     pub timebase: Timebase,
-    /// What is kept.
     pub raw: Raw,
-    /// See the plan.
     pub streams: Streams,
-    /// See the plan.
     pub attempts: u32,
-    /// See the plan.
     pub loss_timeout_ns: u64,
-    /// See the plan.
     pub leader_cpu: Option<usize>,
-    /// Each follower's CPU.
     pub follower_cpus: Vec<Option<usize>>,
-    /// See the plan.
     pub cpus: Vec<usize>,
-    /// The address that followers on other hosts reach; `None` if all are on this one.
+    /// Address for followers on other hosts; `None` if all are on this one.
     pub local_address: Option<IpAddr>,
-    /// Their hosts, as ssh takes them; empty if that is this one.
+    /// Hosts of followers, as ssh takes them; empty if all are on this one.
     pub hosts: Vec<String>,
-    /// The address of each follower; empty if all are on this host.
+    /// Address of each follower; empty if all are on this host.
     pub follower_addresses: Vec<IpAddr>,
-    /// See the plan.
     pub max_clock_error_ns: u64,
 }
 
 impl Job {
-    /// Payloads that are still to be measured, in order.
+    /// Payloads still to be measured, in order.
     pub fn rest(&self) -> Vec<u64> {
         self.sub_experiment.payloads.iter().copied().filter(|payload| !self.done.contains(payload)).collect()
     }
 }
 
-/// To an unauthorized peer: where it is to try to get in.
+/// Order to an unauthorized peer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AccessAttempt {
-    /// What it is.
     pub kind: UnauthorizedPeer,
-    /// The system.
     pub system: String,
-    /// Where its transport is, if it is not built in.
     pub plugin: Option<PathBuf>,
-    /// Options of its node: as the true one has, but for [`NodeOptions::unauthorized_peer`].
+    /// Options of the true node, except [`NodeOptions::unauthorized_peer`].
     pub options: NodeOptions,
-    /// Address of the true node that it comes to.
+    /// Address of the true node.
     pub peer: Vec<u8>,
-    /// How long it tries to connect.
     pub timeout_ns: u64,
 }
 
-/// To a follower: what it does not take from its leader.
+/// Order to a follower: settings that its leader does not send.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Follow {
-    /// Where its leader listens.
     pub control: PathBuf,
-    /// Where transports are that are not built in, by their systems: it loads no others.
+    /// Plugins by system; no others are loaded.
     pub plugins: BTreeMap<String, PathBuf>,
-    /// What of the leader's settings does not hold here, if the leader is on another host.
+    /// Replacement of the leader's settings, if the leader is on another host.
     #[serde(default)]
     pub place: Option<FollowerPlace>,
 }
 
-/// Where a follower is, which its leader does not know.
+/// Location of a follower, unknown to its leader.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FollowerPlace {
-    /// For sockets and the like.
     pub scratch_dir: PathBuf,
-    /// Of the interface that the leader reaches.
+    /// Address of the interface that the leader reaches.
     pub address: IpAddr,
-    /// The CPU, if the plan names none.
+    /// CPU, if the plan names none.
     pub cpu: Option<usize>,
 }
 
-/// To a worker that stands for a follower on another host.
+/// Order to a worker that represents a follower on another host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Relay {
-    /// Where its leader listens.
     pub control: PathBuf,
-    /// The host, as ssh takes it.
     pub to: String,
-    /// Name of the folder that the program was pushed to.
     pub pushed: String,
-    /// The address that the follower listens at.
     pub address: IpAddr,
-    /// Its CPU, if the plan names none.
     pub cpu: Option<usize>,
 }
 
-/// To a worker that is to disturb a measurement.
+/// Order to a worker that creates a background load.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct LoadPart {
-    /// How.
     pub load: BackgroundLoad,
-    /// When it ends by itself.
+    /// Time after which it ends by itself.
     pub limit_ns: u64,
 }
 
-/// From that worker: what it has done so far.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct LoadReading {
-    /// By CLOCK_MONOTONIC.
+    /// Time by CLOCK_MONOTONIC.
     pub at_ns: u64,
-    /// Of all its threads.
     pub cpu_time_ns: u64,
-    /// Copied in memory.
     pub memory_bytes: u64,
-    /// Received over the loopback interface.
+    /// Bytes received over the loopback.
     pub network_bytes: u64,
-    /// Why it does nothing, if so.
+    /// Reason why it does nothing, if so.
     pub failed: Option<String>,
 }
 
-/// Where a clock is asked for, and the word by which its own are told from strangers.
+/// UDP address of a clock server, and the token that tells its questions from others.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ClockAddress {
-    /// A UDP socket.
     pub at: SocketAddr,
-    /// The word.
     pub token: [u8; 16],
 }
 
 impl ClockAddress {
-    /// Refuses another address than that of its host: it could be anybody's.
-    ///
-    /// # Errors
-    /// Names both.
+    /// Refuses an address of another host, which could be anybody's.
     pub fn check(&self, host: IpAddr) -> Result<(), String> {
         let at = self.at.ip();
         (at == host).then_some(()).ok_or_else(|| format!("its clock is to be asked at {at}, and messages go to {host}"))
     }
 }
 
-/// From the supervisor to a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum ToWorker {
-    /// To a leader, first.
     Lead(Box<Job>),
-    /// To a follower, first.
     Follow(Follow),
-    /// To one that stands for a follower on another host, first.
+    /// First message to a worker that represents a follower on another host.
     Relay(Relay),
-    /// To an unauthorized peer, first; it answers with a [`RefusalTrial`].
+    /// First message to an unauthorized peer, which answers with a [`RefusalTrial`].
     AttemptAccess(Box<AccessAttempt>),
-    /// To one that is to disturb a measurement, first; it answers each `Continue` with a [`LoadReading`].
+    /// First message to a background load, which answers each `Continue` with a [`LoadReading`].
     Load(LoadPart),
-    /// To a leader: the results of the attempts that it asked for.
+    /// Results of the access attempts that a leader asked for.
     AccessAttempted(Vec<RefusalTrial>),
-    /// To a leader: its finished cell has been noted.
+    /// Receipt for a leader's finished cell.
     Continue,
-    /// End early and keep what was measured.
+    /// Stop early, and keep the results.
     Stop,
 }
 
-/// From a leader to its supervisor.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum FromLeader {
-    /// What it does from now on; also a sign of life.
+    /// Current phase; also a sign of life.
     Phase(String),
-    /// The transport is open.
     Opened {
-        /// Version of the transport.
         transport_version: String,
-        /// Version of what it drives.
+        /// Version of the system that it drives.
         system_version: String,
-        /// Leader and follower are threads of one process.
+        /// True if leader and follower are threads of one process.
         same_process: bool,
-        /// Outcome of locking memory.
         memory_lock: String,
-        /// Capacity of what messages wait in, at both sides.
+        /// Capacities of kernel queues at both sides.
         #[serde(default)]
         queues: Vec<KernelQueues>,
     },
-    /// Nothing more is measured, as this has failed; what is open is closed now.
+    /// A failure; nothing more is measured, and the leader closes what is open.
     Broken(String),
-    /// These are to be tried now, one after the other; answered with `ToWorker::AccessAttempted`.
+    /// Request for access attempts, one after the other; answered with `ToWorker::AccessAttempted`.
     AttemptAccess(Vec<AccessAttempt>),
-    /// The path was checked.
     Proof(PathProof),
-    /// The load is to run from here on, or what it did until here counts; answered with `ToWorker::Continue`.
+    /// Start or end of the background load; answered with `ToWorker::Continue`.
     LoadMark {
-        /// The payload begins.
+        /// True at the start of a payload.
         begins: bool,
     },
-    /// A payload begins.
     CellStarted {
-        /// Its size.
+        /// Size of the payload.
         payload_bytes: u64,
     },
-    /// Samples of this payload so far; about once a second.
+    /// Progress of the payload; about once a second.
     Progress {
-        /// Their number.
         samples: u64,
-        /// Changes with every message or call.
+        /// Number that changes with every message or call.
         moves: u64,
     },
-    /// A logger was used in this time of CLOCK_MONOTONIC, in nanoseconds; its cell follows.
+    /// Use of a logger, in nanoseconds of CLOCK_MONOTONIC; its cell follows.
     Logged {
-        /// The first call.
+        /// First call.
         begin_ns: u64,
-        /// All was written out.
+        /// End of all writes.
         end_ns: u64,
     },
-    /// A payload is finished and on disk.
+    /// A payload is finished, and on the disk.
     CellFinished(Box<PayloadResult>),
-    /// The same, and it is measured again from here.
+    /// An attempt is finished, and its payload is measured again.
     CellAgain(Box<PayloadResult>),
-    /// What was written of the payload that is measured again is moved out of the way now; answered with
-    /// `ToWorker::Continue`.
+    /// Files of the discarded attempt are moved away now; answered with `ToWorker::Continue`.
     Replacing,
-    /// What its process did; shortly before the end.
+    /// Resource usage of its process; shortly before the end.
     Used(ProcessActivity),
-    /// All is done.
     Done,
-    /// It was asked to stop, and has.
+    /// The leader has stopped, as it was asked to.
     Interrupted,
-    /// It cannot go on.
     Failed(String),
 }
 
-/// From leader to follower. The follower takes all its settings from here.
+/// Message of a leader to a follower, which takes all its settings from here.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToFollower {
-    /// First of all.
     Setup(Box<Setup>),
-    /// To one on another host, before it opens the transport: files that the leader's node has left for it, in base64.
+    /// Files of the leader's node in base64, for a follower on another host; sent before it opens the transport.
     Agreed(BTreeMap<String, String>),
-    /// The address of each of the leader's links; both connect now.
+    /// Address of each of the leader's links; both sides connect now.
     Connect(Vec<Vec<u8>>),
-    /// Take part in one hand-over probe.
+    /// Take part in one core-to-core probe.
     Handover,
-    /// Answer for the clock, on another host; answered with `FromFollower::Clock`.
+    /// Serve the clock to the leader on another host; answered with `FromFollower::Clock`.
     Clock,
-    /// Handle the messages from now on until [`ToFollower::End`]; answered with `FromFollower::Ready`.
+    /// Handle messages until [`ToFollower::End`]; answered with `FromFollower::Ready`.
     Begin(Begin),
-    /// The leader has sent all; answered with `FromFollower::Report`.
+    /// All messages are sent; answered with `FromFollower::Report`.
     End {
-        /// Number of the last message of each stream; of a logger its calls. Empty where nothing is counted.
+        /// Number of the last message of each stream, or of calls of a logger. Empty if nothing is counted.
         last: Vec<u64>,
     },
-    /// Close everything and end.
     Bye,
 }
 
-/// What a follower does with messages.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Begin {
-    /// What it does with each.
     pub task: Task,
     /// Number of the first message of each stream.
     pub first: u64,
     /// Bytes of each message; 0 if they differ.
     pub payload_bytes: u64,
-    /// Most messages of each stream; empty if it is not known.
+    /// Largest number of messages of each stream; empty if unknown.
     pub most: Vec<u64>,
-    /// Where arrivals of so many are kept, if they are.
+    /// Place for that many arrivals, if they are recorded.
     pub arrivals: Option<ArrivalPlace>,
-    /// Watch where the messages travel, over the first link, and report the evidence.
+    /// True to observe the path over the first link, and report the evidence.
     pub observe: bool,
-    /// What to look at beside them, of those that are answered.
     pub instrument: Option<Instrument>,
 }
 
 impl Begin {
-    /// Messages of that size from that number on, of which nothing is kept or observed.
+    /// Handles messages of that size from number `first`, without records or observation.
     pub fn new(task: Task, first: u64, payload_bytes: u64) -> Self {
         Self { task, first, payload_bytes, most: Vec::new(), arrivals: None, observe: false, instrument: None }
     }
 }
 
-/// Where arrivals are kept.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum ArrivalPlace {
-    /// In memory of the leader.
     Leader(MemoryFile),
-    /// At the follower, which is on another host: they come before its [`Report`].
+    /// Memory of a follower on another host; it sends them before its [`Report`].
     Follower,
 }
 
-/// What a follower does with each message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Task {
-    /// Answer it, over the first link.
+    /// Answer over the first link.
     Answer,
-    /// Answer it, over every link; the answer names the request to the transport.
+    /// Answer over every link; the answer names its request to the transport.
     AnswerCalls,
-    /// Count it, over the first link.
+    /// Count over the first link.
     Count,
-    /// Note when it came, over every link.
+    /// Record arrivals over every link.
     Note,
-    /// Check it as a line of the log.
+    /// Check as a line of the log.
     ReadLog {
-        /// The log is a pipe, read while lines are logged; else a file, read afterwards.
+        /// True if the log is a pipe, read during logging; otherwise a file, read afterwards.
         is_pipe: bool,
     },
 }
 
-/// Settings of a follower.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setup {
     /// Must be [`PROTOCOL`].
     pub protocol: u32,
-    /// Version of the leader's tripmeter.
     #[serde(default)]
     pub tripmeter: String,
-    /// The system.
     pub system: String,
-    /// For its node.
     pub options: NodeOptions,
-    /// What to do with payloads.
     pub touch: Touch,
-    /// How its process is scheduled while it measures.
+    /// Scheduling of its process during a measurement.
     #[serde(default)]
     pub sched: Sched,
-    /// How other threads of it are, which are the system's.
+    /// Scheduling of the system's own threads in it.
     #[serde(default)]
     pub library_sched: Sched,
-    /// Its CPU.
     pub cpu: Option<usize>,
-    /// All that its process may use; empty: any.
+    /// CPUs for all of its process; empty for any.
     pub cpus: Vec<usize>,
-    /// The system's own threads must not be bound to that CPU.
+    /// True if the system's own threads must not be pinned to `cpu`.
     pub own_threads: bool,
-    /// Overdue blocking calls are interrupted by a signal.
+    /// True if overdue blocking calls are interrupted by a signal.
     pub interrupt: bool,
-    /// The clock.
     pub timebase: Timebase,
-    /// How long it spins before each answer.
+    /// Time that it spins before each answer.
     #[serde(default)]
     pub answer_delay_ns: u64,
-    /// The page of the hand-over probe; none between hosts.
+    /// Page of the core-to-core probe; `None` between hosts.
     pub handover: Option<MemoryFile>,
-    /// How long one receive may wait.
+    /// Timeout of a receive call.
     pub loss_timeout_ns: u64,
 }
 
-/// From follower to leader.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum FromFollower {
-    /// The transport is open.
     Opened {
-        /// Of each link, for the leader's of the same index.
+        /// Address of each link, for the leader's link of the same index.
         addresses: Vec<Vec<u8>>,
     },
-    /// The link is connected.
     Connected {
-        /// Outcome of locking memory.
         memory_lock: String,
-        /// Capacity of what messages wait in, at its side.
+        /// Capacities of kernel queues at its side.
         #[serde(default)]
         queues: Vec<KernelQueues>,
     },
-    /// Where its clock is asked for.
     Clock(ClockAddress),
-    /// A piece of its arrivals, in base64, in order.
+    /// Piece of its arrivals in base64, in order.
     Arrivals(String),
-    /// Ready for what was asked.
     Ready,
-    /// What has come of the messages, after [`ToFollower::End`].
+    /// Results after [`ToFollower::End`].
     Report(Box<Report>),
-    /// What its process did; its last word, to the supervisor.
+    /// Resource usage of its process; last message, to the supervisor.
     Used(ProcessActivity),
-    /// It cannot go on.
     Failed(String),
 }
 
@@ -480,47 +411,45 @@ impl BoundedMessage for LoadReading {
     }
 }
 
-/// What a follower has seen of the messages since [`ToFollower::Begin`].
+/// Report of a follower on the messages since [`ToFollower::Begin`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
-    /// Counts of each stream; empty where messages were answered, which the leader counts. Arrivals are in the leader's memory.
+    /// Counts of each stream, without arrivals in the leader's memory. Empty if messages were answered, which the
+    /// leader counts.
     pub arrived: Vec<Arrived>,
-    /// Cost of its process until the last message was sent.
+    /// Resource usage of its process until the last message was sent; zero if one thread counts both sides.
     pub used: Used,
-    /// Calls and lines of a log.
+    /// Counts of a logger's calls, and its lines.
     pub log: Option<(Counts, Lines)>,
-    /// Where the messages travelled, if that was to be observed.
+    /// Evidence of the path, if it was observed.
     pub evidence: Option<Evidence>,
-    /// Why it could not go on, if so: the rest is what came until then.
+    /// Reason why it could not go on; the rest is from before.
     pub failed: Option<String>,
 }
 
 impl Report {
-    /// Messages of all streams that came damaged.
     pub fn damaged(&self) -> u64 {
         self.arrived.iter().map(|arrived| arrived.damaged).fold(0, u64::saturating_add)
     }
 }
 
-/// What has come of a stream.
+/// Outcome of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrived {
-    /// Intact, each counted once.
+    /// Intact messages, each counted once.
     pub received: u64,
-    /// Came again.
     pub duplicated: u64,
-    /// Came after a later one.
+    /// Messages that arrived after a later one.
     pub reordered: u64,
-    /// Header or touched payload was not what was written.
+    /// Messages with a damaged header or touched payload.
     pub damaged: u64,
-    /// Of an earlier stream.
+    /// Messages of an earlier stream.
     pub earlier: u64,
-    /// Clock when the latest message came, in ticks; `None` if none did.
+    /// Arrival of the latest message, in ticks; `None` if none arrived.
     pub latest: Option<u64>,
 }
 
 impl Arrived {
-    /// Adds what another counted, or counted later.
     pub fn add(&mut self, other: &Arrived) {
         self.received = self.received.saturating_add(other.received);
         self.duplicated = self.duplicated.saturating_add(other.duplicated);

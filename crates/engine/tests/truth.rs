@@ -1,4 +1,4 @@
-//! Measurement truth: faults injected on a fake clock must come out in exactly the right figure.
+//! Measurement truth: faults that are injected on a fake clock show in exactly the right figure.
 
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,7 +23,7 @@ impl Clock for Fake {
     }
 }
 
-/// What the follower's own loop does, on the bytes of a message.
+/// Answers like the follower's own loop.
 fn answer(bytes: &mut [u8]) {
     let length = bytes.len();
     let received = Message { data: bytes.as_ptr(), length, token: null_mut() };
@@ -86,11 +86,11 @@ fn a_stall_shows_in_exactly_one_sample_and_in_full() {
 fn a_stall_beyond_the_time_out_makes_late_messages_and_no_lost_ones() {
     for wait in WAITS {
         let (samples, counts) = run(wait, &[("stall", "500:40ms")], 1000).unwrap();
-        // The trip that is under way when the stall ends may be longer; no other is.
+        // Only the trip in progress at the end of the stall may be longer.
         assert!(samples.iter().filter(|sample| **sample > SERVICE_NS).count() <= 1, "{wait}");
         assert_eq!((counts.lost, counts.received), (0, 1000));
         assert_eq!(counts.late, counts.sent - counts.received);
-        // All of them wait behind the stalled one, and come in order.
+        // All of them wait behind the stalled one, and arrive in order.
         assert!((7..=8).contains(&counts.late) && counts.reordered == 0, "{counts:?}");
     }
 }
@@ -145,7 +145,7 @@ fn a_trip_under_way_when_the_time_is_over_counts_for_nothing_then_and_later() {
         assert_eq!((stored, end.unwrap()), (49, LoopEnd::Deadline), "{wait}");
         assert!(clock.now_ns() < capped + 300_000, "{wait}: its answer was not waited for");
         assert_eq!((trips.answers.abandoned(), trips.answers.counts()), (1, Counts::default()), "{wait}");
-        // Its answer comes to the next cell.
+        // Its answer arrives in the next cell.
         shared.capped.store(0, Relaxed);
         let abandoned = trips.sequence;
         trips.begin(LENGTH);

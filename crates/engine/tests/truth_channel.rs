@@ -1,5 +1,5 @@
-//! Measurement truth of pattern `channel`, on a clock that moves only when told to: what a stalled sender keeps waiting is
-//! in the response times, and not in the service times.
+//! Measurement truth of pattern `channel`, on a fake clock: delays by a stalled sender show in response times, and not
+//! in service times.
 
 use std::ptr;
 use tripmeter_abi::{Link, Loan, Message, Result};
@@ -18,7 +18,7 @@ const PERIOD_NS: u64 = 1_000_000;
 const FIRST_NS: u64 = 5_000_000;
 const SERVICE_NS: u64 = 7_000;
 const COUNT: usize = 100;
-/// The message whose sending returns late.
+/// Message whose send call returns late.
 const STALLED: usize = 40;
 const STALL_NS: u64 = 50 * PERIOD_NS;
 
@@ -31,7 +31,6 @@ impl Clock for Still {
     }
 }
 
-/// Rests exactly as long as it is asked to.
 struct Exact(FakeClock);
 
 impl Rest for Exact {
@@ -40,7 +39,7 @@ impl Rest for Exact {
     }
 }
 
-/// Every message is there after the service time; the sending of one returns late, and some are refused at first.
+/// Link that delivers each message after the service time. One send call returns late, and some are refused at first.
 struct Slow {
     clock: FakeClock,
     arrived: Vec<u64>,
@@ -80,7 +79,6 @@ impl Link for Slow {
     fn release(&mut self, _: Message) {}
 }
 
-/// The messages, and how the sending ended.
 struct Outcome {
     topic: Topic,
     refused: u64,
@@ -115,7 +113,6 @@ fn publish(stalled: usize, refuses: u32, deadline: u64, shared: &Shared) -> Outc
     Outcome { topic, refused, ended }
 }
 
-/// Response and service time of each message.
 fn times(topic: &Topic) -> Vec<(u64, u64)> {
     let ns = |arrived: Option<u64>, since: u64| arrived.map_or(0, |arrived| arrived - since);
     let deliveries = topic.deliveries(u64::MAX);
@@ -132,7 +129,7 @@ fn a_stalled_sender_shows_in_the_response_of_every_message_that_waited_and_in_no
     assert!(times.iter().all(|(_, service)| *service == SERVICE_NS));
     let waited: Vec<(usize, u64)> =
         times.iter().enumerate().filter(|(_, time)| time.0 > SERVICE_NS).map(|(index, time)| (index, time.0)).collect();
-    // The one after the stalled message was to be sent a period after it, and so on; the last one in time.
+    // The message after the stalled one was due a period after it, and so on; the last one is on time.
     let expected: Vec<(usize, u64)> =
         (1..50).map(|behind| (STALLED - 1 + behind, STALL_NS - behind as u64 * PERIOD_NS + SERVICE_NS)).collect();
     assert_eq!(waited, expected);
@@ -143,7 +140,7 @@ fn a_stalled_sender_shows_in_the_response_of_every_message_that_waited_and_in_no
     assert_eq!((service.min, service.max), (SERVICE_NS as f64, SERVICE_NS as f64));
     assert_eq!(response.max, (STALL_NS - PERIOD_NS + SERVICE_NS) as f64);
     let counts = Counts { sent: COUNT as u64, received: COUNT as u64, ..Counts::default() };
-    // All but the last of those that waited were more than a period late.
+    // All but the last of those that waited were late by more than a period.
     assert_eq!((tally.counts(), tally.behind, tally.kept().rate_missed), (counts, 48, false));
 }
 

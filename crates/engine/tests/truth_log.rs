@@ -1,5 +1,5 @@
-//! Measurement truth of pattern `log`, on a clock that moves only when told to: a call that stalls is one sample and no
-//! other, and what a logger does to its lines comes out in exactly the right number.
+//! Measurement truth of pattern `log`, on a fake clock: a stalled call shows in one sample, and lost or damaged lines
+//! in exactly the right count.
 #![allow(clippy::unwrap_used)]
 
 use std::ptr;
@@ -12,7 +12,6 @@ use tripmeter_engine::measure::{Failure, LoopEnd, MOST_SILENT, Shared};
 use tripmeter_model::manifest::Counts;
 use tripmeter_transport_inmem::{FakeClock, Inmem};
 
-/// How many calls were made, and what ended them.
 type Ended = std::result::Result<(usize, LoopEnd), Failure>;
 
 const LENGTH: usize = 64;
@@ -29,7 +28,7 @@ impl Clock for Still {
     }
 }
 
-/// A logger whose calls all take the same time, but for one; it keeps its lines, and refuses some at first.
+/// Logger with equal call times except one. It keeps its lines, and refuses some at first.
 struct Slow {
     clock: FakeClock,
     lines: Vec<u8>,
@@ -45,7 +44,7 @@ impl Link for Slow {
     }
 
     fn loan(&mut self, length: usize, _: Option<&Message>) -> Result<Loan> {
-        // What is done before a call is not part of it.
+        // Time before a call is not part of it.
         self.clock.advance(10_000);
         self.buffer[length] = b'\n';
         Ok(Loan { data: self.buffer.as_mut_ptr(), length, token: ptr::null_mut() })
@@ -74,7 +73,7 @@ impl Link for Slow {
     fn release(&mut self, _: Message) {}
 }
 
-/// The samples, the lines and how it ended.
+/// Samples, lines and the end of the calls.
 fn call(stalled: usize, refuses: u32, deadline: u64, shared: &Shared) -> (Vec<u64>, Vec<u8>, Ended) {
     let clock = FakeClock::default();
     let mut link =
@@ -125,7 +124,7 @@ fn a_line_that_was_refused_is_logged_later_and_its_call_lasts_until_then() {
 #[test]
 fn a_logger_that_stays_full_is_tried_until_the_time_is_over() {
     let shared = Shared::default();
-    // The first line is refused by its call, and again at three tries.
+    // The call and three retries are refused.
     shared.capped.store(3 * (CALL_NS + 10_000), Relaxed);
     let (_, lines, ended) = call(0, u32::MAX, u64::MAX, &shared);
     assert!(matches!(ended, Ok((0, LoopEnd::Deadline))) && lines.is_empty(), "{ended:?}");
@@ -144,7 +143,7 @@ fn it_ends_at_the_deadline_and_when_asked_to() {
     assert!(matches!(call(0, 0, u64::MAX, &shared).2, Err(Failure::PeerGone)));
 }
 
-/// What comes of `inmem/log` with a fault.
+/// Counts of `inmem/log` with a fault.
 fn with_fault(name: &str, value: &str) -> Counts {
     let folder = tempfile::tempdir().unwrap();
     let defaults = Inmem.description().settings.into_iter().map(|setting| (setting.name, setting.default));

@@ -1,4 +1,4 @@
-//! Measurement truth of one-way patterns, on a clock that moves a little with every reading.
+//! Measurement truth of one-way patterns, on a fake clock that advances with each reading.
 
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Link, Loan, Message, Result, Wait};
@@ -26,12 +26,12 @@ impl Clock for Ticking {
     }
 }
 
-/// A link whose messages come back to the one who sent them, which takes its time and may be full.
+/// Link that returns messages to their sender after a delay, and may be full.
 struct Slow {
     link: ScriptedLink,
     clock: FakeClock,
     publish_ns: u64,
-    /// Every so many tries to send are refused; 0: none.
+    /// Refuses every n-th attempt to send; 0 refuses none.
     refuses: u64,
     tries: u64,
 }
@@ -74,7 +74,7 @@ fn slow(settings: &[(&str, &str)], publish_ns: u64, refuses: u64) -> Slow {
     Slow { link: scripted(script, clock.clone()), clock, publish_ns, refuses, tries: 0 }
 }
 
-/// What both sides have noted of so many messages, as latencies by index, and what came.
+/// Latencies by index from the records of both sides, and the counts.
 fn timed(link: &mut Slow, count: u64) -> (Vec<u64>, Arrived) {
     let (clock, shared) = (Ticking(link.clock.clone()), Shared::default());
     let places = sampling::places(count);
@@ -155,7 +155,7 @@ fn messages_are_due_at_multiples_of_the_period_whatever_was_late() {
     let due = [100, 1110, 50_000, 50_010].map(|begun| even.next(begun));
     assert_eq!(due, [100 + 1004, 100 + 2009, 100 + 3013, 100 + 4018]);
     assert_eq!(even.behind(), 2);
-    // Its clock shows every tenth nanosecond, so that each message but the first is sent a little late.
+    // Each reading of the clock advances 10 ns, so all messages but the first are sent a little late.
     let sent = send(&mut slow(&[], 50, 0), &mut Even::new(1004.0), 1, u64::MAX, 1_000_000);
     assert!((996..=997).contains(&sent.count), "{}", sent.count);
 }
@@ -188,7 +188,7 @@ fn a_long_burst_ends_at_a_deadline_and_goes_on_after_it() {
         stream.sequence
     };
     let begun = clock.0.now_ns();
-    // 32 messages take 3.2 us and two readings of the clock.
+    // 32 messages take 3.2 µs and two readings of the clock.
     assert_eq!(until(begun + 10_000), 4 * 32);
     assert_eq!(until(begun + 900_000), 1000, "the rest of the burst, and no other");
     assert_eq!(until(begun + 1_001_000), 1032, "the next is due a period after the first began");
@@ -225,7 +225,7 @@ fn the_end_of_a_stream_is_waited_for_no_longer_than_the_loss_time_out() {
     assert_eq!(take(&mut link, 100).received, 99);
     let waited = link.clock.now_ns() - sent.ended;
     assert!((1_000_000_000..1_200_000_000).contains(&waited), "{waited}");
-    // One that the last one has overtaken is waited for a moment only.
+    // A lost message that others have overtaken is awaited only briefly.
     let mut link = slow(&[("lose", "50")], 0, 0);
     let sent = send(&mut link, &mut Unspaced, 32, 100, u64::MAX);
     assert_eq!(take(&mut link, 100).received, 99);
@@ -233,7 +233,7 @@ fn the_end_of_a_stream_is_waited_for_no_longer_than_the_loss_time_out() {
     assert!((50_000_000..200_000_000).contains(&waited), "{waited}");
 }
 
-/// All are sent before the first is taken: each waits until those before it are taken.
+/// All messages are sent before the first is received, so each waits for those before it.
 #[test]
 fn what_both_sides_note_is_joined_by_number_whatever_was_lost() {
     const COUNT: u64 = 200;
@@ -241,18 +241,18 @@ fn what_both_sides_note_is_joined_by_number_whatever_was_lost() {
     let (all, arrived) = timed(&mut slow(&[], 500, 0), COUNT);
     assert_eq!((all.len() as u64, arrived.received), (COUNT, COUNT));
     let sending = all.windows(2).map(|pair| pair[0] - pair[1]).max();
-    // Sending takes 500 ns and the readings of three clocks a message, taking only readings.
+    // Sending takes 500 ns and readings of three clocks per message, receiving only readings.
     assert!(all.windows(2).all(|pair| pair[1] < pair[0]) && sending <= Some(600), "{sending:?}");
-    // Lost, damaged and duplicated ones move no other's latency to another.
+    // Lost, damaged and duplicated messages do not shift latencies of others.
     let faults = [("lose", "3,17,100"), ("damage_body", "50"), ("duplicate", "120")];
     let (some, arrived) = timed(&mut slow(&faults, 500, 0), COUNT);
     let gone = [3, 17, 50, 100];
     assert_eq!((arrived.received, arrived.damaged, arrived.duplicated), (COUNT - 4, 1, 1));
     let expected = (1..).zip(&all).filter(|(number, _)| !gone.contains(number)).map(|(_, ns)| *ns);
     let off = some.iter().zip(expected).map(|(found, expected)| found.abs_diff(expected)).max();
-    // A message that is lost spares the follower its readings, and one that comes twice costs them again.
+    // A lost message saves the follower its readings; a duplicate costs them again.
     assert!(some.len() as u64 == COUNT - 4 && off <= Some(4 * 10 * READING_NS), "{off:?}");
-    // A stall is in the latency of its message and of all behind it, and in no other.
+    // A stall shows in its message and all behind it, and in no other.
     let (stalled, _) = timed(&mut slow(&[("stall", "150:50ms")], 500, 0), COUNT);
     let (before, from) = stalled.split_at(149);
     assert!(before.iter().all(|ns| *ns < STALL_NS) && from.iter().all(|ns| *ns >= STALL_NS - COUNT * 600));
@@ -265,6 +265,6 @@ fn a_message_that_is_refused_waits_from_its_first_try_on() {
     let (free, _) = timed(&mut slow(&[], REFUSED_NS, 0), 9);
     let (full, arrived) = timed(&mut slow(&[], REFUSED_NS, 3), 9);
     assert_eq!((free.len(), full.len(), arrived.received), (9, 9, 9));
-    // Every third try is refused: the last message has its own refusal or none, the first has all refusals.
+    // Every third attempt is refused: the last message has at most one refusal, the first has all of them.
     assert!(full[0] >= free[0] + 4 * REFUSED_NS && full[8] < free[8] + 2 * REFUSED_NS, "{free:?} {full:?}");
 }

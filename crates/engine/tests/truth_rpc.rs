@@ -1,6 +1,5 @@
-//! Measurement truth of pattern `rpc`, over `inmem` on a clock that moves only when told to: what a stalled call keeps
-//! waiting is in the response times, and not in the service times; calls without an answer time out, and calls that fail are
-//! counted apart.
+//! Measurement truth of pattern `rpc`, over `inmem` on a fake clock. Delays by a stalled call show in response times,
+//! and not in service times. Calls without an answer time out, and failed calls are counted separately.
 
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
@@ -29,7 +28,7 @@ const FIRST_NS: u64 = 5_000_000;
 const SERVICE_NS: u64 = 7_000;
 const TIMEOUT_NS: u64 = 300_000_000;
 const COUNT: usize = 100;
-/// The call that is answered late.
+/// Call that is answered late.
 const STALLED: usize = 40;
 const STALL_NS: u64 = 50 * PERIOD_NS;
 
@@ -42,14 +41,13 @@ impl Clock for Fake {
     }
 }
 
-/// Rests exactly as long as it is asked to.
 impl Rest for Fake {
     fn rest(&self, ticks: u64) {
         self.0.advance(ticks);
     }
 }
 
-/// What the follower's own loop does, on the bytes of a message.
+/// Answers like the follower's own loop.
 fn answer(bytes: &mut [u8]) {
     let length = bytes.len();
     let received = Message { data: bytes.as_ptr(), length, token: null_mut() };
@@ -62,7 +60,7 @@ fn answer(bytes: &mut [u8]) {
     }
 }
 
-/// `inmem`, of which some calls end by an error of the transport, and from one on it takes nothing.
+/// Link of `inmem` with some calls that fail, and which is full from one call on.
 struct Failing {
     link: ScriptedLink,
     clock: FakeClock,
@@ -107,7 +105,6 @@ impl Link for Failing {
     }
 }
 
-/// The calls, and how they ended.
 struct Outcome {
     topic: Topic<Times<'static>>,
     until: u64,
@@ -117,7 +114,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// Response and service time of each call that succeeded, by its index.
+    /// Response and service time of each successful call, by its index.
     fn times(&self) -> Vec<(usize, u64, u64)> {
         let deliveries = self.topic.deliveries(u64::MAX).enumerate();
         deliveries
@@ -128,7 +125,6 @@ impl Outcome {
             .collect()
     }
 
-    /// Their figures and counts.
     fn tally(self) -> (Tally, Counts) {
         let period = self.topic.schedule.map_or(PERIOD_NS as f64, |times| times.period());
         let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::SAMPLES, TIMEOUT_NS, 1, period, 1);
@@ -142,7 +138,6 @@ impl Outcome {
     }
 }
 
-/// Makes the calls, each as soon as the one before has ended if there is no period.
 struct Run {
     settings: Vec<(&'static str, &'static str)>,
     times: Times<'static>,
@@ -208,7 +203,7 @@ fn a_stalled_call_shows_in_the_response_of_every_call_that_waited_and_in_its_own
         times.iter().filter(|time| time.2 > SERVICE_NS).map(|time| (time.0, time.2)).collect();
     assert_eq!(slow, [(STALLED - 1, STALL_NS + SERVICE_NS)]);
     let waited: Vec<(usize, u64)> = times.iter().filter(|time| time.1 > time.2).map(|time| (time.0, time.1)).collect();
-    // Each one begins when the one before has ended, and ends a service time later.
+    // Each call begins when the previous one has ended, and takes a service time.
     let end = |behind: u64| STALL_NS + (behind + 1) * SERVICE_NS - behind * PERIOD_NS;
     let expected: Vec<(usize, u64)> = (1..=50).map(|behind| (STALLED - 1 + behind, end(behind as u64))).collect();
     assert_eq!(waited, expected);
@@ -249,7 +244,7 @@ fn bursts_that_take_longer_than_their_gap_fall_behind() {
     const SIZE: u64 = 4;
     let bursts = Times::Bursts(Bursts { first: FIRST_NS, size: SIZE, gap: (2 * SERVICE_NS) as f64 });
     let outcome = Run::at(&[], bursts).calls();
-    // All calls follow each other: call i is answered i + 1 service times after the first was due.
+    // Calls follow each other: call i is answered i + 1 service times after the first was due.
     let due = |index: u64| index / SIZE * 2 * SERVICE_NS;
     let expected = |index: usize| (index, (index as u64 + 1) * SERVICE_NS - due(index as u64), SERVICE_NS);
     assert_eq!(outcome.times(), (0..COUNT).map(expected).collect::<Vec<_>>());
@@ -260,7 +255,7 @@ fn bursts_that_take_longer_than_their_gap_fall_behind() {
     assert!((kept.achieved_hz * SERVICE_NS as f64 / 1e9 - 1.0).abs() < 0.02, "one call after the other: {kept:?}");
 }
 
-/// Answers each request at once, and keeps the length of each.
+/// Link that answers each request at once, and records its length.
 struct Answering {
     bytes: Vec<u8>,
     pending: bool,
@@ -294,7 +289,7 @@ impl Link for Answering {
     fn release(&mut self, _: Message) {}
 }
 
-/// Requests of a link as the leader calls over it, by the clock of this machine.
+/// Lengths of the requests that the leader sends over a link, by the real clock.
 fn lengths(times: Times<'_>, calls: usize) -> Vec<usize> {
     let mut link = Answering { bytes: Vec::new(), pending: false, lengths: Vec::new() };
     let (shared, sending, inbox) = (Shared::default(), Sending::default(), Inbox::default());

@@ -1,4 +1,4 @@
-//! What others did to the CPUs meanwhile.
+//! Checks of other load on the CPUs during the experiment.
 
 use super::counters::control_groups;
 use super::kernel::is_guest;
@@ -8,9 +8,9 @@ use super::{MachineCheck, MachineObservations, Reading, percent, share};
 use tripmeter_model::audit::{CheckInfo, Interrupts};
 use tripmeter_model::count::saturating_sum;
 
-/// Time counted in ticks may be wrong by one at each end.
+/// Largest error of a time that is counted in ticks: one tick at each end.
 const BLUR_NS: u64 = 2 * TICK_NS;
-/// CPUs that leader and follower use while both poll.
+/// CPUs that a leader and a follower keep busy when both poll.
 const NEEDED_CPUS: f64 = 2.0;
 
 pub(super) const CHECKS: &[MachineCheck] = &[
@@ -74,7 +74,7 @@ fn steal(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     Ok(Reading::by_limits(share, 0.01, 0.1, value))
 }
 
-/// In ticks, of all CPUs.
+/// Steal time of all CPUs since boot, in ticks.
 ///
 /// # Source
 /// The first line of proc_stat(5).
@@ -100,7 +100,7 @@ fn throttling(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     }
     let quotas = groups.iter().filter_map(|group| Some((group.quota?, group.name.as_str())));
     let least = quotas.min_by(|one, other| one.0.total_cmp(&other.0));
-    // The uppermost group of all has no such file.
+    // The root control group has no such file.
     let is_inside = observed.root.text("sys/fs/cgroup/cgroup.events").is_ok();
     let none =
         if is_inside { "no quota; quotas of groups outside of the container are not visible here" } else { "no quota" };
@@ -115,7 +115,7 @@ fn throttling(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
         Ok((periods, share)) => {
             Ok(Reading::fail(format!("throttled {periods} times, for {share} of the time; {quota}")))
         }
-        // The quota needs no second reading.
+        // A quota is visible without a second reading.
         Err(_) if !is_enough => Ok(Reading::warn(format!("{quota}; whether it throttled is not visible here"))),
         Err(hidden) => Err(hidden),
     }

@@ -1,15 +1,15 @@
-//! The clock, and the noise that it sees.
+//! Checks of the clock, and of hiccups seen by it.
 
 use super::root::Hidden;
 use super::{Fix, MachineCheck, MachineObservations, Reading, percent, share};
 use tripmeter_model::audit::{CheckInfo, Level};
 
-/// Name of the check that needs a spin.
+/// Check that needs a spin.
 pub(super) const HICCUPS: &str = "hiccups";
 const SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
 const OFFERED: &str = "sys/devices/system/clocksource/clocksource0/available_clocksource";
 const TAKE_TSC: &str = "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource";
-/// These ask a device over a slow bus.
+/// Clock sources that read a device over a slow bus.
 const SLOW_SOURCES: [&str; 3] = ["hpet", "acpi_pm", "jiffies"];
 
 pub(super) const CHECKS: &[MachineCheck] = &[
@@ -62,7 +62,7 @@ fn source(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     Ok(feasible(observed, if is_slow { Reading::fail(value) } else { Reading::good_if(is_counter, value) }))
 }
 
-/// The reading with another fix where this machine has no `tsc` to take, or has taken it.
+/// Replaces the fix where the kernel offers no `tsc`, or already uses it.
 fn feasible(observed: &MachineObservations<'_>, reading: Reading) -> Reading {
     let offered = observed.root.text(OFFERED).unwrap_or_default();
     let fix = match observed.root.text(SOURCE) {

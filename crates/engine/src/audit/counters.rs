@@ -1,4 +1,4 @@
-//! Counters of the kernel at a moment, and what happened between two moments.
+//! Snapshots of kernel counters, and the activity between two of them.
 
 use super::parse::{self, CpuTime};
 use super::root::{Root, cpu_folder};
@@ -7,10 +7,9 @@ use crate::os::{self, Whose};
 use std::collections::{BTreeMap, BTreeSet};
 use tripmeter_model::audit::{Activity, CpuActivity, Interrupts, OtherProcess, Pressure, Throttled};
 
-/// How many of the other processes are named.
 const BUSIEST: usize = 3;
 
-/// All counters at a moment; those that the machine hides are absent.
+/// Kernel counters at a moment; `None` if the machine hides them.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     at_ns: u64,
@@ -20,14 +19,12 @@ pub struct Snapshot {
     siblings: BTreeMap<usize, Vec<usize>>,
     pressure: Pressure,
     throttled: Option<Throttled>,
-    /// CPU time of this process and its children.
     own_ns: u64,
-    /// By process number and start.
+    /// CPU time in nanoseconds, by process number and start time.
     others: BTreeMap<(u32, u64), (String, u64)>,
 }
 
 impl Snapshot {
-    /// Reads them now, for these CPUs.
     pub fn take(root: &Root, cpus: &[usize]) -> Self {
         let pressure = |what: &str| root.parsed(&format!("proc/pressure/{what}"), parse::pressure).ok();
         let throttles = |cpu: &usize| {
@@ -59,7 +56,6 @@ impl Snapshot {
         }
     }
 
-    /// What happened from this moment to a later one.
     pub(super) fn until(&self, later: &Snapshot, cpus: &[usize]) -> Activity {
         Activity {
             duration_ns: later.at_ns - self.at_ns,
@@ -83,7 +79,7 @@ impl Snapshot {
         let busy = |cpu: usize| {
             difference(times(self, cpu).map(|time| time.busy_ns), times(later, cpu).map(|time| time.busy_ns))
         };
-        // Siblings that are audited themselves are busy with our own work. Those not in /proc/stat are offline.
+        // Siblings among the audited CPUs are busy with our own work. Offline ones are not in /proc/stat.
         let siblings = self.siblings.get(&cpu).filter(|_| self.times.is_some());
         let of_siblings = |list: &Vec<usize>| {
             list.iter().filter(|sibling| !cpus.contains(sibling)).filter_map(|&sibling| busy(sibling)).sum()
@@ -105,7 +101,7 @@ impl Snapshot {
         }
     }
 
-    /// What all CPUs did, but for what this process and its children did.
+    /// CPU time of all CPUs, less that of this process and its children, in nanoseconds.
     fn others_until(&self, later: &Snapshot) -> Option<u64> {
         let busy = |of: &Snapshot| of.times.as_ref().map(|times| times.values().map(|time| time.busy_ns).sum());
         let all = difference(busy(self), busy(later))?;
@@ -129,7 +125,7 @@ fn difference(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     Some(after?.saturating_sub(before?))
 }
 
-/// CPU time of all processes that show it, but for this one and its children.
+/// CPU time of each visible process except this one and its children.
 fn processes(root: &Root) -> BTreeMap<(u32, u64), (String, u64)> {
     let own = std::process::id();
     let numbers = root.names("proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
@@ -142,17 +138,17 @@ fn processes(root: &Root) -> BTreeMap<(u32, u64), (String, u64)> {
     numbers.filter_map(read).collect()
 }
 
-/// A control group that this process is in, of those that can limit CPU time.
+/// Control group of this process that can limit CPU time.
 pub(super) struct ControlGroup {
-    /// Its folder.
+    /// Folder below the root.
     pub name: String,
-    /// What it was throttled since it was made; `None` if it does not say.
+    /// Throttling since the group was created; `None` if `cpu.stat` does not say.
     pub throttled: Option<Throttled>,
-    /// CPUs that it may use up at most; `None` without limit.
+    /// CPU time per wall time; `None` without a limit.
     pub quota: Option<f64>,
 }
 
-/// The control groups of this process, from its own upwards, as far as they are visible.
+/// Visible control groups of this process, from its own up to the root.
 ///
 /// # Source
 /// `/proc/pid/cgroup` of cgroups(7): `id:controllers:path`; version 2 has id 0. `cpu.max` of cgroup-v2.rst, and
@@ -168,9 +164,9 @@ pub(super) fn control_groups(root: &Root) -> Vec<ControlGroup> {
             _ if controllers.split(',').any(|one| one == "cpu") => &["sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"],
             _ => continue,
         };
-        // One may be a link to the other.
+        // One folder may be a link to the other.
         let Some(top) = tops.iter().find(|top| root.path(top).is_dir()) else { continue };
-        // A container may see its own group as the top, whatever the path says.
+        // A container may see its own group as the root, whatever the path says.
         let mut path = path.trim_end_matches('/');
         loop {
             folders.insert(format!("{top}{path}"));
@@ -230,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_happened_is_the_difference() {
-        // No process has this number: this test's own is left out.
+        // No process has this number; the number of this test would be left out.
         let process = |ticks| {
             format!(
                 "9999999 (browser) R 1 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 9 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0"
@@ -257,7 +253,7 @@ mod tests {
         assert_eq!((first.thermal_throttles, second.thermal_throttles), (None, Some(900)));
         assert_eq!(second.sibling_busy_ns, Some(0));
         assert_eq!(activity.pressure, Pressure { cpu_ns: Some(600_000), memory_ns: None, io_ns: None });
-        // The time of this test itself is taken off.
+        // The CPU time of this test is subtracted.
         assert!(activity.others_ns.unwrap() <= 1200 * tick);
         let browser = OtherProcess { pid: 9_999_999, name: "browser".to_owned(), cpu_time_ns: 50 * tick };
         assert_eq!(activity.busiest, [browser]);

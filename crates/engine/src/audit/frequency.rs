@@ -1,4 +1,4 @@
-//! How fast the CPUs run.
+//! Checks of CPU frequency.
 
 use super::root::{Hidden, cpu_folder};
 use super::{MachineCheck, MachineObservations, Reading, of_each};

@@ -1,4 +1,4 @@
-//! The kernel, and what it runs on.
+//! Checks of the kernel and the hypervisor.
 
 use super::root::{Hidden, Root};
 use super::{MachineCheck, MachineObservations, Reading, parse};
@@ -6,7 +6,7 @@ use tripmeter_model::audit::CheckInfo;
 
 const HUGE_PAGES: &str = "sys/kernel/mm/transparent_hugepage";
 const WEAKNESSES: &str = "sys/devices/system/cpu/vulnerabilities";
-/// Parameters that latency depends on; those that end with a dot are prefixes of names.
+/// Kernel parameters that affect latency; one that ends with a dot is a prefix.
 const PARAMETERS: [&str; 24] = [
     "idle",
     "isolcpus",
@@ -73,7 +73,6 @@ pub(super) const CHECKS: &[MachineCheck] = &[
     },
 ];
 
-/// Whether this is a virtual machine.
 pub(super) fn is_guest(root: &Root) -> Result<bool, Hidden> {
     root.parsed("proc/cpuinfo", |text| {
         let line = text.lines().find(|line| line.starts_with("flags"))?;

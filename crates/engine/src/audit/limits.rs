@@ -1,4 +1,4 @@
-//! What this process may use at most.
+//! Checks of resource limits.
 
 use super::root::Hidden;
 use super::{MachineCheck, MachineObservations, Reading, parse};
@@ -7,22 +7,22 @@ use tripmeter_model::audit::{CheckInfo, ProcessActivity};
 use tripmeter_model::payload::display_size;
 
 const MIB: u64 = 1 << 20;
-/// What both processes lock: themselves, their libraries and the buffers of a usual run.
+/// Memory that both processes lock: their code, their libraries and the buffers of a usual run.
 const LEAST_LOCKED: u64 = 64 * MIB;
-/// Docker gives 64 MiB, which large payloads exceed.
+/// Docker gives 64 MiB, too little for large payloads.
 const LEAST_SHARED: u64 = 256 * MIB;
-/// What Linux gives by default, for 24 queues of 8 messages of 4 KiB.
+/// Linux's default, enough for 24 queues of 8 messages of 4 KiB.
 const LEAST_QUEUES: u64 = 819_200;
 const LEAST_MESSAGES: u64 = 10;
 const LEAST_MESSAGE_BYTES: u64 = 8192;
-/// Linux's own default. Middleware for UDP asks for several MiB.
+/// Linux's default. DDS and other middleware over UDP ask for several MiB.
 const LEAST_SOCKET_BYTES: u64 = 212_992;
 const AMPLE_SOCKET_BYTES: u64 = 4 * MIB;
-/// May lock memory beyond any limit.
+/// Permits locking any amount of memory.
 const CAP_IPC_LOCK: u32 = 14;
-/// May take any priority.
+/// Permits any scheduling priority.
 const CAP_SYS_NICE: u32 = 23;
-/// What the first user namespace says of itself.
+/// `uid_map` of the initial user namespace.
 const ALL_USERS: [&str; 3] = ["0", "0", "4294967295"];
 
 pub(super) const CHECKS: &[MachineCheck] = &[
@@ -82,18 +82,18 @@ pub(super) const CHECKS: &[MachineCheck] = &[
     },
 ];
 
-/// A soft limit; `None` is unlimited.
+/// Soft limit of this process; `None` if unlimited.
 fn soft(observed: &MachineObservations<'_>, name: &str) -> Result<Option<u64>, Hidden> {
     observed.root.parsed("proc/self/limits", |text| parse::limit(text, name))
 }
 
-/// Whether a capability counts for the whole machine. In a user namespace it does not.
+/// True if this process has the capability outside of user namespaces. Inside one, it does not count for the machine.
 fn is_capable(observed: &MachineObservations<'_>, capability: u32) -> bool {
     let bits = observed.root.parsed("proc/self/status", |text| {
         let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
         u64::from_str_radix(line.trim(), 16).ok()
     });
-    // Without that file the kernel has no user namespaces.
+    // A kernel without user namespaces has no such file.
     let users = observed.root.parsed("proc/self/uid_map", |text| Some(text.split_whitespace().eq(ALL_USERS)));
     bits.is_ok_and(|bits| bits & (1 << capability) != 0) && users.unwrap_or(true)
 }
@@ -119,7 +119,8 @@ fn priority(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     })
 }
 
-/// Under real-time scheduling, a loop that polls stands still for what is left of each period, if another waits for its CPU.
+/// With real-time scheduling, the kernel stops a polling loop for the rest of each period if another task waits for its
+/// CPU.
 fn throttling(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let number =
         |name: &str| observed.root.parsed(&format!("proc/sys/kernel/{name}"), |text| text.trim().parse::<i64>().ok());

@@ -1,8 +1,7 @@
-//! The audit: what about this machine disturbs measuring, and what would fix it. It changes nothing.
+//! Audit of the machine: what disturbs measurements here, and how to fix it. It changes nothing.
 //!
-//! A check is a function from what was seen to a `Reading`. What the machine hides is an error of that function, and
-//! becomes a finding that is not visible; it is never taken to be good. To add a check, write the function into the module
-//! of its group and a line into that module's list.
+//! A check is a function that returns a `Reading`. Its error says what the machine hides: the finding is then not
+//! visible, and never taken as good. To add a check, write its function and add a line to the list of its module.
 
 mod activity;
 mod clock;
@@ -31,7 +30,6 @@ use tripmeter_model::audit::{Activity, Audit, CheckInfo, Finding, Hiccups, Level
 use tripmeter_model::manifest::ClockInfo;
 use tripmeter_model::number::fixed;
 
-/// All groups of checks.
 const GROUPS: [&[MachineCheck]; 7] = [
     frequency::CHECKS,
     topology::CHECKS,
@@ -42,40 +40,35 @@ const GROUPS: [&[MachineCheck]; 7] = [
     clock::CHECKS,
 ];
 
-/// A check.
 struct MachineCheck {
     info: CheckInfo,
     read: fn(&MachineObservations<'_>) -> Result<Reading, Hidden>,
 }
 
-/// All that checks look at.
 struct MachineObservations<'a> {
     root: &'a Root,
     cpus: &'a [usize],
     clock: &'a ClockInfo,
-    /// `None` if nothing was waited for between two readings.
+    /// `None` unless counters were read twice.
     activity: Option<&'a Activity>,
-    /// `None` without a spin.
     hiccups: Option<&'a [Hiccups]>,
     processes: &'a [ProcessActivity],
-    /// Loads of our own that ran beside sub-experiments.
+    /// Loads that Tripmeter itself ran during sub-experiments.
     loads: &'a [ProcessActivity],
-    /// Processes of this experiment that are not children of this one cannot be distinguished from others.
+    /// True if some processes of this experiment are not children of this one: the audit cannot tell them from others.
     by_hand: bool,
 }
 
 impl MachineObservations<'_> {
-    /// What happened between two readings of the kernel's counters.
     fn activity(&self) -> Result<&Activity, Hidden> {
         self.activity.ok_or_else(|| "nothing was waited for between two readings".to_owned())
     }
 
-    /// CPUs of this machine that are online.
     fn online(&self) -> Vec<usize> {
         self.root.list("sys/devices/system/cpu/online").unwrap_or_else(|_| (0..os::online_cpus()).collect())
     }
 
-    /// Puts numbers of CPUs into a fix, or replaces it where this machine has too few of them.
+    /// Replaces `CPUS` and `OTHERS` in a fix; returns another fix on a machine that has too few CPUs.
     fn put_in(&self, fix: &str) -> String {
         let mut others = self.online();
         others.retain(|cpu| !self.cpus.contains(cpu));
@@ -87,7 +80,6 @@ impl MachineObservations<'_> {
     }
 }
 
-/// What a check has read.
 #[derive(Debug, PartialEq)]
 struct Reading {
     level: Level,
@@ -95,22 +87,20 @@ struct Reading {
     fix: Fix,
 }
 
-/// What would fix it.
 #[derive(Debug, PartialEq)]
 enum Fix {
     None,
-    /// As the check says.
+    /// The fix of the check's [`CheckInfo`].
     Usual,
     This(String),
 }
 
 impl Reading {
-    /// As it should be.
     fn good(value: impl Into<String>) -> Self {
         Self { level: Level::Info, value: value.into(), fix: Fix::None }
     }
 
-    /// It may disturb, or could be better.
+    /// Information with a fix: something may disturb, or could be better.
     fn note(value: impl Into<String>) -> Self {
         Self { fix: Fix::Usual, ..Self::good(value) }
     }
@@ -123,12 +113,11 @@ impl Reading {
         Self { level: Level::Fail, ..Self::note(value) }
     }
 
-    /// Good, or a warning.
     fn good_if(is_good: bool, value: impl Into<String>) -> Self {
         if is_good { Self::good(value) } else { Self::warn(value) }
     }
 
-    /// Good up to the first limit, a failure above the second.
+    /// Good up to `warn_above`, a failure beyond `fail_above`.
     fn by_limits(figure: f64, warn_above: f64, fail_above: f64, value: impl Into<String>) -> Self {
         match figure {
             _ if figure > fail_above => Self::fail(value),
@@ -137,19 +126,17 @@ impl Reading {
         }
     }
 
-    /// With this command instead of the usual one.
     fn fixed_by(self, fix: String) -> Self {
         Self { fix: Fix::This(fix), ..self }
     }
 }
 
-/// What all checks are about, in order.
 pub fn checks() -> impl Iterator<Item = CheckInfo> {
     GROUPS.into_iter().flatten().map(|check| check.info)
 }
 
-/// Audits before an experiment, with a hiccup spin of that length, if any, on all of the CPUs at once. Without one,
-/// nothing is waited for between two readings, and what happened between them is not visible.
+/// Audits before an experiment. With `length`, all CPUs spin at once for that long to find hiccups. Without it,
+/// counters are read only once, and changes in them are not visible.
 pub fn before(root: &Root, cpus: &[usize], calibration: &Calibration, length: Option<Duration>) -> Audit {
     let clock = calibration.info();
     let spin = |length| {
@@ -171,16 +158,16 @@ pub fn before(root: &Root, cpus: &[usize], calibration: &Calibration, length: Op
     Audit { cpus: cpus.to_vec(), findings, activity, hiccups, processes }
 }
 
-/// How the name of a load of our own begins, among processes.
+/// Prefix of the names of Tripmeter's own loads among the processes.
 pub const OWN_LOAD: &str = "load ";
 
-/// The spin after an experiment is so much shorter than it,
+/// Divisor of the experiment's duration that gives the duration of the spin after it.
 const SPIN_AFTER: u32 = 20;
-/// and has one of these lengths.
+/// Durations of a spin after an experiment; shorter ones are left out, longer ones are cut.
 const SPINS: RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::from_secs(1);
 
-/// Audits after an experiment that began at `start`, whose processes are given; with a hiccup spin if `spin` is wanted and
-/// the experiment took long enough for one.
+/// Audits after an experiment that began at `start`. Spins for hiccups if `spin` is set and the experiment was long
+/// enough.
 pub fn after(
     root: &Root,
     cpus: &[usize],
@@ -209,7 +196,6 @@ pub fn after(
     Audit { cpus: cpus.to_vec(), findings, activity, hiccups, processes: spun }
 }
 
-/// `None` if there was no spin.
 fn seen(hiccups: &[Hiccups]) -> Option<&[Hiccups]> {
     Some(hiccups).filter(|hiccups| !hiccups.is_empty())
 }
@@ -235,7 +221,6 @@ fn finding(check: &MachineCheck, observed: &MachineObservations<'_>) -> Finding 
     Finding { check: name.to_owned(), level, visible, value, limit: limit.to_owned(), fix }
 }
 
-/// `5.3 %`
 fn percent(part_ns: u64, whole_ns: u64) -> String {
     format!("{} %", fixed(share(part_ns, whole_ns) * 100.0, 1))
 }
@@ -244,8 +229,7 @@ fn share(part_ns: u64, whole_ns: u64) -> f64 {
     part_ns as f64 / whole_ns.max(1) as f64
 }
 
-/// What each of the CPUs shows, as `0: this, 1: that`, or once if they all show the same; an error if any shows
-/// nothing.
+/// Values of the CPUs and their text: `0: this, 1: that`, or one text if they are equal. Fails if any CPU has no value.
 fn of_each<T: PartialEq>(
     cpus: &[usize],
     read: impl Fn(usize) -> Result<T, Hidden>,
@@ -262,7 +246,6 @@ fn of_each<T: PartialEq>(
     Ok((values, text))
 }
 
-/// A prepared tree of files.
 #[cfg(test)]
 fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,7 +1,7 @@
-//! The kernel's formats. What is malformed gives nothing, never a wrong number.
+//! Parsers of the kernel's formats. Malformed text gives `None`, never a wrong number.
 //!
-//! What of them procfs reads, it reads as a whole: it refuses `stat`, `status` and `limits` that lack a line which we do not
-//! need, as prepared trees do, and `pressure/cpu` of kernels before 5.13.
+//! Only `process` uses procfs: its other readers need lines that Tripmeter does not, and refuse `pressure/cpu` of
+//! kernels before 5.13.
 
 use procfs::FromRead;
 use procfs::process::Stat;
@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use tripmeter_model::audit::{Interrupts, Throttled};
 
-/// The kernel counts CPU time in these, for programs.
+/// Unit in which the kernel reports CPU time to programs (USER_HZ).
 pub(super) const TICK_NS: u64 = 10_000_000;
-/// More CPUs than any kernel is built for.
+/// More CPUs than any kernel supports.
 const MOST_CPUS: usize = 1 << 16;
 
-/// A list as `0-2,5`, each CPU once; empty if the text is.
+/// CPUs of a list such as `0-2,5`, each once; empty for an empty text.
 ///
 /// # Source
 /// The list format of the kernel's cpusets(7).
@@ -26,7 +26,7 @@ pub fn cpu_list(text: &str) -> Option<Vec<usize>> {
         if last < first || last >= MOST_CPUS {
             return None;
         }
-        // However often it is listed.
+        // Bounded, even if ranges overlap.
         if cpus.len() < MOST_CPUS {
             cpus.extend((first..=last).filter(|cpu| known.insert(*cpu)));
         }
@@ -34,7 +34,7 @@ pub fn cpu_list(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
-/// CPUs as a list: `0-2,5`.
+/// List of CPUs in the kernel's format: `0-2,5`.
 pub(super) fn written(cpus: &[usize]) -> String {
     let mut sorted = cpus.to_vec();
     sorted.sort_unstable();
@@ -46,16 +46,15 @@ pub(super) fn written(cpus: &[usize]) -> String {
     runs.collect::<Vec<_>>().join(",")
 }
 
-/// CPU time since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuTime {
-    /// It ran tasks or interrupts, in nanoseconds.
+    /// Time in tasks and interrupts, in nanoseconds.
     pub busy_ns: u64,
-    /// The hypervisor ran something else, in nanoseconds.
+    /// Time that the hypervisor gave to other guests, in nanoseconds.
     pub steal_ns: u64,
 }
 
-/// CPU time of each CPU; none if the text is not as expected.
+/// CPU time of each CPU since boot.
 ///
 /// # Source
 /// `/proc/stat` of proc(5): user, nice, system, idle, iowait, irq, softirq, steal; guests are among user and nice.
@@ -85,10 +84,10 @@ pub(super) fn pressure(text: &str) -> Option<u64> {
     total.parse::<u64>().ok()?.checked_mul(1000)
 }
 
-/// Of each CPU, since boot.
+/// Interrupts of each CPU since boot.
 ///
 /// # Source
-/// `/proc/interrupts` of proc(5). Numbered lines are devices, but for timers of Arm CPUs.
+/// `/proc/interrupts` of proc(5). Numbered lines are devices, except timers of Arm CPUs.
 pub(super) fn interrupts(text: &str) -> Option<BTreeMap<usize, Interrupts>> {
     let mut lines = text.lines();
     let columns = lines.next()?.split_whitespace().map(|column| column.strip_prefix("CPU")?.parse().ok());
@@ -98,7 +97,7 @@ pub(super) fn interrupts(text: &str) -> Option<BTreeMap<usize, Interrupts>> {
         let (name, rest) = line.trim().split_once(':')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
         let numbers: Vec<u64> = fields.iter().map_while(|field| field.parse().ok()).take(columns.len()).collect();
-        // Some lines have one number, of the whole machine.
+        // Some lines have one number for the whole machine.
         if numbers.len() < columns.len() {
             continue;
         }
@@ -116,7 +115,7 @@ pub(super) fn interrupts(text: &str) -> Option<BTreeMap<usize, Interrupts>> {
     Some(columns.into_iter().zip(counts).collect())
 }
 
-/// Soft limit; `None` within is unlimited.
+/// Soft limit; `Some(None)` if unlimited.
 ///
 /// # Source
 /// `/proc/pid/limits` of proc(5): columns of fixed width.
@@ -127,7 +126,7 @@ pub(super) fn limit(text: &str, name: &str) -> Option<Option<u64>> {
     if soft == "unlimited" { Some(None) } else { soft.parse().ok().map(Some) }
 }
 
-/// What a process or thread says of itself. procfs panics where the name is not in parentheses between two blanks.
+/// Parses `stat` of a process or thread. procfs panics unless a name in parentheses stands between two blanks.
 pub(super) fn process(text: &str) -> Option<Stat> {
     let text = text.trim();
     let (begin, end) = (text.find('(')?, text.rfind(')')?);
@@ -135,12 +134,11 @@ pub(super) fn process(text: &str) -> Option<Stat> {
     Stat::from_read(is_named.then_some(text.as_bytes())?).ok()
 }
 
-/// CPU time of a process so far.
 pub(super) fn cpu_time_ns(process: &Stat) -> u64 {
     process.utime.saturating_add(process.stime).saturating_mul(TICK_NS)
 }
 
-/// What a control group says of its throttling; `None` if it has no limit that could throttle it.
+/// Throttling of a control group; `None` if the group has no limit.
 ///
 /// # Source
 /// `cpu.stat` of the kernel's cgroup-v2.rst (`throttled_usec`) and sched-bwc.rst (`throttled_time`, nanoseconds).
@@ -159,7 +157,7 @@ pub(super) fn chosen(text: &str) -> Option<String> {
     Some(rest.split_once(']')?.0.to_owned())
 }
 
-/// Has every reader of this module read a text.
+/// Passes a text to each parser of this module.
 pub(crate) fn read_by_all(text: &str) {
     if let Some(cpus) = cpu_list(text) {
         let is_list = |found: Vec<usize>| found.len() == cpus.len() && found.iter().all(|cpu| cpus.contains(cpu));

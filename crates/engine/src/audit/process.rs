@@ -1,4 +1,4 @@
-//! The processes that measure: where they run, and how often they were disturbed.
+//! Checks of the measuring processes: their CPUs, scheduling, context switches and page faults.
 
 use super::root::{Hidden, Root};
 use super::{MachineCheck, MachineObservations, Reading, parse};
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use tripmeter_model::audit::{CheckInfo, Level, ProcessActivity};
 use tripmeter_model::count::saturating_sum;
 
-/// Per second of CPU time. Now and then the kernel itself has something to do.
+/// Involuntary switches per second of CPU time. The kernel itself causes a few.
 const MOST_SWITCHES_PER_S: f64 = 50.0;
 
 pub(super) const CHECKS: &[MachineCheck] = &[
@@ -49,7 +49,7 @@ pub(super) const CHECKS: &[MachineCheck] = &[
     },
 ];
 
-/// What this process or thread did so far, and how this thread is scheduled.
+/// Resource usage of this process or thread, and the scheduling of this thread.
 pub fn this_thread(who: &str, whose: Whose) -> ProcessActivity {
     let used = os::usage(whose);
     let root = Root::machine();
@@ -67,10 +67,10 @@ pub fn this_thread(who: &str, whose: Whose) -> ProcessActivity {
     }
 }
 
-/// Of this process, in the order of their names; by hand, because procfs shows none where it does not know one line.
+/// Shared libraries of this process, sorted. procfs would return none if one line of `maps` is unknown to it.
 ///
 /// # Source
-/// proc_pid_maps(5): the mappings that may be executed, of files.
+/// proc_pid_maps(5): executable mappings of files.
 fn libraries(root: &Root) -> Vec<String> {
     let maps = root.text("proc/self/maps").unwrap_or_default();
     let code = maps.lines().filter(|line| line.split_ascii_whitespace().nth(1).is_some_and(|may| may.contains('x')));
@@ -88,7 +88,7 @@ fn allowed(root: &Root, folder: &str) -> Result<Vec<usize>, Hidden> {
     })
 }
 
-/// In words, and whether it is the usual one.
+/// Policy and priority as text, and true if they are the usual ones.
 ///
 /// # Source
 /// sched(7) and the kernel's uapi/linux/sched.h for the numbers.
@@ -144,7 +144,7 @@ fn policy(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let (own, is_usual) = scheduling(observed.root, "proc/self")?;
     let policies = observed.processes.iter().filter_map(|process| Some((&process.who, process.policy.as_deref()?)));
     let others: Vec<(&String, &str)> = policies.filter(|(_, policy)| *policy != own).collect();
-    // Nothing but --sched makes a thread that measures a real-time one while its parent is none.
+    // Only --sched gives a measuring thread a real-time policy that its parent does not have.
     let not_asked = others.iter().find(|(_, policy)| !policy.starts_with("fifo"));
     let value = match not_asked.or(others.first()) {
         Some((who, policy)) => format!("{own}; {who}: {policy}"),
@@ -153,7 +153,6 @@ fn policy(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     Ok(Reading::good_if(is_usual && not_asked.is_none(), value))
 }
 
-/// Switches per second of CPU time.
 fn rate(process: &ProcessActivity) -> f64 {
     // A process that hardly ran was hardly disturbed.
     process.involuntary_switches as f64 / (process.cpu_time_ns as f64 / 1e9).max(0.1)

@@ -1,5 +1,5 @@
-//! The hiccup spin: a thread on each CPU reads the clock and nothing else. Where two readings are far apart,
-//! somebody else had the CPU.
+//! Hiccup spin: one thread per CPU does nothing but read the clock. A gap between two readings means that something
+//! else ran there.
 
 use super::process;
 use crate::clock::{Clock, ClockSource, Monotonic, Timebase, Tsc};
@@ -10,14 +10,13 @@ use std::time::Duration;
 use tripmeter_model::audit::{Hiccups, ProcessActivity};
 use tripmeter_model::manifest::ClockInfo;
 
-/// Shorter gaps are no hiccups.
+/// Shortest gap that counts as a hiccup.
 const THRESHOLD_NS: u64 = 1000;
-/// Nor are gaps of fewer readings than this: reading some clocks takes long.
+/// Threshold in clock readings: some clocks are slow to read.
 const THRESHOLD_READINGS: f64 = 20.0;
-/// Longest gap that is distinguished from longer ones.
+/// Largest gap that the histogram resolves.
 const LONGEST_NS: u64 = 600_000_000_000;
 
-/// Spins on all these CPUs at the same time.
 pub(super) fn spin(
     cpus: &[usize],
     duration: Duration,
@@ -36,7 +35,7 @@ pub(super) fn spin(
         (hiccups, process::this_thread(&format!("spin on CPU {cpu}"), os::Whose::Thread))
     };
     std::thread::scope(|scope| {
-        // A thread that cannot be started is missing in what is returned.
+        // A thread that does not start is missing from the result.
         let start = |cpu: usize| Builder::new().spawn_scoped(scope, move || one(cpu)).ok();
         let threads: Vec<_> = cpus.iter().filter_map(|&cpu| start(cpu)).collect();
         threads.into_iter().filter_map(|thread| thread.join().ok()).unzip()
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Goes on by 10 with each reading, and by more at the readings named.
+    /// Clock that advances by 10 a reading, and by the given number at each stall.
     struct Scripted {
         reading: Cell<u64>,
         now: Cell<u64>,

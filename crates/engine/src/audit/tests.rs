@@ -1,5 +1,3 @@
-//! Whole audits of prepared machines.
-
 use super::*;
 use tripmeter_model::audit::{CpuActivity, Interrupts, Throttled};
 
@@ -12,7 +10,7 @@ Max realtime priority     0                    0
 ";
 const STAT: &str = "9 (tripmeter) R 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 25 5 1 0 9 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0";
 
-/// A laptop as it is delivered: the CPUs 0 and 2, 1 and 3 share cores.
+/// Laptop with default settings: CPUs 0 and 2, and 1 and 3, share cores.
 const LAPTOP: &[(&str, &str)] = &[
     ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
     ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance\n"),
@@ -62,7 +60,6 @@ fn clock() -> ClockInfo {
     }
 }
 
-/// All findings on that tree, if `activity` happened meanwhile.
 fn audited(files: &[(&str, &str)], cpus: &[usize], activity: &Activity) -> Vec<Finding> {
     let (_folder, root) = tree(files);
     let (clock, hiccups, processes) = (clock(), None, &[]);
@@ -135,7 +132,7 @@ fn findings_of_a_laptop_say_what_is_wrong_and_how_to_fix_it() {
         let given = finding.fix.as_deref().unwrap_or_default();
         assert!(given.contains(fix) && given.is_empty() == fix.is_empty(), "{check}: {given}");
     }
-    // A control group without any limit cannot throttle, but it does not say so.
+    // A control group without a limit does not report throttling.
     for check in ["cgroup-throttling", "load", "pressure", "page-faults", "limit-shared-memory"] {
         assert!(!of(&findings, check).visible, "{check}");
     }
@@ -154,7 +151,6 @@ fn a_machine_that_hides_everything_is_never_assumed_fine() {
     assert!(findings.len() >= 25);
 }
 
-/// The laptop with some files changed or added.
 fn laptop(changed: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static str)> {
     let is_kept = |(name, _): &&(&str, &str)| !changed.iter().any(|(other, _)| other == name);
     LAPTOP.iter().filter(is_kept).chain(changed).copied().collect()
@@ -172,7 +168,7 @@ fn fixes_that_this_machine_cannot_follow_are_not_advised() {
         let findings = audited(&laptop(changed), cpus, &quiet(cpus));
         of(&findings, check).fix.clone().unwrap_or_default()
     };
-    // All CPUs cannot be isolated, nor can the boot CPU be without tick.
+    // The kernel needs a CPU that is not isolated, and the tick of the boot CPU.
     assert_eq!(fix(&[(ONLINE, "0-3")], &[2, 3], "isolation"), "boot with isolcpus=2-3 nohz_full=2-3 rcu_nocbs=2-3");
     assert!(fix(&[(ONLINE, "0-3")], &[0, 1], "isolation").contains("CPUs other than 0"));
     for (online, cpus) in [("0-1", [0, 1].as_slice()), ("0", &[0])] {
@@ -334,7 +330,7 @@ fn a_quota_is_a_warning_without_a_second_reading() {
         };
         of(&findings(&observed), "cgroup-throttling").clone()
     };
-    // Without any reading, and with two that do not show the counters.
+    // Without a second reading, and with two that lack the counters.
     for activity in [None, Some(&quiet(&[0, 1]))] {
         let least = read("150000 100000\n", activity);
         let value = "quota of 1.50 CPUs (/sys/fs/cgroup); whether it throttled is not visible here";
@@ -379,7 +375,7 @@ fn processes_that_left_their_cpus_or_were_disturbed_are_named() {
     let bad = audited(&[process("leader of uds", &[0], 400, 3), process("follower of uds", &[0, 1, 2], 0, 0)]);
     assert_eq!(of(&bad, "affinity").level, Level::Fail);
     assert_eq!(of(&bad, "affinity").value, "follower of uds could run on CPUs 0-2");
-    // Another host may say any number.
+    // Another host may report any number.
     let most = process("follower of uds", &[1], u64::MAX, u64::MAX);
     assert_eq!(of(&audited(&[most.clone(), most]), "page-faults").level, Level::Warn);
     let planned = |cpus: &[usize], own: Option<usize>| ProcessActivity {
@@ -476,7 +472,7 @@ fn without_a_spin_no_difference_is_visible_and_the_rest_is() {
     let differences = ["thermal-throttling", "smt-siblings", "steal", "pressure", "interrupts", "load"];
     assert_eq!(unread, differences);
     assert!(audit.findings.iter().all(|one| one.visible != one.value.starts_with("not visible here")));
-    // Two threads of a core need no second reading.
+    // Shared cores are visible without a second reading.
     let mut files = LAPTOP.to_vec();
     files.push(("sys/devices/system/cpu/cpu2/topology/thread_siblings_list", "0,2\n"));
     let (_folder, root) = tree(&files);

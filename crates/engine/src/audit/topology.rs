@@ -1,16 +1,16 @@
-//! Where the CPUs are, what shares them, and how they sleep.
+//! Checks of cores, NUMA nodes and idle states.
 
 use super::kernel::is_guest;
 use super::root::{Hidden, cpu_folder};
 use super::{MachineCheck, MachineObservations, Reading, of_each, parse, percent, share};
 use tripmeter_model::audit::CheckInfo;
 
-/// Waking from deeper states costs more than many a round trip.
+/// Longest wake-up from an idle state: more would exceed many a round trip.
 const LONGEST_WAKING_US: u64 = 10;
 const BUSY_SIBLING: f64 = 0.05;
-/// Fix of CPUs that others use; see [`isolate`].
+/// Fix for CPUs that are not isolated; see [`isolate`].
 pub(super) const ISOLATE: &str = "boot with isolcpus=CPUS nohz_full=CPUS rcu_nocbs=CPUS";
-/// Keeps time for all CPUs, and therefore its tick.
+/// CPU that keeps time, and therefore its tick.
 ///
 /// # Source
 /// Documentation/timers/no_hz.rst of Linux: the boot CPU cannot be adaptive-ticks
@@ -76,7 +76,7 @@ fn siblings(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let activity = observed.activity()?;
     let busy_ns = activity.cpus.iter().filter_map(|cpu| cpu.sibling_busy_ns).max();
     let files: Vec<String> = siblings.iter().map(|cpu| format!("{}/online", cpu_folder(*cpu))).collect();
-    // The boot CPU often has no such file, and stays online.
+    // The boot CPU often lacks this file, and cannot be taken offline.
     let fix = match files.iter().all(|file| observed.root.path(file).exists()) {
         true => format!("echo 0 | sudo tee /{}", files.join(" /")),
         false => {
@@ -114,7 +114,7 @@ fn idle_states(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
 
 fn isolation(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     let isolated = observed.root.list("sys/devices/system/cpu/isolated")?;
-    // Says `(null)` where there are none.
+    // The file contains `(null)` if there are none.
     let quiet = observed.root.list("sys/devices/system/cpu/nohz_full").unwrap_or_default();
     let state = |cpu: usize| Ok((isolated.contains(&cpu), quiet.contains(&cpu)));
     let (states, text) = of_each(observed.cpus, state, |(isolated, quiet)| {
@@ -125,7 +125,7 @@ fn isolation(observed: &MachineObservations<'_>) -> Result<Reading, Hidden> {
     Ok(if is_best { Reading::good(text) } else { Reading::note(text) })
 }
 
-/// Fix of CPUs that are not isolated. The kernel needs a CPU that is not, and the tick of the boot CPU.
+/// Fix for CPUs that are not isolated. The kernel needs another CPU, and the tick of the boot CPU.
 pub(super) fn isolate(cpus: &[usize], has_others: bool) -> String {
     let several = if cpus.len() == 1 { "N" } else { "N,M" };
     match (has_others, cpus.contains(&BOOT_CPU)) {
@@ -142,7 +142,7 @@ pub(super) fn isolate(cpus: &[usize], has_others: bool) -> String {
     }
 }
 
-/// What a virtual machine does not show of its host: what it shows may be made up.
+/// Reason to distrust what a virtual machine shows: its topology may be made up.
 fn of_host(observed: &MachineObservations<'_>, what: &str) -> Result<Option<Hidden>, Hidden> {
     Ok(is_guest(observed.root)?.then(|| format!("a virtual machine does not show {what}")))
 }

@@ -1,5 +1,3 @@
-//! Tests of what is made of stamps.
-
 use super::*;
 use tripmeter_model::figure::Statistic;
 use tripmeter_model::pace::OfferedLoad;
@@ -47,7 +45,7 @@ fn the_last_of_several_followers_has_what_all_have_when_the_last_has_it() {
     let sent = [10_000, 11_000, 12_000, 13_000];
     let counted = |received, duplicated, damaged| Arrived { received, duplicated, damaged, ..Arrived::default() };
     let quick = topic(&sent, &[10_100, 11_100, 12_100, 13_100], &[0, AGAIN, 0, 0]);
-    // It lacks the third, and cannot read the header of one.
+    // It lacks the third message, and cannot read the header of one.
     let slow = topic(&sent, &[10_200, NEVER, NEVER, 13_050], &[0, DAMAGED, 0, OVERTAKEN]);
     let each = [(quick, counted(4, 1, 0)), (slow, counted(2, 0, 2))];
     let each = each.map(|(topic, arrived)| Delivered { topics: vec![topic], arrived: vec![arrived] });
@@ -106,7 +104,6 @@ fn more_than_a_period_late_is_behind_and_the_patience_is_still_in_time() {
     assert_eq!((tally.behind, tally.late[0], tally.response.histogram().unwrap().len()), (2, 3, 1));
 }
 
-/// Of its publishers.
 fn rates(tally: &Tally, publishers: u32) -> Vec<f64> {
     let mut trial = Trial::new(OfferedLoad::Max);
     tally.put_links(&mut trial, Stream::publisher, usize::MAX, None);
@@ -130,7 +127,7 @@ fn pieces_add_up_and_a_topic_that_sent_nothing_has_no_rate() {
 fn the_rate_is_the_mean_of_all_topics_and_missed_by_the_slowest() {
     let mut tally = Tally::new(Timebase::NANOSECONDS, Raw::NONE, PATIENCE, 2, PERIOD, 0);
     let until = |last: u64| topic(&[10_000, 11_000, 12_000, last], &[NEVER; 4], &[0; 4]);
-    // Four messages in 4 periods, and in 8.
+    // Four messages took 4 periods, and 8.
     tally.add(&[until(13_000), until(17_000)], &[], |_, _, _| ());
     assert_eq!(tally.kept(), KeptRate { achieved_hz: 7.5e5, slowest_hz: 5e5, rate_missed: true });
     assert_eq!(tally.paced_ns(), 8000);
@@ -161,13 +158,13 @@ fn a_call_that_was_answered_too_late_timed_out() {
 #[test]
 fn requests_are_joined_by_number_with_the_calls_that_succeeded() {
     for raw in [Raw::SAMPLES, Raw::NONE] {
-        // Of the second the answer was lost, the third was answered too late, and the fourth came damaged.
+        // The second answer was lost, the third came too late, and the fourth was damaged.
         let mut calls = topic(
             &[10_000, 11_000, 12_000, 13_000, 14_000, 15_000, 16_000],
             &[10_500, NEVER, 64_000, NEVER, 14_700, 15_500, 16_800],
             &[0, 0, 0, DAMAGED, 0, 0, 0],
         );
-        // That of the fifth was not noted, and that of the sixth came before it was sent.
+        // The fifth request was not recorded, and the sixth arrived before it was sent.
         calls.requests = vec![10_300, 11_900, 12_700, 13_800, NEVER, 14_999, 16_400, NEVER];
         let (mut tally, mut rows) = (tally(raw), Vec::new());
         tally.add(&[calls], &[], |_, index, delivery| rows.push((index, delivery.requested)));
@@ -257,7 +254,7 @@ fn a_rate_is_missed_by_more_than_a_period_and_a_hundredth() {
     assert_eq!(kept(109_000), KeptRate { achieved_hz: 1e6, slowest_hz: 1e6, rate_missed: false });
     assert!(!kept(111_000).rate_missed && kept(111_002).rate_missed);
     assert!((kept(209_000).slowest_hz - 5e5).abs() < 1.0);
-    // Of two pieces each may be so late.
+    // Each piece may be late by one gap.
     let sent: Vec<u64> = (0..99).map(|index| 10_000 + index * 1000).chain([111_000]).collect();
     let mut tally = tally(Raw::NONE);
     (0..2).for_each(|_| tally.add(&[topic(&sent, &[NEVER; 100], &[0; 100])], &[], |_, _, _| ()));

@@ -1,5 +1,5 @@
-//! Files of attempts that do not count: a payload that is measured again has its rows moved out of the files that do not
-//! tell attempts apart, into `attempts/` beside them.
+//! Files of discarded attempts. When a payload is measured again, its rows are moved to `attempts/`, if their file does
+//! not number attempts.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,18 +9,12 @@ use tripmeter_model::file::append;
 use tripmeter_model::folder::{ATTEMPTS, HISTOGRAMS};
 use tripmeter_model::folder_handle::FolderHandle;
 
-/// Creates a file that is only ever appended to, so that its end can be cut off or moved away.
-///
-/// # Errors
-/// If it exists or cannot be created.
+/// Creates a file in append mode, so that its end can be cut off or moved.
 pub(super) fn create(file: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).append(true).create_new(true).open(file)
 }
 
-/// The same, and its bytes so far: one that exists is opened if it `is_resumed`.
-///
-/// # Errors
-/// As [`create`].
+/// Creates a file like [`create`], or opens an existing one if `is_resumed`. Also returns its length.
 pub(super) fn begin(file: &Path, is_resumed: bool) -> io::Result<(File, u64)> {
     if !is_resumed || file.symlink_metadata().is_err() {
         return Ok((create(file)?, 0));
@@ -30,26 +24,21 @@ pub(super) fn begin(file: &Path, is_resumed: bool) -> io::Result<(File, u64)> {
     Ok((opened, bytes))
 }
 
-/// A file that grows payload by payload.
+/// File that grows payload by payload.
 struct Growing {
     folder: FolderHandle,
     name: String,
-    /// Bytes before the first payload.
     head: u64,
-    /// Bytes before the payload that is measured.
+    /// Bytes before the payload that is being measured.
     begin: u64,
 }
 
-/// The files of a running sub-experiment, by name.
 pub struct Discarded {
     files: Vec<Growing>,
 }
 
 impl Discarded {
-    /// Of a sub-experiment whose files have been created.
-    ///
-    /// # Errors
-    /// If their lengths cannot be found out.
+    /// Finds the files of a sub-experiment, which must exist.
     pub fn of(folder: &FolderHandle, name: &str) -> io::Result<Self> {
         let histograms = folder.inside(HISTOGRAMS).ok().map(|folder| (folder, format!("{name}.hlog")));
         let mut files = Vec::new();
@@ -63,10 +52,7 @@ impl Discarded {
         Ok(Self { files })
     }
 
-    /// A payload begins.
-    ///
-    /// # Errors
-    /// If lengths cannot be found out.
+    /// Notes the lengths of the files before a payload.
     pub fn begin(&mut self) -> io::Result<()> {
         for growing in &mut self.files {
             growing.begin = fs::metadata(growing.folder.at(&growing.name)?)?.len();
@@ -74,11 +60,8 @@ impl Discarded {
         Ok(())
     }
 
-    /// Moves what was written of the payload to files of its own, named after the attempt, which counts from 1. If it is
+    /// Moves the rows of the payload to separate files, named after the attempt, which counts from 1. If the process is
     /// killed meanwhile, rows may be in both.
-    ///
-    /// # Errors
-    /// If a file cannot be written, e.g. on a full disk.
     pub fn discard(&self, attempt: u32) -> io::Result<()> {
         self.files.iter().try_for_each(|growing| growing.discard(attempt))
     }

@@ -1,22 +1,19 @@
-//! What files of a sub-experiment begin with, before their first row.
+//! Heads of files of a sub-experiment: all lines before the first row.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Most bytes of a line, and of the whole.
+/// Longest line, and longest head, in bytes.
 const MOST_LINE_BYTES: u64 = 1 << 16;
 const MOST_BYTES: usize = 1 << 20;
 
-/// Whether a line is before the first row: of CSV files, or of histogram logs.
+/// True if a line is part of the head of a CSV file or a histogram log.
 pub(super) fn is_head(line: &str) -> bool {
     ["#", "\"", "Sample,", "round,"].iter().any(|begin| line.starts_with(begin))
 }
 
-/// What a file begins with, before its first row, to its most bytes.
-///
-/// # Errors
-/// If it cannot be read.
+/// Head of a file, up to [`MOST_BYTES`].
 pub(super) fn head(file: &Path) -> io::Result<String> {
     let (mut reader, mut head) = (BufReader::new(File::open(file)?), String::new());
     loop {
@@ -31,10 +28,6 @@ pub(super) fn head(file: &Path) -> io::Result<String> {
     }
 }
 
-/// Its length.
-///
-/// # Errors
-/// As [`head`].
 pub(super) fn head_bytes(file: &Path) -> io::Result<u64> {
     head(file).map(|head| head.len() as u64)
 }

@@ -10,14 +10,13 @@ use std::time::{Duration, SystemTime};
 use tripmeter_model::folder::HISTOGRAMS;
 use tripmeter_model::folder_handle::FolderHandle;
 
-/// The file of a running sub-experiment.
 pub(super) struct HistogramLog {
     pub file: File,
     started: SystemTime,
 }
 
 impl HistogramLog {
-    /// Creates it, or opens it if it `is_resumed`.
+    /// Creates the log, or opens it if `is_resumed`.
     pub fn begin(folder: &FolderHandle, name: &str, comment: &str, is_resumed: bool) -> io::Result<Self> {
         let folder = folder.enter(HISTOGRAMS)?;
         let path = folder.at(&format!("{name}.hlog"))?;
@@ -30,14 +29,13 @@ impl HistogramLog {
         Ok(Self { file, started })
     }
 
-    /// Adds a line of what was measured in the time that is just over.
+    /// Adds a histogram of the `duration` that has just ended.
     pub fn append(&mut self, tag: &str, histogram: &Histogram<u64>, duration: Duration) -> io::Result<()> {
         let begin = self.started.elapsed().unwrap_or_default().saturating_sub(duration);
         self.file.write_all(&line(tag, histogram, begin, duration)?)
     }
 }
 
-/// When a log began, which its lines count from.
 fn start_of(log: &Path) -> io::Result<Option<SystemTime>> {
     let text = super::head::head(log)?;
     let seconds = text.lines().find_map(|line| line.strip_prefix("#[StartTime: ")?.split(' ').next()?.parse().ok());
@@ -45,7 +43,6 @@ fn start_of(log: &Path) -> io::Result<Option<SystemTime>> {
     Ok(since.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since)))
 }
 
-/// The text in front of the lines.
 pub(crate) fn head(comment: &str, started: SystemTime) -> io::Result<Vec<u8>> {
     let (mut text, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
     IntervalLogWriterBuilder::new()
@@ -59,7 +56,6 @@ pub(crate) fn head(comment: &str, started: SystemTime) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The line of a histogram.
 pub(crate) fn line(tag: &str, of: &Histogram<u64>, begin: Duration, duration: Duration) -> io::Result<Vec<u8>> {
     let (mut text, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
     let mut log = IntervalLogWriterBuilder::new().begin_log_with(&mut text, &mut serializer)?;

@@ -1,5 +1,5 @@
-//! Files of a sub-experiment that was interrupted: what was written of payloads that do not count is cut off, so that the
-//! rest is written behind the payloads that do.
+//! Repair of the files of an interrupted sub-experiment: rows of unfinished payloads are cut off, so that the rest can
+//! be appended.
 
 use super::has_folder;
 use super::head::is_head;
@@ -12,23 +12,20 @@ use tripmeter_model::folder::{ATTEMPTS, HISTOGRAMS};
 use tripmeter_model::manifest::PayloadResult;
 use tripmeter_model::samples::SAMPLES;
 
-/// Kinds of time that tags of histograms begin with, before the payload.
+/// Prefixes of tags of histograms, before the payload.
 const KINDS: [&str; 4] = ["payload_", "one_way_", "response_", "service_"];
 
-/// Most bytes of a line: a histogram in base64 has some 100 kB. One that is longer is none of ours.
+/// Longest line in bytes. A histogram in base64 has about 100 kB, so a longer line is not ours.
 const MOST_LINE_BYTES: u64 = 16 << 20;
 
-/// Number of the last trial of these payloads, with attempts that were set aside.
+/// Number of the last trial of these payloads, including discarded attempts.
 pub fn last_trial(kept: &[PayloadResult]) -> u32 {
     let attempts = kept.iter().flat_map(|cell| cell.earlier_attempts.iter().chain([cell]));
     attempts.flat_map(|cell| cell.trials.iter().map(|trial| trial.number)).max().unwrap_or(0)
 }
 
-/// Leaves in the files of a sub-experiment what is of the payloads in `kept`; without any, its files are removed. `folder` is
-/// that of the results, or of its round.
-///
-/// # Errors
-/// If a file cannot be read, cut or removed, or a link is where a folder should be.
+/// Keeps only the rows of the payloads in `kept`; if there are none, removes the files. `folder` is that of the
+/// results, or of a round. A link in place of a folder is an error.
 pub fn keep(folder: &Path, name: &str, kept: &[PayloadResult]) -> io::Result<()> {
     let last = last_trial(kept);
     let (samples, histograms) = (folder.join(SAMPLES), folder.join(HISTOGRAMS));
@@ -39,7 +36,7 @@ pub fn keep(folder: &Path, name: &str, kept: &[PayloadResult]) -> io::Result<()>
         return Ok(());
     }
     if has_folder(&samples)? {
-        // Made anew of the CSV, which stays as long as the sub-experiment is not whole.
+        // Parquet is written again from the CSV, which is kept until the sub-experiment is complete.
         let parquet = samples.join(format!("{name}.parquet"));
         remove(&parquet).map_err(|error| naming(&parquet, &error))?;
         cut(&samples.join(format!("{name}.csv")), kept.is_empty(), is_sample)?;
@@ -62,16 +59,16 @@ fn number(field: Option<&str>) -> Option<u64> {
     field?.parse().ok()
 }
 
-/// The payload that a row of eProsima's file is of, if it is one of these.
+/// Payload of a row in eProsima's file, if it is kept.
 pub(super) fn measurement_of(row: &str, kept: &[PayloadResult]) -> Option<u64> {
     number(row.split(',').nth(1)).filter(|payload| has(kept, *payload))
 }
 
-/// The tag of a line of a histogram log, if its payload is one of these.
+/// Tag of a line in a histogram log, if its payload is kept.
 pub(super) fn histogram_of<'a>(line: &'a str, kept: &[PayloadResult]) -> Option<&'a str> {
     let tag = line.strip_prefix("Tag=")?.split(',').next()?;
     let counts = match KINDS.into_iter().find_map(|kind| tag.strip_prefix(kind))?.split('_').next() {
-        // Of all payloads of a recording, which is measured as a whole.
+        // A recording is measured as a whole, with all its payloads.
         Some("topic" | "recording") => !kept.is_empty(),
         payload => number(payload).is_some_and(|payload| has(kept, payload)),
     };
@@ -82,7 +79,7 @@ fn has(kept: &[PayloadResult], payload: u64) -> bool {
     kept.iter().any(|cell| cell.payload_bytes == payload)
 }
 
-/// Files of attempts that were set aside, beside the files of this name.
+/// Files of discarded attempts that belong to the file `name`.
 pub(super) fn attempts_at(folder: &Path, name: &str) -> io::Result<Vec<PathBuf>> {
     let folder = folder.join(ATTEMPTS);
     let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
@@ -110,7 +107,7 @@ pub(super) fn remove(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Cuts a file before its first line, after the head, that is not whole or does not count; removes it if nothing counts.
+/// Cuts a file before the first line after the head that is incomplete or does not count. Removes it if `is_all`.
 fn cut(file: &Path, is_all: bool, counts: impl Fn(&str) -> bool) -> io::Result<()> {
     let cut = match file.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -124,7 +121,7 @@ fn naming(file: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("its file '{}': {error}", file.display()))
 }
 
-/// How many bytes a file has before its first line, after the head, that is not whole or does not count.
+/// Length of a file up to the first line after the head that is incomplete or does not count.
 pub(super) fn whole_bytes(file: &File, mut counts: impl FnMut(&str) -> bool) -> io::Result<u64> {
     let mut reader = BufReader::new(file);
     let (mut bytes, mut line, mut is_in_head) = (0_u64, Vec::new(), true);

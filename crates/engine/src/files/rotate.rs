@@ -1,4 +1,4 @@
-//! Files of samples of earlier rounds, removed when newer ones are there. Figures and histograms stay.
+//! Removal of the samples of earlier rounds. Figures and histograms stay.
 
 use super::is_folder;
 use super::rest::{attempts_at, remove};
@@ -9,10 +9,7 @@ use tripmeter_eprosima::measurements::file_name;
 use tripmeter_model::folder::ATTEMPTS;
 use tripmeter_model::samples::SAMPLES;
 
-/// Removes every file of samples of these sub-experiments in the folder of a round, and folders that are empty then.
-///
-/// # Errors
-/// If a file cannot be removed.
+/// Removes the samples of these sub-experiments from the folder of a round, and folders that are then empty.
 pub fn remove_samples<'a>(folder: &Path, names: impl Iterator<Item = &'a str>) -> io::Result<()> {
     if !is_folder(folder) {
         return Ok(());
@@ -30,7 +27,7 @@ pub fn remove_samples<'a>(folder: &Path, names: impl Iterator<Item = &'a str>) -
         }
     }
     for folder in [samples, attempts] {
-        // It stays if anything is left in it.
+        // The call fails, as intended, if the folder is not empty.
         let _ = fs::remove_dir(folder);
     }
     Ok(())

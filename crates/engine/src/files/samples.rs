@@ -1,4 +1,4 @@
-//! `samples/<name>.csv`: a row for each message, call or round trip.
+//! File `samples/<name>.csv`, with a row for each message, call or round trip.
 
 use crate::clock::Timebase;
 use crate::delivery::Delivery;
@@ -9,17 +9,16 @@ use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::samples::{HEADER, SAMPLES};
 
-/// Rows written by one system call.
+/// Number of rows written by one system call.
 const ROWS_AT_ONCE: usize = 1 << 18;
 
-/// The file of a running sub-experiment.
 pub(super) struct SamplesFile {
     pub file: File,
     pub round: u32,
 }
 
 impl SamplesFile {
-    /// Creates it, with its header, or opens it if it `is_resumed`.
+    /// Creates the file with its header, or opens it if `is_resumed`.
     pub fn begin(folder: &FolderHandle, name: &str, round: u32, is_resumed: bool) -> io::Result<Self> {
         let folder = folder.enter(SAMPLES)?;
         let path = folder.at(&format!("{name}.csv"))?;
@@ -31,7 +30,7 @@ impl SamplesFile {
     }
 }
 
-/// When something happened, in ticks.
+/// Time stamps of one row, in ticks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SampleStamps {
     pub intended: Option<u64>,
@@ -40,14 +39,11 @@ pub(crate) struct SampleStamps {
     pub answered: Option<u64>,
 }
 
-/// Rows of one trial, in memory until there are many.
 pub(crate) struct Rows<'a> {
     pub(super) file: Option<&'a mut SamplesFile>,
     pub(super) trial: u32,
     pub(super) timebase: Timebase,
-    /// Of the rows that are added from now on.
     pub payload_bytes: u64,
-    /// Beginning of the trial, in ticks.
     pub(super) begin: u64,
     pub(super) text: Vec<u8>,
     pub(super) count: usize,
@@ -55,14 +51,14 @@ pub(crate) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Adds a row; `index` is counted from 0. Latencies are to the nanosecond as they are counted: they are added to the time
-    /// of sending.
+    /// Adds a row; `index` counts from 0. Receive times are the rounded send time plus the latency, so that latencies
+    /// stay exact to the nanosecond.
     pub fn add(&mut self, stream: &str, index: u64, status: &str, stamps: SampleStamps) {
         let Some(file) = &self.file else { return };
         let ns = |ticks: u64| self.timebase.to_ns(ticks.saturating_sub(self.begin));
         let sent = ns(stamps.sent);
         let intended = Field(stamps.intended.map(ns));
-        // By two clocks it may seem to come before it was sent, and even before the trial began.
+        // With two clocks, a message may seem to arrive before it was sent, and even before the trial began.
         let after = |ticks: Option<u64>| {
             let since_sent = |ticks: u64| self.timebase.to_signed_ns(ticks.wrapping_sub(stamps.sent) as i64);
             Field(ticks.map(|ticks| sent as i64 + since_sent(ticks)))
@@ -79,7 +75,6 @@ impl Rows<'_> {
         }
     }
 
-    /// Adds a message, or with `is_call` a call.
     pub fn add_delivery(&mut self, stream: &str, index: usize, delivery: &Delivery, is_call: bool, is_timed: bool) {
         let Delivery { intended, actual, arrived, requested, status } = *delivery;
         let intended = is_timed.then_some(intended);
@@ -88,11 +83,11 @@ impl Rows<'_> {
         self.add(stream, index as u64, status, SampleStamps { intended, sent: actual, received, answered });
     }
 
-    /// Adds round trips whose ticks are given: each begins where the one before ended. `latencies` are those one way, if they
-    /// are known, and the first message had number `first`.
+    /// Adds round trips of given ticks; each begins where the one before ended. `latencies` are one-way latencies, if
+    /// known. `first` is the number of the first message.
     pub fn add_trips(&mut self, rows: &[TripRow], trips: &[u64], latencies: Option<&[i64]>, first: u64) {
         if self.file.is_none() {
-            // Round trips may not have been kept.
+            // Round trips may have been discarded.
             return;
         }
         for (index, row) in rows.iter().enumerate() {
@@ -109,7 +104,7 @@ impl Rows<'_> {
         }
     }
 
-    /// Whole rows in one system call, so that a killed process leaves no row cut off.
+    /// Writes complete rows by one system call, so that a killed process leaves no partial row.
     fn write(&mut self) {
         if let Some(file) = &mut self.file
             && self.written.is_ok()
@@ -119,17 +114,13 @@ impl Rows<'_> {
         self.text.clear();
     }
 
-    /// Writes what is left.
-    ///
-    /// # Errors
-    /// If any of it could not be written.
     pub fn finish(mut self) -> io::Result<()> {
         self.write();
         self.written
     }
 }
 
-/// A number, or nothing.
+/// Field of a CSV file, empty for `None`.
 struct Field<T>(Option<T>);
 
 impl<T: std::fmt::Display> std::fmt::Display for Field<T> {
@@ -138,7 +129,7 @@ impl<T: std::fmt::Display> std::fmt::Display for Field<T> {
     }
 }
 
-/// A stream as a field of a CSV file.
+/// Quotes a stream as a field of a CSV file, if necessary.
 pub(crate) fn field(stream: &Stream) -> String {
     let text = stream.to_string();
     match text.contains([',', '"', '\n', '\r']) {

@@ -43,7 +43,7 @@ fn a_file_that_exists_is_not_overwritten() {
 #[test]
 fn a_full_disk_is_an_error_and_leaves_nothing_of_the_payload() {
     let full = || File::options().append(true).open("/dev/full").unwrap();
-    // Which of the three files has no room.
+    // Each of the three files in turn has no room.
     for place in 0..3 {
         let folder = tempfile::tempdir().unwrap();
         let mut files =
@@ -105,7 +105,7 @@ fn rows_of_all_patterns_have_one_form_and_are_read_back() {
         "2,3,16,all,1,ok,,10,14,20",
         "2,3,16,all,2,ok,,20,,40",
         "2,3,16,all,4,ok,,410,385,440",
-        // By two clocks: before the trial began.
+        // With two clocks: before the trial began.
         "2,3,16,all,1,ok,,10,-15,20",
         "2,3,16,all,2,ok,,20,10,40",
     ];

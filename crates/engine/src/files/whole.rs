@@ -1,4 +1,4 @@
-//! Whether files of a sub-experiment have what its finished payloads are of: a disk that lost power may have lost lines.
+//! Checks that files contain all rows of the finished payloads: a power failure may lose lines.
 
 use super::rest::{histogram_of, measurement_of, whole_bytes};
 use super::tag;
@@ -17,13 +17,9 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::samples::{SAMPLES, SampleReader};
 use tripmeter_model::trial::Trial;
 
-/// What a file of Parquet begins and ends with.
 const PARQUET_MAGIC: [u8; 4] = *b"PAR1";
 
-/// Checks `samples/<name>.csv`.
-///
-/// # Errors
-/// If it is not there, a row before the last one that counts is damaged, or there are fewer than their figures are of.
+/// Checks that `samples/<name>.csv` has all rows that the figures need, undamaged.
 pub fn check_samples(folder: &Path, name: &str, round: u32, kept: &[PayloadResult]) -> Result<(), FileError> {
     let mut expected = ExpectedRows::of(round, kept);
     if expected.are_there() {
@@ -41,11 +37,8 @@ pub fn check_samples(folder: &Path, name: &str, round: u32, kept: &[PayloadResul
     expected.check(&file)
 }
 
-/// Whether samples of a sub-experiment that is whole are there as Parquet, which has its number of rows in its end: only
-/// whether that was cut off is checked.
-///
-/// # Errors
-/// If it was, or a link is on the way.
+/// True if the samples of a complete sub-experiment exist as Parquet. Only truncation is checked, by the last bytes; it
+/// is an error, as is a link in the path.
 pub fn has_parquet(folder: &Path, name: &str) -> Result<bool, FileError> {
     let file = folder.join(SAMPLES).join(format!("{name}.parquet"));
     if !is_there(&[folder, &folder.join(SAMPLES), &file])? {
@@ -63,10 +56,7 @@ pub fn has_parquet(folder: &Path, name: &str) -> Result<bool, FileError> {
     Ok(true)
 }
 
-/// Checks eProsima's file of round trips.
-///
-/// # Errors
-/// If a payload has fewer rows than its figure is of.
+/// Checks that each payload has as many rows as its figures need.
 pub fn check_measurements(folder: &Path, name: &str, kept: &[PayloadResult]) -> Result<(), FileError> {
     let mut missing: BTreeMap<u64, u64> = kept.iter().map(|cell| (cell.payload_bytes, round_trips(cell))).collect();
     missing.retain(|_, rows| *rows > 0);
@@ -88,10 +78,7 @@ pub fn check_measurements(folder: &Path, name: &str, kept: &[PayloadResult]) -> 
     if missing.is_empty() { Ok(()) } else { Err(lacking(&file, "round trips", &missing)) }
 }
 
-/// Checks the histogram log.
-///
-/// # Errors
-/// If a figure has no histogram in it.
+/// Checks that each figure has its histogram.
 pub fn check_histograms(folder: &Path, name: &str, kept: &[PayloadResult]) -> Result<(), FileError> {
     let tags = kept.iter().flat_map(|cell| cell.trials.iter().flat_map(|trial| tags_of(cell.payload_bytes, trial)));
     let mut missing: BTreeSet<String> = tags.collect();
@@ -112,7 +99,6 @@ pub fn check_histograms(folder: &Path, name: &str, kept: &[PayloadResult]) -> Re
     if missing.is_empty() { Ok(()) } else { Err(lacking(&file, "histograms", &missing)) }
 }
 
-/// The tags of the histograms that a trial of messages with times of their own has.
 fn tags_of(payload_bytes: u64, trial: &Trial) -> Vec<String> {
     let (all, last) = (Stream::all(), Stream::last());
     let has = |stream: &Stream, figure: Figure| trial.get(stream, figure, Statistic::N).is_some();
@@ -131,13 +117,13 @@ fn tags_of(payload_bytes: u64, trial: &Trial) -> Vec<String> {
     wanted.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, tag)| tag).collect()
 }
 
-/// Looks at each line after the head, up to the first one that is not whole or does not count.
+/// Reads each line after the head, up to the first that is incomplete or does not count.
 fn each_line(file: &Path, counts: impl FnMut(&str) -> bool) -> Result<(), FileError> {
     let opened: File = open(file)?;
     whole_bytes(&opened, counts).map(|_| ()).map_err(|error| FileError::reading(file, &error))
 }
 
-/// Whether the last of these is there; a link is followed nowhere.
+/// True if the last of these paths exists. Links are not followed.
 fn is_there(way: &[&Path]) -> Result<bool, FileError> {
     for inside in way {
         match inside.symlink_metadata() {

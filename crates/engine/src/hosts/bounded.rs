@@ -1,4 +1,4 @@
-//! What other programs and hosts say, within bounds of bytes and time.
+//! Output of other programs and hosts, read within bounds of size and time.
 
 use crate::spawn::kill;
 use std::fs::File;
@@ -9,29 +9,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tripmeter_model::printable::line;
 
-/// Most bytes that are kept of a line.
 const MOST_LINE_BYTES: usize = 4096;
-/// Most bytes of standard output.
 const MOST_OUTPUT_BYTES: u64 = 1 << 20;
-/// How long standard output may stay open after its program has ended: another one may hold it.
+/// Longest time that standard output may stay open after its program has ended: another process may hold it.
 const CLOSING_TIME: Duration = Duration::from_secs(1);
-/// Longest pause between two looks at a program.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-/// What our errors begin with.
 const OUR_ERROR: &str = "tripmeter: ";
-/// What ssh's line about a changed key is between.
+/// Texts around the host in ssh's line about a changed key.
 const CHANGED_KEY: (&str, &str) = ("Host key for ", " has changed and you have requested strict checking.");
-/// What begins lines that follow an error and say less than it does.
+/// Prefixes of lines that follow an error, and are less specific.
 const SAYS_LESS: [&str; 4] =
     ["srun: ", "stdio forwarding failed", "Connection closed by UNKNOWN", "Host key verification failed"];
-/// How long a program of the system may take to tell facts.
 const TELLING_TIME: Duration = Duration::from_secs(10);
 
-/// The next line, fit for one line of a terminal; `None` at the end. Of a longer one the first 4 KiB are kept, and how many
-/// bytes were left out stands behind them.
-///
-/// # Errors
-/// If the stream breaks.
+/// Next line, printable in one line of a terminal; `None` at the end. A longer line is cut to 4 KiB, and the number of
+/// bytes left out is appended.
 pub(crate) fn next_line(stream: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut said = Vec::new();
     stream.by_ref().take(MOST_LINE_BYTES as u64).read_until(b'\n', &mut said)?;
@@ -44,22 +36,21 @@ pub(crate) fn next_line(stream: &mut impl BufRead) -> io::Result<Option<String>>
     Ok(Some(if left_out > 1 { format!("{text} … and {left_out} bytes more") } else { text }))
 }
 
-/// Standard error of a program, read by a thread that keeps the last lines only.
+/// Last lines of the standard error of a program, read by a thread.
 pub(super) struct ErrorLines {
     kept: Arc<Mutex<LastLines>>,
-    /// Disconnected at the end.
+    /// Disconnected at the end of the stream.
     end: Receiver<()>,
 }
 
 #[derive(Default)]
 struct LastLines {
-    /// The last error of ours.
+    /// Last error of tripmeter.
     ours: Option<String>,
     last: Option<String>,
 }
 
 impl ErrorLines {
-    /// Of this stream.
     pub fn of(errors: impl Read + Send + 'static) -> Self {
         let (kept, (sender, end)) = (Arc::<Mutex<LastLines>>::default(), channel());
         let lines = kept.clone();
@@ -72,9 +63,9 @@ impl ErrorLines {
         Self { kept, end }
     }
 
-    /// The last error of ours, else the last line; waits for the end at most that long.
+    /// Last error of tripmeter, else the last line. Waits at most `time` for the end.
     pub fn last(&self, time: Duration) -> Option<String> {
-        // There is nothing to receive but the end.
+        // Nothing is ever sent; the channel only closes.
         let _: Result<(), RecvTimeoutError> = self.end.recv_timeout(time);
         let kept = unpoisoned(&self.kept);
         kept.ours.clone().or_else(|| kept.last.clone())
@@ -97,26 +88,21 @@ impl LastLines {
     }
 }
 
-/// What to do where ssh says, around this line in sixteen, that a host has another key than before.
+/// Advice for a changed host key, which ssh reports in this one of 16 lines.
 fn changed_key(said: &str) -> Option<String> {
     let host = said.strip_prefix(CHANGED_KEY.0)?.strip_suffix(CHANGED_KEY.1)?;
     Some(format!("the key of {host} has changed; if it should have, remove the old one by `ssh-keygen -R '{host}'`"))
 }
 
-/// What a program has said, and how it ended.
 pub(super) struct ProgramOutput {
     pub status: ExitStatus,
-    /// Standard output.
     pub text: String,
-    /// The last line of standard error.
+    /// Last error of tripmeter, else the last line of standard error.
     pub error: Option<String>,
 }
 
-/// Runs a program with a file or nothing as its standard input. It is killed after `time` in which it has not read on in that
-/// file.
-///
-/// # Errors
-/// If it cannot be started, was killed, or says more than 1 MiB.
+/// Runs a program with a file or nothing as standard input. It is killed if it reads nothing of that file for `time`.
+/// More than 1 MiB of output is an error.
 pub(super) fn run(command: &mut Command, input: Option<File>, time: Duration) -> io::Result<ProgramOutput> {
     let mut read = input.as_ref().map(File::try_clone).transpose()?;
     let input = input.map_or_else(Stdio::null, Stdio::from);
@@ -129,7 +115,7 @@ pub(super) fn run(command: &mut Command, input: Option<File>, time: Duration) ->
         let (mut output, mut text) = (output, Vec::new());
         let taken = output.by_ref().take(MOST_OUTPUT_BYTES).read_to_end(&mut text);
         let taken = taken.and_then(|_| io::copy(&mut output, &mut io::sink()));
-        // Nobody waits for it where the time is over.
+        // An error means that nobody waits for the output any more.
         let _ = sender.send(taken.map(|left_out| (text, left_out)));
     });
     let status = ended(&mut child, time, || read.as_mut().map_or(0, |file| file.stream_position().unwrap_or(0)))?;
@@ -143,7 +129,7 @@ pub(super) fn run(command: &mut Command, input: Option<File>, time: Duration) ->
     Ok(ProgramOutput { status, text: String::from_utf8_lossy(&text).into_owned(), error: errors.last(CLOSING_TIME) })
 }
 
-/// Waits for the end of a child. It is killed once `place` has been the same for that time.
+/// Waits for a child to end. Kills it once `place` has not changed for `time`.
 fn ended(child: &mut Child, time: Duration, mut place: impl FnMut() -> u64) -> io::Result<ExitStatus> {
     let (mut moved, mut last, mut pause) = (Instant::now(), place(), Duration::from_millis(1));
     loop {
@@ -164,12 +150,9 @@ fn ended(child: &mut Child, time: Duration, mut place: impl FnMut() -> u64) -> i
     }
 }
 
-/// What a program of the system says of it.
-///
-/// # Errors
-/// Why it says nothing, in one line.
+/// Standard output of a program of the system, or in one line why there is none.
 pub(super) fn told(program: &str, arguments: &[&str]) -> Result<String, String> {
-    // Where Debian has them, which not every user has in the path.
+    // Debian's folders of system programs, which are not in every user's path.
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let mut command = Command::new(program);
     command.args(arguments).env("PATH", path).env("LC_ALL", "C");
@@ -235,7 +218,7 @@ mod tests {
         assert!(error.kind() == ErrorKind::TimedOut && error.to_string().contains("for 0.2 s"), "{error}");
         let error = run(&mut sh("cat /dev/zero | head -c 2000000"), None, LONG).err().unwrap().to_string();
         assert_eq!(error, "it says 2000000 bytes, at most 1048576 are read");
-        // All of it takes longer than the time.
+        // Copying everything takes longer than `time`.
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[b'x'; 12]).unwrap();
         file.rewind().unwrap();

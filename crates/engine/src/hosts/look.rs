@@ -1,4 +1,4 @@
-//! Looks at another host without measuring: what it is, what disturbs measuring there, and how far its time of day is off.
+//! Looks at another host without measuring: its machine, what disturbs measurements there, and the offset of its clock.
 
 use super::meet::{HostError, HostProblem, ends, prepared};
 use super::network::network_of;
@@ -14,23 +14,17 @@ use std::time::Duration;
 use tripmeter_model::audit::Audit;
 use tripmeter_model::host::{ClockOffset, HostLook, MachineLook};
 
-/// How long all its plugins may take to say what they are.
 const LISTING_TIME: Duration = Duration::from_secs(120);
-/// How long it may take until its clock can be asked.
 const CLOCK_TIME: Duration = Duration::from_secs(10);
-/// Folder of a host that nothing was pushed to.
+/// Folder of a host without pushed files.
 pub const NOT_PUSHED: &str = "none";
 
-/// This machine beside others; `audit` is of it.
 pub fn own_look(registry: &Registry, audit: Audit) -> MachineLook {
     let environment = environment(&Calibration::new());
     MachineLook { name: Hello::own().name, environment, audit, systems: systems(registry) }
 }
 
-/// Looks at a host. The interfaces are addresses or names here and there; those that ssh uses if none are given.
-///
-/// # Errors
-/// If it cannot be reached, has another program, or has no such interface.
+/// Looks at a host. The interfaces are addresses or names; by default those of the ssh connection.
 pub fn look_at(to: &str, here: Option<&str>, there: Option<&str>) -> Result<HostLook, HostError> {
     look(to, here, there).map_err(|problem| HostError { to: to.to_owned(), problem })
 }
@@ -61,7 +55,7 @@ fn ask(ssh: &mut Ssh, question: &ToHost, time: Duration) -> Result<FromHost, Str
     }
 }
 
-/// Asks for the time of day there, by UDP between these addresses.
+/// Offset of the other host's time of day, read by UDP between these addresses.
 fn clock(ssh: &mut Ssh, here: IpAddr, there: IpAddr) -> Result<ClockOffset, String> {
     let own = TimeOfDay::recent();
     let question = ToHost::Clock { address: there, epoch_ns: own.epoch_ns };

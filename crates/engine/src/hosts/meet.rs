@@ -1,4 +1,4 @@
-//! Before anything is measured: every host is reached, has the same program and plugins, and can do what is planned.
+//! Checks before a measurement: every host is reached, has the same tripmeter and plugins, and can run its part.
 
 use super::network::network_of;
 use super::ssh::Ssh;
@@ -14,47 +14,37 @@ use tripmeter_model::exit;
 use tripmeter_model::manifest::{Environment, HostEnvironment};
 use tripmeter_model::plan::{Host, Plan, SubExperiment};
 
-/// How long a host may take to look at itself.
 const PREPARING_TIME: Duration = Duration::from_secs(120);
-/// Most interfaces that an error lists.
 const MOST_LISTED: usize = 16;
 
-/// Why a host cannot be measured with.
 #[derive(Debug, Error)]
 #[error("host '{to}': {problem}")]
 pub struct HostError {
-    /// As ssh takes it.
+    /// Host, as ssh takes it.
     pub to: String,
-    /// What is wrong.
     pub problem: HostProblem,
 }
 
-/// What is wrong with a host.
 #[derive(Debug, Error)]
 pub enum HostProblem {
-    /// It cannot be reached, or there is no such program, or another one.
+    /// It cannot be reached, or tripmeter is missing or of another version.
     #[error("{0}")]
     Unreached(String),
-    /// No address to bind to.
     #[error("{0}")]
     Address(String),
-    /// A transport is not there, or another version of it.
     #[error("transport '{transport}' cannot be measured there: {why}")]
     Transport {
-        /// Which.
         transport: String,
-        /// Why not.
+        /// The reason, for people.
         why: String,
     },
 }
 
 impl HostError {
-    /// What was to be copied there was not.
     pub(crate) fn not_pushed(to: &str, why: String) -> Self {
         Self { to: to.to_owned(), problem: HostProblem::Unreached(why) }
     }
 
-    /// The exit code of its class.
     pub fn exit_code(&self) -> u8 {
         match self.problem {
             HostProblem::Address(_) => exit::USAGE,
@@ -63,42 +53,32 @@ impl HostError {
     }
 }
 
-/// Where a follower is, and which of our addresses it reaches.
+/// Host that was reached, and the addresses for its data.
 #[derive(Clone, Debug)]
 pub(crate) struct Met {
-    /// As ssh takes it.
     pub to: String,
-    /// Addresses of both ends.
     pub connection: DataAddresses,
-    /// The CPU of its follower, if the plan names none.
+    /// CPU of its follower, if the plan names none.
     pub cpu: Option<usize>,
-    /// Name of the folder that the program was pushed to.
+    /// Folder there that tripmeter was pushed to.
     pub pushed: String,
-    /// Its own words.
     pub environment: HostEnvironment,
 }
 
 impl Met {
-    /// The worker that stands for its follower.
     pub(crate) fn relay(&self, control: PathBuf) -> Relay {
         let Self { to, pushed, connection, cpu, .. } = self;
         Relay { control, to: to.clone(), pushed: pushed.clone(), address: connection.follower, cpu: *cpu }
     }
 }
 
-/// Addresses of data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DataAddresses {
-    /// The leader's.
     pub leader: IpAddr,
-    /// The follower's.
     pub follower: IpAddr,
 }
 
-/// Reaches every host of a plan. `versions` holds the version of each system here.
-///
-/// # Errors
-/// The first that is wrong.
+/// Reaches every host of a plan. `versions` returns the version of each system here.
 pub(crate) fn meet(
     plan: &Plan,
     pushed: &str,
@@ -157,8 +137,8 @@ pub(super) fn prepared(ssh: &mut Ssh, plans: Vec<SubExperiment>, address: IpAddr
     }
 }
 
-/// Looks at every host again, once all was measured: its audit, and what both interfaces have counted. Returns a line for
-/// each that could not be reached.
+/// Audits every host again after the measurement, and reads the counters of both interfaces. Returns a note for each
+/// host that could not be reached.
 pub(crate) fn look_again(met: &[Met], hosts: &mut [HostEnvironment]) -> Vec<String> {
     let mut unreached = Vec::new();
     for (met, host) in met.iter().zip(hosts) {
@@ -177,7 +157,7 @@ pub(crate) fn look_again(met: &[Met], hosts: &mut [HostEnvironment]) -> Vec<Stri
     unreached
 }
 
-/// Whether both sides have the same transports, and can do the same with them.
+/// Checks that both sides have the same transports, and that the host can run its part.
 fn compare(
     plan: &Plan,
     prepared: &HostFindings,
@@ -208,8 +188,8 @@ fn compare(
     Ok(())
 }
 
-/// Addresses that data goes between: the addresses or interfaces asked for, otherwise the ends of the ssh connection. The
-/// host could name any other as its end, so there must be such a connection.
+/// Addresses of both ends of the data: those asked for, otherwise those of the ssh connection. A host could report a
+/// false end, so such a connection must exist here.
 pub(super) fn ends(here: Option<&str>, there: Option<&str>, hello: &Hello) -> Result<DataAddresses, HostProblem> {
     let own = interfaces();
     let ssh = hello.connection;
@@ -232,8 +212,8 @@ pub(super) fn ends(here: Option<&str>, there: Option<&str>, hello: &Hello) -> Re
     Ok(DataAddresses { leader, follower })
 }
 
-/// One end's: `asked`, or what ssh uses. Of several addresses of an interface the first, of the family of `other` if there
-/// is one.
+/// Address of one end: `asked`, or the one of ssh. Of an interface's addresses, the first in the family of `other` is
+/// preferred.
 fn address(
     asked: Option<&str>,
     interfaces: &[(String, IpAddr)],
@@ -290,7 +270,7 @@ mod tests {
         let [from, to] = [own.local_addr().unwrap(), own.peer_addr().unwrap()];
         let found = ends(None, None, &hello(from, to)).unwrap();
         assert_eq!((found.leader, found.follower), (from.ip(), to.ip()));
-        // A third host, and another port of the true one.
+        // Another host, and another port of the real one.
         for false_end in [SocketAddr::new([192, 0, 2, 7].into(), to.port()), SocketAddr::new(to.ip(), to.port() ^ 1)] {
             let error = ends(None, None, &hello(from, false_end)).unwrap_err().to_string();
             assert!(error.contains("there is no such connection here; name its address"), "{error}");

@@ -1,4 +1,4 @@
-//! What an interface is, and what it and the protocols above have counted: as `ip`, `ethtool` and the kernel tell.
+//! Facts and counters of a network interface and its protocols, from `ip`, `ethtool` and the kernel.
 
 use super::bounded::told;
 use super::time_sync::time_sync;
@@ -9,7 +9,7 @@ use std::fs;
 use std::net::IpAddr;
 use tripmeter_model::manifest::Network;
 
-/// Offloads that change how packets are made of messages, as `ethtool -k` names them.
+/// Offloads that change how messages become packets, in names of `ethtool -k`.
 const OFFLOADS: [&str; 6] = [
     "tcp-segmentation-offload",
     "generic-segmentation-offload",
@@ -18,9 +18,9 @@ const OFFLOADS: [&str; 6] = [
     "tx-checksumming",
     "rx-checksumming",
 ];
-/// What delays interrupts, as `ethtool -c` names it.
+/// Interrupt delays, in names of `ethtool -c`.
 const COALESCING: [&str; 4] = ["rx-usecs", "rx-frames", "tx-usecs", "tx-frames"];
-/// Of `/proc/net/snmp` and `/proc/net/netstat`: what was lost or sent again.
+/// Counters of losses and retransmissions in `/proc/net/snmp` and `/proc/net/netstat`.
 const PROTOCOL_COUNTERS: [(&str, &str); 8] = [
     ("Ip", "InDiscards"),
     ("Ip", "OutDiscards"),
@@ -47,7 +47,6 @@ struct LinkInfo {
     info_kind: Option<String>,
 }
 
-/// The interface with that address.
 pub(super) fn network_of(address: IpAddr) -> Network {
     let known = interfaces();
     let name = known.iter().find(|(_, one)| *one == address).map(|(name, _)| name.as_str());
@@ -101,7 +100,6 @@ fn network(name: &str, address: IpAddr) -> Network {
     }
 }
 
-/// Has every reader of this module read a text.
 pub(super) fn read_by_all(text: &str) {
     let _ = (link(text), listed(text, &["Speed"]), of_protocol(text, "Tcp", "RetransSegs"));
 }
@@ -112,7 +110,7 @@ fn link(text: &str) -> Result<IpLink, String> {
     first.ok_or_else(|| "`ip`: it lists nothing".to_owned())
 }
 
-/// Lines of the form `name: value` with these names.
+/// Values of lines `name: value` with these names.
 fn listed(text: &str, names: &[&str]) -> Vec<(String, String)> {
     let pairs = text.lines().filter_map(|line| line.trim().split_once(':'));
     let wanted = pairs.filter(|(name, _)| names.contains(name));

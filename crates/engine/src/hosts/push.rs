@@ -1,4 +1,4 @@
-//! Copies this program and the plugins of a plan to another host, if they are not there.
+//! Copies this program and the plugins of a plan to another host, if they are missing there.
 
 use super::bounded::{ProgramOutput, run};
 use super::ssh::command;
@@ -10,26 +10,24 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tripmeter_model::printable::line;
 
-/// Digits of a hash that name a file's content, and the folder of a set of files.
+/// Digits of the hash that names a file's content, or the folder of a set of files.
 const NAME_DIGITS: usize = 16;
-/// Folder of the contents, which sets have in common.
+/// Folder of the contents, shared by all sets.
 const FILES: &str = "files";
-/// Most letters of what a host says its CPUs are.
+/// Longest shown name of a host's CPU architecture.
 const MOST_LETTERS: usize = 80;
-/// How long a copy may stand still: what ssh has taken, some MiB, may go over a slow line.
+/// Longest stall of a copy: ssh buffers some MiB, which may take long on a slow line.
 const STALLED: Duration = Duration::from_secs(300);
 
-/// Where it is put, below the user's cache there, for `sh`.
+/// Folder in the user's cache on the host, quoted for `sh`.
 fn folder(name: &str) -> String {
     format!("\"${{XDG_CACHE_HOME:-$HOME/.cache}}/tripmeter/{name}\"")
 }
 
-/// What is pushed, and the name of its folder.
 #[derive(Debug)]
 pub struct Pushed {
-    /// Of its folder there.
+    /// Name of its folder on the host.
     pub name: String,
-    /// The program comes last.
     files: Vec<PushedFile>,
 }
 
@@ -37,7 +35,6 @@ pub struct Pushed {
 struct PushedFile {
     path: PathBuf,
     name: String,
-    /// Of its content.
     hash: String,
     bytes: u64,
 }
@@ -49,15 +46,15 @@ impl PushedFile {
         Ok(Self { path, name, hash, bytes: content.len() as u64 })
     }
 
-    /// For `sh`: where its content is, of whatever name.
+    /// Path of its content, for `sh`.
     fn content(&self) -> String {
         format!("{}/{}", folder(FILES), self.hash)
     }
 
-    /// For `sh`: copies standard input. What breaks off or has no room leaves nothing.
+    /// Script for `sh` that copies standard input. An interrupted copy, or one without room, leaves nothing.
     fn copying(&self) -> String {
         let (all, content) = (folder(FILES), self.content());
-        // Where ssh ends, `cat` ends well.
+        // When ssh ends early, `cat` still exits with success.
         format!(
             "set -e; umask 077; mkdir -p {all}; new={content}.$$; trap 'rm -f \"$new\"' EXIT; trap 'exit 1' HUP INT TERM; \
              cat >\"$new\"; {} || {{ echo 'the copy broke off; run it again' >&2; exit 1; }}; \
@@ -67,7 +64,7 @@ impl PushedFile {
     }
 }
 
-/// For `sh`: what broke off is shorter.
+/// Condition of `sh` that is true if a file has all of its bytes.
 fn is_whole(file: &str, bytes: u64) -> String {
     format!("[ -e {file} ] && [ \"$(wc -c <{file})\" -eq {bytes} ]")
 }
@@ -81,10 +78,7 @@ fn digits(hash: Sha256) -> String {
 }
 
 impl Pushed {
-    /// Of this program and these plugins.
-    ///
-    /// # Errors
-    /// If one cannot be read.
+    /// Collects this program and these plugins; the program comes last.
     pub fn of(program: &Path, mut plugins: Vec<PathBuf>) -> io::Result<Self> {
         plugins.sort();
         plugins.dedup();
@@ -99,11 +93,8 @@ impl Pushed {
         Ok(Self { name: digits(hash), files })
     }
 
-    /// Copies each file whose content is missing there, and links all of them into the folder of this set, the program last:
-    /// where it is, all is. Returns whether anything was copied.
-    ///
-    /// # Errors
-    /// Why not, in one line.
+    /// Copies each file whose content is missing there, then links all of them into the folder of this set. The program
+    /// is linked last, so if it is there, all files are. Returns true if anything was copied.
     pub fn push(&self, to: &str) -> Result<bool, String> {
         let mut script = "uname -m".to_owned();
         for file in &self.files {
@@ -111,7 +102,7 @@ impl Pushed {
         }
         let said = there(to, &script, None)?.text;
         let is_there = |line: &str| self.files.iter().any(|file| file.hash == line);
-        // The shell may have said something before.
+        // The shell may have printed something before.
         let machine = said.lines().rev().find(|said| !is_there(said)).unwrap_or_default().trim();
         let machine: String = machine.chars().take(MOST_LETTERS).collect();
         if machine != std::env::consts::ARCH {
@@ -132,7 +123,7 @@ impl Pushed {
         let mut script = format!("set -e; umask 077; mkdir -p {set}");
         for file in &self.files {
             let (content, name) = (file.content(), &file.name);
-            // Not every file system has links.
+            // Not every file system has hard links.
             let _ = write!(
                 script,
                 "; [ {set}/{name} -ef {content} ] || ln -f {content} {set}/{name} 2>/dev/null \
@@ -144,13 +135,12 @@ impl Pushed {
     }
 }
 
-/// A plugin's file is named as its system is, which is of plain letters; anything else is not copied under its name.
+/// File name of a plugin; characters other than ASCII letters, digits and `._-` are dropped.
 fn plugin_name(file: &Path) -> String {
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     name.chars().filter(|letter| letter.is_ascii_alphanumeric() || "._-".contains(*letter)).collect()
 }
 
-/// Runs a script of `sh` there.
 fn there(to: &str, script: &str, input: Option<File>) -> Result<ProgramOutput, String> {
     let quoted = script.replace('\'', "'\\''");
     let ran = run(command(to).arg(format!("exec sh -c '{quoted}'")), input, STALLED);

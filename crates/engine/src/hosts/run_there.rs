@@ -1,8 +1,8 @@
-//! A command on another host, whose results folder is brought here: one connection for all of it, by ssh or by Slurm.
+//! Runs a command on another host and brings its results folder here, by one connection of ssh or Slurm.
 //!
-//! The script goes to `sh` there by standard input, so no login shell reads it. Each further line of standard input is
-//! answered by a line, as a sign of life; where it ends, the command is ended, too. Standard output is those answers, a line
-//! with the exit code, and then the folder as an archive of `tar`.
+//! The script goes to `sh` by standard input, so no login shell reads it. Each further line of input is answered by a
+//! line, as a sign of life. At the end of input, the command is ended. Output is those answers, a line with the exit
+//! code, and then the folder as a `tar` archive.
 
 mod connection;
 mod unpack;
@@ -21,39 +21,34 @@ use std::time::Duration;
 use tripmeter_model::exit;
 pub(crate) use unpack::{ArchiveLimits, unpack};
 
-/// Stands before the exit code; what a shell says before is something else.
+/// Prefix of the exit code; the shell may print other lines before.
 const MARK: &str = "tripmeter-ended";
-/// A sign of life.
+/// Answer that is a sign of life.
 const ALIVE: &str = "tripmeter-alive";
-/// Most bytes after the end of an archive.
 const MOST_PADDING: u64 = 1 << 20;
-/// How long the last words of a connection that has ended may take.
 const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 
-/// What is run there.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandThere<'a> {
-    /// How its host is reached.
     pub way: WayThere<'a>,
-    /// Name of the folder that the program was pushed to.
+    /// Folder there that tripmeter was pushed to.
     pub pushed: &'a str,
-    /// A measuring command and its flags, without a results folder.
+    /// Measuring command and its flags, without a results folder.
     pub words: &'a [String],
-    /// Name and text of a file in the folder that it is run in.
+    /// Name and text of a file in its working folder.
     pub file: Option<(&'a str, &'a str)>,
 }
 
-/// How the host of a command is reached.
 #[derive(Clone, Copy, Debug)]
 pub enum WayThere<'a> {
-    /// By ssh, as it takes the host.
+    /// By ssh, which takes this host.
     Ssh(&'a str),
-    /// By Slurm, which allocates these nodes exclusively; the command runs on the first.
+    /// By Slurm, which allocates these nodes exclusively. The command runs on the first.
     Slurm(&'a [&'a str]),
 }
 
 impl WayThere<'_> {
-    /// Runs `sh` there, which reads standard input.
+    /// Command that runs `sh` there, with our standard input.
     fn shell(&self) -> Command {
         match self {
             WayThere::Ssh(host) => {
@@ -72,7 +67,6 @@ impl WayThere<'_> {
         }
     }
 
-    /// What cannot be started, and what to do.
     fn not_started(&self, error: &io::Error) -> String {
         let [program, package] = match self {
             WayThere::Ssh(_) => ["ssh", "openssh-client"],
@@ -85,21 +79,18 @@ impl WayThere<'_> {
     }
 }
 
-/// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedThere {
-    /// Its exit code.
     pub code: u8,
-    /// The error that it named last.
     pub error: Option<String>,
 }
 
-/// Runs a command on another host in a folder of its own, which is removed afterwards, and unpacks its results folder as
-/// `into`, if it made one. Once `stop` is set, the command is ended as by Ctrl-C, and its code is 130.
+/// Runs a command on another host in a temporary folder, and unpacks its results folder as `into`, if there is one.
+/// Once `stop` is set, the command is ended as by Ctrl-C, and the code is 130.
 ///
 /// # Errors
-/// Why there are no results, in one line: the host cannot be reached or has fallen silent, it has another version, or the
-/// archive is damaged, too large or would leave `into`.
+/// The reason for missing results, in one line: the host is unreachable, silent or of another version, or the archive
+/// is damaged, too large or would leave `into`.
 pub fn run_there(asked: &CommandThere<'_>, into: &Path, stop: &AtomicBool) -> Result<EndedThere, String> {
     run(asked.way.shell(), asked, into, stop, HostPatience::USUAL)
 }
@@ -111,7 +102,7 @@ fn run(
     stop: &AtomicBool,
     patience: HostPatience,
 ) -> Result<EndedThere, String> {
-    // A Ctrl-C in the terminal does not reach it: the command there ends first.
+    // Keeps Ctrl-C in the terminal from it: the command there ends first.
     shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = shell.spawn().map_err(|error| asked.way.not_started(&error))?;
     let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -142,7 +133,7 @@ fn run(
     }
 }
 
-/// Waits for the exit code and unpacks the results that follow; `None` if there is no code.
+/// Waits for the exit code and unpacks the results that follow; `None` without a code.
 fn receive(mut output: impl BufRead, into: &Path) -> io::Result<Option<u8>> {
     let code = loop {
         let Some(said) = next_line(&mut output)? else { return Ok(None) };
@@ -153,13 +144,13 @@ fn receive(mut output: impl BufRead, into: &Path) -> io::Result<Option<u8>> {
     };
     if !output.fill_buf()?.is_empty() {
         unpack(&mut output, into, ArchiveLimits::USUAL)?;
-        // `tar` fills its last block, and fails where nobody takes that.
+        // `tar` pads its last block, and fails if nobody reads it.
         io::copy(&mut output.take(MOST_PADDING), &mut io::sink())?;
     }
     Ok(code)
 }
 
-/// What `sh` there reads. It is one compound command, so that all is read before anything else is.
+/// Script for `sh` there. One compound command, so that `sh` reads all of it before it runs any.
 fn script(asked: &CommandThere<'_>) -> String {
     let advice = match asked.way {
         WayThere::Ssh(_) => PUSH_IT,
@@ -193,7 +184,6 @@ fn script(asked: &CommandThere<'_>) -> String {
     text
 }
 
-/// One word of `sh`.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
@@ -223,7 +213,7 @@ mod tests {
         assert!(receive(&text[..text.len() - 1300], &into).is_err(), "it is cut off");
     }
 
-    /// A host whose `tripmeter` is a script: a folder in its path.
+    /// Host whose `tripmeter` is a script, in a folder that is its path.
     struct ScriptedHost(TempDir);
 
     impl ScriptedHost {
@@ -244,7 +234,6 @@ mod tests {
             run(sh, &asked, &self.0.path().join("into"), stop, PATIENCE)
         }
 
-        /// Names of what is in its folder.
         fn left(&self) -> Vec<String> {
             let entries = std::fs::read_dir(self.0.path()).unwrap();
             let mut names: Vec<_> =
@@ -279,7 +268,7 @@ mod tests {
             assert_eq!(error, format!("it has 'tripmeter 0.0.9', this host 'tripmeter {own}'; use the same"));
         }
         std::fs::remove_file(host.0.path().join("tripmeter")).unwrap();
-        // Where this machine has one, the host has not.
+        // This machine may have a `tripmeter`, but the host must not.
         let shell = "PATH=/usr/bin:/bin exec sh -s";
         let error = host.run(shell, HERE, &["ping"], &never).unwrap_err();
         assert_eq!(error, "no tripmeter there; --push copies it");

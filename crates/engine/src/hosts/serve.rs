@@ -1,4 +1,4 @@
-//! The program on the host of a follower, started by ssh: it says what it is, prepares, and starts one follower.
+//! Command on the follower's host, started by ssh: it introduces itself, prepares, and starts one follower.
 
 use super::network::network_of;
 use super::silence::{LONGEST_SILENCE, SIGN_OF_LIFE, Silence};
@@ -28,30 +28,27 @@ use tripmeter_model::exit;
 use tripmeter_model::host::SystemLook;
 use tripmeter_model::plan::SubExperiment;
 
-/// Longest that a follower that was started may take to come.
 const COMING_TIME: Duration = Duration::from_secs(10);
-/// Length of the hiccup spin of the audit.
 const HICCUP_SPIN: Duration = Duration::from_millis(200);
-/// Most lines of the host that measures that wait to be heard: then it has to wait.
+/// Capacity of the queue of messages from the host that measures; it waits while the queue is full.
 const MOST_UNHEARD: usize = 16;
-/// How long a follower may take to end after its leader has gone.
 const ENDING_TIME: Duration = Duration::from_secs(5);
 
-/// Entry of the hidden command `remote`. Returns the exit code.
+/// Runs the hidden command `remote`. Returns the exit code.
 pub fn serve(registry: &Registry, program: &Path) -> u8 {
     let out = Output::default();
     let ended = converse(registry, program, &out);
     match ended {
         Ok(()) => exit::GOOD,
         Err(why) => {
-            // Whoever has gone need not be told.
+            // The other host may have gone.
             let _ = out.send(&FromHost::Failed(why));
             exit::SOFTWARE
         }
     }
 }
 
-/// Standard output, which two threads write lines to.
+/// Standard output, shared by two threads.
 #[derive(Clone, Default)]
 struct Output(Arc<Mutex<()>>);
 
@@ -108,7 +105,6 @@ fn converse(registry: &Registry, program: &Path, out: &Output) -> Result<(), Str
     }
 }
 
-/// Every system that is here.
 pub(super) fn systems(registry: &Registry) -> BTreeMap<String, SystemLook> {
     let is_here = |entry: &&Entry| !matches!(entry.source, SystemSource::Missing { .. });
     let look = |entry: &Entry| match entry.describe() {
@@ -122,7 +118,6 @@ pub(super) fn systems(registry: &Registry) -> BTreeMap<String, SystemLook> {
     registry.entries().iter().filter(is_here).map(|entry| (entry.system().to_owned(), look(entry))).collect()
 }
 
-/// The next message; `None` at the end.
 fn next(heard: &Receiver<Vec<u8>>) -> Result<Option<ToHost>, String> {
     match heard.recv_timeout(LONGEST_SILENCE) {
         Ok(line) => crate::channel::parse(&line).map(Some).map_err(|error: io::Error| error.to_string()),
@@ -131,7 +126,7 @@ fn next(heard: &Receiver<Vec<u8>>) -> Result<Option<ToHost>, String> {
     }
 }
 
-/// Whether all can be measured here, and what disturbs it.
+/// Audits this host, and checks that it can run the plans.
 fn prepare(registry: &Registry, plans: &[SubExperiment], address: IpAddr) -> HostFindings {
     let calibration = Calibration::new();
     let cpus = resolve::usual_cpus();
@@ -172,12 +167,12 @@ fn options(plan: &SubExperiment, scratch: &Path, address: IpAddr) -> NodeOptions
         follower_count: plan.workload.followers(),
         follower_index: 0,
         unauthorized_peer: None,
-        // Of the same family as the leader's.
+        // It has the family of the leader's address.
         local_address: Some(address),
     }
 }
 
-/// Starts a follower, carries its control channel, and returns its last word.
+/// Starts a follower, carries its control channel, and returns its last message.
 fn follow(
     registry: &Registry,
     program: &Path,
@@ -208,13 +203,13 @@ fn follow(
         LONGEST_SILENCE,
         || follower.has_ended(),
         |line| {
-            // A follower that has gone is seen as one that has ended.
+            // A follower that has gone is noticed as ended.
             let _ = stream.write_all(format!("{line}\n").as_bytes());
         },
     );
     let _ = stream.shutdown(std::net::Shutdown::Both);
     follower.end(ENDING_TIME);
-    // It has said all.
+    // An error means that the thread has panicked; nothing more is sent.
     let _ = says.join();
     let word = follower.last_word();
     let crash = follower.crash().map(|how| FromFollower::Failed(format!("the follower process {how}")));
@@ -222,7 +217,7 @@ fn follow(
     Ok(word.or(crash))
 }
 
-/// Carries what the leader says, until the follower has ended, the leader has gone, or nothing was heard for too long.
+/// Carries lines from the leader until the follower has ended, the leader has gone, or the silence was too long.
 fn carry_on(
     heard: &Receiver<Vec<u8>>,
     longest_silence: Duration,
@@ -244,7 +239,7 @@ fn carry_on(
 
 struct Gone;
 
-/// A message, if there is one by now.
+/// Next message, if one comes within 20 ms.
 fn next_soon(heard: &Receiver<Vec<u8>>) -> Result<Option<ToHost>, Gone> {
     match heard.recv_timeout(Duration::from_millis(20)) {
         Ok(line) => crate::channel::parse(&line).map(Some).map_err(|_: io::Error| Gone),
@@ -253,7 +248,6 @@ fn next_soon(heard: &Receiver<Vec<u8>>) -> Result<Option<ToHost>, Gone> {
     }
 }
 
-/// What the follower says to its leader.
 fn carry_back(follower: UnixStream, out: &Output) {
     let mut incoming = Incoming::new(follower);
     loop {

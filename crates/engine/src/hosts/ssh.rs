@@ -1,4 +1,4 @@
-//! A connection to another host by the system's own `ssh`.
+//! Connection to another host by the system's own `ssh`.
 
 use super::bounded::ErrorLines;
 use super::silence::{LONGEST_SILENCE, Silence};
@@ -13,19 +13,16 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The hidden command that ssh starts.
 const REMOTE_COMMAND: &str = "remote";
-/// The command, as people may want to set it: `ssh -F FILE`.
+/// Variable that replaces the command, such as `ssh -F FILE`.
 const SSH_VARIABLE: &str = "TRIPMETER_SSH";
-/// How long it may take until the program there speaks: a jump host and a slow shell.
+/// Longest wait for the greeting, for a jump host and a slow shell.
 const HELLO_TIME: Duration = Duration::from_secs(30);
-/// Most bytes of what it says first.
 const MOST_HELLO_BYTES: usize = 1 << 20;
-/// Longest wait for the last words of an ssh that has ended.
 const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
 
-/// Sets `p` to the program there: the one that was pushed, or else the one in the path; `advice` is for where there is none.
-/// For `sh`, without single quotes.
+/// Part of a script that sets `p` to tripmeter on the host: the pushed one, else the one in the path. If there is none,
+/// `advice` is printed. For `sh`, without single quotes.
 pub(super) fn program(pushed: &str, advice: &str) -> String {
     format!(
         "d=\"${{XDG_CACHE_HOME:-$HOME/.cache}}/tripmeter/{pushed}\"; p=$d/tripmeter; \
@@ -34,18 +31,15 @@ pub(super) fn program(pushed: &str, advice: &str) -> String {
     )
 }
 
-/// Where there is no program, and it can be pushed.
+/// Advice for a host without tripmeter.
 pub(super) const PUSH_IT: &str = "--push copies it";
 
-/// What the login shell there runs. A word for `sh`, as that shell may be any.
+/// Command for the login shell there, which may be any: it starts `sh`.
 fn script(pushed: &str) -> String {
     format!("exec sh -c '{}exec \"$p\" {REMOTE_COMMAND}'", program(pushed, PUSH_IT))
 }
 
-/// Starts `ssh`, which asks nothing: keys, agents, jump hosts and `~/.ssh/config` are the user's.
-///
-/// # Errors
-/// If there is none.
+/// `ssh` that never prompts: keys, agents, jump hosts and `~/.ssh/config` are the user's.
 pub(super) fn command(to: &str) -> Command {
     let words = std::env::var(SSH_VARIABLE).unwrap_or_else(|_| "ssh".to_owned());
     let mut words = words.split_whitespace();
@@ -55,17 +49,16 @@ pub(super) fn command(to: &str) -> Command {
     command
 }
 
-/// The program on another host, and both ways to it.
 pub(crate) struct Ssh {
     child: Child,
     stream: UnixStream,
     incoming: Incoming,
-    /// What ssh and the shell there say as errors; none of it is shown as it is.
+    /// Errors of ssh and of the shell there; never shown unfiltered.
     said: ErrorLines,
     to: String,
 }
 
-/// A line of the program there, or of whatever the shell says before.
+/// First line from tripmeter there, or from the shell before it.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum First {
@@ -75,10 +68,7 @@ enum First {
 }
 
 impl Ssh {
-    /// Starts the program there, and hears what it says of itself.
-    ///
-    /// # Errors
-    /// Why it cannot be reached, in one line: what ssh says, or which version is there.
+    /// Starts tripmeter there, and reads its greeting.
     pub(crate) fn open(to: &str, pushed: &str) -> Result<(Self, Hello), String> {
         let pair =
             UnixStream::pair().and_then(|(stream, other)| Ok((stream.try_clone()?, stream, other.try_clone()?, other)));
@@ -107,7 +97,7 @@ impl Ssh {
                 return Err(format!("no `tripmeter` says its name within {} s", HELLO_TIME.as_secs()));
             }
             match self.incoming.next_line(Duration::from_millis(200)) {
-                // What is no greeting was said by the shell.
+                // The shell may print lines before the greeting.
                 Ok(Heard::Message(said)) if said.len() <= MOST_HELLO_BYTES => match serde_json::from_slice(&said) {
                     Ok(First::Hello(hello)) if hello.versions == Versions::own() => {
                         return hello.within_bounds().map_err(sent);
@@ -125,7 +115,7 @@ impl Ssh {
         }
     }
 
-    /// Error that ssh named last, or how it ended. An ssh that has closed its output and goes on is killed.
+    /// Last error of ssh, or its exit status. Kills an ssh that has closed its output but runs on.
     fn why_it_ended(&mut self) -> String {
         let said = self.said.last(LAST_WORDS_TIME);
         let status = self.child.try_wait().ok().flatten();
@@ -137,28 +127,21 @@ impl Ssh {
         }
     }
 
-    /// What was sent instead of a message, else why ssh ended.
+    /// Error text: what came instead of a message, or why ssh ended.
     fn why_it_failed(&mut self, error: &std::io::Error) -> String {
         if error.kind() == ErrorKind::InvalidData { sent(error) } else { self.why_it_ended() }
     }
 
-    /// Says something.
-    ///
-    /// # Errors
-    /// If it has gone.
     pub(crate) fn send(&mut self, message: &ToHost) -> std::io::Result<()> {
         send(&mut self.stream, message)
     }
 
-    /// Another end of the same stream, for a thread that sends.
+    /// Duplicate of the stream, for a thread that sends.
     pub(crate) fn stream(&self) -> std::io::Result<UnixStream> {
         self.stream.try_clone()
     }
 
-    /// The next message, if there is one in time.
-    ///
-    /// # Errors
-    /// Why there will be none any more: it ended, or said nothing for too long.
+    /// Next message, if it comes in time.
     pub(crate) fn next(&mut self, time: Duration) -> Result<Option<FromHost>, String> {
         match self.incoming.next(time) {
             Ok(Heard::Message(message)) => Ok(Some(message)),
@@ -168,10 +151,10 @@ impl Ssh {
         }
     }
 
-    /// Waits for a message that is no sign of life.
+    /// Waits for a message other than a sign of life.
     ///
     /// # Errors
-    /// As [`next`](Self::next), or after that time.
+    /// As [`next`](Self::next), after `time`, or after too long a silence.
     pub(crate) fn wait(&mut self, time: Duration) -> Result<FromHost, String> {
         let (begin, mut silence) = (Instant::now(), Silence::of(LONGEST_SILENCE));
         loop {
@@ -188,23 +171,19 @@ impl Ssh {
     }
 }
 
-/// What a host sent that is not taken.
 fn sent(what: impl std::fmt::Display) -> String {
     format!("it sent {what}")
 }
 
 impl Drop for Ssh {
     fn drop(&mut self) {
-        // Ssh ends with its input, and the program there with that.
+        // End of input ends ssh, and tripmeter there.
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
         kill(&mut self.child);
     }
 }
 
-/// Looks whether the same program is on a host; `pushed` is the name of the folder that it was pushed to.
-///
-/// # Errors
-/// As when a connection is opened for a run.
+/// Checks that a host has the same tripmeter, in the folder `pushed` or in its path.
 pub fn reach(to: &str, pushed: &str) -> Result<(), String> {
     Ssh::open(to, pushed).map(drop)
 }

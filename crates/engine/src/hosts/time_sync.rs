@@ -1,11 +1,11 @@
-//! What keeps the clock of a machine: chrony and PTP, as their own programs tell.
+//! Synchronisation of the machine's clock by chrony and PTP, read from their programs.
 
 use super::bounded::told;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Fields of `chronyc -c tracking`, by their places.
+/// Fields of `chronyc -c tracking`, by position.
 ///
 /// # Source
 /// chronyc(1), command `tracking`, and the option `-c`.
@@ -17,16 +17,14 @@ const TRACKING: [(usize, &str); 6] = [
     (11, "chrony root_dispersion_s"),
     (13, "chrony leap"),
 ];
-/// Of ptp4l's data set TIME_STATUS_NP.
 const TIME_STATUS: [(&str, &str); 3] = [
     ("master_offset", "ptp4l master_offset_ns"),
     ("gmPresent", "ptp4l gm_present"),
     ("gmIdentity", "ptp4l gm_identity"),
 ];
-/// Clocks of network devices.
 const PTP_DEVICES: &str = "/sys/class/ptp";
 
-/// Facts on what keeps the clock; what is not visible, and why, goes to `hidden`.
+/// Facts about clock synchronisation; `hidden` gets what is not visible, with the reason.
 pub(super) fn time_sync(hidden: &mut Vec<String>) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     match told("chronyc", &["-c", "tracking"]) {
@@ -44,7 +42,6 @@ pub(super) fn time_sync(hidden: &mut Vec<String>) -> BTreeMap<String, String> {
     facts
 }
 
-/// Has every reader of this module read a text.
 pub(super) fn read_by_all(text: &str) {
     let _ = (tracking(text), time_status(text));
 }
@@ -65,7 +62,7 @@ fn time_status(text: &str) -> Vec<(String, String)> {
     words.filter_map(fact).collect()
 }
 
-/// Each as `ptp0 (its clock's name)`.
+/// Devices in the form `ptp0 (clock name)`.
 fn ptp_devices(folder: &Path) -> Vec<String> {
     let entries =
         fs::read_dir(folder).map(|entries| entries.filter_map(Result::ok).collect()).unwrap_or_else(|_| vec![]);
@@ -87,7 +84,7 @@ mod tests {
 
     #[test]
     fn what_chrony_and_ptp4l_say_is_read_and_nothing_else() {
-        // Of chronyc 4.3 and pmc 3.1.
+        // Output of chronyc 4.3 and pmc 3.1.
         let chrony = "A29FC87B,time.cloudflare.com,4,1700000000.1,-0.000012345,0.000001,0.00002,-8.1,0.001,0.02,\
                       0.003456,0.000789,64.5,Normal\n";
         let found: BTreeMap<String, String> = tracking(chrony).into_iter().collect();

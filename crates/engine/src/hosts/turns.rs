@@ -1,18 +1,17 @@
-//! Jobs in parallel, none of which share a host.
+//! Jobs in parallel, at most one per host.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// What is left to do, and who is busy.
 struct WaitingJobs<'a, J> {
     waiting: Vec<&'a J>,
     busy: BTreeSet<String>,
 }
 
-/// Does all jobs, at most so many at once, and none while another of the same host is done. Of those that may begin, the
-/// first one begins. No further one begins once `stop` is set.
+/// Runs all jobs, at most `most` at once, and never two on the same host. The first job whose hosts are free starts
+/// next. None starts once `stop` is set.
 pub fn take_turns<J: Sync>(
     jobs: &[J],
     most: usize,
@@ -91,7 +90,7 @@ mod tests {
     fn jobs_that_share_no_host_are_done_at_once() {
         let barrier = std::sync::Barrier::new(2);
         take_turns(&[[0, 1], [0, 2], [2, 3], [1, 3]], 2, &AtomicBool::new(false), names, |_| {
-            // Each waits for another one.
+            // Each job waits for another one.
             barrier.wait();
         });
     }

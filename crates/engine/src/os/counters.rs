@@ -1,21 +1,18 @@
-//! Cycles and instructions of this process, counted by the CPU.
+//! CPU cycles and instructions of this process.
 
 use perf_event::events::{Event, Hardware};
 use perf_event::{Builder, Counter};
 use rustix::io::Errno;
 use std::{fs, io};
 
-/// Counters of every thread of this process, and of threads that these start.
+/// Counters of all threads of this process, and of threads that they start.
 pub struct CpuCounters {
     counters: [Vec<Counter>; 2],
     has_kernel: bool,
 }
 
 impl CpuCounters {
-    /// Counts from now on: what is done in the kernel too, if that is allowed.
-    ///
-    /// # Errors
-    /// If the kernel does not allow it, or the CPU has no such counters.
+    /// Starts counting, including the kernel if that is permitted.
     pub fn of_process() -> io::Result<Self> {
         let open = |has_kernel| Self::open([Hardware::CPU_CYCLES, Hardware::INSTRUCTIONS], has_kernel);
         open(true).or_else(|error| if is_refused(&error) { open(false) } else { Err(error) })
@@ -34,7 +31,7 @@ impl CpuCounters {
                         counter.enable()?;
                         counters.push(counter);
                     }
-                    // It has ended meanwhile.
+                    // The thread has just ended.
                     Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {}
                     Err(error) => return Err(error),
                 }
@@ -43,25 +40,18 @@ impl CpuCounters {
         Ok(opened)
     }
 
-    /// Cycles and instructions so far.
-    ///
-    /// # Errors
-    /// If they cannot be read, or were never counted.
     pub fn read(&mut self) -> io::Result<(u64, u64)> {
         let [cycles, instructions] = &mut self.counters;
         Ok((sum(cycles)?, sum(instructions)?))
     }
 
-    /// Whether they can be counted here, and then whether in the kernel too.
-    ///
-    /// # Errors
-    /// Why not, and what to do about it, for people.
+    /// True if the kernel can be counted too; the error has reason and fix.
     pub fn check() -> Result<bool, String> {
         Self::of_process().map(|counters| counters.has_kernel).map_err(|error| refusal(&error))
     }
 }
 
-/// A counter that shared its place with others counted a part of the time only, and stands for all of it.
+/// Sum of the counters. One that was multiplexed is scaled to the whole time.
 fn sum(counters: &mut [Counter]) -> io::Result<u64> {
     let mut total = 0;
     for counter in counters {
@@ -125,7 +115,7 @@ mod tests {
         }
     }
 
-    /// By the kernel's clock of tasks, which is a counter where the CPU shows none.
+    /// Uses the kernel's task clock, because the CPU may show no counters.
     #[test]
     fn threads_are_counted_that_are_there_and_that_come() {
         let (begin, end) = (Barrier::new(2), Barrier::new(2));

@@ -1,4 +1,4 @@
-//! Descriptors of this process, whoever opened them.
+//! File descriptors of this process, whoever opened them.
 #![expect(unsafe_code, reason = "system calls")]
 
 use rustix::fs::{FileType, FsWord};
@@ -11,19 +11,19 @@ use std::os::fd::{BorrowedFd, RawFd};
 use tripmeter_abi::Path;
 use tripmeter_model::kernel_queue::QueueKind;
 
-/// `f_type` of the file system of POSIX message queues.
+/// Type of the file system of POSIX message queues.
 ///
 /// # Source
 /// statfs(2), `MQUEUE_MAGIC`
 const MQUEUE_MAGIC: FsWord = 0x1980_0202;
 
-/// To ask the kernel about a number; what was closed meanwhile is an error of the call.
+/// Borrows a descriptor to query it; if it was closed meanwhile, the call fails.
 fn borrowed(fd: RawFd) -> BorrowedFd<'static> {
     // SAFETY: it is not -1, is not kept, and calls here neither close it nor change what it refers to.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// What messages go through by it, with device and inode; `None` if it can carry none, or was closed.
+/// Path of messages through a descriptor, its device and inode. `None` if it can carry no messages, or was closed.
 pub fn what(fd: RawFd) -> Option<(Path, u64, u64)> {
     let fd = borrowed(fd);
     let status = rustix::fs::fstat(fd).ok()?;
@@ -46,7 +46,8 @@ fn socket_path(fd: BorrowedFd<'_>) -> Option<Path> {
         (AddressFamily::UNIX, SocketType::SEQPACKET) => Some(Path::UnixSeqpacket),
         (AddressFamily::INET | AddressFamily::INET6, _) => match socket_protocol(fd).ok()?? {
             ipproto::TCP => Some(Path::Tcp),
-            // Sending or receiving gives it a port: one without has carried nothing. Some libraries leave such behind.
+            // Sending or receiving assigns a port. A socket without one has carried nothing; some libraries leave such
+            // sockets.
             ipproto::UDP => own_address(fd).is_some_and(|address| address.port() != 0).then_some(Path::Udp),
             _ => None,
         },
@@ -58,13 +59,12 @@ fn own_address(fd: BorrowedFd<'_>) -> Option<SocketAddr> {
     getsockname(fd).ok()?.try_into().ok()
 }
 
-/// Both addresses of a connected socket of the Internet protocols: its own, and the other end's.
 pub fn addresses(fd: RawFd) -> Option<(SocketAddr, SocketAddr)> {
     let fd = borrowed(fd);
     Some((own_address(fd)?, getpeername(fd).ok()??.try_into().ok()?))
 }
 
-/// Bytes given to this connection to send, each once, and received over it, since it was made. Before Linux 4.19, only
+/// Bytes sent, without retransmissions, and received over a TCP connection since its start. Before Linux 4.19, only
 /// sent bytes that the peer has acknowledged.
 ///
 /// # Source
@@ -78,7 +78,7 @@ pub fn tcp_bytes(fd: RawFd) -> Option<(u64, u64)> {
     const SENT_AGAIN: usize = 208;
     let mut info = [0_u8; 256];
     let mut length = info.len() as libc::socklen_t;
-    // rustix has no such option.
+    // rustix has no TCP_INFO.
     // SAFETY: getsockopt(2) writes at most `length` bytes, the size of `info`.
     let result =
         unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &raw mut length) };
@@ -92,22 +92,21 @@ pub fn tcp_bytes(fd: RawFd) -> Option<(u64, u64)> {
     Some((given().or_else(|| long(ACKED))?, long(RECEIVED)?))
 }
 
-/// Where the next byte of a file is read or written.
 pub fn file_position(fd: RawFd) -> Option<u64> {
     rustix::fs::tell(borrowed(fd)).ok()
 }
 
-/// Bytes that can be read: all, or the next datagram's. 0 where that is not known, as of a listening socket.
+/// Bytes that can be read: all, or the next datagram's. 0 if unknown, as for a listening socket.
 pub fn unread_bytes(fd: RawFd) -> u64 {
     rustix::io::ioctl_fionread(borrowed(fd)).unwrap_or(0)
 }
 
-/// Reads the first bytes of a file, and returns how many; moves no position and takes no message.
+/// Reads the first bytes of a file, and returns their number. Moves no position and takes no message.
 pub fn read_at_start(fd: RawFd, bytes: &mut [u8]) -> Option<usize> {
     rustix::io::pread(borrowed(fd), bytes, 0).ok()
 }
 
-/// Capacity of what messages wait in behind a descriptor, with its kinds.
+/// Capacities of the queues behind a descriptor, with their kinds.
 ///
 /// # Source
 /// fcntl(2), `F_GETPIPE_SZ`; mq_getattr(3); socket(7), `SO_SNDBUF`; `unix_recvq_full` of Linux: a queue is full above the
@@ -146,7 +145,7 @@ fn has_peer(fd: BorrowedFd<'_>) -> bool {
     matches!(getpeername(fd), Ok(Some(_)))
 }
 
-/// Datagrams that wait at most in a socket that has no peer of its own.
+/// Largest number of datagrams that wait in a socket without a peer.
 fn shared_datagrams() -> Option<u64> {
     let most: u64 = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").ok()?.trim().parse().ok()?;
     most.checked_add(1)
@@ -191,7 +190,7 @@ mod tests {
         let mut sender = std::net::TcpStream::connect(listener.local_addr()?)?;
         let (mut receiver, _) = listener.accept()?;
         sender.set_nonblocking(true)?;
-        // More than the receiver has room for: the rest is neither sent nor acknowledged.
+        // More than the receiver has room for; the rest is neither sent nor acknowledged.
         let (chunk, mut given) = ([7; 65_536], 0);
         while let Ok(bytes) = sender.write(&chunk) {
             given += bytes as u64;

@@ -1,4 +1,4 @@
-//! What a process has used up: libraries often fail for lack of something, and do not say what.
+//! Exhausted resources of a process: libraries often fail for lack of one, and do not say which.
 
 use super::files::space;
 use procfs::process::{Limit, LimitValue, Limits, Process};
@@ -9,35 +9,34 @@ use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use tripmeter_abi::Path as NetworkPath;
 
-/// Fewer file descriptors that are free are a cause of failures: a library may close some before it gives up.
+/// Free file descriptors below which their lack may cause a failure: a library may close some before it gives up.
 const FEW_DESCRIPTORS: u64 = 8;
-/// A limit below this is a cause of failures: middleware opens dozens of files and sockets.
+/// Limit of file descriptors that may cause failures: middleware opens dozens of files and sockets.
 const FEW_DESCRIPTORS_IN_ALL: u64 = 128;
-/// A limit below this is a cause of failures: middleware starts dozens of threads.
+/// Limit of threads that may cause failures: middleware starts dozens.
 const FEW_THREADS: u64 = 128;
-/// Less room than this is none for shared memory of a transport.
+/// Free shared memory that is too little for a transport, in bytes.
 const LITTLE_SHARED_MEMORY: u64 = 64 << 10;
-/// How the system refuses memory; what failed may have given its own back.
+/// Errors of the system for lack of memory, which may be free again by now.
 const REFUSALS: [&str; 2] = ["Cannot allocate memory", "Resource temporarily unavailable"];
-/// Less address space than this is none for a thread, with its stack and heap.
+/// Free address space that is too little for a thread with stack and heap, in bytes.
 const LITTLE_ADDRESS_SPACE: u64 = 80 << 20;
 
-/// An error, with what this process or this machine has hardly any more of, or what it started and stands still; files on the
-/// disk are not looked at.
+/// Adds to an error what this process or machine lacks, or a child that is stopped. Disk space is not checked.
 pub fn with_lack(why: String) -> String {
     let own = Path::new("/proc/self");
     let limits = [Resource::Nofile, Resource::As].map(|resource| getrlimit(resource).current);
     let memory = address_space(own, limits[1], |left| {
         left < LITTLE_ADDRESS_SPACE || REFUSALS.iter().any(|refusal| why.contains(refusal))
     });
-    // A thread that starts with the last of the memory cannot live, and ends or halts this process.
+    // A thread started with the last of the memory fails, and ends or blocks this process.
     let has_room = limits[1]
         .is_none_or(|most| mapped_bytes(own).is_some_and(|used| most.saturating_sub(used) >= LITTLE_ADDRESS_SPACE));
     with(why, [descriptors(own, limits[0]), memory, threads(has_room), shared_memory(), stopped_child()])
 }
 
-/// The same of another process of this user, which must be there still. It has said nothing of its own failure, and may have
-/// given its memory back: any limit below the memory of this machine is named.
+/// Adds to an error what another running process of this user lacks. It may have freed its memory, so any limit below
+/// the memory of the machine is named.
 pub fn with_lack_of(pid: u32, why: String) -> String {
     let Some(limits) = limits(pid) else { return why };
     let process = PathBuf::from(format!("/proc/{pid}"));
@@ -46,7 +45,7 @@ pub fn with_lack_of(pid: u32, why: String) -> String {
     with(why, [descriptors(&process, most_open), memory, None, shared_memory(), None])
 }
 
-/// The limits under which a process of this user fails early, if it has any; it may have ended, if nobody has waited for it.
+/// Limits that make a process of this user fail early, if it has any. It may be a zombie.
 pub fn tight_limits(pid: u32) -> Option<String> {
     let limits = limits(pid)?;
     let memory = soft(limits.max_address_space)
@@ -58,7 +57,7 @@ pub fn tight_limits(pid: u32) -> Option<String> {
     (!all.is_empty()).then(|| all.join(" and "))
 }
 
-/// Whether a limit of memory is less than this machine has: under another, hardly anything fails early.
+/// True if a memory limit is below the memory of the machine; larger limits hardly ever cause failures.
 fn is_tight(most: &u64) -> bool {
     let machine = rustix::system::sysinfo();
     *most < (machine.totalram as u64).saturating_mul(u64::from(machine.mem_unit))
@@ -73,7 +72,7 @@ fn soft(limit: Limit) -> Option<u64> {
 }
 
 fn with(why: String, lack: [Option<String>; 5]) -> String {
-    // Another process of this run may have said the same, with its own numbers.
+    // Another process of this run may have reported the same lack, with its own numbers.
     let remedy = |lack: &str| lack.rsplit_once("; ").map_or(lack, |(_, remedy)| remedy).to_owned();
     let new: Vec<String> = lack.into_iter().flatten().filter(|lack| !why.contains(&remedy(lack))).collect();
     if new.is_empty() { why } else { format!("{why} ({})", new.join("; ")) }
@@ -83,20 +82,20 @@ fn descriptors(process: &Path, most: Option<u64>) -> Option<String> {
     let most = most?;
     let open = match fs::read_dir(process.join("fd")) {
         Ok(open) => open.count() as u64,
-        // The last one is in use.
+        // Reading the folder needs a descriptor, and none is left.
         Err(error) if error.raw_os_error() == Some(libc::EMFILE) => most,
         Err(_) => return None,
     };
     if most.saturating_sub(open) < FEW_DESCRIPTORS {
         return Some(format!("{open} of {most} file descriptors are open; raise the limit with `ulimit -n`"));
     }
-    // What failed may have closed its own since.
+    // The library that failed may have closed its files.
     (most < FEW_DESCRIPTORS_IN_ALL).then(|| {
         format!("{open} of {most} file descriptors are open now; if more were, raise the limit with `ulimit -n`")
     })
 }
 
-/// The limit of address space, if `is_little` holds of what is left.
+/// Note on the limit of address space, if `is_little` is true for the rest.
 fn address_space(process: &Path, most: Option<u64>, is_little: impl Fn(u64) -> bool) -> Option<String> {
     let (most, used) = (most?, mapped_bytes(process)?);
     is_little(most.saturating_sub(used))
@@ -108,7 +107,7 @@ fn mapped_bytes(process: &Path) -> Option<u64> {
     Some(pages.saturating_mul(rustix::param::page_size() as u64))
 }
 
-/// The limit of threads, if none can be started, which is tried if `may_try`, or if it is low.
+/// Note on the limit of threads, if it is low, or no thread can be started, which is tried if `may_try`.
 fn threads(may_try: bool) -> Option<String> {
     let most = getrlimit(Resource::Nproc).current?;
     let started = may_try.then(|| std::thread::Builder::new().spawn(|| ()));
@@ -117,12 +116,12 @@ fn threads(may_try: bool) -> Option<String> {
             "no thread can be started: {error} (limit of this user {most}); raise it with `ulimit -u`"
         ));
     }
-    // Root may have more. Whoever failed for it may have ended since.
+    // Root may exceed the limit. Threads that reached it may have ended since.
     (most < FEW_THREADS && rustix::process::geteuid().as_raw() != 0)
         .then(|| format!("this user may have {most} threads and processes; raise the limit with `ulimit -u`"))
 }
 
-/// A process that this one has started, as a broker, and that stands still.
+/// Note on a child of this process, such as a broker, that was stopped.
 pub fn stopped_child() -> Option<String> {
     let own = std::process::id().cast_signed();
     let mut stats = procfs::process::all_processes().ok()?.flatten().filter_map(|process| process.stat().ok());
@@ -130,8 +129,8 @@ pub fn stopped_child() -> Option<String> {
     Some(format!("its process {} ('{}') was stopped by a signal", child.pid, child.comm))
 }
 
-/// That the kernel has no port to give for a path by TCP or UDP from this address, if so: libraries then do without a socket,
-/// or try for ever, and wait for a peer.
+/// Note if the kernel has no free TCP or UDP port at this address. Libraries then do without a socket, or retry for
+/// ever, and wait for a peer.
 pub fn no_port(path: NetworkPath, address: IpAddr) -> Option<String> {
     let any = (address, 0);
     let (kind, error) = match path {
@@ -149,7 +148,7 @@ pub fn no_port(path: NetworkPath, address: IpAddr) -> Option<String> {
     ))
 }
 
-/// That `/dev/shm` is full, if it is.
+/// Note if `/dev/shm` is full.
 pub fn shared_memory() -> Option<String> {
     let (_, free) = space(Path::new("/dev/shm"))?;
     (free < LITTLE_SHARED_MEMORY).then(|| format!("{free} bytes are free in /dev/shm"))

@@ -1,4 +1,3 @@
-//! Files and folders.
 #![expect(unsafe_code, reason = "system calls")]
 
 use super::process::user_id;
@@ -10,35 +9,30 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// To open a file: a link at the end of its path is refused.
+/// Flag of open(2) that refuses a link at the end of the path.
 pub(crate) const NO_LINK: i32 = OFlags::NOFOLLOW.bits() as i32;
-/// To open a file: nothing is waited for, as somebody who writes to a FIFO.
+/// Flag of open(2) that does not wait, for example for a writer to a FIFO.
 pub(crate) const NO_WAIT: i32 = OFlags::NONBLOCK.bits() as i32;
-/// To open a file: neither to read nor to write, only to look at it.
+/// Flag of open(2) that gives access only to metadata.
 pub(crate) const ONLY_A_PATH: i32 = OFlags::PATH.bits() as i32;
-/// Of a folder: what is in it can be removed and renamed by its owner only.
+/// Mode of a folder whose entries only their owners can remove or rename.
 const STICKY: u32 = Mode::SVTX.bits();
-/// To open a file: what is no folder is refused.
+/// Flag of open(2) that refuses anything but a folder.
 pub(crate) const FOLDER: i32 = OFlags::DIRECTORY.bits() as i32;
 
-/// Lets this process open as many files as it ever may.
 pub fn raise_file_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // A limit that cannot be raised stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
-/// Most bytes that a file of this process may have; `None`: no limit.
 pub fn file_size_limit() -> Option<u64> {
     getrlimit(Resource::Fsize).current
 }
 
-/// Takes or changes a lock on a whole file, without waiting. False if another process's lock stands against it.
-///
-/// # Errors
-/// If the file cannot be locked at all.
+/// Takes or changes a lock on a file without waiting. False if another process holds a conflicting lock.
 pub fn lock_file(file: &File, exclusive: bool) -> io::Result<bool> {
-    // That a lock that is held is changed is what flock(2) does, which the standard library calls on Linux.
+    // The standard library calls flock(2) on Linux, which converts a lock that is already held.
     match if exclusive { file.try_lock() } else { file.try_lock_shared() } {
         Ok(()) => Ok(true),
         Err(TryLockError::WouldBlock) => Ok(false),
@@ -46,14 +40,11 @@ pub fn lock_file(file: &File, exclusive: bool) -> io::Result<bool> {
     }
 }
 
-/// Takes a lock on a file that excludes other takers of this lock, beside the one of [`lock_file`], without waiting. It ends
-/// when the file is closed.
-///
-/// # Errors
-/// If the file cannot be locked at all.
+/// Takes an exclusive lock, independent of [`lock_file`], without waiting. False if it is held. It ends when the file
+/// is closed.
 pub fn lock_file_to_start(file: &File) -> io::Result<bool> {
-    // The standard library has locks of flock(2) only, of which [`lock_file`] has taken one. The locks of rustix are a
-    // whole process's, and end with any descriptor of the file.
+    // The standard library has only flock(2), which [`lock_file`] uses. Locks of rustix belong to the process, and end
+    // when any descriptor of the file is closed.
     // SAFETY: all-zero is a valid lock description: the whole file, no process.
     let mut whole: libc::flock = unsafe { std::mem::zeroed() };
     whole.l_type = libc::F_WRLCK as libc::c_short;
@@ -67,53 +58,47 @@ pub fn lock_file_to_start(file: &File) -> io::Result<bool> {
     if is_held { Ok(false) } else { Err(error) }
 }
 
-/// Size of the file system that a folder is on, and what is free of it, in bytes; `None` if there is no such folder.
+/// Total and free bytes of the file system of a folder; `None` if there is no such folder.
 pub fn space(folder: &Path) -> Option<(u64, u64)> {
     let found = rustix::fs::statvfs(folder).ok()?;
     Some((found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail))
 }
 
-/// Makes a FIFO for this user.
-///
-/// # Errors
-/// If there is such a file already, or none can be made.
+/// Creates a FIFO that only this user can use.
 pub fn make_fifo(file: &Path) -> io::Result<()> {
     Ok(rustix::fs::mkfifoat(CWD, file, Mode::RUSR | Mode::WUSR)?)
 }
 
-/// Names of what is in a folder; none if it cannot be read.
 pub fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// Whoever a user namespace has no number for.
+/// User number that stands for all users without a number in this user namespace.
 ///
 /// # Source
 /// `/proc/sys/kernel/overflowuid`, by default.
 const UNKNOWN_USER: u32 = 65534;
 
-/// Why a folder or file beside a program may be of somebody who cannot exchange the program itself, and is not to be run as
-/// part of it; `None` if it is of this user, of root, or of whoever can exchange the program. Both paths are without links
-/// ([`fs::canonicalize`]): then what is looked at is what is used afterwards.
+/// Reason not to run a file or folder beside a program as a part of it: its owner or writers could not replace the
+/// program. `None` if it belongs to this user, to root, or to someone who can replace the program.
 ///
-/// # Errors
-/// If there is no such folder or file.
+/// Both paths must have no links ([`fs::canonicalize`]), so that what is checked is what is used later.
 pub fn stranger_at(path: &Path, program: &Path) -> io::Result<Option<String>> {
     let user = user_id();
-    // Where the program can be exchanged: in a folder of everybody's, such as /tmp, only by the owner of what is in it. A
-    // program that runs may have been replaced.
+    // Places where the program can be replaced. In a sticky folder such as /tmp, only the owner of an entry can. A
+    // running program may have been replaced already.
     let places = program.ancestors().filter_map(|place| fs::symlink_metadata(place).ok());
     let places: Vec<_> = places.filter(|found| !found.is_dir() || found.mode() & STICKY == 0).collect();
     let is_owner = |owner| owner != UNKNOWN_USER && places.iter().any(|found| found.uid() == owner);
     let is_group = |group| places.iter().any(|found| found.gid() == group && found.mode() & 0o020 != 0);
     let is_everybodys = places.iter().any(|found| found.mode() & 0o002 != 0);
-    // Whoever can write a folder that both are in can exchange the program.
+    // Whoever can write a folder above both can replace the program.
     for (depth, place) in path.ancestors().take_while(|place| !program.starts_with(place)).enumerate() {
         let found = fs::symlink_metadata(place)?;
         let (owner, group, mode) = (found.uid(), found.gid(), found.mode());
         let is_kept = depth > 0 && mode & STICKY != 0;
-        // By convention, a group of this user's number is this user's alone.
+        // By convention, a group with the number of this user has no other members.
         let is_of_group = mode & 0o020 != 0 && !is_group(group) && (owner, group) != (user, user);
         let why = if owner != user && owner != 0 && !is_owner(owner) {
             format!("belongs to user {owner}")
@@ -144,7 +129,7 @@ mod tests {
         fs::create_dir_all(&below).unwrap();
         let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         let are_strangers = || [&folder, &below].map(|path| stranger_at(path, &program).unwrap().is_some());
-        // The group, and everybody, may write there who may write the program or its folder.
+        // Group or others may write, if they may write the program or its folder.
         let user = user_id();
         let is_private = fs::metadata(&folder).is_ok_and(|found| (found.uid(), found.gid()) == (user, user));
         for (of_home, of_program, mode, expected) in [
@@ -163,16 +148,16 @@ mod tests {
             set(&folder, mode);
             assert_eq!(are_strangers(), [expected; 2], "{of_home:o} {of_program:o} {mode:o}");
         }
-        // Of what is in a folder of everybody's, only that itself counts.
+        // In a sticky folder, only the entry itself counts.
         set(&folder, 0o1777);
         assert_eq!(are_strangers(), [true, false]);
         set(&folder, 0o755);
-        // Only root can give a folder away; to whom the program belongs, may put something beside it.
+        // Only root can give a folder away. The program's owner may put files beside it.
         if chown(&folder, Some(12345), None).is_ok() && user != 12345 {
             let told = format!("'{}' belongs to user 12345", folder.display());
             let found = [&folder, &below].map(|path| stranger_at(path, &program).unwrap());
             assert_eq!(found, [Some(told.clone()), Some(told)]);
-            // Nor does a folder of everybody's say who can exchange the program.
+            // A sticky folder's owner cannot replace the program.
             for (owner, mode, expected) in [(12345, 0o1777, true), (12345, 0o755, false), (UNKNOWN_USER, 0o755, true)] {
                 [&home, &folder].iter().for_each(|path| chown(path, Some(owner), None).unwrap());
                 set(&home, mode);

@@ -1,28 +1,26 @@
-//! What this process makes is for its user only, whatever a library asks for.
+//! Restriction of all files and shared memory of this process to its user, whatever libraries ask for.
 //!
-//! Some libraries lift the umask around each file that they make (eCAL), or give their shared memory to everybody
-//! afterwards (boost's, in Fast DDS; iceoryx2). So the program has functions `umask` and `fchmod` of its own: the dynamic
-//! linker looks into a program before it looks into libraries, and gives these to every plugin (ld.so(8), elf(5)).
+//! Some libraries clear the umask around each file that they create (eCAL). Others open their shared memory to
+//! everybody afterwards (boost in Fast DDS, iceoryx2). So the program has its own functions `umask` and `fchmod`. The
+//! dynamic linker searches the program before libraries, so all plugins use them (ld.so(8), elf(5)).
 #![expect(unsafe_code, reason = "functions of the C library, defined anew")]
 
 use rustix::fs::Mode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What nobody but the user may do.
 const OTHERS: Mode = Mode::RWXG.union(Mode::RWXO);
 
-/// While it lives, what this process makes is for its user only.
+/// Guard: while it lives, new files of this process are accessible only to its user.
 #[derive(Debug)]
 pub struct ForThisUser(());
 
-/// Who has asked that others get nothing: leader and follower may be threads of one process.
+/// Shared state of the guards: leader and follower may be threads of one process.
 struct Umask {
     guards: u32,
-    /// Calls of [`umask`] that have no second call yet, by which a library takes the first one back.
+    /// Calls of [`umask`] without the second call by which a library restores the first value.
     calls: u32,
-    /// The umask before the first.
     before: Mode,
-    /// Whether this process has opened a transport: libraries make more while they are used.
+    /// True once this process has opened a transport: libraries create more files while they are used.
     has_opened: bool,
 }
 
@@ -49,7 +47,6 @@ impl Umask {
 }
 
 impl ForThisUser {
-    /// From here on.
     pub fn begin() -> Self {
         Umask::get().change(|state| {
             state.guards += 1;
@@ -65,8 +62,8 @@ impl Drop for ForThisUser {
     }
 }
 
-/// The umask, for libraries: always 077, whatever they set, until they set what they were given. Then the program's own
-/// holds again.
+/// Replaces umask(2) for libraries: the umask is 077, until each library has restored its value. Then the program's own
+/// umask applies again.
 ///
 /// # Source
 /// umask(2).
@@ -82,10 +79,7 @@ extern "C" fn umask(wanted: libc::mode_t) -> libc::mode_t {
     OTHERS.bits()
 }
 
-/// The mode of an open file, of which others get nothing in a process that has begun to open a transport.
-///
-/// # Source
-/// fchmod(2).
+/// Replaces fchmod(2): once this process has opened a transport, others get no access.
 #[unsafe(no_mangle)]
 extern "C" fn fchmod(file: libc::c_int, mode: libc::mode_t) -> libc::c_int {
     let given = if Umask::get().has_opened { mode & !OTHERS.bits() } else { mode };
@@ -97,7 +91,7 @@ extern "C" fn fchmod(file: libc::c_int, mode: libc::mode_t) -> libc::c_int {
 mod tests {
     use super::*;
 
-    /// One test, for there is one umask.
+    /// A single test, because the umask is global.
     #[test]
     fn no_library_lifts_the_umask_and_each_takes_back_only_its_own_call() {
         let real = || {

@@ -1,4 +1,3 @@
-//! Processes: what they are, what they use, and how this one becomes a worker.
 #![expect(unsafe_code, reason = "system calls")]
 
 use super::threads::INTERRUPT;
@@ -17,29 +16,25 @@ use std::sync::OnceLock;
 use tripmeter_model::name::process_place;
 use tripmeter_model::used::Used;
 
-/// Locks all memory that this process has by now.
-///
-/// # Errors
-/// If the limit of locked memory is too low; nothing is locked then.
+/// Locks all memory that this process has now, or nothing if the limit of locked memory is too low.
 pub fn lock_memory() -> io::Result<()> {
     Ok(mlockall(MlockAllFlags::CURRENT)?)
 }
 
-/// Makes a file at its limit (`ulimit -f`) an error of the call that writes, in this process and its children.
+/// Turns writes beyond the file size limit (`ulimit -f`) into errors, instead of SIGXFSZ, in this process and its
+/// children.
 pub fn full_files_are_errors() {
     // SAFETY: a plain system call, which the standard library has not.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Least bytes of the main thread's stack: arguments alone need 300 kB in a program that is not optimized.
+/// Smallest stack of the main thread, in bytes: a debug build needs 300 kB for its arguments alone.
 const LEAST_STACK_BYTES: u64 = 1 << 20;
-/// What Linux gives by default.
+/// Linux's default.
 const USUAL_STACK_BYTES: u64 = 8 << 20;
 
-/// Raises the limit of this process's stack if it is too low; the kernel looks at it whenever the stack grows.
-///
-/// # Errors
-/// If it cannot be raised: value, limit, remedy.
+/// Raises the stack limit of this process if it is too low; the kernel applies it whenever the stack grows. The error
+/// has value, limit and fix.
 pub fn ensure_stack() -> Result<(), String> {
     let Rlimit { current, maximum } = getrlimit(Resource::Stack);
     let Some(bytes) = current.filter(|bytes| *bytes < LEAST_STACK_BYTES) else { return Ok(()) };
@@ -53,14 +48,14 @@ pub fn ensure_stack() -> Result<(), String> {
     ))
 }
 
-/// Prepares this process as a worker: it dies with its parent, ignores what is meant for its parent, and its blocking
-/// calls can be interrupted.
+/// Prepares this process as a worker: it dies with its parent, ignores SIGINT, and its blocking calls can be
+/// interrupted.
 pub fn become_worker() {
     full_files_are_errors();
     extern "C" fn nothing(_: libc::c_int) {}
-    // It always can: the signal is one.
+    // Fails only for an invalid signal.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
-    // Neither rustix nor the standard library sets what a signal does.
+    // Neither rustix nor the standard library sets signal handlers.
     // SAFETY: plain system calls; the handler does nothing, and without SA_RESTART it interrupts blocking calls.
     unsafe {
         libc::signal(libc::SIGINT, libc::SIG_IGN);
@@ -71,31 +66,27 @@ pub fn become_worker() {
     }
 }
 
-/// Most memory that this process has had at a time, in bytes; 0 if the kernel does not tell.
 pub fn peak_memory_bytes() -> u64 {
     let status = Process::myself().and_then(|own| own.status());
     status.ok().and_then(|status| status.vmhwm).map_or(0, |kb| kb * 1024)
 }
 
-/// Whose use of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// All threads of this process.
     Process,
-    /// Its children that have ended.
+    /// Children that have ended.
     Children,
-    /// The calling thread.
     Thread,
 }
 
-/// What has been used since the start, without time and memory.
+/// Resources used since the start; wall time and peak memory are not set.
 pub fn usage(whose: Whose) -> Used {
     let whose = match whose {
         Whose::Process => libc::RUSAGE_SELF,
         Whose::Children => libc::RUSAGE_CHILDREN,
         Whose::Thread => libc::RUSAGE_THREAD,
     };
-    // rustix has no such call.
+    // rustix has no getrusage(2).
     let mut used = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `used` is valid for writing, and all-zero is a valid answer.
     let used = unsafe {
@@ -114,60 +105,58 @@ pub fn usage(whose: Whose) -> Used {
     }
 }
 
-/// CPU time of another process so far, all its threads, in nanoseconds; `None` if it has ended.
+/// CPU time of all threads of another process, in nanoseconds; `None` if it has ended.
 pub fn process_cpu_ns(pid: u32) -> Option<u64> {
-    // rustix knows no clocks of processes.
+    // rustix has no CPU clocks of processes.
     let (mut clock, mut time) = (0, libc::timespec { tv_sec: 0, tv_nsec: 0 });
     // SAFETY: both are valid for writing.
     let known = unsafe {
         libc::clock_getcpuclockid(pid.try_into().ok()?, &mut clock) == 0 && libc::clock_gettime(clock, &mut time) == 0
     };
-    // Whatever is preloaded may step this clock, too.
+    // A preloaded library may step this clock, too.
     let [seconds, rest] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
     known.then_some(seconds.saturating_mul(1_000_000_000).saturating_add(rest))
 }
 
-/// Sends a signal to a process, if it is known to be still the one meant.
+/// Sends a signal to a process, if its number certainly still belongs to it.
 pub(crate) fn signal(process: &ProcessIdentity, signal: Signal) {
     let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else { return };
-    // Once it is open, nobody else can be behind it.
+    // Once it is open, the number cannot be reused.
     let Ok(opened) = pidfd_open(pid, PidfdFlags::empty()) else { return };
     if process.is_alive() {
-        // One that has ended meanwhile needs none.
+        // An error means that the process has just ended.
         let _ = pidfd_send_signal(opened, signal);
     }
 }
 
-/// True if it is known to run, and to be somebody's who does not let this process send it signals.
+/// True if the process runs, and this user may not signal it.
 pub fn is_beyond_signals(process: &ProcessIdentity) -> bool {
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::PERM)) && process.is_alive()
 }
 
-/// This user's number, by which files are made.
+/// Effective user number, which owns new files.
 pub fn user_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Whether a child has ended, and nobody has waited for it.
 pub fn is_zombie(pid: u32) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| waitid(WaitId::Pid(pid), options).is_ok_and(|status| status.is_some()))
 }
 
-/// Whether a process is stopped, by a signal or a debugger.
 pub fn is_stopped(pid: u32) -> bool {
     stat(pid).is_some_and(|stat| matches!(stat.state, 'T' | 't'))
 }
 
-/// Whether a process does something of its own at this signal, or ignores it.
+/// True if a process handles or ignores the signal.
 pub(crate) fn handles(pid: u32, signal: Signal) -> bool {
     let status = Process::new(pid as i32).and_then(|process| process.status());
     status.is_ok_and(|status| (status.sigcgt | status.sigign) >> (signal.as_raw() - 1) & 1 == 1)
 }
 
-/// Files below this folder that are in the memory of a process that this user may look into.
+/// Files below a folder that are mapped by any process that this user may inspect.
 pub fn mapped_below(folder: &Path) -> HashSet<PathBuf> {
     let maps =
         procfs::process::all_processes().into_iter().flatten().flatten().filter_map(|process| process.maps().ok());
@@ -176,7 +165,7 @@ pub fn mapped_below(folder: &Path) -> HashSet<PathBuf> {
     paths.filter(|path| path.starts_with(folder)).collect()
 }
 
-/// Whether a thread of a process is ready to run, or waits for a disk.
+/// True if a thread of the process is ready to run, or waits for a disk.
 pub fn is_kept_waiting(pid: u32) -> bool {
     let threads = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).and_then(|process| process.tasks()).ok());
     let is_kept = |thread: Task| thread.stat().is_ok_and(|stat| matches!(stat.state, 'R' | 'D'));
@@ -187,19 +176,19 @@ fn stat(pid: u32) -> Option<Stat> {
     Process::new(pid.try_into().ok()?).and_then(|process| process.stat()).ok()
 }
 
-/// The machine since its start, by a name that no other has.
+/// Unique number of this boot of the machine.
 pub fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// Whether `/proc` shows the processes of this namespace, not of another one that it was mounted for.
+/// True if `/proc` belongs to the process namespace of this process.
 fn shows_own_processes() -> bool {
     static SHOWN: OnceLock<bool> = OnceLock::new();
     *SHOWN
         .get_or_init(|| fs::read_link("/proc/self").is_ok_and(|own| own == Path::new(&std::process::id().to_string())))
 }
 
-/// Identity of a process that is never used twice: machine since its start and process namespace, id and start time.
+/// Unique identity of a process: boot and process namespace, number and start time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessIdentity {
     place: u64,
@@ -208,30 +197,27 @@ pub struct ProcessIdentity {
 }
 
 impl ProcessIdentity {
-    /// The calling process.
     pub fn own() -> Self {
         let pid = std::process::id();
         let start_ticks = if let Some(Start::At(ticks)) = start_of(pid) { ticks } else { UNKNOWN };
         Self { place: process_place(), pid, start_ticks }
     }
 
-    /// A process of this namespace; `None` if there is none.
+    /// Identity of a process in this namespace; `None` if there is none.
     pub fn of(pid: u32) -> Option<Self> {
         let Some(Start::At(start_ticks)) = start_of(pid) else { return None };
         Some(Self { place: process_place(), pid, start_ticks })
     }
 
-    /// Its process number, in its namespace.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// True if that is its process number.
     pub fn is(&self, pid: u32) -> bool {
         self.pid == pid
     }
 
-    /// Reads what [`Display`](std::fmt::Display) wrote, if `text` begins with it; and the rest of the text.
+    /// Parses the output of [`Display`](std::fmt::Display) at the start of `text`; also returns the rest.
     pub fn parse_prefix(text: &str) -> Option<(Self, &str)> {
         let mut parts = text.strip_prefix("tripmeter-")?.splitn(3, '-');
         let place = u64::from_str_radix(parts.next()?, 16).ok()?;
@@ -241,12 +227,12 @@ impl ProcessIdentity {
         Some((Self { place, pid, start_ticks: rest[..end].parse().ok()? }, &rest[end..]))
     }
 
-    /// True if it can be seen from here: only then is it known whether it runs.
+    /// True if this process can tell whether it runs: boot and namespace are ours, and its start is known.
     pub fn is_visible(&self) -> bool {
         self.place == process_place() && self.start_ticks != UNKNOWN && shows_own_processes()
     }
 
-    /// True if it is known to have ended: its machine and namespace are ours, and no such process runs there.
+    /// True if it certainly has ended; false if it is not visible.
     pub fn is_dead(&self) -> bool {
         self.is_visible()
             && match start_of(self.pid) {
@@ -256,7 +242,6 @@ impl ProcessIdentity {
             }
     }
 
-    /// True if it is known to run.
     pub fn is_alive(&self) -> bool {
         self.is_visible() && matches!(start_of(self.pid), Some(Start::At(ticks)) if ticks == self.start_ticks)
     }
@@ -268,17 +253,14 @@ impl std::fmt::Display for ProcessIdentity {
     }
 }
 
-/// Of a process whose start could not be read: nothing is known of it.
+/// Start of a process that could not be read, so its state stays unknown.
 const UNKNOWN: u64 = 0;
 
 enum Start {
-    /// Clock ticks since boot.
     At(u64),
-    /// There is no such process.
     Ended,
 }
 
-/// When a process was started; `None` if that cannot be read.
 fn start_of(pid: u32) -> Option<Start> {
     if !shows_own_processes() {
         return None;
@@ -305,7 +287,7 @@ mod tests {
         assert!(own.is_alive() && !own.is_dead());
         assert!(ProcessIdentity { start_ticks: own.start_ticks + 1, ..own.clone() }.is_dead());
         let foreign = ProcessIdentity { place: 1, ..own.clone() };
-        // As one writes that could not read when it was started.
+        // Identity of a process that could not read its own start.
         let unknown = ProcessIdentity { start_ticks: UNKNOWN, ..own };
         for unseen in [foreign, unknown] {
             assert!(!unseen.is_visible() && !unseen.is_dead() && !unseen.is_alive());

@@ -1,11 +1,10 @@
-//! Message queues that a run left behind. Neither rustix nor the standard library has calls for them.
+//! Message queues that a run left behind. Neither rustix nor the standard library supports them.
 #![expect(unsafe_code, reason = "system calls")]
 
 use super::process::user_id;
 use std::ffi::CString;
 use std::mem::MaybeUninit;
 
-/// Removes a message queue; one that is not there needs no removing.
 pub fn unlink_queue(name: &str) {
     if let Ok(name) = CString::new(name) {
         // SAFETY: the name is NUL-terminated.
@@ -13,8 +12,8 @@ pub fn unlink_queue(name: &str) {
     }
 }
 
-/// Removes the queue of System V of a line `ID CTIME`, unless it is another user's or was made or changed at another time: the system
-/// gives the numbers of removed queues again.
+/// Removes a System V queue, given by a line `ID CTIME`. A queue of another user or with another change time stays: the
+/// system reuses numbers.
 pub fn remove_queue(line: &str) {
     let Some((id, ctime)) = line.split_once(' ') else { return };
     let (Ok(id), Ok(ctime)) = (id.parse(), ctime.parse::<i64>()) else { return };

@@ -1,4 +1,3 @@
-//! Real-time scheduling of this process.
 #![expect(unsafe_code, reason = "system calls")]
 
 use super::threads::{allowed_cpus, confine_thread, unbound_cpus};
@@ -8,17 +7,14 @@ use std::fs;
 use std::io;
 use tripmeter_model::interference::Sched;
 
-/// Names of our own threads that never measure: they stay as they are, and take what the kernel leaves to others.
+/// Names of our threads that never measure. They keep their scheduling, and use what other threads leave.
 pub(crate) const HELPERS: [&str; 2] = ["control", "interrupter"];
 
-/// Schedules all threads of this process but our own that never measure: the calling one as `sched` says, others as `others`
-/// does. Threads that one of them starts later are as that one is.
-///
-/// # Errors
-/// If that is not allowed, or the threads cannot be listed.
+/// Schedules the calling thread by `sched`, and the others of this process by `others`, except `HELPERS`. Threads
+/// that they start later inherit it.
 pub fn schedule_process(sched: Sched, others: Sched) -> io::Result<()> {
     let own = gettid().as_raw_nonzero().get();
-    // The second time for those that one of them started during the first.
+    // The second pass is for threads that were started during the first.
     for _ in 0..2 {
         for entry in fs::read_dir("/proc/self/task")? {
             let path = entry?.path();
@@ -29,7 +25,7 @@ pub fn schedule_process(sched: Sched, others: Sched) -> io::Result<()> {
             }
             let sched = if thread == own { sched } else { others };
             match schedule(thread, sched) {
-                // It has ended meanwhile.
+                // The thread has just ended.
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => {}
                 scheduled => scheduled
                     .map_err(|error| io::Error::new(error.kind(), format!("'{sched}' cannot be had: {error}")))?,
@@ -39,8 +35,8 @@ pub fn schedule_process(sched: Sched, others: Sched) -> io::Result<()> {
     Ok(())
 }
 
-/// The calling thread, while it only looks after others that measure in real time and may keep their CPUs for themselves: it
-/// takes what the kernel leaves to others, on any CPU. Dropping it gives back what it had.
+/// Guard of a thread that only supervises threads with real-time scheduling, which may keep their CPUs busy. Meanwhile
+/// it has normal scheduling, on any CPU. Dropping it restores the former scheduling.
 #[must_use]
 #[derive(Debug)]
 pub struct Aside {
@@ -48,11 +44,11 @@ pub struct Aside {
     cpus: Vec<usize>,
 }
 
-/// See `Aside`; call it when the others have been started.
+/// Creates an [`Aside`]; to be called once the other threads have been started.
 pub fn step_aside(sched: Sched) -> Aside {
     let aside = Aside { sched, cpus: allowed_cpus() };
     if !sched.is_other() {
-        // Less is always allowed, and so is what was before.
+        // Fewer privileges are always permitted, and so are the former CPUs.
         let _ = (confine_thread(&unbound_cpus()), schedule(0, Sched::Other));
     }
     aside
@@ -61,34 +57,31 @@ pub fn step_aside(sched: Sched) -> Aside {
 impl Drop for Aside {
     fn drop(&mut self) {
         if !self.sched.is_other() {
-            // Both were allowed before. In this order it need not wait for a CPU that another keeps for itself.
+            // Both were permitted before. In this order, the thread need not wait for a busy CPU.
             let _ = (schedule(0, self.sched), confine_thread(&self.cpus));
         }
     }
 }
 
-/// Whether this process may schedule itself in this way, by trying it in a thread that does nothing else.
-///
-/// # Errors
-/// Why not.
+/// Tests in a new thread if this process may use such scheduling.
 pub fn may_schedule(sched: Sched) -> io::Result<()> {
     let tried = std::thread::Builder::new().name("try".to_owned()).spawn(move || schedule(0, sched))?;
     tried.join().unwrap_or_else(|_| Err(io::Error::other("the thread that tried it has ended")))
 }
 
-/// Microseconds that real-time threads may run of each second (`sched_rt_runtime_us`, by a period of the usual length); -1 is
-/// no limit, `None` is not visible.
+/// Microseconds of each second that real-time threads may run (`sched_rt_runtime_us`, for the default period). -1 is no
+/// limit, `None` is not visible.
 pub fn real_time_limit_us() -> Option<i64> {
     fs::read_to_string("/proc/sys/kernel/sched_rt_runtime_us").ok()?.trim().parse().ok()
 }
 
-/// A thread of this process; 0 is the calling one.
+/// Schedules a thread of this process; 0 is the calling one.
 fn schedule(thread: libc::pid_t, sched: Sched) -> io::Result<()> {
     let (policy, priority) = match sched {
         Sched::Other => (libc::SCHED_OTHER, 0),
         Sched::Fifo(priority) => (libc::SCHED_FIFO, libc::c_int::from(priority)),
     };
-    // rustix has no such call.
+    // rustix has no sched_setscheduler(2).
     let param = libc::sched_param { sched_priority: priority };
     // SAFETY: `param` is valid for reading.
     let result = unsafe { libc::sched_setscheduler(thread, policy, &param) };

@@ -1,4 +1,4 @@
-//! Pages of memory.
+//! Memory that processes share.
 #![expect(unsafe_code, reason = "system calls")]
 
 use memmap2::{MmapMut, MmapOptions, MmapRaw};
@@ -14,8 +14,8 @@ use std::sync::atomic::AtomicU64;
 
 pub(crate) const PAGE: usize = 4096;
 
-/// Where another process of this user finds a memory file, and which one it is: a process number means another process in
-/// another namespace.
+/// Location and identity of a memory file, for other processes of this user. The identity is checked, as process
+/// numbers differ between namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryFile {
     pid: u32,
@@ -25,7 +25,6 @@ pub struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// This process's own.
     fn of(file: &File) -> io::Result<Self> {
         let found = file.metadata()?;
         let (pid, descriptor) = (std::process::id(), file.as_raw_fd());
@@ -36,7 +35,6 @@ impl MemoryFile {
         (found.dev(), found.ino()) == (self.device, self.inode)
     }
 
-    /// The file; nothing else is opened, whatever has its place here.
     fn open(&self) -> io::Result<File> {
         let path = format!("/proc/{}/fd/{}", self.pid, self.descriptor);
         let other = || {
@@ -54,7 +52,7 @@ impl MemoryFile {
     }
 }
 
-/// A memory file that keeps its size: what maps it can rely on it.
+/// Creates a memory file of sealed size, on which its mappings can rely.
 fn memory_file(name: &str, bytes: u64) -> io::Result<File> {
     let file = File::from(memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
     file.set_len(bytes)?;
@@ -62,8 +60,7 @@ fn memory_file(name: &str, bytes: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// # Errors
-/// If it is no memory file of ours, or has fewer bytes.
+/// Checks that a memory file has a sealed size of at least `bytes`.
 fn check_size(file: &File, bytes: u64) -> io::Result<()> {
     if !fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK)) {
         return Err(io::Error::other("it is no memory file that keeps its size"));
@@ -71,7 +68,7 @@ fn check_size(file: &File, bytes: u64) -> io::Result<()> {
     if file.metadata()?.len() < bytes { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
 }
 
-/// Memory that two processes have, one after the other: what one has written in it stays if that one is killed.
+/// Memory that two processes use in turn. It outlives the process that wrote it.
 #[derive(Debug)]
 pub(crate) struct SharedMemory {
     map: MmapMut,
@@ -80,12 +77,9 @@ pub(crate) struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// So many bytes of zeros.
-    ///
-    /// # Errors
-    /// If there is too little memory.
+    /// Creates memory of zeros.
     pub fn create(bytes: u64) -> io::Result<Self> {
-        // A memory file has no limit of its own: the kernel would end processes before it said no.
+        // Memory files are not limited: the kernel would kill processes before it refused.
         let available = Meminfo::current().ok().and_then(|memory| memory.mem_available).unwrap_or(u64::MAX);
         if bytes > available {
             return Err(io::ErrorKind::OutOfMemory.into());
@@ -97,10 +91,7 @@ impl SharedMemory {
         Ok(created)
     }
 
-    /// Bytes of another process's memory.
-    ///
-    /// # Errors
-    /// If its owner has gone or cannot be seen, or it has fewer.
+    /// Maps bytes of another process's memory.
     pub fn open(place: MemoryFile, bytes: Range<u64>) -> io::Result<Self> {
         let file = place.open()?;
         check_size(&file, bytes.end)?;
@@ -122,66 +113,52 @@ impl SharedMemory {
         Ok(Self { map, place: MemoryFile::of(&file)?, file })
     }
 
-    /// Where another process finds it.
     pub fn place(&self) -> MemoryFile {
         self.place
     }
 
-    /// Its bytes; the first is at the begin of a page.
+    /// Mapped bytes, from the start of a page.
     pub fn bytes(&mut self) -> &mut [u8] {
         &mut self.map
     }
 }
 
-/// One page that several processes have mapped.
 #[derive(Debug)]
 pub(crate) struct SharedPage {
     map: MmapRaw,
-    /// The memory file that has it.
     pub file: File,
     place: MemoryFile,
 }
 
 impl SharedPage {
-    /// A new page, of zeros.
-    ///
-    /// # Errors
-    /// If the kernel has no memory file for us.
+    /// Creates a page of zeros.
     pub fn create() -> io::Result<Self> {
         Self::map(memory_file("tripmeter-handover", PAGE as u64)?)
     }
 
-    /// The page of another process.
-    ///
-    /// # Errors
-    /// If its owner has gone or cannot be seen.
+    /// Maps the page of another process.
     pub fn open(place: MemoryFile) -> io::Result<Self> {
         Self::map(place.open()?)
     }
 
-    /// Where another process finds it.
     pub fn place(&self) -> MemoryFile {
         self.place
     }
 
-    /// The page of a memory file that has one.
-    ///
-    /// # Errors
-    /// If it is none of ours, or cannot be mapped.
+    /// Maps the page in a memory file.
     pub fn map(file: File) -> io::Result<Self> {
         check_size(&file, PAGE as u64)?;
         Ok(Self { map: MmapOptions::new().len(PAGE).populate().map_raw(&file)?, place: MemoryFile::of(&file)?, file })
     }
 
-    /// Its words.
     pub fn words(&self) -> &[AtomicU64; PAGE / size_of::<AtomicU64>()] {
         // SAFETY: the mapping is valid, aligned and as large as that for as long as `self` lives, and any bytes are words.
         unsafe { &*self.map.as_ptr().cast() }
     }
 }
 
-/// Makes the CPUs look every page up again. They note a touch only then, and the kernel leaves what they remember
-/// when it forgets the notes. Unmapping more pages than it cares to name one by one makes it drop everything.
+/// Flushes the CPUs' address translations. CPUs mark a page as touched only on a new translation, and clearing the
+/// marks keeps old ones. Unmapping many pages makes the kernel flush all.
 pub(crate) fn forget_translations() {
     let Ok(mut memory) = MmapMut::map_anon(1 << 20) else { return };
     for page in memory.chunks_mut(PAGE) {
@@ -201,7 +178,7 @@ mod tests {
         let other = SharedPage::open(place).unwrap();
         other.words()[0].store(7, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(page.words()[0].load(std::sync::atomic::Ordering::Relaxed), 7);
-        // What a process in another namespace has under that number.
+        // The descriptor of a file as another namespace might have it.
         let private = tempfile::tempfile().unwrap();
         private.set_len(PAGE as u64).unwrap();
         for wrong in [

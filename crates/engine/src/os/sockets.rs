@@ -1,4 +1,3 @@
-//! Sockets between processes of one user.
 #![expect(unsafe_code, reason = "system calls")]
 
 use super::process::user_id;
@@ -9,16 +8,13 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// The socket that is this process's standard input, for the one that asks first.
+/// Standard input as a socket. Only the first caller may use it.
 pub(crate) fn stdin_socket() -> UnixStream {
     // SAFETY: the supervisor made descriptor 0 a socket for this process, and nothing else here uses it.
     unsafe { UnixStream::from_raw_fd(0) }
 }
 
-/// Waits until one of the streams can be read, or the time is over, or a signal comes. True per stream that can be read.
-///
-/// # Errors
-/// If the operating system refuses.
+/// Waits for a readable stream, the end of the time, or a signal. Returns true for each readable stream.
 pub fn wait_readable(streams: &[&dyn AsFd], time: Duration) -> io::Result<Vec<bool>> {
     let mut polls: Vec<PollFd<'_>> = streams.iter().map(|stream| PollFd::new(stream, PollFlags::IN)).collect();
     let timeout = Timespec { tv_sec: time.as_secs().min(i32::MAX as u64) as i64, tv_nsec: time.subsec_nanos().into() };
@@ -29,10 +25,7 @@ pub fn wait_readable(streams: &[&dyn AsFd], time: Duration) -> io::Result<Vec<bo
     }
 }
 
-/// Makes sure that the process at the other end of a socket is this user's.
-///
-/// # Errors
-/// If it is another user's, or nobody's that is known.
+/// Checks that the process at the other end of a socket belongs to this user.
 pub fn check_peer(stream: &UnixStream) -> io::Result<()> {
     check_user(peer(stream)?.uid, user_id())
 }
@@ -45,7 +38,6 @@ fn check_user(other: u32, own: u32) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
-/// Number of the process that made the other end of a socket; `None` if it is not visible here.
 pub fn peer_pid(stream: &UnixStream) -> Option<u32> {
     u32::try_from(peer(stream).ok()?.pid).ok().filter(|&pid| pid != 0)
 }
@@ -54,15 +46,15 @@ fn peer(stream: &UnixStream) -> io::Result<libc::ucred> {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
     let to = (&raw mut peer).cast();
-    // In rustix the number of a process is never 0, but it is where the other end is in a PID namespace above ours.
+    // rustix has no number 0, which stands for a peer in a PID namespace above ours.
     // SAFETY: the descriptor is open, and both places are valid for writing that many bytes.
     let result = unsafe { libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, to, &mut bytes) };
     if result == 0 { Ok(peer) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Addresses of this host's interfaces that other hosts may reach, by the interfaces' names; none of the loopback.
+/// Interfaces of this host and addresses that other hosts may reach; without loopback.
 pub(crate) fn interfaces() -> Vec<(String, IpAddr)> {
-    // `fe80::/10` means something with its interface only.
+    // A link-local address means nothing without its interface.
     let is_link_local = |address: &Ipv6Addr| address.segments()[0] & 0xffc0 == 0xfe80;
     let is_reached = |address: &IpAddr| match address {
         IpAddr::V4(address) => !address.is_loopback(),

@@ -1,14 +1,14 @@
-//! The path between two hosts: what crossed the interface of each.
+//! Path between two hosts, by the traffic of both interfaces.
 
 use super::evidence::Evidence;
 use super::finding::{Judgement, between, failed, not_visible, proven};
 use super::observations::{Observations, amount, is_little, is_most};
 use tripmeter_abi::Path;
 
-/// More than so many times the payload: others were busy there, and the counters say nothing of us.
+/// Factor over the payload beyond which others were busy, and counters prove nothing.
 const CROWD: u64 = 4;
 
-/// Whether the messages crossed the interfaces of both hosts, over sockets of that kind, and went no other way.
+/// Judges if the messages crossed the interfaces of both hosts, by sockets of that kind, and took no other path.
 pub(super) fn between_hosts(observed: &Observations<'_>, path: Path) -> Judgement {
     if !matches!(path, Path::Tcp | Path::Udp) {
         return failed("another host has no part in that");
@@ -35,7 +35,7 @@ pub(super) fn between_hosts(observed: &Observations<'_>, path: Path) -> Judgemen
         return failed(format!("only {bytes}, of all programs together"));
     }
     for (side, name) in [(here, "here"), (there, "there")] {
-        // A broker may be on either host, and is reached there over the loopback.
+        // A broker on either host may be reached over the loopback there.
         let is_other =
             |other: &str, bytes: u64| (other != "lo" || !observed.claim.broker) && !is_little(bytes, expected);
         if let Some((other, elsewhere)) = side.others.iter().find(|(other, bytes)| is_other(other, **bytes)) {

@@ -1,4 +1,4 @@
-//! What a judgement is, and the finding that two of them share.
+//! Constructors of judgements, and the check of brokers.
 
 use super::observations::Observations;
 use tripmeter_model::manifest::Verdict;
@@ -17,7 +17,7 @@ pub(super) fn not_visible(finding: impl Into<String>) -> Judgement {
     (Verdict::NotVisible, finding.into())
 }
 
-/// Whether both sides are connected with one third process: each by the connection that carried the most.
+/// Judges if both sides are connected with the same third process, by their busiest connections.
 pub(super) fn between(observed: &Observations, bytes: &str) -> Judgement {
     let (Some(leader), Some(follower)) = (observed.leader.busiest_tcp(), observed.follower.busiest_tcp()) else {
         return not_visible(format!("{bytes}, but the addresses of a TCP connection could not be read"));
@@ -29,7 +29,7 @@ pub(super) fn between(observed: &Observations, bytes: &str) -> Judgement {
             follower.other
         ));
     }
-    // Hosts number their processes each by itself.
+    // Process numbers of two hosts cannot be compared.
     let followers = Some(observed.follower.process_id).filter(|_| !observed.claim.between_hosts);
     let processes = [Some(observed.leader.process_id), followers];
     let holder = leader.holder.as_ref().or(follower.holder.as_ref());
@@ -38,7 +38,7 @@ pub(super) fn between(observed: &Observations, bytes: &str) -> Judgement {
     {
         return failed(format!("no broker is between: {at} is the leader or the follower itself"));
     }
-    // This user's own processes are visible.
+    // Processes of this user are visible.
     let who = holder.map_or("a process that is not visible here".to_owned(), ToString::to_string);
     proven(format!("{bytes}, through {who} at {at}"))
 }

@@ -1,14 +1,14 @@
-//! The verdict over several followers: each has a proof of its own, and the worst counts.
+//! Verdict over several followers: each has its own proof, and the worst counts.
 
 use tripmeter_model::count::saturating_sum;
 use tripmeter_model::manifest::{PathProof, Verdict};
 use tripmeter_model::trial::SHOWN_FOLLOWERS;
 
-/// One proof out of the proofs of all followers, by index; the proof of an only follower as it is. The evidence names
-/// [`SHOWN_FOLLOWERS`] at most: if there are more, followers with the worst verdict.
+/// Combines the proofs of all followers, by index; a single proof is returned unchanged. The evidence names at most
+/// [`SHOWN_FOLLOWERS`], those with the worst verdict if there are more.
 ///
 /// # Panics
-/// If there is none.
+/// If `proofs` is empty.
 pub fn of_all(proofs: Vec<PathProof>) -> PathProof {
     let badness = |verdict| match verdict {
         Verdict::Proven => 0,

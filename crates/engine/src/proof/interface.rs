@@ -1,4 +1,4 @@
-//! Bytes over the interface that another host reaches.
+//! Bytes over the interface to another host.
 
 use crate::os::interfaces;
 use procfs::FromRead;
@@ -7,20 +7,19 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Bytes over the interfaces of a host, of all its programs.
+/// Bytes over the interfaces of a host, by all its programs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct InterfaceBytes {
-    /// The interface that has the address asked for.
     pub name: String,
     pub sent: u64,
     pub received: u64,
-    /// Of the others that have an address, the loopback too, by their names: the larger of both ways. The ports of a bridge
-    /// have none, and carry what it does.
+    /// Bytes of other interfaces with an address, and of the loopback, by name: the larger direction. Ports of a bridge
+    /// have no address, and carry what the bridge does.
     pub others: BTreeMap<String, u64>,
 }
 
 impl InterfaceBytes {
-    /// So far, of the interface with this address; `None` if there is none.
+    /// Bytes so far; `None` if no interface has this address.
     pub fn now(dev: &str, address: IpAddr) -> Option<Self> {
         let all = InterfaceDeviceStatus::from_read(dev.as_bytes()).ok()?.0;
         let known = interfaces();
@@ -34,7 +33,6 @@ impl InterfaceBytes {
         Some(Self { sent: own.sent_bytes, received: own.recv_bytes, others, name })
     }
 
-    /// What was added since an earlier time.
     pub fn since(self, earlier: &Self) -> Self {
         let before = |other: &String| earlier.others.get(other).copied().unwrap_or(0);
         Self {

@@ -1,4 +1,4 @@
-//! The verdict: a claim against what both sides saw.
+//! Verdict on a claim, from the evidence of both sides.
 
 use super::between_hosts::between_hosts;
 use super::evidence::{AddressPlace, Evidence};
@@ -8,16 +8,15 @@ use super::{Claim, LEAST_BYTES};
 use tripmeter_abi::Path;
 use tripmeter_model::manifest::{PathProof, Verdict};
 
-/// More than so many times the payload over the loopback: others were busy there, and its counters say nothing of us.
+/// Factor over the payload beyond which others were busy on the loopback, and its counters prove nothing.
 const CROWD: u64 = 4;
 
-/// Kinds that bytes counted by `read` and `write` may have passed through, and that have no counter of their own.
+/// Paths without own counters whose bytes may be counted by `read` and `write`.
 const BY_READ_WRITE: &[Path] = &[Path::UnixStream, Path::UnixDatagram, Path::UnixSeqpacket, Path::Pipe, Path::Udp];
 
-/// Kinds that can carry bytes which no counter of a process shows.
+/// Paths that can carry bytes which no counter of a process shows.
 const UNCOUNTED: &[Path] = &[Path::UnixStream, Path::UnixDatagram, Path::UnixSeqpacket, Path::MessageQueue, Path::Udp];
 
-/// Judges a claim by what both sides saw.
 pub fn judge(claim: &Claim, leader: &Evidence, follower: &Evidence) -> PathProof {
     let observed = Observations::new(claim, leader, follower);
     let (verdict, finding) = processes(&observed).unwrap_or_else(|| match claim.path {
@@ -42,7 +41,7 @@ fn claimed(claim: &Claim) -> String {
 
 fn processes(observed: &Observations) -> Option<Judgement> {
     match (observed.claim.same_process, observed.is_same_process) {
-        // Both hosts number their processes.
+        // Process numbers of two hosts cannot be compared.
         _ if observed.claim.between_hosts => None,
         (true, false) => Some(failed("leader and follower are two processes, not one")),
         (false, true) => Some(failed("leader and follower are one process, not two")),
@@ -50,13 +49,13 @@ fn processes(observed: &Observations) -> Option<Judgement> {
     }
 }
 
-/// Messages that did not come leave no trace: a system may lose them while others keep it from the CPUs.
+/// Verdict if messages were lost, which leave no trace: on busy CPUs a system may lose them.
 fn lost(observed: &Observations) -> Option<Judgement> {
     let (came, all) = (observed.follower.received_messages, observed.claim.messages);
     (!is_most(came, all)).then(|| not_visible(format!("only {came} of {all} messages came")))
 }
 
-/// Messages were compared, and they must all have been: the outcome of a claim of zero-copy.
+/// Verdict on a claim of zero-copy; nearly all messages must have been compared.
 fn zero_copy(observed: &Observations, private: bool) -> Judgement {
     let places = if private { Some(observed.private_places()) } else { observed.shared_places() };
     let Some(places) = places else { return not_visible("the mappings of a process could not be read") };
@@ -78,7 +77,7 @@ fn named(common: &CommonObject) -> String {
     format!("{} ({})", common.name, amount(common.bytes))
 }
 
-/// Kernel objects that carried as much as the payload, or enough of it: none may have if it went through memory.
+/// Kernel object that carried most of the payload, which contradicts a path through memory.
 fn carried_by_kernel(observed: &Observations) -> Option<String> {
     if let Some(path) = observed.parked_elsewhere(observed.claim.path) {
         let bytes = observed.parked_bytes(path).unwrap_or(0);
@@ -93,10 +92,10 @@ fn carried_by_kernel(observed: &Observations) -> Option<String> {
     written.map(|flow| format!("{} went by read and write", amount(flow.most)))
 }
 
-/// The kinds that both sides hold, and that could have carried the payload.
+/// Paths of these kinds that both sides hold, and that could have carried the payload.
 fn carriers(observed: &Observations, kinds: &[Path]) -> Vec<Path> {
     let mut held: Vec<_> = kinds.iter().copied().filter(|&path| observed.both_hold(path) != Some(false)).collect();
-    // Bytes or datagrams of everybody together that were too few for the messages were too few for ours.
+    // Traffic of all programs that is too little for the messages rules out UDP.
     let is_quiet = observed.loopback_bytes().is_some_and(|bytes| is_little(bytes, observed.all_bytes()));
     let has_few = observed.udp_datagrams().is_some_and(|datagrams| is_little(datagrams, observed.least_datagrams()));
     if is_quiet || has_few {
@@ -109,7 +108,7 @@ fn listed(paths: &[Path]) -> String {
     paths.iter().map(|path| path.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// What memory claims have in common: nothing else may have carried the payload, and enough must be known of that.
+/// Checks shared by claims of memory: nothing else may have carried the payload, and the counters must be known.
 fn nothing_else(observed: &Observations) -> Option<Judgement> {
     if let Some(carrier) = carried_by_kernel(observed) {
         return Some(failed(carrier));
@@ -149,7 +148,7 @@ fn memory(observed: &Observations) -> Judgement {
 fn shared_memory(observed: &Observations) -> Judgement {
     let places = zero_copy(observed, false);
     if observed.claim.zero_copy {
-        // The same place is proof by itself; bytes that also went over a socket are a contradiction all the same.
+        // Common places are proof, but bytes that also went over a socket contradict them.
         return match places.0 {
             Verdict::Proven => {
                 has_volume(observed).then(|| carried_by_kernel(observed)).flatten().map_or(places, failed)
@@ -219,7 +218,6 @@ fn kernel_object(observed: &Observations, path: Path) -> Judgement {
     }
 }
 
-/// Positive evidence of another path.
 fn contradiction(observed: &Observations, path: Path) -> Option<Judgement> {
     let is_elsewhere =
         observed.shared_places().is_some_and(|places| places.compared > 0 && is_most(places.same, places.compared));
@@ -256,7 +254,7 @@ fn tcp(observed: &Observations) -> Judgement {
     if observed.claim.broker { between(observed, &bytes) } else { proven(bytes) }
 }
 
-/// Unix sockets and pipes: bytes counted by `read` and `write`, and only this kind to carry them.
+/// Verdict on Unix sockets and pipes: `read` and `write` must count the bytes, and no other path may carry them.
 fn uncounted(observed: &Observations, path: Path) -> Judgement {
     let Some(flow) = observed.by_read_write() else {
         return not_visible("the counters of a process could not be read");
@@ -279,7 +277,7 @@ fn uncounted(observed: &Observations, path: Path) -> Judgement {
     unread(observed, path)
 }
 
-/// Nothing went by `read` and `write`: what is left is the first message, seen waiting.
+/// Verdict without bytes by `read` and `write`: the first message must have been seen waiting.
 fn unread(observed: &Observations, path: Path) -> Judgement {
     if let Some(common) = observed.used_in_common() {
         return failed(format!("both sides used {} as much as the payload needs", named(&common)));
@@ -294,8 +292,8 @@ fn unread(observed: &Observations, path: Path) -> Judgement {
     not_visible(format!("bytes sent through {path} without read and write are not counted, and none were seen waiting"))
 }
 
-/// Whether nothing but sockets or queues of this kind can have carried the payload: a library's own threads may take the first
-/// message too soon for it to be seen waiting.
+/// True if only sockets or queues of this kind can have carried the payload. Threads of a library may take the first
+/// message before it is seen waiting.
 fn is_all_there_is(observed: &Observations, path: Path) -> bool {
     UNCOUNTED.contains(&path)
         && observed.by_own_counter(Path::Tcp).is_some_and(|flow| is_little(flow.most, observed.expected_bytes))

@@ -1,11 +1,10 @@
-//! The proof of the path under pattern `log`: whether lines really went to a file, or through the pipe, as the operating
-//! system sees both.
+//! Path proof under pattern `log`: lines really went to a file or through the pipe, as the operating system sees both.
 //!
 //! | Evidence | Says |
 //! |---|---|
-//! | what stands where lines are to go: a regular file, or the very FIFO that the host made | file or pipe |
+//! | target of the lines: a regular file, or the very FIFO that the host made | file or pipe |
 //! | its size, and the bytes read from it by another process | that the lines are there |
-//! | `wchar` of the logging process | that it wrote as much itself, by `write` |
+//! | `wchar` of the logging process | that this process wrote as much, by `write` |
 //! | a descriptor of the process on it, open for writing | the holder; shown, not judged: it may be opened for each line |
 
 use super::observations::amount;
@@ -17,32 +16,24 @@ use tripmeter_abi::Path as Claim;
 use tripmeter_model::log::Lines;
 use tripmeter_model::manifest::{Counts, PathProof, Verdict};
 
-/// What was claimed, and logged to check it.
 #[derive(Clone, Copy, Debug)]
 pub struct LogProbe {
-    /// What lines go to.
+    /// Target of the lines.
     pub claim: Claim,
-    /// Some may get lost.
     pub lossy: bool,
-    /// Lines logged.
     pub calls: u64,
-    /// Bytes of the text of each.
     pub payload_bytes: u64,
 }
 
-/// Whether this process has a file open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// For writing, by that many descriptors.
+    /// Number of descriptors open for writing.
     Open(usize),
-    /// Not.
     No,
-    /// The descriptors cannot be read here.
     Unknown,
 }
 
 impl Held {
-    /// Looks through the descriptors of this process.
     pub fn by_this_process(file: &Path) -> Self {
         let Some(object) = identity(file) else { return Held::No };
         let Ok(descriptors) = fs::read_dir("/proc/self/fd") else { return Held::Unknown };
@@ -53,13 +44,12 @@ impl Held {
         }
     }
 
-    /// Open for writing.
     pub fn is_open(self) -> bool {
         matches!(self, Held::Open(_))
     }
 }
 
-/// Device and inode of what a name leads to.
+/// Device and inode of a file; follows links.
 fn identity(file: &Path) -> Option<(u64, u64)> {
     fs::metadata(file).ok().map(|found| (found.dev(), found.ino()))
 }
@@ -70,23 +60,21 @@ fn is_for_writing(descriptor: &fs::DirEntry) -> bool {
     descriptor.metadata().is_ok_and(|link| link.mode() & 0o200 != 0)
 }
 
-/// An observation under way.
 #[derive(Debug)]
 pub struct LogObserver {
     file: PathBuf,
-    /// What stood there before the logger was opened.
+    /// File at this path before the logger was opened.
     before: Option<(u64, u64)>,
     counters: Counters,
 }
 
-/// What was seen of the file or pipe.
 #[derive(Clone, Debug)]
 pub struct LogSeen {
     kind: FileKind,
-    /// It is what stood there before.
+    /// True if it existed before.
     is_same: bool,
     size: u64,
-    /// By `write`, of the logging process.
+    /// Bytes by `write` of the logging process.
     written_bytes: Option<u64>,
 }
 
@@ -110,12 +98,12 @@ impl FileKind {
 }
 
 impl LogObserver {
-    /// To be called before the logger is opened.
+    /// Must be called before the logger is opened.
     pub fn start(file: &Path) -> Self {
         Self { file: file.to_owned(), before: identity(file), counters: Counters::now(None) }
     }
 
-    /// To be called once the logger has closed its file.
+    /// Must be called after the logger has closed its file.
     pub fn finish(self) -> LogSeen {
         let written_bytes = Counters::now(None).since(&self.counters).written_bytes;
         let found = fs::symlink_metadata(&self.file).ok();
@@ -129,7 +117,7 @@ impl LogObserver {
     }
 }
 
-/// Judges a claim by what was seen, and by what another process has read.
+/// Judges a claim by this observation, and by the lines that another process has read.
 pub fn judge_log(probe: &LogProbe, seen: &LogSeen, held: Held, counts: &Counts, lines: &Lines) -> PathProof {
     let (verdict, finding) = verdict(probe, seen, counts, lines);
     let written = seen.written_bytes.map_or("unknown".to_owned(), amount);
@@ -166,7 +154,7 @@ fn verdict(probe: &LogProbe, seen: &LogSeen, counts: &Counts, lines: &Lines) -> 
     match counts.received {
         received if received == probe.calls => {}
         received if probe.lossy && received >= probe.calls.div_ceil(2) => {}
-        // What it lost cannot be distinguished from what went elsewhere.
+        // Lost lines cannot be told from lines that went elsewhere.
         1.. if probe.lossy => return (Verdict::NotVisible, format!("{came}, and it may lose some")),
         _ => return failed(came),
     }

@@ -1,21 +1,20 @@
-//! The mappings of this process.
+//! Memory mappings of this process.
 
 use super::evidence::{AddressPlace, SharedObject};
 use super::sys::Object;
 use procfs::FromRead;
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps};
 
-/// All mappings, in the order of their addresses.
+/// Mappings, ordered by address.
 #[derive(Debug, Default)]
 pub(super) struct Maps(Vec<MemoryMap>);
 
 impl Maps {
-    /// Reads the text of `maps` or of `smaps`.
     pub fn parse(text: &str) -> Self {
         Self(MemoryMaps::from_read(text.as_bytes()).map(|maps| maps.0).unwrap_or_default())
     }
 
-    /// The objects mapped as shared, each once.
+    /// Objects mapped as shared, each once.
     pub fn shared_objects(&self) -> Vec<SharedObject> {
         let mut objects: Vec<SharedObject> = Vec::new();
         for mapping in self.0.iter().filter(|mapping| is_shared(mapping)) {
@@ -34,7 +33,6 @@ impl Maps {
         objects
     }
 
-    /// What a range of addresses is part of.
     pub fn place(&self, address: u64, length: u64) -> AddressPlace {
         let Some(first) = self.mapping_of(address) else { return AddressPlace::Unmapped };
         let last_address = address.saturating_add(length.max(1) - 1);
@@ -63,7 +61,7 @@ fn object(mapping: &MemoryMap) -> Object {
     Object { device: ((major as u64) << 32) | minor as u64, inode: mapping.inode }
 }
 
-/// As the kernel writes it, of what can be mapped as shared.
+/// Name of a shared object as the kernel writes it.
 fn name(path: &MMapPath) -> String {
     match path {
         MMapPath::Path(path) => path.display().to_string(),

@@ -1,6 +1,6 @@
-//! Proof of the path: which way a payload really travelled, from the operating system's own counters and maps.
+//! Path proof: which path a payload really took, by counters and maps of the operating system.
 //!
-//! Before a sub-experiment is measured, the engine exchanges a few messages, while each side observes itself:
+//! Before a sub-experiment is measured, the engine exchanges a few messages while each side observes itself:
 //!
 //! ```text
 //! Observer::baseline        before the transport is opened
@@ -11,38 +11,40 @@
 //! judge                     leader
 //! ```
 //!
-//! In this phase every byte of every message must be written and read, and [`messages_for`] says how many are needed.
+//! In this phase every byte of every message must be written and read; [`messages_for`] returns their number.
 //!
-//! # What is evidence of what
+//! # Evidence
 //!
 //! | Evidence | Scope | Says |
 //! |---|---|---|
 //! | address of loan and message, as (device, inode, offset) | process | both are the same memory: nothing was copied |
 //! | `Referenced` in `smaps`, after `clear_refs` at the eighth message | process | how much of a shared mapping it touched |
 //! | `TCP_INFO` of the own sockets | socket | bytes over TCP, exactly |
-//! | both ends of these, and who holds the other one | socket | through which program a broker's messages went |
-//! | `rchar`, `wchar` | process | bytes by `read` and `write`, over anything; `send` and `mq_send` are not in it |
-//! | `FIONREAD`, `QSIZE` of the own descriptors | descriptor | where the first message waits, and so which object carries it |
-//! | `/proc/sysvipc/msg`: bytes, last sender, last receiver | IPC namespace | the same of the System V queues that the process used |
+//! | ends of these, and the process at the other end | socket | the program that a broker's messages went through |
+//! | `rchar`, `wchar` | process | bytes by `read` and `write`, over anything; `send` and `mq_send` are not counted |
+//! | `FIONREAD`, `QSIZE` of the own descriptors | descriptor | the object that the first message waits in, and so its carrier |
+//! | `/proc/sysvipc/msg`: bytes, last sender, last receiver | IPC namespace | as above, for System V queues that the process used |
 //! | loopback bytes, UDP datagrams | network namespace | an upper limit of what went over UDP |
-//! | bytes of the interface that has the address asked for | network namespace | the same of what went to another host |
+//! | bytes of the interface that has the address asked for | network namespace | an upper limit of what went to another host |
 //!
-//! The counters of the namespace include what other programs did at the same time. They alone can refute a claim (UDP,
-//! and the loopback carried nothing). They prove one only where nothing of the processes themselves speaks against it, and
-//! the loopback was not crowded or there is nothing else that they hold. A UDP socket that both hold is ruled out by them
-//! only where the bytes, or the datagrams, of all programs together are too few for the messages.
+//! Counters of the namespace include the traffic of other programs. They alone can refute a claim (UDP, and the
+//! loopback carried nothing). They prove one only if nothing of the processes contradicts it, and the loopback was not
+//! crowded or the sides share nothing else. They rule out a UDP socket that both hold only if the bytes or datagrams of
+//! all programs are too few.
 //!
-//! Objects that existed before the transport was opened, such as the engine's own control socket and hand-over page, are in
-//! the [`Baseline`] and count for nothing.
+//! Objects from before the transport was opened, such as the engine's control socket and core-to-core page, are in the
+//! [`Baseline`] and are ignored.
 //!
 //! # Limits
 //!
-//! A Unix socket used with `sendmsg` and a message queue have no byte counters. They are proven by the first message seen
-//! waiting in them. A system whose own threads take it at once shows nothing; then a Unix socket is proven only where both
-//! sides hold nothing else that could have carried the payload, no shared memory of any size either, and the loopback was
-//! quiet. Where the System V queues cannot be listed, a claim of message queues without POSIX queues is not visible. UDP on a crowded loopback is proven in the same way. Otherwise the verdict is
-//! [`Verdict::NotVisible`](tripmeter_model::manifest::Verdict::NotVisible). As the traffic of others passes, the engine then
-//! looks again, twice at most.
+//! Message queues, and Unix sockets used with `sendmsg`, have no byte counters. They are proven by the first message,
+//! seen waiting in them. If a system's own threads take it at once, nothing is seen. Then a Unix socket is proven only
+//! if both sides hold no other carrier, share no memory, and the loopback was quiet. UDP on a crowded loopback is proven
+//! in the same way.
+//!
+//! If the System V queues cannot be listed, a claim of message queues without POSIX queues is not visible. In all other
+//! cases the verdict is [`Verdict::NotVisible`](tripmeter_model::manifest::Verdict::NotVisible). The engine then
+//! retries, at most twice, as traffic of others may pass.
 
 mod between_hosts;
 mod evidence;
@@ -70,52 +72,46 @@ pub use refusal::with_unauthorized_peers;
 
 use tripmeter_abi::Path;
 
-/// What a transport says of itself, and what was sent to check it.
+/// Claims of a transport, and the messages sent to check them.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// What the payload travels through.
     pub path: Path,
-    /// Loan and message are the same memory.
+    /// True if loan and message are the same memory.
     pub zero_copy: bool,
-    /// Leader and follower are threads of one process.
     pub same_process: bool,
-    /// Messages go through a third process.
+    /// True if messages go through a third process.
     pub broker: bool,
-    /// Leader and follower are on different hosts.
     pub between_hosts: bool,
-    /// Followers that each of the leader's messages goes to.
     pub followers: u32,
-    /// Messages sent, per direction.
+    /// Messages sent in each direction.
     pub messages: u64,
-    /// Bytes of every message.
     pub payload_bytes: u64,
 }
 
-/// Largest payload worth sending: one datagram or two hold it, and it is well above any control message.
+/// Largest payload of a proof: it fits into one or two datagrams, and is well above any control message.
 pub const MOST_PAYLOAD_BYTES: u64 = 64 * 1024;
 
-/// Least bytes per direction that can be distinguished from what a system sends by itself, such as heartbeats, log
-/// lines and wake-ups, some ten kilobytes in this time.
+/// Smallest number of bytes per direction that stands out from background traffic. Heartbeats, log lines and wake-ups
+/// have some ten kilobytes in this time.
 const LEAST_BYTES: u64 = 256 * 1024;
 
-/// Fewest messages, so that one or two that went another way, or were lost, do not decide.
+/// Smallest number of messages, so that one or two that took another path or were lost do not decide.
 const LEAST_MESSAGES: u64 = 32;
 
-/// Bytes waiting that show a message rather than a wake-up: the smallest packet that a message is split into.
+/// Smallest number of waiting bytes that show a message and not a wake-up: the smallest fragment of a message.
 const LEAST_PARKED_BYTES: u64 = 1024;
 
-/// Addresses kept per direction: enough for every chunk of a pool to come round, few enough to send as JSON.
+/// Largest number of addresses kept per direction: enough to see every chunk of a pool, and few enough for JSON.
 const MOST_ADDRESSES: usize = 256;
 
-/// Messages, of both directions, after which a process begins to count the pages that it touches.
+/// Messages, in both directions, before a process starts to count the pages that it touches.
 pub const FAULTING_MESSAGES: u64 = 8;
 
-/// Messages per direction that a proof with this payload needs.
 pub fn messages_for(payload_bytes: u64) -> u64 {
     LEAST_MESSAGES.max(LEAST_BYTES.div_ceil(payload_bytes.max(1)))
 }
 
-/// Has every reader of texts of `/proc` in this module read one.
+/// Passes a text to every parser of `/proc` in this module.
 pub(crate) fn read_by_all(text: &str) {
     let maps = maps::Maps::parse(text);
     let _ = (maps.shared_objects(), maps.place(0, u64::MAX), maps.place(1 << 47, 1), queues::read_text(text));

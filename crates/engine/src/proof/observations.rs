@@ -1,4 +1,4 @@
-//! What both sides saw, put together.
+//! Combined evidence of both sides.
 
 use super::evidence::{Address, AddressPlace, Evidence, EvidenceChannel, SharedObject};
 use super::sys::Object;
@@ -8,32 +8,28 @@ use std::fmt::Write;
 use tripmeter_abi::Path;
 use tripmeter_model::count::saturating_sum;
 
-/// Of ten parts, so many are "most": bytes not yet sent, or messages lost, when the phase ends, are fewer.
+/// Tenths that count as most: at the end of the phase, less is lost or not yet sent.
 const MOST_TENTHS: u64 = 9;
 
-/// One part in so many is "little": a payload cannot hide in it, and wake-ups of 8 bytes per message stay below it.
+/// Divisor for what counts as little: no payload is below it, and wake-ups of 8 bytes per message are.
 const LITTLE_PART: u64 = 4;
 
-/// Pages are touched as a whole: only so many bytes distinguish a payload from a few control structures.
+/// Smallest payload that stands out from control structures in counts of touched pages.
 const LEAST_TOUCHED_BYTES: u64 = 32 * 1024;
 
-/// Whether nearly all of `whole` is there.
 pub(super) fn is_most(part: u64, whole: u64) -> bool {
     part.saturating_mul(10) >= whole.saturating_mul(MOST_TENTHS)
 }
 
-/// Whether next to nothing of `whole` is there.
 pub(super) fn is_little(part: u64, whole: u64) -> bool {
     part.saturating_mul(LITTLE_PART) < whole
 }
 
-/// What threads of a process read or write to wake each other, of a message each way: two eventfds, as ZeroMQ does.
+/// Bytes that threads of a process write to two eventfds to wake each other, per message each way. ZeroMQ does so.
 const WAKING_BYTES: u64 = 16;
 
-/// Most that one datagram carries over IPv4.
 const MOST_DATAGRAM_BYTES: u64 = 65_507;
 
-/// Bytes for people.
 pub(super) fn amount(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} B"),
@@ -42,43 +38,40 @@ pub(super) fn amount(bytes: u64) -> String {
     }
 }
 
-/// Bytes that passed in one way or another: the least and the most of all ends that should have seen them.
+/// Bytes that passed by a counter: minimum and maximum over the ends that should have seen them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PassedBytes {
     pub least: u64,
     pub most: u64,
 }
 
-/// A writable object that both sides mapped and that holds a message.
+/// Writable object that both sides mapped, large enough for a message.
 #[derive(Debug)]
 pub(super) struct CommonObject {
     pub object: Object,
     pub name: String,
     pub bytes: u64,
     pub touched_bytes: Option<u64>,
-    /// Both sides touched a payload's worth of it, or have their messages in it.
+    /// True if both sides touched as much of it as a payload, or have their messages in it.
     pub is_used: bool,
 }
 
-/// Loans compared with the messages they became.
+/// Comparison of loans with the messages that they became.
 #[derive(Debug)]
 pub(super) struct ComparedLoans {
     /// Messages that should have been compared.
     pub expected: u64,
-    /// Messages of which both ends are known.
     pub compared: u64,
-    /// Of those, at the same place at both ends.
+    /// Messages at the same place at both ends.
     pub same: u64,
-    /// The first that is not.
     pub difference: Option<String>,
 }
 
-/// Both sides under one claim.
 pub(super) struct Observations<'a> {
     pub claim: &'a Claim,
     pub leader: &'a Evidence,
     pub follower: &'a Evidence,
-    /// Bytes that each counter of each side should have seen.
+    /// Bytes that each counter of a side should have seen.
     pub expected_bytes: u64,
     /// Messages in both directions.
     pub all_messages: u64,
@@ -95,7 +88,7 @@ impl<'a> Observations<'a> {
             claim,
             leader,
             follower,
-            // Counters of one process hold the bytes of both directions.
+            // Counters of one process include both directions.
             expected_bytes: if is_same_process && is_answered { bytes.saturating_mul(2) } else { bytes },
             all_messages: if is_answered { claim.messages.saturating_mul(2) } else { claim.messages },
             is_same_process,
@@ -103,17 +96,15 @@ impl<'a> Observations<'a> {
         }
     }
 
-    /// Payload bytes in both directions.
     pub fn all_bytes(&self) -> u64 {
         self.all_messages.saturating_mul(self.claim.payload_bytes)
     }
 
-    /// Messages of both directions that arrived: a counter of what arrives does not show those that were lost.
     pub fn arrived_messages(&self) -> u64 {
         (self.leader.received_messages + self.follower.received_messages).min(self.all_messages)
     }
 
-    /// As `expected_bytes`, without messages that were lost on their way: each way, the fewer of those that arrived.
+    /// `expected_bytes`, less the messages that were lost.
     pub fn arrived_bytes(&self) -> u64 {
         if self.is_answered {
             return self.expected_bytes;
@@ -121,13 +112,12 @@ impl<'a> Observations<'a> {
         self.follower.received_messages.min(self.claim.messages).saturating_mul(self.claim.payload_bytes)
     }
 
-    /// Datagrams that all messages need at least.
     pub fn least_datagrams(&self) -> u64 {
         self.least_datagrams_of(self.all_messages)
     }
 
-    /// Datagrams that so many messages need at least: where each one waits for its answer, no two go in one datagram;
-    /// others may be packed.
+    /// Smallest number of datagrams for these messages. If each waits for its answer, there is one datagram per
+    /// message; otherwise they may be packed.
     pub fn least_datagrams_of(&self, messages: u64) -> u64 {
         let packed = messages.saturating_mul(self.claim.payload_bytes).div_ceil(MOST_DATAGRAM_BYTES);
         if self.is_answered { messages } else { packed }
@@ -141,27 +131,26 @@ impl<'a> Observations<'a> {
         let there = [sent(self.leader)?, received(self.follower)?];
         let back = [sent(self.follower)?, received(self.leader)?];
         let least = there.iter().chain(back.iter().filter(|_| self.is_answered)).min();
-        // What the leader moved may be of the other followers, too, as far as each moved as much as this one.
+        // The leader's bytes include other followers, each of which may have moved as much as this one.
         let others = u64::from(self.claim.followers.saturating_sub(1));
         let own = |leader: u64, follower: u64| leader.saturating_sub(follower.saturating_mul(others)).max(follower);
         let most = own(there[0], there[1]).max(own(back[1], back[0]));
         Some(PassedBytes { least: *least?, most })
     }
 
-    /// By `read` and `write`, over anything.
     pub fn by_read_write(&self) -> Option<PassedBytes> {
         self.flow(|side| side.written_bytes, |side| side.read_bytes)
     }
 
-    /// Whether next to nothing of the payload was in these bytes: threads of a library that wake each other by eventfds read
-    /// and write, too, which is much beside a small payload.
+    /// True if these bytes hold hardly any payload. Threads that wake each other by eventfds also read and write, which
+    /// is much beside a small payload.
     pub fn is_little_by_read_write(&self, flow: &PassedBytes) -> bool {
         let payload = self.claim.payload_bytes;
         let wakings = if payload > 2 * WAKING_BYTES { self.expected_bytes / payload * WAKING_BYTES } else { 0 };
         is_little(flow.most.saturating_sub(wakings), self.expected_bytes)
     }
 
-    /// Over sockets that count for themselves, or through files.
+    /// Bytes over sockets with own counters, or through files.
     pub fn by_own_counter(&self, path: Path) -> Option<PassedBytes> {
         let sum = |side: &Evidence, bytes: fn(&EvidenceChannel) -> Option<u64>| {
             let of_path = side.channels.as_ref()?.iter().filter(|channel| channel.path == path);
@@ -170,17 +159,17 @@ impl<'a> Observations<'a> {
         self.flow(|side| sum(side, |channel| channel.sent_bytes), |side| sum(side, |channel| channel.received_bytes))
     }
 
-    /// Of the whole namespace: the leader's view, which lasts from before the first message until after the last.
+    /// Bytes of the whole namespace. The leader's are preferred: it observes from before the first message until after
+    /// the last.
     pub fn loopback_bytes(&self) -> Option<u64> {
         self.leader.loopback_bytes.or(self.follower.loopback_bytes)
     }
 
-    /// As for the loopback.
     pub fn udp_datagrams(&self) -> Option<u64> {
         self.leader.udp_datagrams.or(self.follower.udp_datagrams)
     }
 
-    /// Whether both sides hold an object of this kind; a named one must be the same. `None`: not visible.
+    /// True if both sides hold an object of this kind, and the same one if it has a name. `None` if not visible.
     pub fn both_hold(&self, path: Path) -> Option<bool> {
         let of = |side: &'a Evidence| {
             side.channels.as_ref().map(|all| all.iter().filter(|channel| channel.path == path).collect::<Vec<_>>())
@@ -194,35 +183,32 @@ impl<'a> Observations<'a> {
         })
     }
 
-    /// Whether both sides could list the message queues of System V.
     pub fn has_listed_queues(&self) -> bool {
         self.leader.has_listed_queues && self.follower.has_listed_queues
     }
 
-    /// Bytes of the first message that were seen waiting in objects of a kind. `None`: nobody looked.
+    /// Bytes of the first message seen waiting in objects of a kind; `None` if nobody looked.
     pub fn parked_bytes(&self, path: Path) -> Option<u64> {
         let channels = self.follower.channels.as_ref().filter(|_| self.follower.looked_for_parked)?;
         let of_path = channels.iter().filter(|channel| channel.path == path);
         Some(saturating_sum(of_path.map(|channel| channel.parked_bytes)))
     }
 
-    /// Whether a message was seen waiting in objects of a kind.
     pub fn is_parked(&self, path: Path) -> bool {
         let least = LEAST_PARKED_BYTES.min(self.claim.payload_bytes * MOST_TENTHS / 10).max(1);
         self.parked_bytes(path).is_some_and(|bytes| bytes >= least)
     }
 
-    /// The kinds other than this one in which a message was seen waiting.
     pub fn parked_elsewhere(&self, path: Path) -> Option<Path> {
         Path::ALL.iter().copied().find(|&other| other != path && self.is_parked(other))
     }
 
-    /// Whether touched pages tell a payload from control structures.
+    /// True if touched pages can tell a payload from control structures.
     pub fn is_touch_telling(&self) -> bool {
         self.claim.payload_bytes >= LEAST_TOUCHED_BYTES
     }
 
-    /// Objects that could hold the messages, the most touched first. `None`: not visible.
+    /// Objects that could hold the messages, used and most touched first; `None` if not visible.
     pub fn common(&self) -> Option<Vec<CommonObject>> {
         let (ours, theirs) = (self.leader.shared.as_ref()?, self.follower.shared.as_ref()?);
         if self.claim.between_hosts {
@@ -245,7 +231,7 @@ impl<'a> Observations<'a> {
         Some(common)
     }
 
-    /// Whether both sides mapped an object that one of them can write, however small. `None`: not visible.
+    /// True if both sides mapped an object of any size that one of them can write. `None` if not visible.
     pub fn shares_memory(&self) -> Option<bool> {
         let (ours, theirs) = (self.leader.shared.as_ref()?, self.follower.shared.as_ref()?);
         let is_common = |our: &SharedObject| {
@@ -254,7 +240,6 @@ impl<'a> Observations<'a> {
         Some(ours.iter().any(is_common))
     }
 
-    /// An object that both sides used as if the payload went through it.
     pub fn used_in_common(&self) -> Option<CommonObject> {
         self.common()?.into_iter().find(|common| common.is_used)
     }
@@ -269,7 +254,7 @@ impl<'a> Observations<'a> {
         (is_touched && self.is_touch_telling()) || holds(&side.sent) || holds(&side.received)
     }
 
-    /// Compares every loan with the message it became, as places of common shared objects.
+    /// Compares loans with messages by their places in common objects.
     pub fn shared_places(&self) -> Option<ComparedLoans> {
         let common = self.common()?;
         let is_common = |object: &Object| common.iter().any(|common| common.object == *object);
@@ -278,7 +263,7 @@ impl<'a> Observations<'a> {
         }))
     }
 
-    /// Compares every loan with the message it became, as addresses of one process.
+    /// Compares loans with messages by their addresses in one process.
     pub fn private_places(&self) -> ComparedLoans {
         self.places(|loan, message| loan.place == AddressPlace::Private && loan.address == message.address)
     }
@@ -314,7 +299,6 @@ impl<'a> Observations<'a> {
         }
     }
 
-    /// Everything seen, in one line.
     pub fn seen(&self) -> String {
         let mut line = String::new();
         let known = |bytes: Option<u64>| bytes.map_or("unknown".to_owned(), amount);

@@ -1,4 +1,4 @@
-//! One side observes itself.
+//! Observation of one side by itself.
 
 use super::evidence::{Address, AddressPlace, Evidence, EvidenceChannel, SharedObject};
 use super::maps::Maps;
@@ -14,19 +14,17 @@ use std::time::Duration;
 use tripmeter_abi::Path;
 use tripmeter_model::kernel_queue::{KernelQueues, QueueSide};
 
-/// So often is looked for the first message, if there is none: the leader may have to be scheduled first.
+/// Number of looks for the first message: the leader may have to be scheduled first.
 const PARKED_LOOKS: u32 = 10;
-/// Between two looks.
 const PARKED_PAUSE: Duration = Duration::from_millis(2);
 
-/// What this process held before the transport was opened, and what therefore is none of it.
+/// Objects that the process had before the transport was opened, and that do not belong to it.
 #[derive(Clone, Debug)]
 pub struct Baseline {
     channels: BTreeSet<Object>,
     shared: BTreeSet<Object>,
-    /// Queues of System V in which a process of this one's number, which may have been another, was the last one.
+    /// System V queues that name this process's number, perhaps of an earlier process, as their last user.
     queues: BTreeSet<Object>,
-    /// Of the interface that another host reaches.
     address: Option<IpAddr>,
 }
 
@@ -47,42 +45,40 @@ impl Baseline {
         }
     }
 
-    /// The descriptors opened since, one per object.
+    /// Descriptors opened since, one per object.
     fn opened_since(&self) -> Option<BTreeMap<Object, Descriptor>> {
         let descriptors = sys::descriptors().ok()?;
         let opened = descriptors.into_iter().filter(|descriptor| !self.channels.contains(&descriptor.object));
         Some(opened.map(|descriptor| (descriptor.object, descriptor)).collect())
     }
 
-    /// Capacity of each queue of the kernel that was opened since, and that messages by `path` wait in.
+    /// Capacities of kernel queues that were opened since, for messages by `path`.
     pub fn queues(&self, side: QueueSide, path: Path) -> Vec<KernelQueues> {
         let opened = self.opened_since().unwrap_or_default().into_values().filter(|found| found.path == path);
         let all = opened.flat_map(|found| descriptors::capacities(found.fd, found.path));
         KernelQueues::joined(all.map(|(kind, capacity)| KernelQueues { side, kind, capacity, count: 1 }))
     }
 
-    /// The queues of System V that this process has sent to or received from since.
     fn used_since(&self) -> Option<Vec<Queue>> {
         let mut used = queues::all().ok()?;
         used.retain(|queue| queue.is_own() && !self.queues.contains(&queue.object()));
         Some(used)
     }
 
-    /// The objects mapped since.
     fn mapped_since(&self, maps: &Maps) -> Vec<SharedObject> {
         maps.shared_objects().into_iter().filter(|shared| !self.shared.contains(&shared.object)).collect()
     }
 }
 
-/// Bytes through one object so far: sent and received.
+/// Bytes through an object so far: sent and received.
 type Passed = (Option<u64>, Option<u64>);
 
-/// An observation under way; see the [module](super) for the order of the calls.
+/// Observation in progress; the [module](super) shows the order of calls.
 #[derive(Debug)]
 pub struct Observer {
     baseline: Baseline,
     passed: BTreeMap<Object, Passed>,
-    /// Bytes in each queue of System V, whoever sent them.
+    /// Bytes in each System V queue, from any sender.
     queued: BTreeMap<Object, u64>,
     parked: Option<BTreeMap<Object, u64>>,
     is_touched_cleared: bool,
@@ -92,13 +88,13 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// What the process holds now; to be called before the transport is opened. `address` is of the interface that
-    /// another host reaches, if the other side is there.
+    /// Objects that the process holds now; must be called before the transport is opened. `address` is that of the
+    /// interface to another host, if the peer is there.
     pub fn baseline(address: Option<IpAddr>) -> Baseline {
         Baseline::now(address)
     }
 
-    /// Starts to observe; to be called before either side sends its first message.
+    /// Starts to observe; must be called before either side sends its first message.
     pub fn start(baseline: &Baseline) -> Self {
         let opened = baseline.opened_since().unwrap_or_default();
         Self {
@@ -113,10 +109,10 @@ impl Observer {
         }
     }
 
-    /// Looks where bytes wait, for some milliseconds at most. To be called once, by the follower, after the leader was told
-    /// to publish its first message and before the follower takes it.
+    /// Looks where bytes wait, for at most 20 ms. The follower calls it once, after the leader was told to publish its
+    /// first message, and before it takes that message.
     ///
-    /// The leader may still be at it: a message can be larger than what a kernel object holds.
+    /// The leader may still be sending: a message can be larger than the capacity of a kernel object.
     pub fn parked(&mut self) {
         for _ in 0..PARKED_LOOKS {
             let opened = self.baseline.opened_since();
@@ -131,34 +127,34 @@ impl Observer {
         }
     }
 
-    /// Bytes that each queue of System V has more than at the start. Which of them is the transport's is known once this
-    /// process has received from it.
+    /// Bytes added to each System V queue since the start. The transport's queues are known once this process has
+    /// received from them.
     fn newly_queued(&self) -> impl Iterator<Item = (Object, u64)> {
         let before = |object: &Object| self.queued.get(object).copied().unwrap_or(0);
         queued().into_iter().map(move |(object, bytes)| (object, bytes.saturating_sub(before(&object))))
     }
 
-    /// Notes where a loan lies that is about to be published. `data` is not dereferenced.
+    /// Records the place of a loan before it is published. `data` is not dereferenced.
     pub fn sent(&mut self, sequence: u64, data: *const u8, length: usize) {
         self.sent.add(sequence, data, length);
         self.clear_touched_once();
     }
 
-    /// Notes where a message lies that was received by reference. `data` is not dereferenced.
+    /// Records the place of a message that was received by reference. `data` is not dereferenced.
     pub fn received(&mut self, sequence: u64, data: *const u8, length: usize) {
         self.received.add(sequence, data, length);
         self.clear_touched_once();
     }
 
-    /// A page fault maps the pages around it as well, as if they had been touched. After a few messages the control
-    /// structures of a system have had theirs, and what is touched from then on is counted page by page.
+    /// Clears touched pages after a few messages. A page fault also maps pages around it, as if touched. By then,
+    /// control structures have had their faults, and later touches are counted page by page.
     fn clear_touched_once(&mut self) {
         if self.sent.count + self.received.count == FAULTING_MESSAGES {
             self.is_touched_cleared = sys::clear_touched().is_ok();
         }
     }
 
-    /// Ends the observation; to be called before the transport is closed or its messages are given back for good.
+    /// Ends the observation; must be called before the transport is closed or its messages are returned for good.
     pub fn finish(self) -> Evidence {
         let counters = Counters::now(self.baseline.address).since(&self.counters);
         let queues = self.baseline.used_since();
@@ -196,7 +192,7 @@ impl Observer {
 
     fn channel(&self, descriptor: &Descriptor) -> EvidenceChannel {
         let object = descriptor.object;
-        // What was opened since the start has passed all its bytes in this time.
+        // An object opened since the start has passed all of its bytes since.
         let before = self.passed.get(&object).copied().unwrap_or((Some(0), Some(0)));
         let now = passed(descriptor);
         let added = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
@@ -223,7 +219,6 @@ impl Observer {
     }
 }
 
-/// Bytes in each queue of System V.
 fn queued() -> BTreeMap<Object, u64> {
     queues::all().unwrap_or_default().iter().map(|queue| (queue.object(), queue.bytes)).collect()
 }
@@ -238,7 +233,7 @@ fn passed(descriptor: &Descriptor) -> Passed {
     }
 }
 
-/// Addresses of the first messages, in memory that was allocated before.
+/// Addresses of the first messages, in preallocated memory.
 #[derive(Debug)]
 struct Addresses {
     kept: Vec<(u64, u64, u64)>,

@@ -1,4 +1,4 @@
-//! Who is at the other end of a TCP connection.
+//! Peers of TCP connections.
 
 use super::sys::{descriptors, read_proc};
 use crate::os::descriptors;
@@ -12,16 +12,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use std::path::Path;
 
-/// Both ends of a TCP connection of this process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ends {
     pub own: SocketAddr,
     pub other: SocketAddr,
-    /// Who holds the other end; `None`: not visible, as a process of another user.
+    /// Process at the other end; `None` if not visible, such as that of another user.
     pub holder: Option<Holder>,
 }
 
-/// A process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Holder {
     pub process_id: u32,
@@ -34,28 +32,23 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The ends of a connected TCP socket; `None` for one that is not connected.
 pub(super) fn ends(fd: RawFd) -> Option<Ends> {
     let (own, other) = descriptors::addresses(fd)?;
     let (own, other) = (canonical(own), canonical(other));
     Some(Ends { own, other, holder: holder(own, other) })
 }
 
-/// IPv4 mapped into IPv6 as IPv4, so that both ends of a connection look the same.
+/// Converts IPv4 mapped into IPv6 to IPv4, so that addresses of both ends compare equal.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Whether a process of this host holds a TCP socket with these ends.
 pub(crate) fn is_connected(own: SocketAddr, other: SocketAddr) -> bool {
     connected_inode(canonical(own), canonical(other)).is_some()
 }
 
-/// The other end of a socket of this process that is connected with none of these hosts, if there is one. The loopback and
-/// groups are no hosts.
-///
-/// # Errors
-/// If descriptors cannot be listed.
+/// Peer of a socket of this process that is none of these hosts, if there is one. Loopback and multicast addresses are
+/// ignored.
 pub(crate) fn connected_elsewhere(hosts: &[IpAddr]) -> io::Result<Option<SocketAddr>> {
     let others = descriptors()?.into_iter().filter_map(|one| Some(canonical(descriptors::addresses(one.fd)?.1)));
     Ok(others.into_iter().find(|other| {
@@ -64,13 +57,11 @@ pub(crate) fn connected_elsewhere(hosts: &[IpAddr]) -> io::Result<Option<SocketA
     }))
 }
 
-/// The socket that is connected from `own` to `other`.
 fn connected_inode(own: SocketAddr, other: SocketAddr) -> Option<u64> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|file| read_proc(file).unwrap_or_default());
     tables.iter().find_map(|table| inode(table, own, other))
 }
 
-/// Who holds the socket that is connected from `other` to `own`.
 fn holder(own: SocketAddr, other: SocketAddr) -> Option<Holder> {
     let inode = connected_inode(other, own)?;
     let socket = format!("socket:[{inode}]");
@@ -92,12 +83,11 @@ fn program(process: &Path) -> String {
     name.unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// The socket with these addresses.
 fn inode(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u64> {
     let table = TcpNetEntries::from_buf_read(table.as_bytes(), procfs::current_system_info()).ok()?;
     let is_it =
         |entry: &&TcpNetEntry| (canonical(entry.local_address), canonical(entry.remote_address)) == (local, remote);
-    // Zero: nobody holds it any more.
+    // 0 means that nobody holds it any more.
     table.0.iter().filter(is_it).map(|entry| entry.inode).find(|&inode| inode != 0)
 }
 
@@ -118,7 +108,7 @@ mod tests {
             loop {
                 let found = ends(there.as_raw_fd()).unwrap();
                 assert_eq!((found.own, found.other), (canonical(there.local_addr()?), at));
-                // A process that another test is about to start holds what we hold, until it becomes its program.
+                // A process that another test forks holds our descriptors until it calls exec.
                 if let Some(holder) = found.holder.filter(|holder| holder.process_id == std::process::id()) {
                     assert!(std::env::current_exe()?.ends_with(&holder.program), "{holder}");
                     break;

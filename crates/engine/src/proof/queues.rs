@@ -1,41 +1,36 @@
-//! Message queues of System V: they have no descriptors, but the kernel lists them all.
+//! System V message queues: they have no descriptors, but the kernel lists them all.
 
 use super::sys;
 use super::sys::Object;
 use std::io;
 use std::path::Path;
 
-/// Where the kernel lists them; there is no such folder where it has none of System V's objects.
+/// Folder of the lists; absent in a kernel without System V objects.
 const FOLDER: &str = "/proc/sysvipc";
-/// No device has this number: a queue is in no file system.
+/// Device number that no device has: a queue is in no file system.
 const NO_DEVICE: u64 = u64::MAX;
 
-/// One queue of this IPC namespace.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Queue {
     id: u64,
-    /// Bytes of the messages in it.
     pub bytes: u64,
     last_sender: u32,
     last_receiver: u32,
 }
 
 impl Queue {
-    /// Its identity; the number of a queue that was removed is given again only after thousands of others.
+    /// Identity of the queue; its number is reused only after thousands of others.
     pub fn object(&self) -> Object {
         Object { device: NO_DEVICE, inode: self.id }
     }
 
-    /// Whether this process was the last to send to it or to receive from it.
+    /// True if this process was the last to send or to receive.
     pub fn is_own(&self) -> bool {
         [self.last_sender, self.last_receiver].contains(&std::process::id())
     }
 }
 
-/// All of them, whoever may use them; none where the kernel has no such queues.
-///
-/// # Errors
-/// If they cannot be listed.
+/// All queues; empty if the kernel does not support them.
 pub(super) fn all() -> io::Result<Vec<Queue>> {
     match sys::read_proc(&format!("{FOLDER}/msg")) {
         Ok(text) => read_text(&text).ok_or_else(|| io::Error::other("the list has no names of columns")),

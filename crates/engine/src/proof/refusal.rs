@@ -1,10 +1,10 @@
-//! The verdict over a secured transport: nobody gets in who must not.
+//! Verdict on a secured transport: it must refuse unauthorized peers.
 
 use tripmeter_abi::UnauthorizedPeer;
 use tripmeter_model::manifest::{PathProof, RefusalTrial, Verdict};
 
-/// A proof of the path with the trials of unauthorized peers. It fails if one was let in; a trial without a result leaves
-/// it open.
+/// Adds trials of unauthorized peers to a path proof. It fails if one was accepted; a trial without a result leaves it
+/// open.
 pub fn with_unauthorized_peers(mut proof: PathProof, trials: Vec<RefusalTrial>) -> PathProof {
     let finding =
         trials.iter().min_by_key(|trial| badness(trial)).map(|worst| (badness(worst), finding(worst, &trials)));

@@ -1,4 +1,4 @@
-//! Counters and descriptors of this process, as Linux shows them.
+//! Counters and descriptors of this process on Linux.
 
 use super::interface::InterfaceBytes;
 use crate::os::{self, descriptors};
@@ -13,16 +13,16 @@ use std::os::fd::RawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tripmeter_abi::Path;
 
-/// Identity of a kernel object, the same in every process that holds it.
+/// Identity of a kernel object, the same in every process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Object {
-    /// `st_dev` of a descriptor, major and minor as in `maps` of a mapping; the two are never compared.
+    /// `st_dev` of a descriptor, or major and minor number of a mapping in `maps`; the two are never compared.
     pub device: u64,
     pub inode: u64,
 }
 
-/// What observers of this process have read and written themselves, by `read` and `write`. Two observers of one process
-/// overlap, so that each must know what both did; who holds the lock sees no half of a call in the kernel's counters.
+/// Bytes that observers themselves have read and written by `read` and `write`. Observers of one process overlap, so
+/// each subtracts what all did. The lock keeps half-counted calls out of the kernel's counters.
 static OWN: Mutex<Own> = Mutex::new(Own { read_bytes: 0, written_bytes: 0 });
 
 #[derive(Clone, Copy)]
@@ -35,7 +35,6 @@ fn own() -> MutexGuard<'static, Own> {
     OWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads a file of `/proc` as a whole.
 pub(super) fn read_proc(file: &str) -> io::Result<String> {
     read_as(&mut own(), file)
 }
@@ -47,7 +46,7 @@ fn read_as(own: &mut Own, file: &str) -> io::Result<String> {
     result.map(|_| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Forgets which pages of files and shared memory this process has touched.
+/// Clears the marks of touched pages of files and shared memory of this process.
 ///
 /// # Source
 /// proc_pid_clear_refs(5), value 3
@@ -59,7 +58,6 @@ pub(super) fn clear_touched() -> io::Result<()> {
     Ok(())
 }
 
-/// Counters at one time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counters {
     pub read_bytes: Option<u64>,
@@ -70,7 +68,6 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Reads all counters, with the counters of the interface that has `address`, if any.
     pub fn now(address: Option<IpAddr>) -> Self {
         let (before, io) = {
             let mut own = own();
@@ -88,7 +85,6 @@ impl Counters {
         }
     }
 
-    /// What was added since an earlier time.
     pub fn since(self, earlier: &Self) -> Self {
         let added = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         Self {
@@ -111,8 +107,8 @@ fn loopback_bytes(dev: &str) -> Option<u64> {
     Some(interfaces.remove("lo")?.recv_bytes)
 }
 
-/// Datagrams read by any program, over IPv4 and IPv6. procfs would want all counters, UDP-Lite's too, which a kernel
-/// may be built without.
+/// UDP datagrams read by any program, over IPv4 and IPv6. procfs requires all counters, including those of UDP-Lite,
+/// which a kernel may lack.
 fn udp_datagrams(snmp: &str, snmp6: &str) -> Option<u64> {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Udp:"));
     let (names, values) = (lines.next()?, lines.next()?);
@@ -121,7 +117,6 @@ fn udp_datagrams(snmp: &str, snmp6: &str) -> Option<u64> {
     Some(over_ipv4 + named_number(snmp6, "Udp6InDatagrams").unwrap_or(0))
 }
 
-/// An open descriptor that can carry messages.
 #[derive(Clone, Debug)]
 pub(super) struct Descriptor {
     pub fd: RawFd,
@@ -129,12 +124,11 @@ pub(super) struct Descriptor {
     pub object: Object,
 }
 
-/// All of them.
 pub(super) fn descriptors() -> io::Result<Vec<Descriptor>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc/self/fd")? {
         let Some(fd) = entry?.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok()) else { continue };
-        // Another thread may have closed it since it was listed.
+        // Another thread may have just closed it.
         if let Some((path, device, inode)) = descriptors::what(fd) {
             found.push(Descriptor { fd, path, object: Object { device, inode } });
         }
@@ -142,7 +136,7 @@ pub(super) fn descriptors() -> io::Result<Vec<Descriptor>> {
     Ok(found)
 }
 
-/// Bytes that wait in an object to be taken: all, or the next datagram's.
+/// Bytes waiting in an object: all, or the next datagram's.
 pub(super) fn waiting_bytes(descriptor: &Descriptor) -> u64 {
     match descriptor.path {
         Path::File => 0,

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use tripmeter_abi::Path;
 use tripmeter_model::manifest::Verdict;
 
-/// A payload that several packets carry, and one that is less than a page.
+/// A payload of several packets, and one of less than a page.
 const PAYLOADS: [u64; 2] = [64 * 1024, 1024];
 
 fn claim(path: Path, zero_copy: bool, same_process: bool, payload_bytes: u64) -> Claim {
@@ -26,7 +26,6 @@ fn claim(path: Path, zero_copy: bool, same_process: bool, payload_bytes: u64) ->
     }
 }
 
-/// Every claim there is.
 fn claims(payload_bytes: u64) -> Vec<Claim> {
     let mut claims = Vec::new();
     for &path in Path::ALL {
@@ -34,19 +33,19 @@ fn claims(payload_bytes: u64) -> Vec<Claim> {
             claims.push(claim(path, zero_copy, same_process, payload_bytes));
         }
     }
-    // None of the ways has a broker.
+    // No path here has a broker.
     claims.push(Claim { broker: true, ..claim(Path::Tcp, false, false, payload_bytes) });
     claims
 }
 
-/// Whether others used the loopback so much that a true claim may rightly be found not visible.
+/// True if others used the loopback so much that a true claim may be not visible.
 fn is_crowded(leader: &Evidence, way: &str, payload_bytes: u64) -> bool {
     let payload = 2 * messages_for(payload_bytes) * payload_bytes;
     let limit = if way.starts_with("udp") && !way.contains("beside") { 2 * payload } else { payload / 4 };
     leader.loopback_bytes.is_some_and(|bytes| bytes >= limit)
 }
 
-/// Observes a way, and demands that the claims named, and no others, are proven.
+/// Observes a path, and requires that exactly the true claims are proven.
 #[track_caller]
 fn check(way: &str, same_process: bool, is_true: impl Fn(&Claim) -> bool) {
     for payload_bytes in PAYLOADS {
@@ -72,7 +71,7 @@ fn check_payload(way: &str, same_process: bool, payload_bytes: u64, is_true: imp
     }
     assert!(false_proofs.is_empty(), "'{way}' is not:\n{false_proofs}");
     if !missing_proofs.is_empty() && is_crowded(&leader, way, payload_bytes) {
-        // Never in a network namespace of its own. The test harness swallows what is printed.
+        // This never happens in a separate network namespace. The test harness hides printed output.
         let line = format!("SKIPPED: proof of '{way}' with {payload_bytes} bytes: others are busy on the loopback\n");
         std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
         return;
@@ -80,7 +79,7 @@ fn check_payload(way: &str, same_process: bool, payload_bytes: u64, is_true: imp
     assert!(missing_proofs.is_empty(), "'{way}' is:\n{missing_proofs}");
 }
 
-/// A test per way: the claims that are true of it. Whatever else is claimed of it must not be proven.
+/// Tests of paths with their true claims; no other claim may be proven.
 macro_rules! ways {
     ($($name:ident: $way:literal => [$(($path:ident, $zero_copy:literal)),*];)+) => {
         $(#[test]
@@ -92,7 +91,7 @@ macro_rules! ways {
 }
 
 ways! {
-    // Memory shared without a copy is shared memory, too.
+    // Zero-copy is shared memory, too.
     zero_copy: "zero-copy" => [(SharedMemory, true), (SharedMemory, false)];
     shared_memory: "shared memory" => [(SharedMemory, false)];
     file: "file" => [(File, false)];
@@ -107,7 +106,7 @@ ways! {
     unix_seqpacket: "unix seqpacket" => [(UnixSeqpacket, false)];
     unix_stream: "unix stream" => [(UnixStream, false)];
     unix_stream_beside_a_segment: "unix stream by send, beside a segment" => [(UnixStream, false)];
-    // No counter sees these bytes, and none wait: there is nothing else that they could have gone through.
+    // No counter sees these bytes, and none wait, but no other path is left.
     unix_datagram_taken_by_a_thread: "unix datagram with a thread" => [(UnixDatagram, false)];
     loan_that_is_copied: "loan that is copied" => [(SharedMemory, false)];
     data_sharing_under_udp: "udp beside zero-copy" => [(SharedMemory, true), (SharedMemory, false)];

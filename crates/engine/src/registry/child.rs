@@ -1,7 +1,7 @@
-//! Asking a plugin in a process of its own, so that one that crashes or hangs there takes nothing with it.
+//! Queries to plugins in a child process, so that a crash or hang there does no harm.
 //!
-//! The child is this program, started with `describe-plugin FILE`. Its standard input is a socket: one request comes in as
-//! JSON, one reply goes out. Whatever the plugin writes to standard output and error is kept apart, for its last words.
+//! The child is this program, started with `describe-plugin FILE`. Its standard input is a socket for one request and
+//! one reply, both JSON. Output of the plugin goes elsewhere, and its last line is quoted after a crash.
 
 use super::error::RegistryError;
 use crate::last_line::last_words;
@@ -20,19 +20,15 @@ use std::time::{Duration, Instant};
 use tripmeter_abi::{DaemonCommand, Description, Limits, LoadError, NodeOptions, Plugin, Status, System};
 use tripmeter_model::exit;
 
-/// How long a plugin may take to answer: on a machine with a load of 20, one of Fast DDS took more than 10 s to be loaded.
+/// Longest wait for an answer: at a load of 20, a Fast DDS plugin took more than 10 s to load.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long its process may take to end after the answer.
 const GRACE: Duration = Duration::from_secs(1);
-/// The longest reply that is read.
 const LONGEST_REPLY: u64 = 1 << 20;
 
-/// The program that answers for a plugin when started with `describe-plugin FILE` (see [`answer`]).
+/// Program that answers for a plugin when started with `describe-plugin FILE`; see [`answer`].
 #[derive(Clone, Debug)]
 pub struct Prober {
-    /// This program.
     pub program: PathBuf,
-    /// Variables that it has in addition to our environment.
     pub environment: BTreeMap<String, String>,
 }
 
@@ -42,7 +38,6 @@ impl From<&Path> for Prober {
     }
 }
 
-/// A question to a plugin.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Request {
     Describe,
@@ -51,7 +46,7 @@ pub(super) enum Request {
 }
 
 impl Request {
-    /// Completes "while it was asked to".
+    /// Phrase that completes "while it was asked to".
     pub(super) fn phase(&self) -> &'static str {
         match self {
             Request::Describe => "describe itself",
@@ -61,25 +56,23 @@ impl Request {
     }
 }
 
-/// Its answer.
 #[derive(Serialize, Deserialize)]
 pub(super) enum ChildReply {
     Description(Description),
     Limits(Limits),
     DaemonCommand(Option<DaemonCommand>),
-    /// The transport's own error.
     Refused {
         status: Status,
         message: String,
     },
-    /// The file is no usable plugin; `library` is the one that the dynamic linker missed, if that was the reason.
+    /// The file is no usable plugin; `library` is the one that the dynamic linker did not find, if that was the reason.
     NotLoaded {
         library: Option<String>,
         message: String,
     },
 }
 
-/// The library that kept a plugin from being loaded, in the words of the dynamic linker: `libx.so.1: cannot open …`.
+/// Library that the dynamic linker did not find, from its error `libx.so.1: cannot open …`.
 pub(super) fn library_missed_by(error: &LoadError) -> Option<String> {
     let LoadError::Open(file, why) = error else { return None };
     let (library, reason) = why.split_once(": ")?;
@@ -87,9 +80,9 @@ pub(super) fn library_missed_by(error: &LoadError) -> Option<String> {
     missing.then(|| library.to_owned())
 }
 
-/// The child's half: loads the plugin `file`, answers the one request on standard input, and returns the exit code.
+/// Runs the child's half: loads the plugin, answers one request on standard input, and returns the exit code.
 pub fn answer(file: &Path) -> u8 {
-    // A parent that was killed cannot end a plugin that hangs. One that lives is to be first, and the kernel ends a wait for a
+    // A killed parent cannot end a plugin that hangs. A living parent must be first, and the kernel ends a wait for a
     // socket up to an eighth late.
     std::thread::spawn(|| {
         std::thread::sleep(PATIENCE + PATIENCE);
@@ -125,7 +118,7 @@ fn reply_to(file: &Path, request: &Request) -> ChildReply {
     answer.unwrap_or_else(|error| ChildReply::Refused { status: error.status, message: error.to_string() })
 }
 
-/// The parent's half: starts `prober` for the plugin `file` and puts one question to it.
+/// Runs the parent's half: starts `prober` for the plugin `file`, and sends it one request.
 pub(super) fn ask(
     prober: &Prober,
     file: &Path,
@@ -162,7 +155,7 @@ pub(super) fn ask(
 
 fn start(prober: &Prober, file: &Path, noise: &File) -> std::io::Result<(Child, UnixStream)> {
     let (ours, theirs) = UnixStream::pair()?;
-    // A process group of its own: Ctrl-C is for us, who then end the child.
+    // With a separate process group, Ctrl-C reaches only us, and we end the child.
     let child = Command::new(&prober.program)
         .arg("describe-plugin")
         .arg(file)
@@ -176,7 +169,7 @@ fn start(prober: &Prober, file: &Path, noise: &File) -> std::io::Result<(Child, 
     Ok((child, ours))
 }
 
-/// Sends the request and reads to the end; `None` if the deadline came first. A child that has gone has written nothing.
+/// Sends the request and reads to the end; `None` at the deadline. A dead child yields no bytes.
 fn converse(mut stream: UnixStream, request: &Request, deadline: Instant) -> Option<Vec<u8>> {
     let request = serde_json::to_vec(request).expect("requests are plain data");
     let sent = stream.write_all(&request).and_then(|()| stream.shutdown(std::net::Shutdown::Write));
@@ -199,7 +192,7 @@ fn converse(mut stream: UnixStream, request: &Request, deadline: Instant) -> Opt
     Some(reply)
 }
 
-/// Waits for the child's end until `deadline`, then kills it; its status if it ended by itself.
+/// Waits for the child to end until `deadline`, then kills it. Returns its status if it ended by itself.
 fn end(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
     loop {
         if let Ok(Some(status)) = child.try_wait() {

@@ -1,7 +1,6 @@
 use super::*;
 use tripmeter_abi::LoadError;
 
-/// A program that never answers for a plugin.
 const NO_PROBER: &str = "/bin/false";
 
 fn sidecar(system: &str) -> Sidecar {

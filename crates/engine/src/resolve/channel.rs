@@ -1,4 +1,4 @@
-//! What is published under pattern `channel`.
+//! Messages under pattern `channel`.
 
 use super::error::Problem;
 use super::load;
@@ -8,17 +8,16 @@ use tripmeter_model::experiment::Common;
 use tripmeter_model::recording::Recording;
 use tripmeter_model::workload::{Recorded, Workload};
 
-/// Each topic has a thread on both sides, and each publisher of one topic has one.
+/// Largest number of topics or publishers: each has a thread, a topic on both sides.
 const MOST_TOPICS: u32 = 4096;
 
-/// Messages on topics, or of several publishers on one.
 pub(super) fn of(common: &Common) -> Result<Workload, Problem> {
     let (topics, publishers) = (common.topics.unwrap_or(1), common.publishers.unwrap_or(1));
     check(topics, publishers)?;
     Ok(Workload::publications(load::timed(common)?, topics, publishers))
 }
 
-/// Refuses numbers that are none, and several of both.
+/// Refuses numbers out of range, and several of both.
 pub(super) fn check(topics: u32, publishers: u32) -> Result<(), Problem> {
     if !(1..=MOST_TOPICS).contains(&topics) {
         return Err(Problem::Topics { topics, most: MOST_TOPICS });
@@ -32,13 +31,10 @@ pub(super) fn check(topics: u32, publishers: u32) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Messages of each topic before a recording, if no number is asked for.
+/// Default warm-up messages of each topic before a recording.
 const RECORDING_WARMUP: u64 = 3;
 
-/// Whether what is asked for leaves room for a recording, which says what is sent, and when.
-///
-/// # Errors
-/// The first thing that says so, too.
+/// Checks that no setting conflicts with a recording, which fixes messages and times.
 pub fn fits_recording(common: &Common) -> Result<(), Problem> {
     let pattern = common.pattern.unwrap_or(Pattern::Channel);
     if !matches!(pattern, Pattern::Channel | Pattern::Rpc) {
@@ -64,7 +60,7 @@ pub fn fits_recording(common: &Common) -> Result<(), Problem> {
     taken.map_or(Ok(()), |(what, _, why)| Err(Problem::RecordingSays { what, why }))
 }
 
-/// What is asked for, with what a recording says put in.
+/// Adds the settings that a recording fixes.
 pub(super) fn with_recording(common: &Common, recording: &Recording) -> Result<Common, Problem> {
     fits_recording(common)?;
     let pattern = common.pattern.unwrap_or(Pattern::Channel);
@@ -81,7 +77,6 @@ pub(super) fn with_recording(common: &Common, recording: &Recording) -> Result<C
     })
 }
 
-/// The workload with a recording as what is sent.
 pub(super) fn playing(workload: Workload, recording: &Recording) -> Workload {
     let recorded = Recorded { messages: recording.messages, duration_ns: recording.played_ns() };
     workload.playing(recorded, recording.topics.len() as u32)

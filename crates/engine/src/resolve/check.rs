@@ -1,4 +1,4 @@
-//! The bounds of a plan, one place for what is asked for and for what a results folder says was planned.
+//! Limits of a plan, whether from an experiment or from the manifest of a results folder.
 
 use super::defaults::MOST_ATTEMPTS;
 use super::error::{PlanError, Problem};
@@ -14,22 +14,18 @@ use tripmeter_model::recording::{LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, Recordi
 use tripmeter_model::secret::has_password;
 use tripmeter_model::workload::{Recorded, Workload};
 
-/// Most samples of a payload, and most messages of a trial.
 const MOST_SAMPLES: u64 = 1_000_000_000_000;
-/// Most of them of all links and followers if each is kept.
+/// Largest number of raw samples over all links and followers.
 const MOST_RAW_SAMPLES: u64 = 100_000_000;
-/// Most followers of a saturating stream that note arrivals: about 25 MB of memory each.
+/// Largest number of followers of a saturating stream that record arrivals: each needs about 25 MB of memory.
 const MOST_TIMED: u32 = 16;
 
-/// A field of a plan that is out of its bounds.
 #[derive(Debug, Error)]
 #[error("the key '{field}': {problem}")]
 pub struct OutOfBounds {
-    /// Where it is in a manifest: `plan.sub_experiments[0].workload.followers`.
+    /// Path in the manifest: `plan.sub_experiments[0].workload.followers`.
     pub field: String,
-    /// What is wrong, with its value and the limit.
     pub problem: Box<Problem>,
-    /// Index of the sub-experiment, if it is of one.
     sub: Option<usize>,
 }
 
@@ -38,7 +34,6 @@ impl OutOfBounds {
         Self { field: format!("plan.{field}"), problem: Box::new(problem), sub: None }
     }
 
-    /// The same as an error of the experiment that the plan was made of.
     pub(super) fn of(self, plan: &Plan) -> PlanError {
         match self.sub.and_then(|sub| plan.sub_experiments.get(sub)) {
             Some(sub) => PlanError::at(&sub.transport.to_string(), *self.problem),
@@ -47,7 +42,7 @@ impl OutOfBounds {
     }
 }
 
-/// Names the field that a problem is of.
+/// Adds the name of the field to a problem.
 trait Of {
     fn of(self, field: impl Into<String>) -> Result<(), (String, Problem)>;
 }
@@ -58,11 +53,8 @@ impl<E: Into<Problem>> Of for Result<(), E> {
     }
 }
 
-/// Checks the numbers of a plan against what an experiment may ask for, and its CPUs against this machine's, before anything
-/// is started, or allocated by them.
-///
-/// # Errors
-/// The first field that is out of its bounds.
+/// Checks a plan's numbers against their limits, and its CPUs against this machine, before anything is started or
+/// allocated.
 pub fn check_plan(plan: &Plan) -> Result<(), OutOfBounds> {
     let machine = Machine::this().map_err(|problem| OutOfBounds::at("leader_cpu", problem))?;
     check_on(&machine, plan)
@@ -79,7 +71,7 @@ pub(super) fn check_on(machine: &Machine, plan: &Plan) -> Result<(), OutOfBounds
     Ok(())
 }
 
-/// What is of no sub-experiment.
+/// Checks the fields of the whole plan.
 fn whole(machine: &Machine, plan: &Plan) -> Result<(), (String, Problem)> {
     if plan.sub_experiments.is_empty() {
         return Err(Problem::NoSubExperiment).of("sub_experiments");
@@ -106,7 +98,6 @@ fn whole(machine: &Machine, plan: &Plan) -> Result<(), (String, Problem)> {
     plan.recording.as_ref().map_or(Ok(()), recording).of("recording")
 }
 
-/// What is of one sub-experiment.
 fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (String, Problem)> {
     let (workload, raw) = (&sub.workload, plan.raw);
     payload::check_list(&sub.payloads).of("payloads")?;
@@ -116,7 +107,7 @@ fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (Strin
     if workload.is_saturating() && !sub.samples_above.is_empty() {
         return Err(Problem::NoSamplesAbove).of("samples_above");
     }
-    // A saturating one has no number of them.
+    // A saturating workload has no number of samples.
     let unused = u64::from(workload.is_saturating());
     samples([sub.samples.max(unused)], 0, workload, raw).of("samples")?;
     samples(sub.samples_above.iter().map(|above| above.samples), 0, workload, raw).of("samples_above")?;
@@ -129,7 +120,7 @@ fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (Strin
     }
     machine.has(&sub.follower_cpus).of("follower_cpus")?;
     real_time::takes_turns(plan, sub).of("sched")?;
-    // Other commands set these, and no run of theirs is resumed so.
+    // Only other commands set these, and their runs are not resumed from here.
     let others = [
         ("environment", sub.environment.is_empty()),
         ("answer_delay_ns", sub.answer_delay_ns == 0),
@@ -139,7 +130,6 @@ fn one(machine: &Machine, plan: &Plan, sub: &SubExperiment) -> Result<(), (Strin
     other.map_or(Ok(()), |(field, _)| Err(Problem::NotAskedFor).of(field))
 }
 
-/// What is sent, but for its loads.
 fn workload_of(plan: &Plan, sub: &SubExperiment) -> Result<(), (String, Problem)> {
     let (pattern, workload, topology) = (sub.pattern, &sub.workload, &sub.workload.topology);
     let numbers = channel::check(topology.topics, topology.publishers);
@@ -164,11 +154,8 @@ fn workload_of(plan: &Plan, sub: &SubExperiment) -> Result<(), (String, Problem)
     }
 }
 
-/// Checks how many rounds a plan has, and how many of them keep samples. A command that changes the rounds of a plan checks it
+/// Checks the number of rounds, and of rounds that keep samples. Commands that change the rounds of a plan call it
 /// again.
-///
-/// # Errors
-/// As [`super::resolve`].
 pub fn check_rounds(plan: &Plan) -> Result<(), PlanError> {
     rounds(plan).map_err(|(_, problem)| PlanError::anywhere(problem))
 }
@@ -196,14 +183,13 @@ fn recording(recording: &Recording) -> Result<(), Problem> {
     if is_bounded && *speed > 0.0 { Ok(()) } else { Err(Problem::NotTheRecording) }
 }
 
-/// Samples of the payloads, and the warm-up before them.
 pub(super) fn samples(
     counts: impl IntoIterator<Item = u64>,
     warmup: u64,
     workload: &Workload,
     raw: Raw,
 ) -> Result<(), Problem> {
-    // Each link and follower keeps samples of its own; links of a recording share its messages.
+    // Each link and follower has its own samples; links of a recording share its messages.
     let links = if workload.is_recorded() { 1 } else { workload.links() };
     let each = links.saturating_mul(workload.followers());
     let keeps_each = !raw.is_none() && !workload.is_saturating();
@@ -219,7 +205,7 @@ pub(super) fn samples(
     })
 }
 
-/// Latencies to each of several that answer need arrivals, which need samples.
+/// Checks the number of followers. Latencies to several that answer need arrivals, and so raw samples.
 pub(super) fn followers(pattern: Pattern, workload: &Workload, raw: Raw) -> Result<(), Problem> {
     let most = facts(pattern).most_followers;
     match workload.followers() {
@@ -238,7 +224,7 @@ pub(super) fn followers(pattern: Pattern, workload: &Workload, raw: Raw) -> Resu
     }
 }
 
-/// Whether arrivals can be noted, if that is asked for.
+/// Checks that arrivals can be recorded, if one-way latencies are asked for.
 pub(super) fn one_way(is_asked: bool, workload: &Workload, raw: Raw) -> Result<(), Problem> {
     let followers = workload.followers();
     if is_asked && workload.is_saturating() && followers > MOST_TIMED {
@@ -247,14 +233,14 @@ pub(super) fn one_way(is_asked: bool, workload: &Workload, raw: Raw) -> Result<(
     if is_asked && workload.is_publication() {
         return Err(Problem::OneWayAlready);
     }
-    // Calls are joined batch by batch, and of a stream some messages are sampled.
+    // Arrivals of calls are joined by batches, and a stream samples its messages.
     if is_asked && workload.is_round_trips() && raw.is_none() {
         return Err(Problem::OneWayWithoutRaw);
     }
     Ok(())
 }
 
-/// Whether it can be done with followers on other hosts, if there are any.
+/// Checks that the workload supports followers on other hosts, if there are any.
 pub(super) fn hosts(
     hosts: &[Host],
     raw: Raw,
@@ -272,7 +258,7 @@ pub(super) fn hosts(
     }
 }
 
-/// A host as ssh takes it, which is no option of it.
+/// Checks a host name for ssh, which must not look like an option.
 pub(super) fn host(to: &str) -> Result<(), Problem> {
     if has_password(to) {
         return Err(Problem::HostPassword);

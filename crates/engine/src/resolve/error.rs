@@ -1,4 +1,4 @@
-//! Why an experiment cannot be planned.
+//! Problems of an experiment that make it impossible to plan.
 
 use crate::os;
 use crate::registry::RegistryError;
@@ -10,22 +10,19 @@ use tripmeter_model::payload::{PayloadError, display_size};
 use tripmeter_model::plan::{MOST_ROUNDS, MOST_TRIALS};
 use tripmeter_model::{Pattern, Wait, exit};
 
-/// What is wrong with an experiment, and where, in one line.
 #[derive(Debug, Error)]
 #[error("{place}{problem}")]
 pub struct PlanError {
     place: String,
-    /// What is wrong.
     pub problem: Problem,
 }
 
 impl PlanError {
-    /// A problem of the experiment as a whole.
     pub(super) fn anywhere(problem: Problem) -> Self {
         Self { place: String::new(), problem }
     }
 
-    /// A problem of one transport, named as written unless the problem names it itself.
+    /// Problem of one transport, named as written unless the problem names it.
     pub(super) fn at(transport: &str, problem: Problem) -> Self {
         match problem {
             Problem::Registry(ref error) if !matches!(error, RegistryError::Refused(_)) => Self::anywhere(problem),
@@ -33,13 +30,11 @@ impl PlanError {
         }
     }
 
-    /// The exit code of its class.
     pub fn exit_code(&self) -> u8 {
         self.problem.exit_code()
     }
 }
 
-/// Tells where a problem is.
 pub(super) trait AtTransport<T> {
     fn at(self, transport: &str) -> Result<T, PlanError>;
 }
@@ -50,7 +45,6 @@ impl<T> AtTransport<T> for Result<T, Problem> {
     }
 }
 
-/// What is wrong with an experiment.
 #[derive(Debug, Error)]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum Problem {
@@ -319,7 +313,7 @@ pub enum Problem {
     NotAskedFor,
 }
 
-/// `pattern 'rpc'`, or several of them.
+/// Phrase for some patterns: `pattern 'rpc'`, or `patterns …`.
 fn patterns(having: &[Pattern]) -> String {
     let named: Vec<String> = having.iter().map(|pattern| format!("'{pattern}'")).collect();
     match &named[..] {
@@ -328,13 +322,11 @@ fn patterns(having: &[Pattern]) -> String {
     }
 }
 
-/// What to set instead.
 fn one_of(having: &[Pattern]) -> String {
     if let [one] = having { format!("pattern = \"{one}\"") } else { "one of these".to_owned() }
 }
 
 impl Problem {
-    /// The exit code of its class.
     pub fn exit_code(&self) -> u8 {
         match self {
             Problem::Registry(error) => error.exit_code(),
@@ -348,7 +340,7 @@ impl Problem {
         }
     }
 
-    /// True if it is what this machine has, and not what was written, that is in the way.
+    /// True if the cause is this machine, and not the experiment.
     pub(super) fn is_of_this_machine(&self) -> bool {
         match self {
             Problem::Registry(RegistryError::Refused(error)) => error.status != Status::Invalid,
@@ -358,13 +350,13 @@ impl Problem {
             Problem::DaemonRequired { .. } | Problem::DaemonMissing { .. } | Problem::PayloadOverLimit { .. } => true,
             Problem::RecordedOverLimit { .. } | Problem::RecordingRefused { .. } => true,
             Problem::NoRoomForLog { .. } | Problem::LogOverLimit { .. } => true,
-            // Others wait otherwise.
+            // Other transports wait in other ways.
             Problem::Starves { .. } | Problem::TooFewCpus { .. } => true,
             _ => false,
         }
     }
 
-    /// True if others can do what was asked.
+    /// True if other transports may be able to do it.
     pub(super) fn is_of_the_transport(&self) -> bool {
         matches!(
             self,
@@ -377,13 +369,12 @@ impl Problem {
     }
 }
 
-/// Words as a list for people.
 pub(super) fn listed<T: ToString>(words: impl IntoIterator<Item = T>) -> String {
     let words: Vec<String> = words.into_iter().map(|word| word.to_string()).collect();
     if words.is_empty() { "none".to_owned() } else { words.join(", ") }
 }
 
-/// Where a limit comes from, if it is a running daemon's or there is hardly any shared memory, and what else can be done.
+/// Cause of a limit, and what to do: a running daemon, or too little shared memory.
 fn because(daemon: Option<&str>) -> String {
     match (daemon, os::shared_memory()) {
         (Some(daemon), _) => format!(
@@ -395,7 +386,7 @@ fn because(daemon: Option<&str>) -> String {
     }
 }
 
-/// Why a transport does not reach other hosts.
+/// Reason why a transport does not reach other hosts.
 fn only_here(path: Path) -> String {
     match path {
         Path::Tcp | Path::Udp => "it finds its peers on this host only".to_owned(),

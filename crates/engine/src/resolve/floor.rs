@@ -1,4 +1,4 @@
-//! The floor: what our own zero-copy reference needs for the same messages, measured beside the others.
+//! Floor: our own zero-copy reference, measured with the same messages beside other transports.
 
 use super::error::PlanError;
 use super::planner::{Candidate, Planner, ResolvedSubExperiment};
@@ -7,14 +7,12 @@ use super::transport;
 use tripmeter_model::plan::SubExperiment;
 use tripmeter_model::transport::Selector;
 
-/// The system that is the floor.
 const FLOOR: &str = "shm";
 
-/// Adds to the plan what is missing of the floor: one sub-experiment for each way of measuring among `made`, with all
-/// payloads that are not measured over the floor already with the same wait and touch. A floor that cannot be measured is
-/// left out.
+/// Adds floors to the plan: a sub-experiment for each task in `made`, with the payloads that have no floor yet. A floor
+/// that cannot be measured is left out.
 pub(super) fn add(planner: &mut Planner, made: &[ResolvedSubExperiment]) {
-    // Memory is not shared with another host.
+    // Another host does not share memory.
     if !planner.plan.hosts.is_empty() {
         return;
     }
@@ -57,7 +55,7 @@ pub(super) fn add(planner: &mut Planner, made: &[ResolvedSubExperiment]) {
     }
 }
 
-/// Each way of measuring once, with the payloads of all that are measured so.
+/// Distinct tasks, each with the payloads of all of its sub-experiments.
 fn tasks(made: &[ResolvedSubExperiment]) -> Vec<PlannedTask> {
     let mut tasks: Vec<PlannedTask> = Vec::new();
     for ResolvedSubExperiment { sub_experiment: one, .. } in made {

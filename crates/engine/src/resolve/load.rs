@@ -1,4 +1,4 @@
-//! What is offered: under pattern `throughput`, and to the streams of timed patterns.
+//! Offered loads under pattern `throughput` and of timed patterns.
 
 use super::error::Problem;
 use tripmeter_abi::Pattern;
@@ -7,12 +7,12 @@ use tripmeter_model::pace::{Burst, OfferedLoad};
 use tripmeter_model::pattern::facts;
 use tripmeter_model::workload::Workload;
 
-/// Length of a trial if neither time nor number is asked for.
+/// Default length of a trial in seconds, if no number of messages is given either.
 const DEFAULT_DURATION_S: f64 = 1.0;
-/// Period of bursts if none is asked for.
+/// Default period of bursts, in milliseconds.
 ///
 /// # Source
-/// The default of eProsima's throughput test.
+/// eProsima's throughput test.
 const DEFAULT_RECOVERY_MS: &str = "5";
 const LONGEST_DURATION_S: f64 = 86_400.0;
 const LOWEST_RATE_HZ: f64 = 0.001;
@@ -20,19 +20,17 @@ const HIGHEST_RATE_HZ: f64 = 1e9;
 const MOST_LOSS: f64 = 0.99999;
 const LARGEST_DEMAND: f64 = 1e9;
 const LONGEST_RECOVERY_MS: f64 = 60_000.0;
-/// Messages per second on each topic, or calls of each client, if nothing else is asked for.
+/// Default rate of messages on each topic, or of calls of each client.
 ///
 /// # Source
 /// AimRT's benchmarks of its channel and RPC back ends.
 const DEFAULT_RATE_HZ: &str = "1000";
-/// Of each topic or client.
 const HIGHEST_TIMED_RATE_HZ: f64 = 1e6;
-/// A burst at this period has to be over before the next one, which is due at some time.
+/// Shortest period of timed bursts: each must end before the next is due.
 const SHORTEST_RECOVERY_MS: f64 = 0.001;
-/// Trials of one payload.
 pub(super) const MOST_OFFERS: usize = 100;
 
-/// Messages as fast as they go, at rates, in bursts, or at the highest rate without more loss.
+/// Workload as fast as possible, at rates, in bursts, or at the highest rate within a loss bound.
 pub(super) fn of(common: &Common) -> Result<Workload, Problem> {
     let Common { rate, loss_bound, demand, recovery_ms, duration_s, .. } = common;
     let given = [("--rate", rate), ("--loss-bound", loss_bound), ("--demand", demand)];
@@ -53,7 +51,7 @@ pub(super) fn of(common: &Common) -> Result<Workload, Problem> {
     Ok(Workload::saturating(loads, common.samples, duration_ns))
 }
 
-/// What is asked for of each topic, publisher or client: rates, then bursts, or the usual rate.
+/// Loads of each topic, publisher or client: rates, then bursts, or the default rate.
 pub(super) fn timed(common: &Common) -> Result<Vec<OfferedLoad>, Problem> {
     recovery_fits(common)?;
     let rate = |text: &str| {
@@ -73,12 +71,11 @@ fn recovery_fits(common: &Common) -> Result<(), Problem> {
     if common.recovery_ms.is_some() && common.demand.is_none() { Err(Problem::RecoveryAlone) } else { Ok(()) }
 }
 
-/// Refuses a length of trials that is none.
 pub(super) fn duration(seconds: f64) -> Result<(), Problem> {
     if seconds > 0.0 && seconds <= LONGEST_DURATION_S { Ok(()) } else { Err(Problem::Duration(seconds)) }
 }
 
-/// Refuses loads that are not the workload's, or out of their bounds.
+/// Checks that all loads belong to the workload and are within range.
 pub(super) fn check_of(pattern: Pattern, workload: &Workload) -> Result<(), Problem> {
     check(&workload.loads)?;
     let allowed = facts(pattern).allowed_as(workload);
@@ -105,7 +102,7 @@ pub(super) fn check_of(pattern: Pattern, workload: &Workload) -> Result<(), Prob
     }
 }
 
-/// Refuses too many loads, and the same twice.
+/// Refuses too many loads, and equal ones.
 fn check(loads: &[OfferedLoad]) -> Result<(), Problem> {
     if loads.len() > MOST_OFFERS {
         return Err(Problem::TooManyOffers { count: loads.len(), most: MOST_OFFERS });
@@ -121,7 +118,6 @@ pub(super) fn list<T>(text: &str, one: impl Fn(&str) -> Result<T, Problem>) -> R
     text.split(',').map(|word| one(word.trim())).collect()
 }
 
-/// A number in a range, both ends allowed.
 pub(super) fn number(text: &str, low: f64, high: f64, what: &'static str) -> Result<f64, Problem> {
     let wrong = || Problem::NotALoad { text: text.to_owned(), what };
     text.parse().ok().filter(|value: &f64| *value >= low && *value <= high).ok_or_else(wrong)
@@ -135,7 +131,7 @@ fn rate(text: &str) -> Result<OfferedLoad, Problem> {
     Ok(OfferedLoad::Rate { hz: number(text, LOWEST_RATE_HZ, HIGHEST_RATE_HZ, what)? })
 }
 
-/// `0.5%` or `0.005`.
+/// Parses a share such as `0.5%` or `0.005`.
 fn share(text: &str) -> Result<f64, Problem> {
     let what = "a loss as 0, 0.5% or 0.005, below 100% (--loss-bound)";
     let share = match text.strip_suffix('%') {

@@ -1,4 +1,4 @@
-//! What is asked of a logger under pattern `log`, and whether there is room for its lines.
+//! Settings of pattern `log`, and the space that its lines need.
 
 use super::error::Problem;
 use crate::os;
@@ -7,10 +7,9 @@ use tripmeter_abi::{Path as Claim, Pattern, Variant};
 use tripmeter_model::experiment::Common;
 use tripmeter_model::{Touch, payload::display_size};
 
-/// What a logger may put before a text, and the line break: more than any does.
+/// Largest prefix of a line, with its line break, in bytes: more than any logger writes.
 const MOST_ADDED: u64 = 128;
 
-/// Refuses what a logger has none of.
 pub(super) fn check(common: &Common, pattern: Pattern) -> Result<(), Problem> {
     if pattern != Pattern::Log {
         return Ok(());
@@ -23,7 +22,7 @@ pub(super) fn check(common: &Common, pattern: Pattern) -> Result<(), Problem> {
     given.iter().find(|(_, is_given)| *is_given).map_or(Ok(()), |(flag, _)| Err(Problem::NotInLog(flag)))
 }
 
-/// Checks where lines go, and that one payload's lines fit into a file of the scratch folder. They are removed before
+/// Checks the target of the lines, and that those of one payload fit into the scratch folder. They are removed before
 /// the next payload.
 pub(super) fn check_lines(
     variant: &Variant,
@@ -54,7 +53,7 @@ fn room(needed: u64, free: u64, limit: Option<u64>, folder: String) -> Result<()
     Ok(())
 }
 
-/// Whole MB for people; small numbers as they are.
+/// Bytes for people: whole MB, or small numbers as they are.
 fn size(bytes: u64) -> String {
     match bytes {
         0..1_000_000 => format!("{} bytes", display_size(bytes)),

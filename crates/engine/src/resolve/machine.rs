@@ -1,4 +1,4 @@
-//! What planning needs to know of this machine.
+//! Facts of this machine for planning.
 
 use super::error::Problem;
 use super::error::listed;
@@ -8,11 +8,9 @@ use procfs::process::Status;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// This machine, as planning sees it.
 pub(super) struct Machine {
-    /// The CPUs that this process may use, in order, each with all that share its core.
+    /// CPUs that this process may use, in ascending order.
     pub cpus: Vec<UsableCpu>,
-    /// Whether a program is found in `PATH`.
     pub has_program: fn(&str) -> bool,
 }
 
@@ -35,7 +33,7 @@ impl Machine {
         Ok(Self { cpus, has_program })
     }
 
-    /// Leader's and follower's CPUs: those asked for, or else two of different cores, or at least two, or one.
+    /// CPUs of leader and follower: those asked for, else two of different cores, else any two, else one.
     pub fn place(&self, leader: Option<usize>, follower: Option<usize>) -> Result<(usize, usize), Problem> {
         for (role, cpu) in [("leader", leader), ("follower", follower)] {
             if let Some(cpu) = cpu.filter(|cpu| !self.cpus.iter().any(|one| one.number == *cpu)) {
@@ -47,7 +45,7 @@ impl Machine {
         Ok((leader, follower.unwrap_or_else(|| self.apart_from(leader))))
     }
 
-    /// The CPUs of a list as the kernel writes them, each once.
+    /// Parses a list in the kernel's format, without duplicates.
     pub fn list(&self, text: &str) -> Result<Vec<usize>, Problem> {
         let cpus = cpu_list(text).filter(|cpus| !cpus.is_empty());
         let mut cpus = cpus.ok_or_else(|| Problem::NotCpus(text.to_owned()))?;
@@ -56,7 +54,6 @@ impl Machine {
         self.has(&cpus).map(|()| cpus)
     }
 
-    /// Refuses the first CPU of a list that this process may not use.
     pub fn has(&self, cpus: &[usize]) -> Result<(), Problem> {
         match cpus.iter().find(|cpu| !self.cpus.iter().any(|one| one.number == **cpu)) {
             None => Ok(()),
@@ -67,8 +64,8 @@ impl Machine {
         }
     }
 
-    /// The CPUs of several followers: `asked` for all, or else any but the leader's, the CPUs of other cores
-    /// first, and over again if there are too few.
+    /// CPUs of several followers: `asked` for all, else any but the leader's, those of other cores first. They are
+    /// repeated if there are too few.
     pub fn spread(&self, leader: usize, asked: Option<usize>, followers: u32) -> Vec<usize> {
         let others = || self.cpus.iter().filter(|other| other.number != leader);
         let (apart, siblings): (Vec<_>, Vec<_>) = others().partition(|other| !other.core.contains(&leader));
@@ -79,7 +76,7 @@ impl Machine {
         free.into_iter().cycle().map(|cpu| asked.unwrap_or(cpu)).take(followers as usize).collect()
     }
 
-    /// The first CPU of another core, or else another one, or else the same.
+    /// CPU of another core, else any other, else the same.
     fn apart_from(&self, cpu: usize) -> usize {
         let others = || self.cpus.iter().filter(|other| other.number != cpu);
         let other = others().find(|other| !other.core.contains(&cpu)).or_else(|| others().next());

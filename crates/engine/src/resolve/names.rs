@@ -12,7 +12,8 @@ pub(super) fn check_name(name: &str) -> Result<(), Problem> {
     if is_name(name) { Ok(()) } else { Err(Problem::Name(name.to_owned())) }
 }
 
-/// `system_variant[_key-value...]_wait[_touch][_pattern][_mode | _bursts][_topics-n | _publishers-n | _recording][_clients-n][_followers-n][_sched][_load]`.
+/// Builds `system_variant[_key-value...]_wait[_touch][_pattern][_mode | _bursts][_topics-n | _publishers-n |
+/// _recording][_clients-n][_followers-n][_sched][_load]`.
 pub(super) fn default_name(sub_experiment: &SubExperiment) -> String {
     let transport = &sub_experiment.transport;
     let mut name = format!("{}_{}", transport.system, transport.variant);
@@ -52,7 +53,7 @@ pub(super) fn default_name(sub_experiment: &SubExperiment) -> String {
     name.bytes().map(|byte| if is_name_byte(byte) { byte as char } else { '-' }).take(name::MOST_BYTES).collect()
 }
 
-/// What a load adds to a name: `_load-cpu-1-memory`; nothing at rest.
+/// Suffix of a name for a load, such as `_load-cpu-1-memory`; empty without a load.
 pub(super) fn load_suffix(load: BackgroundLoad) -> String {
     if load.is_none() { String::new() } else { format!("_load-{load}").replace([':', ','], "-") }
 }

@@ -1,4 +1,4 @@
-//! A plan while it is made: sub-experiments, and transports that are left out.
+//! Plan in progress: sub-experiments, and transports that are left out.
 
 use super::error::{AtTransport, PlanError, Problem};
 use super::machine::Machine;
@@ -12,13 +12,14 @@ use tripmeter_model::plan::{Plan, SubExperiment};
 /// Treatment of a transport that was asked for by name and cannot run here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unavailable {
-    /// Go on with the others, and name it in [`Plan::missing`].
+    /// Continue with the others, and name it in [`Plan::missing`].
     LeaveOut,
-    /// As [`Unavailable::LeaveOut`], also of those that cannot do what is asked anywhere: for a search among transports.
+    /// As [`Unavailable::LeaveOut`], and also for transports that can never do what is asked, in a search among
+    /// transports.
     LeaveOutUnable,
 }
 
-/// A transport that was asked for, not yet checked.
+/// Transport that was asked for, before its checks.
 pub(super) struct Candidate<'a> {
     pub entry: &'a Entry,
     pub description: &'a Description,
@@ -37,22 +38,20 @@ pub(super) struct Planner<'a> {
     pub scratch: &'a Path,
     pub run_id: String,
     pub settings: &'a BTreeMap<String, String>,
-    /// The CPU asked for.
     pub follower_cpu: Option<usize>,
-    /// The time-out asked for.
     pub timeout_ns: Option<u64>,
-    /// The `settings` that a transport has.
+    /// Names of `settings` that some transport has.
     pub used: BTreeSet<String>,
     pub plan: &'a mut Plan,
     pub made: Vec<ResolvedSubExperiment>,
-    /// Places in it, by transport and payloads: there may be thousands.
+    /// Indices in `made`, by transport and payloads: there may be thousands.
     pub places: HashMap<(String, Vec<u64>), Vec<usize>>,
-    /// Errors of those that were asked for by name and are left out.
+    /// Errors of transports that were asked for by name, and are left out.
     pub refused: Vec<PlanError>,
 }
 
 impl Planner<'_> {
-    /// The error of an experiment of which all was left out: of one transport by name its own.
+    /// Error if everything was left out; for a single transport by name, its own error.
     pub fn nothing_left(&mut self) -> PlanError {
         let not_installed = self.plan.not_installed();
         let lines: Vec<String> = self.plan.left_out.drain(..).chain(not_installed).collect();
@@ -67,7 +66,7 @@ impl Planner<'_> {
         PlanError::anywhere(Problem::NothingLeft { lines, code })
     }
 
-    /// Notes a transport that cannot run, or refuses the experiment for it.
+    /// Leaves out a transport that cannot run, or refuses the experiment because of it.
     pub fn leave_out(&mut self, transport: &str, problem: Problem, by_name: bool) -> Result<(), PlanError> {
         let goes_on = match self.unavailable {
             Unavailable::LeaveOut => problem.is_of_this_machine(),
@@ -77,7 +76,7 @@ impl Planner<'_> {
             return Err(problem).at(transport);
         }
         let problem = match problem {
-            // Which others can is said once.
+            // Transports that can are listed only once.
             Problem::OneHost { path, can: Some(can) } if self.plan.left_out.iter().any(|line| line.contains(&can)) => {
                 Problem::OneHost { path, can: None }
             }
@@ -95,7 +94,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Adds a sub-experiment, unless it is there already by `*`.
+    /// Adds a sub-experiment, unless `*` has already added it.
     pub fn push(&mut self, new: ResolvedSubExperiment) -> Result<(), Problem> {
         let same = |made: &ResolvedSubExperiment| is_same(&made.sub_experiment, &new.sub_experiment);
         let of = (new.sub_experiment.transport.to_string(), new.sub_experiment.payloads.clone());

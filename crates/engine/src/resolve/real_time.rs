@@ -1,4 +1,4 @@
-//! Loops in real time, which never give their CPUs back if they poll.
+//! Checks of polling loops with real-time scheduling, which never release their CPUs.
 
 use super::error::Problem;
 use crate::os;
@@ -8,14 +8,15 @@ use tripmeter_model::interference::Sched;
 use tripmeter_model::plan::{Plan, SubExperiment};
 use tripmeter_model::workload::Workload;
 
-/// How threads of the system are scheduled in a process that measures: where messages come by them, a loop that polls would
-/// keep others of its priority from running. A logger is opened and closed by the thread that measures, and so are its own.
+/// Scheduling of a system's own threads in a measuring process. If they deliver messages, a polling loop of equal
+/// priority would keep them from running. A logger is opened and closed by the measuring thread, and inherits its
+/// scheduling.
 pub(crate) fn library_sched(sched: Sched, variant: &Variant, pattern: Pattern) -> Sched {
     let is_first = variant.own_threads && !variant.same_process && pattern != Pattern::Log;
     if is_first { sched.above() } else { sched }
 }
 
-/// Whether this process may schedule itself so, and loops that poll leave a CPU to others.
+/// Checks that this process may use the scheduling, and that polling loops leave a CPU to others.
 pub(crate) fn check(
     plan: &Plan,
     workload: &Workload,
@@ -35,8 +36,8 @@ pub(crate) fn check(
     leaves_cpus(sched, loops, os::allowed_cpus().len(), plan.cpus.len(), os::real_time_limit_us())
 }
 
-/// Whether so many loops that poll have a CPU each of those `allowed`, and, where the kernel has no limit for them (-1), leave
-/// one to others; `chosen` is how many were asked for, 0 if none were.
+/// Checks that each of `loops` has one of the `allowed` CPUs. If the kernel does not limit them (-1), one CPU must be
+/// left. `chosen` is the number of CPUs asked for, or 0.
 fn leaves_cpus(
     sched: Sched,
     loops: usize,
@@ -54,13 +55,13 @@ fn leaves_cpus(
     Ok(())
 }
 
-/// Refuses loops that poll in real time and have fewer CPUs than they are: one would keep another from running for ever.
+/// Refuses polling loops in real time that share a CPU: one would keep another from running for ever.
 pub(super) fn takes_turns(plan: &Plan, sub: &SubExperiment) -> Result<(), Problem> {
     let (sched, workload) = (sub.sched, &sub.workload);
     if sched.is_other() || sub.wait != Wait::Poll {
         return Ok(());
     }
-    // The loops of a process share its CPU, if it has one.
+    // All loops of a process run on its CPU, if it has one.
     let mut loops = BTreeMap::from([(plan.leader_cpu, leader_loops(workload))]);
     let here = if plan.hosts.is_empty() { workload.followers() as usize } else { 0 };
     for index in 0..here {
@@ -78,13 +79,12 @@ pub(super) fn takes_turns(plan: &Plan, sub: &SubExperiment) -> Result<(), Proble
     Ok(())
 }
 
-/// Loops of a leader that polls: one for each link that waits for answers. Publishers sleep until their next messages are due,
-/// and count as one, as a loop beside them would keep them from waking. A follower that polls has one for all its links.
+/// Polling loops of a leader: one for each link that waits for answers. Publishers sleep between messages and count as
+/// one, as a loop beside them would keep them from waking. A polling follower has one for all links.
 pub(super) fn leader_loops(workload: &Workload) -> usize {
     if workload.is_call() { workload.links() as usize } else { 1 }
 }
 
-/// Loops that measure on this host, if they poll.
 fn loops_here(workload: &Workload, has_followers: bool) -> usize {
     leader_loops(workload) + if has_followers { workload.followers() as usize } else { 0 }
 }

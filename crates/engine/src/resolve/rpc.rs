@@ -1,4 +1,4 @@
-//! What is called under pattern `rpc`, and timed round trips, which are the calls of one client.
+//! Calls under pattern `rpc`, and timed round trips, which are calls of one client.
 
 use super::defaults::DEFAULT_LOSS_TIMEOUT_S;
 use super::error::Problem;
@@ -6,15 +6,15 @@ use super::load::{self, MOST_OFFERS, list};
 use tripmeter_model::experiment::{Common, Mode};
 use tripmeter_model::workload::Workload;
 
-/// Each client has a thread on both sides.
+/// Largest number of clients: each has a thread on both sides.
 pub(super) const MOST_CLIENTS: u32 = 256;
-/// How long an answer is waited for if nothing else is asked for.
+/// Default timeout of a call.
 ///
 /// # Source
 /// AimRT's benchmark of its RPC back ends.
 const DEFAULT_TIMEOUT_NS: u64 = 3_000_000_000;
 
-/// The same for each number of clients that is asked for: each has processes of its own.
+/// Splits settings by the numbers of clients: each number has its own processes.
 pub(super) fn each(common: &Common) -> Result<Vec<Common>, Problem> {
     let Some(clients) = &common.clients else { return Ok(vec![common.clone()]) };
     let numbers = list(clients, number)?;
@@ -32,7 +32,6 @@ fn number(text: &str) -> Result<u32, Problem> {
     found.ok_or_else(|| Problem::Clients { text: text.to_owned(), most: MOST_CLIENTS })
 }
 
-/// Refuses a number of clients that is none.
 pub(super) fn clients(clients: u32) -> Result<(), Problem> {
     match clients {
         1..=MOST_CLIENTS => Ok(()),
@@ -40,7 +39,6 @@ pub(super) fn clients(clients: u32) -> Result<(), Problem> {
     }
 }
 
-/// Calls of one number of clients.
 pub(super) fn of(common: &Common, timeout_ns: Option<u64>) -> Result<Workload, Problem> {
     let mode = match (common.mode, pace(common)) {
         (Some(Mode::Bench), Some(flag)) => return Err(Problem::PaceOfBench(flag)),
@@ -56,14 +54,14 @@ pub(super) fn of(common: &Common, timeout_ns: Option<u64>) -> Result<Workload, P
     })
 }
 
-/// The first flag that says when calls are due.
+/// First flag that sets due times of calls.
 pub(super) fn pace(common: &Common) -> Option<&'static str> {
     let given =
         [("--rate", &common.rate), ("--demand", &common.demand), ("--recovery", &common.recovery_ms)].into_iter();
     given.filter(|(_, text)| text.is_some()).map(|(flag, _)| flag).next()
 }
 
-/// Round trips at a rate or in bursts: calls of one client, lost as round trips are.
+/// Workload of round trips at a rate or in bursts: calls of one client, with the loss timeout of round trips.
 pub(super) fn round_trips(common: &Common, timeout_ns: Option<u64>) -> Result<Workload, Problem> {
     if let Some(followers) = common.followers.filter(|followers| *followers > 1) {
         return Err(Problem::FollowersAtRate(followers));

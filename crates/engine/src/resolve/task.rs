@@ -10,7 +10,7 @@ use tripmeter_model::plan::{Plan, Raw, SamplesAbove};
 use tripmeter_model::workload::Workload;
 use tripmeter_model::{Touch, Wait, payload};
 
-/// Request of a sub-experiment, whatever its transport.
+/// Settings of a sub-experiment without its transport.
 #[derive(Clone, PartialEq)]
 pub(super) struct PlannedTask {
     pub pattern: Pattern,
@@ -28,14 +28,13 @@ pub(super) struct PlannedTask {
 }
 
 impl PlannedTask {
-    /// Samples of a payload of this size; see [`SubExperiment::samples_of`].
     pub fn samples_of(&self, payload_bytes: u64) -> u64 {
         let above = self.samples_above.iter().rfind(|above| payload_bytes > above.payload_bytes);
         above.map_or(self.samples, |above| above.samples)
     }
 
-    /// One for each load, and for each number of clients, if calls are asked for. `timeout_ns` is what was asked for. If the plan has
-    /// a recording, it is what is sent.
+    /// Tasks for each background load, and for each number of clients under `rpc`. `timeout_ns` is the one asked for. A
+    /// recording of the plan replaces the messages.
     pub fn each(common: &Common, plan: &Plan, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
         let loads = common.load.clone().unwrap_or_default();
         if let Some(twice) = (1..loads.len()).find(|index| loads[..*index].contains(&loads[*index])) {
@@ -46,7 +45,6 @@ impl PlannedTask {
         Ok(loads.into_iter().flat_map(|load| tasks.iter().map(move |task| Self { load, ..task.clone() })).collect())
     }
 
-    /// The same without a load.
     fn at_rest(common: &Common, plan: &Plan, timeout_ns: Option<u64>) -> Result<Vec<Self>, Problem> {
         if let Some(recording) = &plan.recording {
             let task = Self::of(&channel::with_recording(common, recording)?, plan.raw, timeout_ns)?;
@@ -98,7 +96,6 @@ impl PlannedTask {
     }
 }
 
-/// The ranges of an experiment, ascending.
 fn samples_above(written: &[WrittenSamplesAbove]) -> Result<Vec<SamplesAbove>, Problem> {
     let mut ranges = Vec::new();
     for range in written {

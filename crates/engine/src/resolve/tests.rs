@@ -13,7 +13,7 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::recording::{RecordedTopic, Recording};
 use tripmeter_model::sidecar::Sidecar;
 
-/// A system that can be planned, and never opened.
+/// System that can be planned, but never opened.
 #[derive(Clone)]
 struct Planned {
     description: Description,
@@ -89,7 +89,7 @@ fn planned(system: &str, variants: &[&str]) -> Planned {
     Planned { description, limit: 1 << 30, refusal: None }
 }
 
-/// `uds` with two variants, `inside` within one process, `shm`, and `iox` that is not built.
+/// Systems `shm`, `uds` with two variants, and `inside` within one process.
 fn systems() -> Vec<Planned> {
     let mut inside = planned("inside", &["threads"]);
     inside.description.variants[0].same_process = true;
@@ -128,7 +128,7 @@ fn names(plan: &Plan) -> Vec<&str> {
     plan.sub_experiments.iter().map(|sub_experiment| sub_experiment.name.as_str()).collect()
 }
 
-/// Planning fails with this exit code, and says each of `parts` in one line.
+/// Asserts that planning fails with this exit code, in one line that contains all `parts`.
 #[track_caller]
 fn refuses(text: &str, code: u8, parts: &[&str]) {
     let error = plan(text).unwrap_err();
@@ -180,7 +180,7 @@ fn one_way_is_for_every_pattern_with_a_follower() {
         ("pattern = 'throughput'", "none"),
     ] {
         let plan = plan(&format!("one_way = true\nraw = ['{raw}']\n{keys}\n{}", of(&["uds"]))).unwrap();
-        // The floor is measured alike.
+        // The floor is measured in the same way.
         assert!(plan.sub_experiments.len() == 2 && plan.sub_experiments.iter().all(|one| one.one_way), "{keys}");
     }
     refuses(&format!("one_way = true\npattern = 'channel'\n{}", of(&["uds"])), 64, &["one way by itself"]);
@@ -334,7 +334,7 @@ fn a_transport_missed_by_name_is_left_out_and_refused_alone() {
     refuses(&of(&["iox"]), 69, &["'iox' is not available: not built", "libiox", "`tripmeter install iox`"]);
     let plan = plan_of(&of(&["uds", "iox-cpp"]), Unavailable::LeaveOut, systems()).unwrap();
     assert_eq!((&plan.missing, plan.missing.len()), (&plan.left_out, 1));
-    // What is wrong with all of several has the code that they have in common.
+    // If several transports fail, the exit code is the one they have in common.
     let mut small = systems();
     (small[0].limit, small[1].limit) = (64, 4096);
     let shares = |transports: &[&str]| {
@@ -346,7 +346,7 @@ fn a_transport_missed_by_name_is_left_out_and_refused_alone() {
     assert_eq!(shares(&["uds", "iox"]).0, 69);
     let (code, text) = shares(&["uds"]);
     assert!(code == 64 && text.starts_with("transport 'uds': a payload of"), "{text}");
-    // The other one has room.
+    // The other transport has room.
     small[0].limit = 1 << 30;
     let plan = plan_of(&of(&["shm", "uds"]), Unavailable::LeaveOut, small).unwrap();
     assert_eq!((plan.missing.len(), names(&plan)), (1, vec!["shm_ring_poll"]));
@@ -481,7 +481,7 @@ fn several_followers_are_planned_where_the_transport_reaches_them() {
     assert!(!text.contains("\"followers\"") && !text.contains("follower_cpus"), "{text}");
 }
 
-/// Each way of having both sides on one CPU.
+/// Both ways of having both sides on one CPU.
 #[test]
 fn sides_that_share_a_cpu_do_not_poll_unless_asked_to() {
     let on = |cpus: &[usize], text: &str| {
@@ -530,7 +530,6 @@ fn too_many_followers_or_those_that_cannot_be_reached_are_refused() {
     );
 }
 
-/// Three messages on two topics.
 fn recording() -> Recording {
     let topic = |name: &str, messages, bytes| RecordedTopic {
         name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! One transport against what it says of itself, and against this machine.
+//! Checks of one transport against its description and this machine.
 
 use super::error::{Problem, listed};
 use super::names::default_name;
@@ -16,7 +16,6 @@ use tripmeter_model::recording::Recording;
 use tripmeter_model::secret::secret;
 use tripmeter_model::transport::{Selector, Transport};
 
-/// The variants that a selector's second word stands for.
 pub(super) fn variants<'a>(description: &'a Description, word: Option<&str>) -> Result<Vec<&'a Variant>, Problem> {
     match word {
         None => Ok(description.variants.first().into_iter().collect()),
@@ -33,7 +32,7 @@ pub(super) fn variants<'a>(description: &'a Description, word: Option<&str>) -> 
 }
 
 impl Planner<'_> {
-    /// A sub-experiment of this transport, if the transport can do it here.
+    /// Plans a sub-experiment of this transport, if it can run here.
     pub(super) fn make(
         &self,
         candidate: &Candidate,
@@ -95,9 +94,9 @@ impl Planner<'_> {
         Ok(sub_experiment)
     }
 
-    /// The CPUs of several followers; none of one, which has the plan's.
+    /// CPUs of several followers; empty for a single one, which uses the plan's.
     fn cpus_of_followers(&self, followers: u32) -> Vec<usize> {
-        // Other hosts have other CPUs, and choose.
+        // Other hosts have other CPUs, and choose themselves.
         if !self.plan.hosts.is_empty() {
             return Vec::new();
         }
@@ -127,7 +126,7 @@ impl Planner<'_> {
             follower_count: task.workload.followers(),
             follower_index: 0,
             unauthorized_peer: None,
-            // Only that there is one counts: which it is, is known once the hosts were reached.
+            // Only its presence matters: the address is known once the hosts are reached.
             local_address: (!self.plan.hosts.is_empty()).then_some(Ipv4Addr::LOCALHOST.into()),
         };
         match candidate.entry.probe(&options) {
@@ -153,7 +152,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether a daemon that is not running may and can be started.
+    /// Checks that a daemon that is not running may and can be started.
     fn daemon(&self, candidate: &Candidate, options: &NodeOptions) -> Result<(), Problem> {
         let daemon = candidate.description.daemon.clone().unwrap_or_default();
         if self.plan.daemons == Daemons::Require {
@@ -161,7 +160,7 @@ impl Planner<'_> {
         }
         let command = candidate.entry.daemon_command(options)?;
         let program = command.map_or_else(|| daemon.clone(), |command| command.program);
-        // A script is there in any case; what counts is the daemon that it starts.
+        // If a script starts it, the daemon's program must be installed.
         let needed = [if program == "sh" { daemon.clone() } else { program.clone() }, program];
         match needed.into_iter().find(|program| !(self.machine.has_program)(program)) {
             None => Ok(()),
@@ -173,7 +172,7 @@ impl Planner<'_> {
     }
 }
 
-/// Every setting with its value, and those that differ from their defaults.
+/// All settings with their values, and those that differ from defaults.
 fn settle(candidate: &Candidate, given: &BTreeMap<String, String>) -> Result<Transport, Problem> {
     let description = candidate.description;
     for key in given.keys() {
@@ -206,13 +205,12 @@ fn settle(candidate: &Candidate, given: &BTreeMap<String, String>) -> Result<Tra
     Ok(transport)
 }
 
-/// The path of a file as processes with another working directory open it; unchanged if ours cannot be found out.
+/// Absolute path of a file, for processes with another working directory; unchanged if ours is unknown.
 fn absolute(path: String) -> String {
     let made = std::path::absolute(&path).ok().and_then(|path| path.into_os_string().into_string().ok());
     made.unwrap_or(path)
 }
 
-/// Refuses settings that sound like secrets.
 pub(super) fn check_secrets(settings: &BTreeMap<String, String>) -> Result<(), Problem> {
     match settings.iter().find_map(|(setting, value)| Some((setting, secret(setting, value)?))) {
         Some((setting, why)) => Err(Problem::SecretSetting { setting: setting.clone(), why }),
@@ -220,8 +218,8 @@ pub(super) fn check_secrets(settings: &BTreeMap<String, String>) -> Result<(), P
     }
 }
 
-/// The way asked for, or else the first that it can do of poll, block, callback; if it is to sleep, as where sides share a CPU,
-/// which none may keep for itself, of block, callback, poll.
+/// The wait asked for, else the first possible of poll, block and callback. If it `sleeps`, as on a shared CPU, poll
+/// comes last.
 fn wait_of(variant: &Variant, asked: Option<Wait>, sleeps: bool) -> Result<Wait, Problem> {
     let mut order = Wait::ALL.to_vec();
     if sleeps {

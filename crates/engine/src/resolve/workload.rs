@@ -1,4 +1,4 @@
-//! The workload that is asked for: each pattern is a constructor, with flags of its own.
+//! Workload of an experiment: each pattern has a constructor, and its own flags.
 
 use super::error::Problem;
 use super::{channel, load, rpc};
@@ -8,7 +8,7 @@ use tripmeter_model::pattern::{Axis, LoadKind, PATTERNS, PatternFacts, TrialEnd,
 use tripmeter_model::plan::Plan;
 use tripmeter_model::workload::Workload;
 
-/// True of a pattern that has a flag.
+/// Test for patterns that have a flag.
 type Having = fn(&PatternFacts) -> bool;
 
 const PACED: Having = |facts| facts.has_load(LoadKind::Rate);
@@ -18,10 +18,7 @@ const TOPICS: Having = |facts| facts.has_axis(Axis::Topics);
 const PUBLISHERS: Having = |facts| facts.has_axis(Axis::Publishers);
 const CLIENTS: Having = |facts| facts.has_axis(Axis::Clients);
 
-/// The workload of one number of clients, with one follower. `timeout_ns` is what was asked for.
-///
-/// # Errors
-/// A flag of other patterns, or what is wrong with a flag of this one.
+/// Workload with one number of clients and one follower. `timeout_ns` is the one asked for.
 pub(super) fn of(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> Result<Workload, Problem> {
     let given = [
         ("rate", common.rate.is_some(), PACED),
@@ -49,7 +46,7 @@ pub(super) fn of(common: &Common, pattern: Pattern, timeout_ns: Option<u64>) -> 
     }
 }
 
-/// The warm-up if none is asked for; of timed round trips no more than a second has at the slowest, but one.
+/// Default warm-up; for timed round trips at most the messages of a second at the lowest rate, but at least one.
 pub(super) fn default_warmup(workload: &Workload, pattern: Pattern, samples: u64) -> u64 {
     let usual = Plan::default_warmup(samples);
     match pattern {

@@ -1,4 +1,4 @@
-//! The longest of everything is written, and read again.
+//! Tests that the longest texts and lists are written, and can be read again.
 
 use super::*;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use tripmeter_model::bounds::{MOST_ELEMENTS, MOST_TEXT_BYTES};
 use tripmeter_model::folder::read;
 
-/// Results with something in every part, as one JSON value.
+/// Results with every part filled, as JSON.
 fn everything() -> Value {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tripmeter/tests/golden/results-2.0");
     let mut whole = read(&golden, |text| text.into()).unwrap().whole();
@@ -25,7 +25,6 @@ fn everything() -> Value {
     whole
 }
 
-/// Places in a value of which `is_wanted` is true, as JSON pointers.
 fn places(value: &Value, at: &str, is_wanted: fn(&Value) -> bool, found: &mut Vec<String>) {
     if is_wanted(value) {
         found.push(at.to_owned());
@@ -49,7 +48,6 @@ fn replaced(whole: &Value, place: &str, by: impl Fn(&Value) -> Value) -> Value {
     changed
 }
 
-/// Writes all files, as a run does.
 fn store(results: &Results, manifest: &Manifest) -> Result<(), ResultsError> {
     for result in &manifest.sub_experiments {
         results.append_state(result)?;
@@ -76,14 +74,14 @@ fn texts_of_any_length_are_stored_so_that_they_are_read() {
     let (folder, results) = begun(&whole);
     let mut texts = Vec::new();
     places(&whole, "", Value::is_string, &mut texts);
-    // With what JSON escapes, so that it has six times the bytes.
+    // JSON escapes these characters, which makes the text six times as long.
     let long = "x\u{1b}\n".repeat(MOST_TEXT_BYTES);
     let mut count = 0;
     for place in texts {
-        // Names of files, which a plan is checked for.
+        // Names of files are limited by the checks of a plan.
         let is_name = place.ends_with("/name") && !place.contains("/hosts/") || place == "/schema_version";
         let changed = replaced(&whole, &place, |_| long.clone().into());
-        // Some are words of a list.
+        // Some texts are words of an enumeration.
         if !is_name && serde_json::from_value::<Manifest>(changed).is_ok() {
             whole = replaced(&whole, &place, |_| long.clone().into());
             count += 1;

@@ -157,9 +157,10 @@ impl CostWindow {
     /// Ends the observation, if it goes on.
     pub(super) fn end(&self) {
         let mut state = self.state();
-        if let CostState::Open(window) = std::mem::take(&mut *state) {
-            *state = CostState::Read(window.close());
-        }
+        *state = match std::mem::take(&mut *state) {
+            CostState::Open(window) => CostState::Read(window.close()),
+            other => other,
+        };
     }
 
     /// Cost until the end; nothing if none was observed.

@@ -1,4 +1,4 @@
-//! The connection to a command on another host: its signs of life, and its end.
+//! Connection to a command on another host: its signs of life, and its end.
 
 use crate::os::wait_readable;
 use crate::spawn::kill;
@@ -9,17 +9,14 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Between two looks at whether something has changed.
 const LOOKING: Duration = Duration::from_millis(100);
 
-/// What is waited for, and how long.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostPatience {
-    /// Between two lines that are to be answered.
+    /// Between two lines that the host answers.
     pub asking: Duration,
-    /// How long it may say nothing.
     pub silence: Duration,
-    /// How long it may take to end, first by itself, then by SIGTERM.
+    /// Time to end, first unasked, then after SIGTERM.
     pub ending: Duration,
 }
 
@@ -29,16 +26,13 @@ impl HostPatience {
         Self { asking: Duration::from_secs(5), silence: Duration::from_secs(60), ending: Duration::from_secs(20) };
 }
 
-/// What the threads of one connection tell each other.
 pub(super) struct HostConnection {
     patience: HostPatience,
-    /// A scheduler may keep it waiting, for days.
+    /// True if a scheduler may keep the command in its queue, for days.
     is_scheduled: bool,
-    /// Something has come.
     has_begun: AtomicBool,
-    /// The process of the connection has ended, or was killed.
     has_ended: AtomicBool,
-    /// Standard input is to be closed.
+    /// True once standard input is to be closed.
     is_over: AtomicBool,
     was_silent: AtomicBool,
 }
@@ -49,19 +43,18 @@ impl HostConnection {
         Self { patience, is_scheduled, has_begun, has_ended, is_over, was_silent }
     }
 
-    /// All has come that is wanted.
     pub fn finish(&self) {
         self.is_over.store(true, Relaxed);
     }
 
-    /// Whether it was given up as it said nothing.
+    /// True if the host was given up because of its silence.
     pub fn was_silent(&self) -> bool {
         self.was_silent.load(Relaxed)
     }
 
-    /// Sends the script, then a line now and then that is to be answered, until it is over; then it closes the input.
+    /// Sends the script, then lines that the host answers, until the connection is over. Closes standard input.
     pub fn feed(&self, mut input: ChildStdin, script: &str) {
-        // A connection that has ended says why.
+        // A broken connection is reported by its exit status.
         let mut is_open = input.write_all(script.as_bytes()).is_ok();
         let mut asked = Instant::now();
         while is_open && !self.is_over.load(Relaxed) {
@@ -72,7 +65,8 @@ impl HostConnection {
         }
     }
 
-    /// Waits until it is over or stopped, and has the connection end. Returns how; `None` if the kernel does not let it go.
+    /// Waits until the connection is over or stopped, then ends its process. Returns `None` if the process does not
+    /// end.
     pub fn watch(&self, child: &mut Child, stop: &AtomicBool) -> Option<ExitStatus> {
         let pid = Pid::from_child(child);
         let mut status = None;
@@ -106,7 +100,7 @@ fn ended_within(child: &mut Child, time: Duration) -> Option<ExitStatus> {
     }
 }
 
-/// Standard output of the connection, which is given up once it says nothing for too long.
+/// Standard output of the connection; times out after too long a silence.
 pub(super) struct WatchedOutput<'a> {
     output: ChildStdout,
     connection: &'a HostConnection,

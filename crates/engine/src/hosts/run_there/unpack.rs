@@ -1,4 +1,4 @@
-//! An archive of another host, unpacked within bounds.
+//! Archive of another host, unpacked within limits.
 
 use std::cell::Cell;
 use std::fs::{self, Permissions};
@@ -9,26 +9,22 @@ use tar::{Archive, EntryType};
 use tripmeter_model::folder::is_fetched;
 use tripmeter_model::printable::line;
 
-/// Most bytes between two entries: their headers and names.
+/// Largest headers and names between two entries, in bytes.
 const MOST_HEADER_BYTES: u64 = 1 << 20;
-/// Most folders above a file, and itself.
 const MOST_PARTS: usize = 16;
 
-/// What an archive may hold at most.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArchiveLimits {
-    /// Of all files.
     pub bytes: u64,
-    /// Files and folders.
     pub entries: u64,
 }
 
 impl ArchiveLimits {
-    /// For results: a thousand times a usual folder.
+    /// Limits for results: a thousand times a usual folder.
     pub const USUAL: Self = Self { bytes: 16 << 30, entries: 100_000 };
 }
 
-/// An archive of which so many bytes may be read until more are allowed.
+/// Archive with a budget of bytes that may be read.
 struct MeteredArchive<'a, R> {
     archive: R,
     left: &'a Cell<u64>,
@@ -46,11 +42,11 @@ impl<R: Read> Read for MeteredArchive<'_, R> {
     }
 }
 
-/// Unpacks the files and folders of results, and nothing else, below a folder that is made for them. Other files are passed
-/// over: a page of another host would be one of this folder.
+/// Unpacks the files and folders of results into a new folder. Other files are skipped: a web page of another host
+/// would have the origin of this folder.
 ///
 /// # Errors
-/// If the archive is damaged, has anything else, more than the limits, or what leads out of the folder.
+/// If the archive is damaged, exceeds the limits, has links or devices, or has a path out of the folder.
 pub(crate) fn unpack(archive: impl Read, into: &Path, limits: ArchiveLimits) -> io::Result<()> {
     std::fs::create_dir_all(into)?;
     let left = Cell::new(MOST_HEADER_BYTES);
@@ -81,7 +77,7 @@ pub(crate) fn unpack(archive: impl Read, into: &Path, limits: ArchiveLimits) -> 
             return refused(&format!("{all}; keep fewer samples (--raw none), or measure less at once"));
         }
         if !is_fetched(&path, entry.header().entry_type() == EntryType::Directory) {
-            // What is not read of an entry is so on the way to the next.
+            // The unread rest of an entry is skipped on the way to the next.
             left.set(entry.size().saturating_add(MOST_HEADER_BYTES));
             continue;
         }
@@ -90,7 +86,7 @@ pub(crate) fn unpack(archive: impl Read, into: &Path, limits: ArchiveLimits) -> 
             return refused("leads out of the folder");
         }
         if entry.header().entry_type() == EntryType::Directory {
-            // One that could not be written to could not be removed.
+            // A folder without write permission could not be removed.
             fs::set_permissions(into.join(&path), Permissions::from_mode(0o700))?;
         }
         left.set(MOST_HEADER_BYTES);
@@ -98,7 +94,6 @@ pub(crate) fn unpack(archive: impl Read, into: &Path, limits: ArchiveLimits) -> 
     Ok(())
 }
 
-/// The beginning of a path, in one line.
 fn shown(path: &Path) -> String {
     const MOST_LETTERS: usize = 200;
     line(&path.to_string_lossy().chars().take(MOST_LETTERS).collect::<String>()).into_owned()
@@ -108,7 +103,7 @@ fn shown(path: &Path) -> String {
 pub(super) mod tests {
     use super::*;
 
-    /// An archive of one entry; `tar` itself refuses to write some names.
+    /// Archive with one entry. `tar` itself refuses to write some names.
     pub fn archive(path: &str, kind: EntryType) -> Vec<u8> {
         let mut header = tar::Header::new_gnu();
         header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
@@ -195,7 +190,7 @@ pub(super) mod tests {
         );
         let (error, left) = two(ArchiveLimits { bytes: 9, entries: 1 });
         assert!(left == 1 && error == "'trials.jsonl' is file or folder 2, at most 1 are taken", "{error}");
-        // A name without end, which would be kept in memory.
+        // A name without end, which would be held in memory.
         let mut header = tar::Header::new_gnu();
         header.set_entry_type(EntryType::GNULongName);
         header.set_size(1 << 40);

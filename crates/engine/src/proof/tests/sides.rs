@@ -1,6 +1,6 @@
-//! Leader and follower as processes of their own: this test program, started again.
+//! Leader and follower as separate processes of this test program.
 //!
-//! The counters of a process must not include what other tests do in it.
+//! The counters of a process must not include what other tests do.
 
 use super::ways;
 use crate::proof::{Evidence, Observer, messages_for};
@@ -12,13 +12,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-/// Longest that anything may take here: it finds a hang, and a busy machine does not reach it.
+/// Timeout that finds a hang, and that a busy machine does not reach.
 pub const DEADLINE: Duration = Duration::from_secs(300);
-/// Folder that the leader makes when it has published the first message. Making it reads and writes nothing, and opens no
-/// descriptor, so that it is no evidence of anything.
+/// Folder that the leader creates after it has published the first message. Creating it reads and writes nothing, and
+/// opens no descriptor, so it leaves no evidence.
 const PUBLISHED: &str = "published";
 
-/// Other observations of the same process at the same time, whose reading must not count.
+/// Concurrent observations of the process, whose reads must not count.
 const OTHER_OBSERVERS: u64 = 8;
 
 const PAYLOAD: &str = "TRIPMETER_PROOF_PAYLOAD";
@@ -26,13 +26,11 @@ const WAY: &str = "TRIPMETER_PROOF_WAY";
 const ROLES: &str = "TRIPMETER_PROOF_ROLES";
 const DIRECTORY: &str = "TRIPMETER_PROOF_DIRECTORY";
 
-/// Bytes of every message, in a process that is a side.
 pub fn payload_bytes() -> usize {
     static BYTES: LazyLock<usize> = LazyLock::new(|| std::env::var(PAYLOAD).unwrap().parse().unwrap());
     *BYTES
 }
 
-/// Side of a process or thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Role {
     Leader = 0,
@@ -43,7 +41,7 @@ impl Role {
     const BOTH: [Self; 2] = [Self::Leader, Self::Follower];
 }
 
-/// Evidence of both sides, after real traffic between two processes, or between two threads of one.
+/// Evidence of both sides, after real traffic between two processes or two threads.
 pub fn observe(way: &str, same_process: bool, payload: u64) -> [Evidence; 2] {
     let directory = tempfile::tempdir().unwrap();
     let roles: &[&str] = if same_process { &["leader follower"] } else { &["leader", "follower"] };
@@ -65,7 +63,6 @@ pub fn observe(way: &str, same_process: bool, payload: u64) -> [Evidence; 2] {
     })
 }
 
-/// Killed if the test ends before it.
 struct Side(Child);
 
 impl Drop for Side {
@@ -106,11 +103,11 @@ fn one_side() {
 
 fn run(role: Role, way: &str, directory: &FilePath) {
     let mut control = Control::open(role, directory);
-    // As the engine's hand-over page, but large enough for a message.
+    // Like the engine's core-to-core page, but large enough for a message.
     let page = ways::map(&directory.join("hand-over"), payload_bytes());
     let baseline = Observer::baseline(None);
     control.meet();
-    // As libraries have, to wake their own threads.
+    // Libraries have such a pipe to wake their threads.
     let _pipe = std::io::pipe().unwrap();
     let mut ends = ways::open(way, role, directory, &mut control);
     let mut observer = Observer::start(&baseline);
@@ -122,7 +119,7 @@ fn run(role: Role, way: &str, directory: &FilePath) {
                 fs::create_dir(directory.join(PUBLISHED)).unwrap();
             }
         } else if sequence == 0 {
-            // The first message waits meanwhile.
+            // Meanwhile the first message waits.
             ways::poll(|| directory.join(PUBLISHED).exists().then_some(()));
             observer.parked();
         }
@@ -150,7 +147,7 @@ fn send(ends: &mut dyn ways::Ends, observer: &mut Observer, sequence: u64) {
     ends.publish();
 }
 
-/// Lines between the two sides, over a Unix stream socket as the engine has one.
+/// Lines between both sides, over a Unix stream socket like the engine's.
 pub struct Control(BufReader<UnixStream>);
 
 impl Control {
@@ -179,7 +176,7 @@ impl Control {
         line.trim_end().to_owned()
     }
 
-    /// Returns when both sides have come here.
+    /// Waits until both sides have called it.
     pub fn meet(&mut self) {
         self.tell("");
         self.hear();

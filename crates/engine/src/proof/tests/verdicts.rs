@@ -1,4 +1,4 @@
-//! Evidence made by hand, for what is hard to bring about: counters that cannot be read, crowds, messages lost.
+//! Verdicts on artificial evidence that real traffic hardly produces: unreadable counters, crowds, lost messages.
 
 use super::claim;
 use crate::proof::evidence::{Address, AddressPlace, Evidence, EvidenceChannel, SharedObject};
@@ -19,7 +19,7 @@ fn all_bytes() -> u64 {
     2 * BYTES * messages_for(BYTES)
 }
 
-/// A side that sent and received everything, and shows nothing.
+/// Side that sent and received everything, without any trace.
 fn quiet(process_id: u32) -> Evidence {
     let addresses: Vec<_> = (0..messages_for(BYTES))
         .map(|sequence| Address { sequence, address: 4096, place: AddressPlace::Private })
@@ -42,7 +42,6 @@ fn quiet(process_id: u32) -> Evidence {
     }
 }
 
-/// Both sides, changed in the same way.
 fn both(change: impl Fn(&mut Evidence)) -> [Evidence; 2] {
     [1, 2].map(|process_id| {
         let mut side = quiet(process_id);
@@ -317,7 +316,7 @@ fn queues_without_descriptors_are_not_visible_where_they_cannot_be_listed() {
     let mut sides = both(|_| ());
     sides[1].has_listed_queues = false;
     assert_verdict(&claim, &sides, Verdict::NotVisible, "could not be listed");
-    // A POSIX queue that both hold is seen all the same.
+    // A POSIX queue that both hold is still seen.
     let held = both(|side| {
         side.has_listed_queues = false;
         side.channels = Some(vec![hold(Path::MessageQueue, 8192)]);
@@ -367,7 +366,7 @@ fn a_few_bytes_are_no_proof() {
     assert_eq!(messages_for(BYTES), 32);
 }
 
-/// Both directions at the same places of one segment.
+/// Both sides with messages at the same places of one segment.
 fn zero_copy() -> [Evidence; 2] {
     both(|side| {
         map(side, None);
@@ -408,7 +407,7 @@ fn zero_copy_beside_a_copy_over_a_socket_is_refuted() {
     assert_verdict(&claim(Path::SharedMemory, true, false, BYTES), &sides, Verdict::Failed, "by read and write");
 }
 
-/// Both sides sent everything over TCP, to these addresses, which these processes hold.
+/// Both sides with all traffic over TCP to these ports, held by these processes.
 fn over_tcp(others: [(u16, Option<u32>); 2]) -> [Evidence; 2] {
     let mut sides = both(|side| {
         let all = Some(all_bytes() / 2);
@@ -461,6 +460,6 @@ fn what_a_leader_sent_to_many_followers_counts_for_each() {
     assert_verdict(&claim(64), &sides(64 * little, little), Verdict::Proven, "segment");
     assert_verdict(&claim(1), &sides(64 * little, little), Verdict::Failed, "over TCP");
     assert_verdict(&claim(64), &sides(64 * all, all), Verdict::Failed, "over TCP");
-    // Sent once, to somebody who fills the memory.
+    // Sent once, to another program that fills the memory.
     assert_verdict(&claim(64), &sides(all, 0), Verdict::Failed, "over TCP");
 }

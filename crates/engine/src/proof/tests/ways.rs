@@ -1,4 +1,4 @@
-//! Small real transports, one per way that a message can go, and some that go another way than they look.
+//! Small real transports, one per path of a message, and some that disguise their path.
 #![expect(unsafe_code, reason = "system calls")]
 
 use super::sides::{Control, DEADLINE, Role, payload_bytes};
@@ -18,24 +18,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
-/// Most bytes of a message.
 const MOST_PAYLOAD: usize = 64 * 1024;
-/// Bytes per datagram, so that a message is at least two.
+/// Bytes of a datagram, so that a large message takes at least two.
 const PACKET: usize = 32 * 1024;
-/// Bytes per packet of a message queue: the system's default limit.
+/// Bytes of a packet of a message queue: the system's default limit.
 const QUEUE_PACKET: usize = 8 * 1024;
 const CHUNKS: usize = 4;
-/// What goes over a socket beside a segment.
+/// Bytes over a socket beside a segment.
 const WAKE_UP: [u8; 8] = [0; 8];
 
-/// One side's end.
 pub trait Ends {
     fn loan(&mut self) -> &mut [u8];
     fn publish(&mut self);
     fn take(&mut self) -> &[u8];
 }
 
-/// Opens one side's end of a way, by its name.
 pub fn open(way: &str, role: Role, directory: &FilePath, control: &mut Control) -> Box<dyn Ends> {
     let beside = match way {
         "udp beside shared memory" | "udp beside zero-copy" => Some(udp(role, control)),
@@ -72,7 +69,6 @@ pub fn open(way: &str, role: Role, directory: &FilePath, control: &mut Control) 
     }
 }
 
-/// Between threads of one process.
 struct InProcess {
     role: Role,
     buffers: Vec<Box<[u8]>>,
@@ -111,17 +107,15 @@ impl Ends for InProcess {
     }
 }
 
-/// What a [`Segment`] copies.
 #[derive(Clone, Copy, PartialEq)]
 enum Copies {
     None,
-    /// From private memory and into it.
     Both,
-    /// From one chunk into another, as if nobody saw it.
+    /// From one chunk into another, invisibly.
     Loan,
 }
 
-/// Maps a file, which is made if need be, as shared and for good.
+/// Maps a file as shared, and creates it if necessary. It stays mapped.
 pub fn map(file: &FilePath, bytes: usize) -> &'static mut [u8] {
     let file = File::options().read(true).write(true).create(true).truncate(false).open(file).unwrap();
     file.set_len(bytes as u64).unwrap();
@@ -131,7 +125,7 @@ pub fn map(file: &FilePath, bytes: usize) -> &'static mut [u8] {
     map
 }
 
-/// Chunks in a mapped file, and one counter per direction in its first page.
+/// Chunks in a mapped file, with one counter per direction in its first page.
 struct Segment {
     start: *mut u8,
     role: Role,
@@ -161,7 +155,7 @@ impl Segment {
         unsafe { AtomicU64::from_ptr(self.start.add(of * 64).cast()) }
     }
 
-    /// One chunk more than are used for messages: a loan that will be copied.
+    /// A chunk; the one after those of messages is for a loan that will be copied.
     fn chunk(&mut self, of: usize, index: usize) -> &mut [u8] {
         let offset = PAGE + (of * (CHUNKS + 1) + index) * MOST_PAYLOAD;
         // SAFETY: inside the mapping. The peer reads a chunk only between its publication and its answer.
@@ -211,17 +205,16 @@ impl Ends for Segment {
     }
 }
 
-/// Which calls carry the bytes.
 #[derive(Clone, Copy)]
 enum Calls {
     ReadWrite,
     SendRecv,
     Queue,
-    /// Read and written; the end of the file is where the next message will be.
+    /// Reads and writes; the next message begins at the end of the file.
     File,
 }
 
-/// Two descriptors, which may be one socket.
+/// Two descriptors, which may be of one socket.
 struct Socket {
     to: File,
     from: File,
@@ -261,7 +254,7 @@ impl Ends for Socket {
                 rest = &rest[sent..];
             }
         }
-        // Wake-ups of a few bytes through the segment, as systems have them.
+        // Real systems also wake each other by a few bytes in a segment.
         if let Some(segment) = &mut self.beside {
             segment.next_chunk()[0] ^= 1;
         }
@@ -285,7 +278,7 @@ impl Ends for Socket {
     }
 }
 
-/// A socket whose messages are taken at once by a thread of the system, as many middlewares do.
+/// Socket whose messages are taken at once by a thread of the system, as in many middlewares.
 struct Threaded {
     socket: Socket,
     arrived: Receiver<Box<[u8]>>,
@@ -296,7 +289,7 @@ impl Threaded {
     fn new(fd: OwnedFd) -> Self {
         let mut inner = Socket::new(fd.try_clone().unwrap(), Calls::SendRecv);
         let (to, arrived) = channel();
-        // It ends with its process, in which nothing else is left to do.
+        // The thread ends with its process.
         std::thread::spawn(move || while to.send(inner.take().to_vec().into_boxed_slice()).is_ok() {});
         Self { socket: Socket::new(fd, Calls::SendRecv), arrived, message: Box::default() }
     }
@@ -345,7 +338,6 @@ fn unix_datagram(role: Role, directory: &FilePath, control: &mut Control) -> Own
     socket.into()
 }
 
-/// A connection over a Unix socket of any connected type.
 fn unix(kind: SocketType, role: Role, directory: &FilePath, control: &mut Control) -> OwnedFd {
     let address = SocketAddrUnix::new(directory.join("connection")).unwrap();
     let fd = net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
@@ -366,7 +358,7 @@ fn pipes(role: Role, directory: &FilePath, control: &mut Control) -> Socket {
         files.iter().for_each(|file| os::make_fifo(file).unwrap());
     }
     control.meet();
-    // Opened for both, so that opening waits for nobody.
+    // Opened to read and write, so that opening does not wait for the peer.
     let open = |of: usize| File::options().read(true).write(true).open(&files[of]).unwrap();
     Socket::of(open(role as usize), open(1 - role as usize), Calls::ReadWrite, PACKET)
 }
@@ -382,7 +374,7 @@ fn files(role: Role, directory: &FilePath, control: &mut Control) -> Socket {
 }
 
 fn message_queues(role: Role, directory: &FilePath, control: &mut Control) -> Socket {
-    // The folder is nobody else's, and so is its name.
+    // The name of the folder is unique.
     let prefix = directory.file_name().unwrap().display();
     let name = |of: usize| CString::new(format!("/tripmeter-proof-{prefix}-{of}")).unwrap();
     // SAFETY: all zeros are a valid mq_attr.
