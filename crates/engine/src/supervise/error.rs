@@ -1,4 +1,4 @@
-//! Reasons why a plan could not be run at all.
+//! Error of a whole run.
 
 use super::long_text::LongText;
 use crate::by_hand::MeetError;
@@ -14,19 +14,16 @@ use tripmeter_model::file::FileError;
 /// Reason why a plan could not be run at all.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// No place for results.
     #[error(transparent)]
     Results(#[from] ResultsError),
-    /// No follower.
     #[error(transparent)]
     Meet(#[from] MeetError),
-    /// A host that a follower is to run on is not there, or not as it must be.
+    /// A follower's host is not there, or not as it must be.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// No place for sockets and the like.
+    /// Sockets and other temporary files have no place.
     #[error("temporary folder '{}' cannot be used: {}; set TMPDIR to one that can", .0.display(), .1)]
     Scratch(PathBuf, io::Error),
-    /// The manifest could not be read again.
     #[error(transparent)]
     LongText(#[from] LongText),
     /// Readers would refuse the manifest.
@@ -34,23 +31,21 @@ pub enum RunError {
         "results would hold {0}, which no reader takes; ask for less at once, or leave a host out that says so much"
     )]
     TooLarge(String),
-    /// What was begun has lost something.
+    /// A file of a resumed run is damaged or missing.
     #[error(transparent)]
     Damaged(#[from] FileError),
     /// The machine disturbs measuring, and the run is strict.
     #[error("this machine is refused by --strict: {}; see `tripmeter doctor`, or leave --strict out", listed(.0))]
     Unfit(Vec<Finding>),
-    /// What was begun elsewhere is not gone on with here.
+    /// A run begun on another machine is not resumed here.
     #[error(
         "the rounds so far were measured on another machine, or before it was changed: {what} '{before}', here '{now}'; \
          begin anew in another folder (-o)"
     )]
     OtherMachine {
-        /// What differs.
+        /// Property that differs.
         what: &'static str,
-        /// As it was.
         before: String,
-        /// As it is.
         now: String,
     },
 }
@@ -64,7 +59,6 @@ fn listed(findings: &[Finding]) -> String {
 }
 
 impl RunError {
-    /// The exit code of its class.
     pub fn exit_code(&self) -> u8 {
         match self {
             RunError::Results(_) | RunError::Scratch(..) => exit::CANNOT_CREATE,
