@@ -1,4 +1,4 @@
-//! What the leader's node leaves for followers on other hosts, which do not see its scratch folder.
+//! Files that the leader's node leaves for followers on other hosts, which do not see its scratch folder.
 
 use super::{Error, Result};
 use base64::Engine;
@@ -13,7 +13,7 @@ use tripmeter_abi::AGREED_FOLDER;
 /// Most bytes of all files together: credentials and addresses.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Content of each file in the folder, in base64, by its name; nothing if there is no folder.
+/// Content of each file in the folder, in base64, by its name; empty if there is no folder.
 ///
 /// # Errors
 /// If a file cannot be read, or all are larger than 1 MiB.
@@ -41,7 +41,7 @@ pub(super) fn read(scratch_dir: &Path) -> Result<BTreeMap<String, String>> {
     Ok(files)
 }
 
-/// Writes these files into the folder, for nobody else to read.
+/// Writes these files into the folder, unreadable for other users.
 ///
 /// # Errors
 /// If a name is not plain, or a file cannot be written.

@@ -1,4 +1,4 @@
-//! What `tripmeter explain` looks at beside the round trips of a payload.
+//! Instruments of `tripmeter explain`, beside the round trips of a payload.
 
 use super::outcome::put_process;
 use super::pool::Window;
@@ -14,33 +14,29 @@ use tripmeter_model::plan::Instrument;
 use tripmeter_model::trial::Trial;
 use tripmeter_model::used::Used;
 
-/// What the leader looks at while a payload is measured.
+/// Instruments of the leader while a payload is measured.
 #[derive(Default)]
 pub(super) struct Instruments {
     stamps: Option<StampMemory>,
     window: Option<Window>,
-    /// What the leader and the follower used.
+    /// Resource use of the leader and the follower.
     used: Vec<(Process, Used)>,
     have_ended: bool,
 }
 
-/// The stamps of both sides.
 struct StampMemory {
     first: u64,
     leader: ArrivalMemory,
     follower: ArrivalMemory,
 }
 
-/// Messages that each stamp has room for.
+/// Messages that each log of stamps has room for.
 fn room(most: u64) -> Vec<u64> {
     vec![most; STAMPS]
 }
 
 impl Instruments {
-    /// Begins to look at up to `most` messages from number `first` on.
-    ///
-    /// # Errors
-    /// If there is too little memory for stamps.
+    /// Starts to observe up to `most` messages from number `first` on.
     pub(super) fn new(instrument: Option<Instrument>, first: u64, most: u64) -> Result<Self, OutOfMemory> {
         let create = || ArrivalMemory::create(room(most), 1);
         let stamps = match instrument {
@@ -50,29 +46,29 @@ impl Instruments {
         Ok(Self { stamps, ..Self::default() })
     }
 
-    /// Where the follower keeps its stamps, and the room of each.
+    /// Place of the follower's stamps, and room of each log.
     pub(super) fn place(&self) -> Option<(MemoryFile, Vec<u64>)> {
         self.stamps.as_ref().map(|stamps| (stamps.follower.place(), stamps.follower.counts().to_vec()))
     }
 
-    /// The leader's stamps, if calls are stamped.
+    /// Stamps of the leader, if calls are stamped.
     pub(super) fn log(&mut self) -> Option<StampLog<'_>> {
         let StampMemory { first, leader, .. } = self.stamps.as_mut()?;
         StampLog::new(*first, leader.logs(0))
     }
 
-    /// Counts what this process uses from now on, if that is asked for.
+    /// Starts to count the resource use of this process, if asked for.
     pub(super) fn open_window(&mut self, instrument: Option<Instrument>) {
         self.window = (instrument == Some(Instrument::Counters)).then(Window::counted);
     }
 
-    /// Ends that; whether anything was counted.
+    /// Stops counting; true if anything was counted.
     pub(super) fn close_window(&mut self) -> bool {
         self.used.extend(self.window.take().map(|window| (Process::Leader, window.close())));
         !self.used.is_empty()
     }
 
-    /// The followers have ended, and used that.
+    /// Notes that the followers have ended, and their resource use.
     pub(super) fn ended(&mut self, used: Vec<Used>) {
         self.have_ended = true;
         if let ([_], [follower]) = (&self.used[..], &used[..]) {
@@ -80,12 +76,12 @@ impl Instruments {
         }
     }
 
-    /// Whether the followers have been told to end, and have.
+    /// True if the followers have been told to end, and have.
     pub(super) fn have_ended(&self) -> bool {
         self.have_ended
     }
 
-    /// Puts what was seen of these messages.
+    /// Puts the observations of these messages into a trial.
     pub(super) fn put(&mut self, trial: &mut Trial, timebase: Timebase, messages: Range<u64>) {
         for (process, used) in &self.used {
             put_process(trial, *process, used);
