@@ -49,9 +49,7 @@ use tripmeter_model::plan::{Plan, SubExperiment};
 const HICCUP_SPIN: Duration = Duration::from_millis(200);
 
 /// Runs a plan and returns its manifest, which is on disk too. A failed sub-experiment is in there, and ends nothing else.
-///
-/// # Errors
-/// If there is no place for results or scratch files, no follower comes, or a strict run is refused.
+/// Fails if there is no place for results or scratch files, no follower comes, or a strict run is refused.
 pub fn run(
     plan: &Plan,
     registry: &Registry,

@@ -18,7 +18,6 @@ use crate::replay::Times;
 use crate::wire::Arrived;
 use tripmeter_abi::{Link, Wait};
 
-/// Parameters of every loop.
 #[derive(Clone, Copy)]
 pub struct LoopSetting<'a> {
     pub timebase: Timebase,
@@ -67,9 +66,7 @@ pub trait Lane: Send {
     fn publish_due(&mut self, setting: LoopSetting<'_>, plan: Publication<'_>, sent: &mut [u64]) -> Ended<Published>;
 
     /// Sends a batch of messages in bursts. With an observer, which sees every message, all bytes are touched.
-    ///
-    /// # Errors
-    /// If the transport fails, or takes no more messages.
+    /// Fails if the transport fails, or takes no more messages.
     fn stream(
         &mut self,
         setting: LoopSetting<'_>,
@@ -79,9 +76,7 @@ pub trait Lane: Send {
     ) -> std::result::Result<LoopEnd, Failure>;
 
     /// Makes a batch of logger calls and stores the ticks of each. Returns the number of calls.
-    ///
-    /// # Errors
-    /// If the logger fails, or takes no more lines.
+    /// Fails if the logger fails, or takes no more lines.
     fn log(
         &mut self,
         setting: LoopSetting<'_>,
@@ -136,7 +131,6 @@ pub trait Turns: Send {
 /// Result of a loop, and the failure that ended it, if any.
 pub type Ended<R> = (R, std::result::Result<(), Failure>);
 
-/// Calls of one client.
 #[derive(Clone, Copy)]
 pub struct Calls<'a> {
     /// Due time and request length of each call.
@@ -153,7 +147,6 @@ pub struct Calls<'a> {
     pub draining: &'a (dyn Fn() + Sync),
 }
 
-/// Messages of one topic or publisher.
 #[derive(Clone, Copy)]
 pub struct Publication<'a> {
     /// Due time and length of each message.
@@ -174,7 +167,6 @@ pub struct Publication<'a> {
 pub struct Published {
     pub count: usize,
     pub end: LoopEnd,
-    /// Times that the transport refused a message.
     pub refused: u64,
 }
 
@@ -190,7 +182,6 @@ pub struct Flow {
     pub spaced: Spaced,
     /// Bytes of each message.
     pub length: usize,
-    /// Number of the latest message sent.
     pub sequence: u64,
     /// Shortest wait that is slept through, in ticks.
     pub nap: u64,
@@ -199,7 +190,6 @@ pub struct Flow {
     /// Tick at which the latest burst ended.
     pub ended: u64,
     pub refused: u64,
-    /// Send times, if they are kept.
     pub times: Option<SampledTimes>,
 }
 
@@ -210,17 +200,14 @@ impl Flow {
     }
 }
 
-/// State of a logger's calls between two batches.
 pub struct Logging<'a> {
     pub text: &'a LogText,
     /// Bytes of each text.
     pub length: usize,
-    /// Number of the latest line.
     pub sequence: u64,
     pub refused: u64,
 }
 
-/// Options of [`Lane::answer`].
 #[derive(Default)]
 pub struct Answering<'a> {
     /// True if answers name their request to the transport.
@@ -231,13 +218,11 @@ pub struct Answering<'a> {
     pub kept: Option<(u64, ArrivalLog<'a>)>,
     /// Time that the follower spins before each answer.
     pub delay_ns: u64,
-    /// Log of a stamp around each call of the link, if wanted; payloads are not touched then.
+    /// Log of stamps around each call of the link, if wanted; payloads are then not touched.
     pub stamps: Option<StampLog<'a>>,
 }
 
-/// Options of [`Lane::receive`] for one link.
 pub struct Receiving<'a> {
-    /// Number of the first message.
     pub first: u64,
     /// Log of arrivals of the only stream, or of each publisher's.
     pub logs: Vec<ArrivalLog<'a>>,
@@ -249,9 +234,7 @@ pub struct Receiving<'a> {
     pub take_timeout_ns: u64,
 }
 
-/// Messages received over one link.
 pub struct Received {
-    /// Counts of each stream.
     pub streams: Vec<Arrived>,
     /// Counts of messages of no publisher; `None` unless there are several publishers.
     pub nobodys: Option<Arrived>,

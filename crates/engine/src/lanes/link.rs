@@ -44,7 +44,7 @@ fn answering(setting: &LoopSetting<'_>) -> EchoSetting {
     EchoSetting { timeout_ns: setting.loss_timeout_ns, touch: setting.touch }
 }
 
-/// Ledger that gives up what it kept in the end.
+/// Ledger that is turned into its result at the end.
 trait Keeping: Ledger {
     fn received(self) -> Received;
 }
@@ -227,7 +227,7 @@ impl<L: Link> Lane for L {
         with_clock!(setting.timebase.source, clock => {
             match calls.times {
                 Times::Closed(even) | Times::Even(even) => run(self, clock, even, setting, calls, made),
-                // One compiled loop for all others: they decide between messages, not within one.
+                // One compiled loop for all others: their branch per message is taken between messages.
                 times => run(self, clock, times, setting, calls, made),
             }
         })

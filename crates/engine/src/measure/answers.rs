@@ -1,5 +1,3 @@
-//! Answers that end a trip.
-
 use crate::message::TouchLimit;
 use tripmeter_abi::Message;
 use tripmeter_model::manifest::Counts;
@@ -9,7 +7,7 @@ use tripmeter_model::manifest::Counts;
 pub enum TripStep {
     /// All followers have answered, in time and intact.
     Answered,
-    /// It ended without a valid answer.
+    /// Trip over without a valid answer.
     Over,
     On,
 }

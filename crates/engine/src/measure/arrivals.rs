@@ -1,5 +1,3 @@
-//! Counts of a stream of numbered messages.
-
 use crate::message::{self, Header, Kind, TouchLimit};
 use crate::numbers::{Numbers, Place};
 use crate::wire::Arrived;
@@ -24,19 +22,16 @@ pub enum Came {
     Again(u64),
     /// Its touched payload differs from what was written.
     Damaged(u64),
-    /// Its header cannot be read.
     Unreadable,
     /// From an earlier stream.
     Earlier,
 }
 
 impl Arrivals {
-    /// Counter of the stream that begins with message `first`.
     pub fn new(first: u64) -> Self {
         Self::of(first, 0)
     }
 
-    /// Counter of that publisher's stream.
     pub fn of(first: u64, publisher: u32) -> Self {
         Self { counts: Arrived::default(), publisher, numbers: Numbers::new(first) }
     }

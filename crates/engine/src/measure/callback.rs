@@ -18,7 +18,7 @@ use tripmeter_abi::{Callback, Link, Message};
 /// Receiver of a link's messages: it drops them, or calls the handler of the current phase.
 ///
 /// The system's thread and the main thread take turns by one atomic flag. The main thread takes it only to change handlers,
-/// and a few times per loss time-out to check the chain: so the flag is free in the measured window.
+/// and a few times per loss time-out for checks. So the flag is normally free in the measured window.
 #[derive(Default)]
 pub struct Inbox {
     taken: AtomicBool,
@@ -162,7 +162,6 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
         }
     }
 
-    /// Goes on after an unanswered message.
     #[cold]
     fn next_row(&mut self) {
         let now = self.trips.begin_row(self.stored);

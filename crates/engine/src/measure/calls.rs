@@ -13,7 +13,6 @@ use std::thread::Thread;
 use std::time::Duration;
 use tripmeter_abi::{Link, Message, Status};
 
-/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEnd {
     /// Tick at which its intact answer was there.
@@ -44,7 +43,6 @@ impl Made {
         Ok(Self { sent: times()?, answered: times()?, marks: filled(0, calls, "marks of calls")?, until: 0 })
     }
 
-    /// Keeps only the first calls.
     pub fn truncate(&mut self, calls: usize) {
         self.sent.truncate(calls);
         self.answered.truncate(calls);
@@ -52,7 +50,6 @@ impl Made {
     }
 }
 
-/// Result of [`Client::run`].
 #[derive(Clone, Copy, Debug)]
 pub struct Called {
     pub calls: usize,
@@ -73,16 +70,13 @@ pub struct Client<'a, C, R, S = Schedule> {
     pub schedule: S,
     pub shared: &'a Shared,
     pub sending: &'a Sending,
-    /// Number of the latest call made.
     pub sequence: u64,
 }
 
 impl<C: Clock, R: Rest, S: Timetable> Client<'_, C, R, S> {
     /// Makes a call for each place of `made`, when it is due and the one before has ended. `call` gets its tick and bytes.
     /// Ends early if one would begin at the deadline or later, or the user has asked to stop. Returns the number of calls.
-    ///
-    /// # Errors
-    /// If `call` fails, or the other side has gone.
+    /// Fails if `call` fails, or the other side has gone.
     #[inline(never)]
     pub fn run(
         &mut self,
@@ -139,9 +133,7 @@ impl<C, R, S> Client<'_, C, R, S> {
 
 impl<L: Link, C: Clock> Trips<'_, L, C, Tracker, false> {
     /// Makes one call, by `poll` or `block`.
-    ///
-    /// # Errors
-    /// If the link is closed, or [`MOST_SILENT`] calls in a row did not succeed.
+    /// Fails if the link is closed, or [`MOST_SILENT`] calls in a row did not succeed.
     #[inline(always)]
     pub fn call(&mut self, begun: u64) -> Result<CallEnd, Failure> {
         match self.trip(begun) {

@@ -13,7 +13,6 @@ pub struct LogCaller<'a, L, C> {
     pub text: &'a LogText,
     /// Bytes of every text, at least 16.
     pub length: usize,
-    /// Number of the latest line.
     pub sequence: u64,
     pub shared: &'a Shared,
     /// Longest time that the logger may delay one call.
@@ -24,9 +23,7 @@ pub struct LogCaller<'a, L, C> {
 impl<L: Link, C: Clock> LogCaller<'_, L, C> {
     /// Logs a line for each place of `samples`, and stores the ticks of the call there. Ends early at the deadline, or if the
     /// user has asked to stop. Returns the number of lines.
-    ///
-    /// # Errors
-    /// If the logger fails or takes no more lines, or nobody is left to read them.
+    /// Fails if the logger fails or takes no more lines, or nobody is left to read them.
     #[inline(never)]
     pub fn run(&mut self, samples: &mut [u64], deadline: u64) -> Result<(usize, LoopEnd), Failure> {
         for (index, sample) in samples.iter_mut().enumerate() {

@@ -43,7 +43,7 @@ pub struct Shared {
     pub stop: AtomicBool,
     /// Number of the last message of a stream; valid once [`Shared::stop`] is set.
     pub last: AtomicU64,
-    /// True if the measuring loop runs in the thread that hears the other side: the end of the messages must interrupt it.
+    /// True if the measuring loop runs in the thread that handles control messages: the end of the stream must interrupt it.
     pub is_alone: AtomicBool,
     pub peer_gone: AtomicBool,
     /// True if a signal can, and must, interrupt the transport's blocking calls.
@@ -69,9 +69,7 @@ impl Shared {
 
     /// True if a refused message must be retried; false if the user has asked to stop, or the time is over. The transport was
     /// full `count` times in a row, for `timeout_ns` each, until tick `now`.
-    ///
-    /// # Errors
-    /// If the other side has gone, or [`MOST_SILENT`] is reached.
+    /// Fails if the other side has gone, or [`MOST_SILENT`] is reached.
     #[cold]
     pub fn after_refusal(&self, count: u32, timeout_ns: u64, now: u64) -> Result<bool, Failure> {
         if self.peer_gone.load(Relaxed) {
@@ -87,7 +85,6 @@ impl Shared {
     }
 }
 
-/// Reason why a loop returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoopEnd {
     Full,
@@ -100,14 +97,12 @@ pub enum LoopEnd {
 pub enum Failure {
     #[error("{0}")]
     Transport(#[from] tripmeter_abi::Error),
-    /// The other side takes no messages.
     #[error("no message was taken for {count} times {timeout_ms} ms: the transport is full")]
     Full {
         /// Refusals in a row.
         count: u32,
         timeout_ms: u64,
     },
-    /// Messages come back damaged.
     #[error("{}", damaged(*count, *bytes, *expected))]
     Damaged {
         /// Messages in a row.
@@ -118,7 +113,7 @@ pub enum Failure {
     },
     #[error("the other side has gone")]
     PeerGone,
-    /// The other process lives but does not answer.
+    /// No answers, although the other process lives.
     #[error("no answer{} to {count} messages in a row, each waited for {timeout_ms} ms", of(*follower))]
     Silent {
         /// Index of the silent follower, if there are several.

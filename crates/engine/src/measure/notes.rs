@@ -7,7 +7,6 @@ use crate::os::{MemoryFile, PAGE, SharedMemory};
 use crate::wire::Arrived;
 use std::io;
 
-/// Notes on the messages of a stream as they arrive.
 pub trait Notes {
     /// Notes that a message has arrived, before anything is done with it.
     fn arrived(&mut self);
@@ -33,7 +32,6 @@ pub const NEVER: u64 = u64::MAX;
 pub const SOMETIME: u64 = 0;
 /// Mark of a message that came after a later one.
 pub const OVERTAKEN: u8 = 1;
-/// Mark of a message that came again.
 pub const AGAIN: u8 = 2;
 pub const DAMAGED: u8 = 4;
 
@@ -105,15 +103,11 @@ impl ArrivalMemory {
         part_bytes(&self.counts).unwrap_or(0) as usize
     }
 
-    /// Messages of each stream that there is room for.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 
-    /// Opens a follower's own part.
-    ///
-    /// # Errors
-    /// If the leader has gone, or there is too little memory.
+    /// Opens a follower's own part. Fails if the leader has gone, or there is too little memory.
     pub fn open(place: MemoryFile, counts: Vec<u64>, follower: u32) -> io::Result<Self> {
         let too_large = || io::Error::from(io::ErrorKind::InvalidInput);
         let bytes = part_bytes(&counts).ok_or_else(too_large)?;
@@ -180,7 +174,6 @@ pub struct Arrival<'m, C, P = EveryMessage> {
 }
 
 impl<'m, C: Clock> Arrival<'m, C> {
-    /// Stamps every message, from number `first` on.
     pub fn new(clock: C, first: u64, log: ArrivalLog<'m>) -> Self {
         Self::in_places(clock, first, log)
     }

@@ -69,7 +69,6 @@ impl Timetable for Schedule {
 pub struct Bursts {
     /// Tick at which the first burst is due.
     pub first: u64,
-    /// Messages of each burst.
     pub size: u64,
     /// Ticks from the start of one burst to the start of the next.
     pub gap: f64,
@@ -89,13 +88,12 @@ impl Timetable for Bursts {
         self.gap
     }
 
-    /// The messages of a burst have until the next one begins.
+    /// Includes the time until the next burst, which the messages of a burst have.
     fn elapsed(&self, messages: usize, last: u64) -> f64 {
         (messages as f64 * self.period()).max(last as f64)
     }
 }
 
-/// Rest of a thread until its next message is due.
 pub trait Rest {
     /// Rests for at most this many ticks, maybe for less.
     fn rest(&self, ticks: u64);
@@ -143,7 +141,6 @@ impl Sending {
         self.0.store(number << 1 | 1, Relaxed);
     }
 
-    /// Shows that it is over.
     #[inline(always)]
     pub fn end(&self, number: u64) {
         self.0.store(number << 1, Relaxed);
@@ -185,10 +182,7 @@ impl Shown {
     }
 }
 
-/// Rests until tick `due`; false if the user has asked to stop.
-///
-/// # Errors
-/// If the other side has gone.
+/// Rests until tick `due`; false if the user has asked to stop. Fails if the other side has gone.
 #[inline(always)]
 pub fn await_due(due: u64, clock: &impl Clock, rest: &impl Rest, shared: &Shared) -> Result<bool, Failure> {
     loop {
@@ -206,7 +200,6 @@ pub fn await_due(due: u64, clock: &impl Clock, rest: &impl Rest, shared: &Shared
     }
 }
 
-/// Leader's side of one topic, or of one of its publishers.
 pub struct Publisher<'a, 'w, L, C, R, const ON: bool, S = Schedule> {
     pub link: &'a mut Tap<'w, L, ON>,
     pub clock: C,
@@ -214,7 +207,6 @@ pub struct Publisher<'a, 'w, L, C, R, const ON: bool, S = Schedule> {
     pub schedule: S,
     /// Bytes of every message, unless `schedule` has lengths.
     pub length: usize,
-    /// Number of the latest message sent.
     pub sequence: u64,
     /// Index among several publishers of one topic; else 0.
     pub publisher: u32,
@@ -229,9 +221,7 @@ pub struct Publisher<'a, 'w, L, C, R, const ON: bool, S = Schedule> {
 impl<L: Link, C: Clock, R: Rest, S: Timetable, const ON: bool> Publisher<'_, '_, L, C, R, ON, S> {
     /// Publishes a message for each place of `sent`, when it is due, and notes the send time there. Ends early if one is due
     /// at the deadline or later, or the user has asked to stop. Returns the number sent.
-    ///
-    /// # Errors
-    /// If the transport fails, or takes no more messages.
+    /// Fails if the transport fails, or takes no more messages.
     #[inline(never)]
     pub fn run(&mut self, sent: &mut [u64], deadline: u64) -> Result<(usize, LoopEnd), Failure> {
         for (index, stamp) in sent.iter_mut().enumerate() {

@@ -1,10 +1,10 @@
 //! Choice of the one-way messages that are timed when their number is not known before. Memory is bounded, and both sides
 //! find the place of a message by its number alone.
 //!
-//! The first [`MOST_SAMPLES`] are all samples. Of as many more, one of each block of 2 is a sample; of twice as many more,
-//! one of each block of 4; and so on. The choice is pseudo-random: samples at a fixed distance would all be at the same
-//! place of their burst. Blocks are nested: the sample of a block is that of one of its halves. So when blocks double, one
-//! of two samples is dropped, and the others have been kept.
+//! The first [`MOST_SAMPLES`] are all samples. Among as many more, one message of each block of 2 is a sample. Among twice
+//! as many more, it is one of each block of 4, and so on. The choice is pseudo-random: samples at a fixed distance would all
+//! be at the same place of their burst. Blocks are nested: the sample of a block is that of one of its halves. So when
+//! blocks double, one of two samples is dropped, and the others have been kept.
 //!
 //! A trial counts one sample per block, of the smallest power of two that gives at most [`MOST_SAMPLES`].
 
@@ -13,7 +13,6 @@ use crate::clock::Clock;
 use crate::measure::stamps::latency;
 use crate::memory::{OutOfMemory, filled};
 
-/// Most samples of a trial.
 pub const MOST_SAMPLES: u64 = 1 << BITS;
 const BITS: u32 = 18;
 
@@ -110,7 +109,6 @@ pub fn samples(messages: u64) -> impl Iterator<Item = u64> {
     (0..blocks).map(move |block| sample(block, level)).filter(move |index| *index < messages)
 }
 
-/// Record of send times of a stream.
 pub trait SendTimes {
     /// Stamps the message with this number, before the first try to send it.
     fn sending(&mut self, sequence: u64, clock: &impl Clock);
@@ -134,7 +132,6 @@ pub struct SampledTimes {
 }
 
 impl SampledTimes {
-    /// Record of messages from number `first` on.
     pub fn new(first: u64, places: u64) -> Result<Self, OutOfMemory> {
         Ok(Self { first, sampled: Sampled::default(), ticks: filled(NEVER, places, "times of sending")? })
     }

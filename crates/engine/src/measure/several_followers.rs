@@ -40,7 +40,7 @@ impl SeveralFollowers {
         }
     }
 
-    /// Followers of which only this one answers, while the others keep quiet.
+    /// Followers with only this one answering, while the others keep quiet.
     pub fn only(count: u32, follower: u32) -> Self {
         Self { everybody: 1 << follower, ..Self::new(count) }
     }

@@ -14,7 +14,6 @@ use tripmeter_abi::{Link, Message};
 /// Wait for overtaken messages once the last one has come.
 const OVERTAKEN_NS: u64 = 50_000_000;
 
-/// Follower's side of a link during one trial.
 pub struct Sink<'a, 'w, L, C, B, const ON: bool> {
     pub link: &'a mut Tap<'w, L, ON>,
     pub clock: C,
@@ -31,7 +30,6 @@ pub struct Sink<'a, 'w, L, C, B, const ON: bool> {
 }
 
 impl<'a, 'w, L: Link, C: Clock, const ON: bool> Sink<'a, 'w, L, C, Single<'a, NoNotes>, ON> {
-    /// Sink of the stream that begins with message `first`, without notes.
     pub fn new(link: &'a mut Tap<'w, L, ON>, clock: C, shared: &'a Shared, first: u64) -> Self {
         Self::keeping(link, clock, shared, Single::new(first, shared, NoNotes))
     }
@@ -64,9 +62,7 @@ impl<'a, 'w, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, 'w, L, C, B,
     }
 
     /// Takes messages as [`Sink::run`] does, under wait `callback`; calls `listening` once no message can get lost.
-    ///
-    /// # Errors
-    /// If the transport delivers an invalid message.
+    /// Fails if the transport delivers an invalid message.
     pub fn run_called_back(&mut self, inbox: &Inbox, listening: impl FnOnce()) -> Result<Arrived, Failure> {
         let handle = |sink: &mut Self, message: &Message| {
             sink.ledger.arrived();

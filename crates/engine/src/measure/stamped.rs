@@ -177,7 +177,6 @@ mod tests {
 
     const LENGTH: usize = 16;
 
-    /// Link whose calls take a known time.
     struct Slow<'a> {
         clock: &'a AtomicU64,
         data: [u64; LENGTH / 8],

@@ -27,7 +27,6 @@ pub trait Stamps {
     }
 }
 
-/// Stamps of one of several followers.
 pub struct Numbered<S> {
     pub follower: u32,
     pub stamps: S,
@@ -52,7 +51,6 @@ impl<S: Stamps> Stamps for Numbered<S> {
     }
 }
 
-/// Stamps nothing, at no cost.
 pub struct NoStamps;
 
 impl Stamps for NoStamps {

@@ -74,7 +74,6 @@ pub struct Paused {
     period: u64,
     /// Messages of a burst.
     size: u64,
-    /// Messages of a part.
     part: u64,
     /// Messages of the burst that are still to be sent.
     left: u64,
@@ -112,7 +111,6 @@ impl Spacing for Paused {
 /// Amount to send: the limit reached first ends it.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
-    /// Messages per burst.
     pub burst: u64,
     /// Number of the last message.
     pub last: u64,
@@ -120,13 +118,11 @@ pub struct Extent {
     pub deadline: u64,
 }
 
-/// Leader's side of a link.
 pub struct StreamSender<'a, L, C, const ON: bool> {
     pub link: Tap<'a, L, ON>,
     pub clock: C,
     pub length: usize,
     pub touch: TouchLimit,
-    /// Number of the latest message sent.
     pub sequence: u64,
     pub shared: &'a Shared,
     /// Longest time that a full transport may delay a message.
@@ -169,9 +165,7 @@ impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
 
     /// Sends bursts until message `extent.last` is out, the deadline has passed, or the user has asked to stop. May be called
     /// again to go on.
-    ///
-    /// # Errors
-    /// If the transport fails, a follower has gone, or it has taken no message for [`super::MOST_SILENT`] time-outs.
+    /// Fails if the transport fails, a follower has gone, or it has taken no message for [`super::MOST_SILENT`] time-outs.
     pub fn run<S: Spacing>(&mut self, spacing: &mut S, extent: Extent) -> Result<LoopEnd, Failure> {
         self.run_timed::<S, NoTimes>(spacing, extent, &mut NoTimes)
     }

@@ -8,13 +8,11 @@ use crate::message::{self, Header, Kind, TouchLimit};
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::Link;
 
-/// Leader's side of a link, over all payloads of a sub-experiment.
 pub struct Trips<'a, L, C, A, const ON: bool> {
     pub link: Tap<'a, L, ON>,
     pub clock: C,
     pub length: usize,
     pub touch: TouchLimit,
-    /// Number of the latest message sent.
     pub sequence: u64,
     pub answers: A,
     pub shared: &'a Shared,
@@ -51,7 +49,6 @@ pub type StoredSamples = (usize, Result<LoopEnd, Failure>);
 /// Receive tries between two clock readings under `poll`; a reading costs as much as a few tries.
 pub const POLL_IDLE_MASK: u32 = 0x3ff;
 
-/// Outcome of a trip.
 pub(super) enum Trip {
     Answered,
     Unanswered,
@@ -118,7 +115,7 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
 
     /// Makes round trips and stores the ticks of each, until `samples` is full or the clock passes `deadline`.
     ///
-    /// Returns the number of samples, and why it ended: with a failure if the transport fails, the other side has gone, or
+    /// Returns the number of samples, and the end. It fails if the transport fails, the other side has gone, or
     /// [`MOST_SILENT`] messages in a row got no answer.
     #[inline(never)]
     pub fn run(&mut self, samples: &mut [u64], deadline: u64) -> StoredSamples {
@@ -150,7 +147,6 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
         (stored, Ok(LoopEnd::Full))
     }
 
-    /// Sends a message and waits for its answer.
     #[inline(always)]
     pub(super) fn trip(&mut self, begun: u64) -> Result<Trip, Failure> {
         if self.send()? { self.receive(begun) } else { self.unsent() }

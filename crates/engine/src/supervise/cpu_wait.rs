@@ -1,4 +1,4 @@
-//! Tells a silent worker that gets no CPU from one that hangs.
+//! Distinguishes a silent worker that gets no CPU from one that hangs.
 
 use procfs::process::Process;
 

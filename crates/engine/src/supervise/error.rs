@@ -1,5 +1,3 @@
-//! Error of a whole run.
-
 use super::long_text::LongText;
 use crate::by_hand::MeetError;
 use crate::hosts::HostError;
@@ -18,26 +16,26 @@ pub enum RunError {
     Results(#[from] ResultsError),
     #[error(transparent)]
     Meet(#[from] MeetError),
-    /// A follower's host is not there, or not as it must be.
+    /// Host of a follower missing, or not as it must be.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// Sockets and other temporary files have no place.
+    /// No place for sockets and other temporary files.
     #[error("temporary folder '{}' cannot be used: {}; set TMPDIR to one that can", .0.display(), .1)]
     Scratch(PathBuf, io::Error),
     #[error(transparent)]
     LongText(#[from] LongText),
-    /// Readers would refuse the manifest.
+    /// Manifest that readers would refuse.
     #[error(
         "results would hold {0}, which no reader takes; ask for less at once, or leave a host out that says so much"
     )]
     TooLarge(String),
-    /// A file of a resumed run is damaged or missing.
+    /// Damaged or missing file of a resumed run.
     #[error(transparent)]
     Damaged(#[from] FileError),
-    /// The machine disturbs measuring, and the run is strict.
+    /// Machine that disturbs measuring, in a strict run.
     #[error("this machine is refused by --strict: {}; see `tripmeter doctor`, or leave --strict out", listed(.0))]
     Unfit(Vec<Finding>),
-    /// A run begun on another machine is not resumed here.
+    /// Run that was begun on another machine, and cannot be resumed here.
     #[error(
         "the rounds so far were measured on another machine, or before it was changed: {what} '{before}', here '{now}'; \
          begin anew in another folder (-o)"

@@ -1,12 +1,9 @@
-//! Events of a run.
-
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus};
 
 /// Event of a run, for progress displays.
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
-    /// Information for the user.
     Note(String),
     /// Information to show even if no progress is wanted.
     Warning(String),
@@ -27,13 +24,12 @@ pub enum Event<'a> {
         payload_bytes: u64,
     },
     Progress {
-        /// Samples so far.
         done: u64,
         /// Samples asked for.
         planned: u64,
     },
     PayloadFinished(Box<PayloadResult>),
-    /// A payload was measured while the core-to-core probe changed, and is measured again.
+    /// Attempt during which the core-to-core probe changed: the payload is measured again.
     PayloadAgain(Box<PayloadResult>),
     /// All results so far. No process measures until the watcher returns.
     SoFar(&'a Manifest),

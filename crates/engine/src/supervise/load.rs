@@ -33,10 +33,7 @@ pub(super) struct RunningLoad {
 }
 
 impl RunningLoad {
-    /// Starts the load; it ends by itself after `limit`.
-    ///
-    /// # Errors
-    /// The cause, in one line.
+    /// Starts the load; it ends by itself after `limit`. The error is the cause, in one line.
     pub(super) fn start(tripmeter: &Path, load: BackgroundLoad, limit: Duration, log: &File) -> Result<Self, String> {
         let failed = |error: io::Error| format!("the load '{load}' cannot be started: {error}");
         let mut worker =
@@ -47,10 +44,7 @@ impl RunningLoad {
         Ok(Self { load, worker, incoming, begin: LoadReading::default(), end: LoadReading::default() })
     }
 
-    /// Takes the reading at the start of a payload.
-    ///
-    /// # Errors
-    /// If it has ended or does not answer.
+    /// Takes the reading at the start of a payload. Fails if it has ended or does not answer.
     pub(super) fn begin(&mut self) -> Result<(), String> {
         self.begin = self.read()?;
         Ok(())

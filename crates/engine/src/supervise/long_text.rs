@@ -4,7 +4,6 @@ use serde::Serialize;
 use serde_json::Value;
 use tripmeter_model::bounds::{MOST_TEXT_BYTES, json_bytes};
 
-/// Text that is longer than a manifest allows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{place} is a text of {bytes} bytes, \"{begin}…\", more than {most}, the limit of a manifest; shorten it",

@@ -1,4 +1,4 @@
-//! Tells if a leader that reports signs of life makes progress.
+//! Progress of a leader: signs of life alone do not count.
 
 use crate::wire::FromLeader;
 use std::time::{Duration, Instant};

@@ -12,7 +12,7 @@ use tripmeter_model::folder_handle::FolderHandle;
 #[derive(Clone, Debug)]
 pub enum Followers {
     Local,
-    /// A `tripmeter follow` in another terminal.
+    /// `tripmeter follow` in another terminal.
     ByHand {
         /// Name of the meeting place; see [`crate::by_hand::rendezvous`].
         rendezvous: String,
@@ -21,7 +21,6 @@ pub enum Followers {
     },
 }
 
-/// Place of the results.
 #[derive(Clone, Debug, Default)]
 pub enum OutputFolder {
     /// Dated folder below `results`.

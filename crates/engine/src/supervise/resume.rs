@@ -1,4 +1,4 @@
-//! Resumes a run that was killed or interrupted, or of which a part failed.
+//! Resumes a run that was killed or interrupted, or that failed in part.
 
 use super::date::now;
 use super::error::RunError;
@@ -17,7 +17,6 @@ pub struct Begun {
     rounds: u32,
     /// Last round that had begun.
     last: u32,
-    /// Names and rounds of complete sub-experiments.
     whole: HashSet<(String, u32)>,
     left_ns: Option<u64>,
     /// True if only missing payloads are measured; else whole rounds are.
@@ -127,8 +126,8 @@ impl Begun {
         all.filter(|(name, round)| !self.is_done(name, *round)).collect()
     }
 
-    /// Description of the rest for people. Rounds that had begun are listed by name; later ones are not counted, as their number
-    /// may be an estimate.
+    /// Description of the rest for people. Rounds that had begun are listed by name; later ones are not counted, as their
+    /// number may be an estimate.
     fn named_rest(&self) -> Vec<String> {
         let plan = &self.manifest.plan;
         if !plan.has_round_folders() {
@@ -165,10 +164,7 @@ impl Begun {
         self.rounds
     }
 
-    /// Checks that the files have the payloads that are kept.
-    ///
-    /// # Errors
-    /// If a file is missing, or lacks a part.
+    /// Checks that the files have the payloads that are kept. Fails if a file is missing, or lacks a part.
     pub fn check_files(&self) -> Result<(), RunError> {
         let Manifest { plan, sub_experiments, .. } = &self.manifest;
         let raw = plan.raw;

@@ -1,5 +1,3 @@
-//! State of a run.
-
 use super::error::RunError;
 use super::event::Event;
 use super::options::RunOptions;

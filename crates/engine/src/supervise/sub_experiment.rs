@@ -56,9 +56,7 @@ fn failed<E: std::fmt::Display>(written: Result<(), E>) -> Option<LeaderOutcome>
 }
 
 /// Runs a sub-experiment to its end; the results folder has the result so far all the time.
-///
-/// # Errors
-/// The cause, in one line.
+/// The error is the cause, in one line.
 pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result<RunStatus, String> {
     let entry = (run.registry_of)(&plan.name).get(&plan.transport.system).map_err(|error| error.to_string())?;
     // A resumed run may be another user's, or the machine may have changed.
@@ -147,7 +145,6 @@ fn largest(plan: &SubExperiment) -> u64 {
 }
 
 struct ProcessGroup {
-    /// Output of its processes.
     log: BoundedLog,
     leader: Worker,
     incoming: Incoming,
@@ -179,7 +176,6 @@ struct ProcessGroup {
     logged: (u64, u64),
     /// True once the leader has reported its resource use.
     has_used: bool,
-    /// True once unauthorized peers have tried.
     has_attempted_access: bool,
     /// Reason why the leader measures nothing more, if it has said so.
     broken: Option<String>,
@@ -191,9 +187,8 @@ enum LeaderOutcome {
     Done,
     Interrupted,
     Failed(String),
-    /// It ended without a report.
+    /// Ended without a report.
     Vanished,
-    /// It was killed, for this reason.
     Killed(String),
 }
 
@@ -297,7 +292,7 @@ impl ProcessGroup {
             if let Some(gone) = failed(run.results.folder().check()) {
                 return gone;
             }
-            // The log of a library that prints much is checked more often.
+            // A long log is checked more often: its library prints much.
             let is_long = self.log.bound() | run.daemons.bound_logs();
             let is_short = is_long || self.follower_ended.is_some();
             let wait = if is_short { LOOKING_TIME } else { Duration::from_secs(1) };
@@ -526,7 +521,7 @@ impl ProcessGroup {
         if begins { load.begin() } else { load.end() }
     }
 
-    /// Records a measured cell; with `again`, it is to be measured again.
+    /// Records a measured cell; with `again`, it will be measured again.
     fn note(&mut self, run: &mut Run<'_>, mut cell: Box<PayloadResult>, again: bool) -> Option<LeaderOutcome> {
         // A payload may end without a progress report.
         self.part.close();
@@ -615,7 +610,7 @@ impl ProcessGroup {
             stopped.extend(followers.map(|(index, _)| self.who(index)));
         }
         let leader_hung = self.leader.end(patience);
-        // Followers end in parallel: the wait for one is also that for the others.
+        // Followers end in parallel: while one is waited for, the others end too.
         let hung: Vec<bool> = self.followers.iter_mut().map(|follower| follower.end(patience)).collect();
         if let Some(load) = self.load.take() {
             run.add_process(load.finish());
@@ -647,7 +642,7 @@ impl ProcessGroup {
             }
             LeaderOutcome::Interrupted => return Ok(RunStatus::Interrupted),
             LeaderOutcome::Failed(why) | LeaderOutcome::Killed(why) => {
-                // A follower that ends by itself says why, if it can. Of several, others end because one has.
+                // A follower that ends by itself says why, if it can. If there are several, others end because one has.
                 let without_a_word = || {
                     let is_alone = why.contains(GONE) && self.followers.len() == 1;
                     self.end_of_follower(&hung, Worker::failure).filter(|_| is_alone)
@@ -703,8 +698,8 @@ impl ProcessGroup {
         })
     }
 
-    /// Last line in the log, if any: libraries print there before they abort. All processes write there, so lines that followers
-    /// have reported are skipped.
+    /// Last line in the log, if any: libraries print there before they abort. All processes write there, so lines that
+    /// followers have reported are skipped.
     fn last_words(&self) -> String {
         let told = |follower: &Worker| match follower.last_word()? {
             FromFollower::Failed(why) => Some(why),

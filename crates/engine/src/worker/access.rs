@@ -54,7 +54,6 @@ fn connect(system: &dyn AnySystem, attempt: &AccessAttempt) -> tripmeter_abi::Re
 pub(super) struct TruePair {
     pub leader: Vec<u8>,
     pub follower: Vec<u8>,
-    /// Time for joining and connecting.
     pub took: Duration,
 }
 

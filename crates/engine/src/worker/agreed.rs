@@ -14,9 +14,7 @@ use tripmeter_abi::AGREED_FOLDER;
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Content of each file in the folder, in base64, by its name; empty if there is no folder.
-///
-/// # Errors
-/// If a file cannot be read, or all are larger than 1 MiB.
+/// Fails if a file cannot be read, or all together exceed 1 MiB.
 pub(super) fn read(scratch_dir: &Path) -> Result<BTreeMap<String, String>> {
     let folder = scratch_dir.join(AGREED_FOLDER);
     let failed = |error| Error::of(&format!("folder '{}'", folder.display()), error);
@@ -42,9 +40,7 @@ pub(super) fn read(scratch_dir: &Path) -> Result<BTreeMap<String, String>> {
 }
 
 /// Writes these files into the folder, unreadable for other users.
-///
-/// # Errors
-/// If a name is not plain, or a file cannot be written.
+/// Fails if a name is not plain, or a file cannot be written.
 pub(super) fn write(scratch_dir: &Path, files: &BTreeMap<String, String>) -> Result<()> {
     let folder = scratch_dir.join(AGREED_FOLDER);
     let failed = |error| Error::of(&format!("folder '{}'", folder.display()), error);

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{ModeChange, PayloadResult};
 
-/// Attempts at the current payload.
 pub(super) struct Attempts {
     folder: PathBuf,
     files: Discarded,
@@ -43,7 +42,7 @@ impl Attempts {
         Ok(())
     }
 
-    /// True if the payload is to be measured again; that attempt then begins.
+    /// True if the payload must be measured again; that attempt then begins.
     pub(super) fn next(&mut self) -> bool {
         if !std::mem::take(&mut self.again) {
             return false;
@@ -71,8 +70,8 @@ impl Attempts {
         Ok(())
     }
 
-    /// Decides if a written cell is to be measured again, and notes the cause in it. With `has_handover`, both its probes should
-    /// have been answered.
+    /// Decides if a written cell must be measured again, and notes the cause in it. With `has_handover`, both its probes
+    /// should have been answered.
     pub(super) fn judge(
         &mut self,
         cell: &mut PayloadResult,
@@ -91,7 +90,6 @@ impl Attempts {
     }
 }
 
-/// Limits of the attempts at a payload.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
     /// Time cap of all together.

@@ -169,9 +169,7 @@ impl Controls {
     }
 
     /// Next message of a follower; the supervisor gets signs of life until then.
-    ///
-    /// # Errors
-    /// If it does not come in time, or the follower's process does nothing.
+    /// Fails if it does not come in time, or the follower's process does nothing.
     pub(super) fn recv(&mut self, follower: u32, patience: FollowerPatience) -> Result<FromFollower> {
         let begin = Instant::now();
         let mut stillness = self.followers[follower as usize].peer_pid().map(Stillness::of);
@@ -239,7 +237,7 @@ impl Controls {
     /// without one tells more than what others report of that.
     pub(super) fn diagnose(&mut self, failure: Failure) -> Error {
         const LOOK: Duration = Duration::from_millis(1);
-        // An ssh that has lost its host reports it late.
+        // An ssh that has lost its host may take longer to report it.
         let most = Duration::from_millis(if self.hosts.is_empty() { 300 } else { 3000 });
         let deadline = Instant::now() + most;
         // Failures reported while something else was awaited.

@@ -25,7 +25,6 @@ pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Bytes of arrivals per message, before base64.
 const MOST_PIECE_BYTES: usize = 3 << 20;
 
-/// Follower that has its settings.
 pub struct Follower {
     pub(super) control: Channel<ToFollower>,
     pub(super) shared: Arc<Shared>,
@@ -33,11 +32,8 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Receives the settings; must be called in the thread that will follow. On another host than the leader's, `place` replaces
-    /// those that do not hold there.
-    ///
-    /// # Errors
-    /// If the leader goes away, or speaks another protocol.
+    /// Receives the settings; must be called in the thread that will follow. On another host than the leader's, `place`
+    /// replaces those that do not hold there. Fails if the leader goes away, or speaks another protocol.
     pub(crate) fn start(stream: UnixStream, place: Option<&FollowerPlace>) -> Result<Self> {
         let shared = Arc::new(Shared::default());
         let stops = |message: &ToFollower, shared: &Shared| match message {

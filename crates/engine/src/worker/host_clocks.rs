@@ -58,8 +58,8 @@ impl Leader {
             .map_err(|error| self.controls.failed(&format!("the clock of its follower's host cannot be read: {error}")))
     }
 
-    /// Clocks since `before`. Once something is `broken`, only followers that have sent arrivals are asked: others have gone, or
-    /// still answer messages.
+    /// Clocks since `before`. Once something is `broken`, only followers that have sent arrivals are asked: others have
+    /// gone, or still answer messages.
     pub(super) fn clocks_since(&mut self, before: Readings, broken: &mut Option<Error>) -> Clocks {
         let Some(own) = self.job.local_address.filter(|_| !before.is_empty()) else { return Clocks::default() };
         let mut lines = Vec::new();

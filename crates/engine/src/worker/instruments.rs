@@ -14,12 +14,10 @@ use tripmeter_model::plan::Instrument;
 use tripmeter_model::trial::Trial;
 use tripmeter_model::used::Used;
 
-/// Instruments of the leader while a payload is measured.
 #[derive(Default)]
 pub(super) struct Instruments {
     stamps: Option<StampMemory>,
     window: Option<Window>,
-    /// Resource use of the leader and the follower.
     used: Vec<(Process, Used)>,
     have_ended: bool,
 }

@@ -58,7 +58,7 @@ pub fn lead(job: Job, stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
         Err(Error::Interrupted) => FromLeader::Interrupted,
         Err(Error::Failed(why)) => FromLeader::Failed(os::with_lack(why)),
     };
-    // Before the threads of followers are joined, which may hang.
+    // Sent before the threads of followers are joined, as one may hang.
     send(&mut supervisor, &ending).map_err(gone)?;
     end(threads);
     Ok(())
@@ -185,7 +185,7 @@ impl Leader {
             if let Error::Failed(why) = &error {
                 self.controls.report(&FromLeader::Broken(why.clone()));
             }
-            // Nothing more is written.
+            // The phase is no longer WRITING, as nothing more is written.
             let phase = self.controls.phase().to_owned();
             self.controls.set_phase(if phase == WRITING { ENDING } else { &phase });
             return Err(error);

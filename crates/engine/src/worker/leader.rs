@@ -19,7 +19,6 @@ use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Variant, Wait};
 use tripmeter_model::interference::Sched;
 use tripmeter_model::manifest::Handover;
 
-/// Leader that has its job and its followers.
 pub struct Leader {
     pub(super) job: Job,
     pub(super) shared: Arc<Shared>,
@@ -39,7 +38,6 @@ pub(super) struct Session<'a> {
     /// Page of the core-to-core probe; none between hosts.
     pub page: Option<Page>,
     pub packet_bytes: u64,
-    /// Number of the latest message sent.
     pub sequence: u64,
     /// Round trip under way when the time of an earlier payload was over; 0 if none was.
     pub abandoned: u64,

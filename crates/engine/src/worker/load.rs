@@ -32,9 +32,7 @@ struct Done {
 }
 
 /// Disturbs until the supervisor has gone or the time is over; answers each [`ToWorker::Continue`] with a reading.
-///
-/// # Errors
-/// If a thread, buffer or connection cannot be made.
+/// Fails if a thread, buffer or connection cannot be made.
 pub(super) fn load(part: &LoadPart, stream: UnixStream) -> Result<()> {
     let mut supervisor = stream.try_clone().map_err(|error| Error::of("supervisor's channel", error))?;
     let done = Arc::new(Done::default());

@@ -44,7 +44,6 @@ const PROBE_LINES: u64 = 32;
 /// Pause between two of them, so that a logger with a short queue loses none.
 const PROBE_PAUSE: Duration = Duration::from_micros(500);
 
-/// Result of the calls of one payload.
 struct LoggedCalls {
     recorder: Recorder,
     warmup: u64,
@@ -273,7 +272,8 @@ impl Leader {
         Ok((LoggedCalls { recorder, warmup, calls: sequence, refused, end, begin_ns, duration_ns }, window))
     }
 
-    /// Calls the logger until the recorder is full, the deadline has passed, or the user has asked to stop. Gives signs of life.
+    /// Calls the logger until the recorder is full, the deadline has passed, or the user has asked to stop. Meanwhile it
+    /// gives signs of life.
     fn record(
         &mut self,
         lane: &mut dyn Lane,

@@ -10,12 +10,10 @@ use tripmeter_model::recording::RecordedTopic;
 use tripmeter_model::trial::Trial;
 use tripmeter_model::used::Used;
 
-/// Counts and times of a trial.
 pub(super) struct Tallied {
     pub tally: Tally,
     /// True if they are calls; else they are messages.
     pub are_calls: bool,
-    /// Publishers of one topic.
     pub publishers: u32,
     /// Tally of each follower if there are several; `None` if unknown.
     pub followers: Vec<Option<Tally>>,
@@ -26,11 +24,9 @@ pub(super) struct Tallied {
     pub cut_short: Option<String>,
     pub own: Used,
     pub others: Option<Used>,
-    /// Error that ended it, if something failed.
     pub broken: Option<Error>,
 }
 
-/// Counts and times of one topic of a recording.
 pub(super) struct PlayedTopic {
     pub recorded: RecordedTopic,
     /// Recorded rate, times the speed.

@@ -25,7 +25,6 @@ const DRAINING: Duration = Duration::from_millis(2);
 /// Interval between interruptions of a thread that must end.
 const STOPPING: Duration = Duration::from_nanos(TAKE_TIMEOUT_NS);
 
-/// Result of the threads.
 pub(super) struct Parallel<R> {
     /// Tick at which the first message was due.
     pub begin: u64,

@@ -12,7 +12,6 @@ const LONGEST_TAKING: Duration = Duration::from_secs(60);
 /// Longest time for an answer that takes no work: others may keep the follower from CPUs and disk.
 const LONGEST_ANSWER: Duration = Duration::from_secs(60);
 
-/// Time limits for a follower.
 #[derive(Clone, Copy)]
 pub(super) struct FollowerPatience {
     /// Limit while its process does nothing, though it could.
@@ -79,7 +78,7 @@ mod tests {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let mut asleep = Stillness::of(child.id());
         let mut own = Stillness::of(std::process::id());
-        // It starts before it sleeps.
+        // It uses CPU time until it sleeps.
         while asleep.look() < Duration::from_millis(200) {
             std::thread::sleep(Duration::from_millis(50));
         }

@@ -20,7 +20,6 @@ use tripmeter_model::trial::Trial;
 /// Number of samples that take seconds to sort and write.
 pub(super) const MANY_SAMPLES: u64 = 1_000_000;
 
-/// Results of a payload.
 #[derive(Default)]
 pub(super) struct MeasuredPayload {
     /// In the order of the plan.
@@ -35,7 +34,6 @@ pub(super) struct MeasuredPayload {
     pub cut_short: Option<String>,
     pub duration_ns: u64,
     pub unwritten: Option<Samples>,
-    /// Error that ended it, if something failed.
     pub broken: Option<Error>,
 }
 
@@ -74,7 +72,6 @@ impl MeasuredPayload {
 }
 
 impl Leader {
-    /// Measures all payloads, one after the other.
     pub(super) fn payloads(&mut self, session: &mut Session<'_>) -> Result<()> {
         let replay = self.replay()?;
         for payload_bytes in self.job.rest() {

@@ -32,7 +32,7 @@ pub(super) struct ThreadPool {
     main: Thread,
     /// Threads that have begun and not ended.
     running: AtomicUsize,
-    /// Threads at which no message can get lost any more.
+    /// Threads that can no longer lose a message.
     pub ready: AtomicUsize,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Member<'a>(&'a ThreadPool);
 impl Member<'_> {
     /// Registers the calling thread under this index.
     pub(super) fn begin(&self, thread: usize) {
-        // It cannot be set yet: each thread has its own.
+        // This cannot fail: each thread sets its own place, once.
         let _ = self.0.targets[thread].set(Target::current());
         os::sleep_precisely();
     }

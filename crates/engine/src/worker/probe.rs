@@ -28,12 +28,10 @@ const SIGN_OF_LIFE_NS: u64 = 2_000_000_000;
 
 const PHASE: &str = "prove its path";
 
-/// Extent of a path proof.
 #[derive(Clone, Copy)]
 struct ProbePlan {
     /// Messages in each direction.
     messages: u64,
-    /// Bytes of each.
     payload_bytes: u64,
 }
 

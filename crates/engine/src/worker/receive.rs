@@ -158,7 +158,7 @@ impl Follower {
             match self.recv(PAUSE) {
                 Ok(ToFollower::End { last }) => {
                     let used = window.close();
-                    // One thread may read the numbers of all streams.
+                    // All numbers are set before any stop flag: one thread may read those of all streams.
                     pool.shared.iter().zip(last).for_each(|(shared, last)| shared.last.store(last, Relaxed));
                     pool.shared.iter().for_each(|shared| shared.stop.store(true, Release));
                     pool.wake();

@@ -277,7 +277,7 @@ fn burst(offer: OfferedLoad, payload_bytes: u64) -> u64 {
     }
 }
 
-/// Worst of all followers: the fewest messages received, and the most that came damaged, twice or late.
+/// Worst of all followers: the fewest messages received, and the most that came damaged, twice or out of order.
 fn worst(each: impl Iterator<Item = Arrived>) -> Option<Arrived> {
     each.reduce(|a, b| Arrived {
         received: a.received.min(b.received),

@@ -5,8 +5,8 @@
 //! Their number is bounded.
 //!
 //! # Source
-//! Simplified after Multiple Loss Ratio Search (IETF draft-ietf-bmwg-mlrsearch): begin at the rate received at the highest
-//! load, short trials first, both ends of the interval measured again at full length.
+//! Simplified after Multiple Loss Ratio Search (IETF draft-ietf-bmwg-mlrsearch). It begins at the rate received at the
+//! highest load, with short trials first. Both ends of the interval are measured again at full length.
 
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;

@@ -30,7 +30,6 @@ struct LoadBatch {
     payload_bytes: u64,
     /// Messages over each link.
     messages: u64,
-    /// Load over each link.
     load: OfferedLoad,
     /// Tick at which the time of the payload is over.
     capped: u64,

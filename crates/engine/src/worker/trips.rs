@@ -24,7 +24,6 @@ use tripmeter_model::trial::Trial;
 
 const SIGN_OF_LIFE_NS: u64 = 1_000_000_000;
 
-/// Samples and counts of a cell's trips, and their end.
 struct TripsOutcome {
     recorded: RecordedSamples,
     counts: Counts,
@@ -35,7 +34,6 @@ struct TripsOutcome {
     is_empty: bool,
     duration_ns: u64,
     end: LoopEnd,
-    /// Error that ended it, if something failed.
     broken: Option<Error>,
     /// Send times of the messages of a cell.
     rows: Vec<TripRow>,
@@ -54,7 +52,7 @@ enum Latency {
     Only,
     /// One of several.
     At(u32),
-    /// The last of several.
+    /// Last of several.
     Last,
 }
 
@@ -68,7 +66,6 @@ struct OneWayLatencies {
 }
 
 impl Latency {
-    /// Tag of the histogram.
     fn tag(self, payload_bytes: u64) -> String {
         match self {
             Latency::Only => format!("one_way_{payload_bytes}"),
@@ -151,7 +148,7 @@ impl Leader {
         });
         self.give_up_at(0);
         let duration_ns = base.to_ns(base.now() - begin);
-        // Followers idle from now on, which must not be counted.
+        // Followers wait idly from now on, which must not be counted.
         let unended = if instruments.close_window() && result.is_ok() {
             self.end_followers(&mut instruments).err()
         } else {

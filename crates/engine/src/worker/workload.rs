@@ -25,7 +25,6 @@ pub(super) struct Batch<'p, 'r> {
     pub capped: u64,
 }
 
-/// Messages for one link.
 #[derive(Clone, Copy)]
 pub(super) struct LinkPlan {
     pub messages: u64,
@@ -37,7 +36,6 @@ pub(super) struct LinkPlan {
 
 pub(super) type Send = for<'r> fn(&mut Leader, &mut Session<'_>, &Batch<'_, 'r>) -> Result<Sent<'r>>;
 
-/// Result of a batch.
 pub(super) struct Sent<'r> {
     /// Deliveries to the follower, or to the last of several, or back from it.
     pub delivered: Delivered<Times<'r>>,
@@ -45,7 +43,6 @@ pub(super) struct Sent<'r> {
     pub followers: Vec<Option<Delivered<Times<'r>>>>,
     /// Answers to each client after the end of their call; empty for publications.
     pub late: Vec<u64>,
-    /// Times that the transport was full.
     pub refused: u64,
     pub end: LoopEnd,
     pub broken: Option<Error>,
