@@ -25,7 +25,7 @@ impl Leader {
         let (clients, sequence) = (session.lanes.len(), session.sequence);
         let (pool, sending) = (&ThreadPool::new(clients), Sending::of(clients));
         let calls = batch.links.iter().map(|link| link.messages);
-        // Reserves the memory that latencies need at the end, so that a lack shows now and not then.
+        // Checks that there is memory for the latencies made at the end: a lack must show now, not then.
         let values = if self.job.sub_experiment.one_way { 7 } else { 6 };
         drop(reserved::<u64>(calls.clone().sum::<u64>().saturating_mul(values), "values of latencies")?);
         let mut made = calls.clone().map(Made::new).collect::<std::result::Result<Vec<_>, _>>()?;

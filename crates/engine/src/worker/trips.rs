@@ -92,7 +92,7 @@ impl Leader {
         let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes))?;
         let mut warm = Recorder::new(base, Raw::NONE, plan.warmup)?;
         if plan.one_way {
-            // Reserves the memory that latencies need at the end, so that a lack shows now and not then.
+            // Checks that there is memory for the latencies made at the end: a lack must show now, not then.
             let values = plan.samples_of(payload_bytes).saturating_mul(2 + 4 * u64::from(plan.workload.followers()));
             drop(reserved::<u64>(values, "values of latencies one way")?);
         }

@@ -99,7 +99,7 @@ impl Leader {
         });
         let followers = self.controls.followers();
         let mut memory = ArrivalMemory::create(messages.clone(), followers)?;
-        // Reserves the memory that latencies need at the end, so that a lack shows now and not then.
+        // Checks that there is memory for the latencies made at the end: a lack must show now, not then.
         let values = messages.iter().sum::<u64>().saturating_mul(6 * u64::from(followers));
         drop(reserved::<u64>(values, "values of latencies")?);
         // Size 0: messages of a recording have many sizes.
