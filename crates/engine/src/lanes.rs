@@ -1,7 +1,7 @@
-//! Where the types of a system end. Below a [`Lane`] every loop is compiled for the system's own links; above it nothing is
-//! generic over systems, clocks or what is done with payloads.
+//! Type erasure of systems. Below a [`Lane`] every loop is compiled for the system's own links; above it nothing is generic
+//! over systems, clocks or the handling of payloads.
 //!
-//! A lane is called once per batch of messages, never per message: a batch of 1,024 or more costs nothing.
+//! A lane is called once per batch, never per message: in a batch of 1,024 messages or more, the call costs nothing.
 
 mod lane;
 mod link;
@@ -16,27 +16,15 @@ use link::AllLinks;
 pub use round_trips::RoundTrips;
 use tripmeter_abi::{DaemonCommand, Description, Limits, LinkOptions, Node, NodeOptions, Result, System, Wait};
 
-/// Any [`System`].
+/// [`System`] behind `dyn`.
 pub trait AnySystem: Send + Sync {
-    /// See [`System::description`].
     fn description(&self) -> Description;
 
-    /// See [`System::probe`].
-    ///
-    /// # Errors
-    /// As there.
     fn probe(&self, options: &NodeOptions) -> Result<Limits>;
 
-    /// See [`System::daemon_command`].
-    ///
-    /// # Errors
-    /// As there.
     fn daemon_command(&self, options: &NodeOptions) -> Result<Option<DaemonCommand>>;
 
-    /// Opens a node with a link for each of the inboxes, which get its messages under wait `callback`.
-    ///
-    /// # Errors
-    /// If the node or a link cannot be opened.
+    /// Opens a node with a link for each inbox. Under wait `callback` the inboxes get the messages.
     fn open<'a>(&self, options: &NodeOptions, inboxes: &'a [Box<Inbox>]) -> Result<Box<dyn AnyNode + 'a>>;
 }
 
@@ -64,16 +52,15 @@ impl<S: System> AnySystem for S {
     }
 }
 
-/// A node with its links. It stays in the thread that opened it; its lanes may be used in others.
+/// Node with its links. It stays in the thread that opened it; its lanes may be used in others.
 pub trait AnyNode {
-    /// Each link.
     fn lanes(&mut self) -> Vec<&mut dyn Lane>;
 
-    /// All links, for one thread that polls them in turns.
+    /// All links, for one thread to poll in turns.
     fn in_turns(&mut self) -> Box<dyn Turns + '_>;
 }
 
-/// The links are closed before the node, and both before the inboxes.
+/// Fields in drop order: links are closed before the node, and both before the inboxes.
 struct OpenedNode<'a, N: Node> {
     links: Vec<N::Link>,
     _node: N,

@@ -1,4 +1,4 @@
-//! Runs a plan: one leader and one follower process per sub-experiment and round, watched from here.
+//! Runs a plan: one leader process and its followers per sub-experiment and round, watched from here.
 //!
 //! This process sleeps while a cell is measured; it wakes about once a second to hear that the leader is alive.
 
@@ -45,13 +45,11 @@ use tripmeter_model::bounds::to_json;
 use tripmeter_model::manifest::{Environment, Manifest, RunStatus, SCHEMA_VERSION, SubExperimentResult};
 use tripmeter_model::plan::{Plan, SubExperiment};
 
-/// Length of the hiccup spin before a run; `tripmeter doctor` takes longer.
+/// Hiccup spin before a run; `tripmeter doctor` spins longer.
 const HICCUP_SPIN: Duration = Duration::from_millis(200);
 
-/// Runs a plan and returns its manifest, which is on disk too. A sub-experiment that fails is in there; it ends nothing else.
-///
-/// # Errors
-/// If there is no place for results or scratch files, no follower comes, or a strict run is refused.
+/// Runs a plan and returns its manifest, which is on disk too. A failed sub-experiment is in there, and ends nothing else.
+/// Fails if there is no place for results or scratch files, no follower comes, or a strict run is refused.
 pub fn run(
     plan: &Plan,
     registry: &Registry,
@@ -61,12 +59,8 @@ pub fn run(
     run_while(plan, &|_| registry, options, watch, &mut |manifest| manifest.plan.rounds)
 }
 
-/// As [`run`], with the registry that `registry_of` has for a sub-experiment's name, and with as many rounds as
-/// `rounds_wanted` says before the first and after each: it begins with the plan's rounds, at least two if there
-/// may be more.
-///
-/// # Errors
-/// As [`run`].
+/// Runs a plan as [`run`] does. `registry_of` gives the registry of a sub-experiment by name. `rounds_wanted` gives the
+/// number of rounds, before the first and after each. The plan needs at least two rounds if there may be more.
 pub fn run_while<'a>(
     plan: &'a Plan,
     registry_of: &'a dyn Fn(&str) -> &'a Registry,
@@ -129,7 +123,7 @@ pub fn run_while<'a>(
     run.finish()
 }
 
-/// Every host of the plan, which has the same as this one.
+/// Connects to every host of the plan, which must have the versions that this one has.
 fn meet_hosts<'a>(
     plan: &Plan,
     options: &RunOptions,
@@ -159,7 +153,7 @@ fn meet_hosts<'a>(
     hosts::meet(plan, &name, &versions, &mut |note| watch(&Event::Note(note)))
 }
 
-/// One note for each system that ignores variables of the environment that are set.
+/// Notes on systems that ignore environment variables that are set, one per system.
 fn ignored_environment<'a>(plan: &Plan, registry_of: &dyn Fn(&str) -> &'a Registry) -> Vec<String> {
     let mut notes = Vec::new();
     for sub_experiment in &plan.sub_experiments {
@@ -172,7 +166,7 @@ fn ignored_environment<'a>(plan: &Plan, registry_of: &dyn Fn(&str) -> &'a Regist
     notes
 }
 
-/// The CPUs that leader and followers are bound to, or else all that they may use.
+/// CPUs that leader and followers are bound to, or else all that they may use.
 pub fn measured_cpus(plan: &Plan) -> Vec<usize> {
     if !plan.cpus.is_empty() {
         return plan.cpus.clone();
@@ -211,22 +205,22 @@ fn new_manifest(plan: &Plan, calibration: &Calibration, audit: Audit) -> Manifes
     }
 }
 
-/// The local time, and what the machine says of itself.
+/// Local time, and description of this machine.
 pub fn machine() -> (String, Environment) {
     (now(), environment::environment(&Calibration::new()))
 }
 
-/// Seconds since 1970 of a time as manifests have it, with its offset; `None` if it is none.
+/// Seconds since 1970 of a time in a manifest, with its offset; `None` if it is not a time.
 pub fn time_of(started: &str) -> Option<i64> {
     Some(started.parse::<jiff::Timestamp>().ok()?.as_second())
 }
 
 impl<'a> Run<'a> {
-    /// Makes rounds until as many are there as are wanted, which may change with each.
+    /// Runs rounds until there are as many as wanted, which may change with each.
     fn rounds(&mut self, wanted: &mut dyn FnMut(&Manifest) -> u32) -> Result<(), RunError> {
         let mut random = fastrand::Rng::with_seed(self.plan.seed);
         let mut round = self.options.begun.as_ref().map_or(0, Begun::rounds_passed);
-        // Those that were measured before a kill have had their share of the random order.
+        // Rounds measured before a kill took their share of the random order.
         (0..round).for_each(|_| drop(self.order(&mut random)));
         if round > 0 {
             (self.watch)(&Event::RoundsWanted(self.manifest.plan.rounds));
@@ -242,8 +236,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Removes files of samples of rounds that are older than those to be kept, now that `round` has ended; `rotated` counts
-    /// the rounds whose files are removed.
+    /// Removes sample files of rounds older than those to keep, now that `round` has ended; `rotated` counts the rounds whose
+    /// files are removed.
     fn rotate(&mut self, rotated: &mut u32, round: u32) {
         let Some(keep) = self.plan.keep_samples.filter(|_| !self.stopped()) else { return };
         while *rotated < round.saturating_sub(keep) {
@@ -257,7 +251,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Asks how many rounds there are to be, now that so many are there.
+    /// Asks for the number of rounds, now that `round` are complete.
     fn ask_for_rounds(&mut self, round: u32, wanted: &mut dyn FnMut(&Manifest) -> u32) -> Result<(), RunError> {
         let wanted = wanted(&self.manifest).max(round);
         if wanted != self.manifest.plan.rounds && !self.stopped() {
@@ -268,7 +262,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The order of the next round.
+    /// Order of the sub-experiments in the next round.
     fn order(&self, random: &mut fastrand::Rng) -> Vec<&'a SubExperiment> {
         let mut order: Vec<&SubExperiment> = self.plan.sub_experiments.iter().collect();
         if self.plan.has_round_folders() {
@@ -316,7 +310,7 @@ impl<'a> Run<'a> {
             error: None,
             transport_version: version(|before| &before.transport_version),
             system_version: version(|before| &before.system_version),
-            // Of the payloads that it has; its processes say it again.
+            // Of the payloads measured before; the new processes report it again.
             same_process: before.as_ref().is_some_and(|before| before.same_process),
             path_proof: before.as_ref().and_then(|before| before.path_proof.clone()),
             memory_lock: before.as_ref().and_then(|before| before.memory_lock.clone()),
@@ -343,13 +337,13 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Makes Parquet of the samples of a sub-experiment that has ended, if it is asked for. If that fails, they stay CSV.
+    /// Converts the samples of an ended sub-experiment to Parquet, if asked for. If that fails, they stay CSV.
     fn make_parquet(&mut self, plan: &SubExperiment, round: u32) {
         let Some(program) = self.options.parquet.as_ref().filter(|_| self.plan.raw.parquet) else { return };
-        // What is not whole may be resumed, and that needs the CSV.
+        // A sub-experiment that is not complete may be resumed, which needs the CSV.
         let is_whole = self.manifest.sub_experiments.last().is_some_and(|result| result.status == RunStatus::Complete);
         let keeps_csv = self.plan.raw.samples || !is_whole;
-        // That it is whole is on the disk before the CSV goes.
+        // Its status is on disk before the CSV goes.
         let synced = if keeps_csv { Ok(()) } else { self.results.sync_trials().map_err(|error| error.to_string()) };
         let folder = self.results.round(round).map_err(|error| error.to_string());
         let converted = synced.and(folder).and_then(|folder| {
@@ -361,7 +355,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What happened on the machine since the first sub-experiment began.
+    /// Audit of the machine since the first sub-experiment began.
     fn audit(&self) -> Audit {
         let of = |result: &SubExperimentResult, process: &ProcessActivity| {
             let who = format!("{} of {}", process.who, result.name);

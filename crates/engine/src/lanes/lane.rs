@@ -1,4 +1,4 @@
-//! Loops over a link, or over all links of a node, and what they are given and return.
+//! Loops over one link or all links of a node, with their parameters and results.
 
 use super::round_trips::RoundTrips;
 use crate::clock::Timebase;
@@ -18,30 +18,24 @@ use crate::replay::Times;
 use crate::wire::Arrived;
 use tripmeter_abi::{Link, Wait};
 
-/// What a loop runs in.
 #[derive(Clone, Copy)]
 pub struct LoopSetting<'a> {
-    /// The clock of its stamps.
     pub timebase: Timebase,
-    /// What it does with payloads.
     pub touch: TouchLimit,
-    /// How it waits.
     pub wait: Wait,
-    /// How long a message is waited for, and may be kept waiting.
+    /// Longest wait for a message, and for a full transport to take one.
     pub loss_timeout_ns: u64,
-    /// The link's messages under wait `callback`.
+    /// Receiver of messages under wait `callback`.
     pub inbox: &'a Inbox,
-    /// What may end it.
     pub shared: &'a Shared,
 }
 
-/// A link, and every loop over it.
+/// Link with every loop over it.
 pub trait Lane: Send {
-    /// The link itself, to connect it.
     fn link(&mut self) -> &mut dyn Link;
 
-    /// A batch of round trips: stores the ticks of each until `samples` is full or the clock passes `deadline`. With an
-    /// observer, which sees every message, all bytes are touched.
+    /// Makes a batch of round trips, and stores the ticks of each until `samples` is full or the clock passes `deadline`.
+    /// With an observer, which sees every message, all bytes are touched.
     fn round_trips(
         &mut self,
         setting: LoopSetting<'_>,
@@ -51,7 +45,8 @@ pub trait Lane: Send {
         observer: Option<&mut Observer>,
     ) -> StoredSamples;
 
-    /// The same with a clock reading around each call of the link, and payloads not touched; nothing with several followers.
+    /// Makes round trips with a clock reading around each call of the link, and without touching payloads. Stores nothing
+    /// with several followers.
     fn stamped_trips(
         &mut self,
         setting: LoopSetting<'_>,
@@ -62,21 +57,16 @@ pub trait Lane: Send {
     ) -> StoredSamples;
 
     /// Takes answers that still come after the last round trip.
-    ///
-    /// # Errors
-    /// If the transport fails.
     fn drain(&mut self, setting: LoopSetting<'_>, trips: &mut RoundTrips) -> std::result::Result<(), Failure>;
 
-    /// The calls of one client, each when it is due.
+    /// Makes the calls of one client, each when it is due.
     fn call(&mut self, setting: LoopSetting<'_>, calls: Calls<'_>, made: &mut Made) -> Ended<Called>;
 
-    /// The messages of one topic or publisher, each when it is due; stores when each was sent.
+    /// Publishes the messages of one topic or publisher, each when it is due, and stores when each was sent.
     fn publish_due(&mut self, setting: LoopSetting<'_>, plan: Publication<'_>, sent: &mut [u64]) -> Ended<Published>;
 
-    /// A batch of messages in bursts. With an observer, which sees every message, all bytes are touched.
-    ///
-    /// # Errors
-    /// If the transport fails, or takes no messages any more.
+    /// Sends a batch of messages in bursts. With an observer, which sees every message, all bytes are touched.
+    /// Fails if the transport fails, or takes no more messages.
     fn stream(
         &mut self,
         setting: LoopSetting<'_>,
@@ -85,10 +75,8 @@ pub trait Lane: Send {
         observer: Option<&mut Observer>,
     ) -> std::result::Result<LoopEnd, Failure>;
 
-    /// A batch of calls of a logger; stores the ticks of each. Returns how many were made.
-    ///
-    /// # Errors
-    /// If the logger fails, or takes no lines any more.
+    /// Makes a batch of logger calls and stores the ticks of each. Returns the number of calls.
+    /// Fails if the logger fails, or takes no more lines.
     fn log(
         &mut self,
         setting: LoopSetting<'_>,
@@ -97,11 +85,8 @@ pub trait Lane: Send {
         deadline: u64,
     ) -> std::result::Result<(usize, LoopEnd), Failure>;
 
-    /// Answers messages until the leader has sent all; calls `listening` once no message can get lost. With an observer, which sees
-    /// every message, all bytes are touched.
-    ///
-    /// # Errors
-    /// If the transport fails.
+    /// Answers messages until the leader has sent all; calls `listening` once no message can get lost. With an observer,
+    /// which sees every message, all bytes are touched.
     fn answer(
         &mut self,
         setting: LoopSetting<'_>,
@@ -110,11 +95,8 @@ pub trait Lane: Send {
         listening: &mut dyn FnMut(),
     ) -> std::result::Result<(), Failure>;
 
-    /// Counts messages from number `first` on until the leader has sent all; else as [`Lane::answer`]. The arrivals of
-    /// those that are sampled are kept, if there is a log for them, but not with an observer.
-    ///
-    /// # Errors
-    /// If the transport fails.
+    /// Counts messages from number `first` on until the leader has sent all. `listening` and `observer` are as in
+    /// [`Lane::answer`]. Arrivals of sampled messages are kept if there is a log, but not with an observer.
     fn count(
         &mut self,
         setting: LoopSetting<'_>,
@@ -124,7 +106,7 @@ pub trait Lane: Send {
         listening: &mut dyn FnMut(),
     ) -> std::result::Result<Arrived, Failure>;
 
-    /// The same, and keeps every arrival.
+    /// Counts messages as [`Lane::count`] does, and keeps every arrival.
     fn receive(
         &mut self,
         setting: LoopSetting<'_>,
@@ -136,153 +118,124 @@ pub trait Lane: Send {
 /// Loops over all links of a node, by wait `poll`.
 pub trait Turns: Send {
     /// Answers requests until the leader has sent all. `kept` is as in [`Answering`], for each link, or empty.
-    ///
-    /// # Errors
-    /// If the transport fails.
     fn answer(
         &mut self,
         setting: LoopSetting<'_>,
         kept: Vec<(u64, ArrivalLog<'_>)>,
     ) -> std::result::Result<(), Failure>;
 
-    /// Keeps every arrival until the leader has sent all; something to receive for each link.
+    /// Receives until the leader has sent all, and keeps every arrival. `receiving` has an entry for each link.
     fn receive<'a>(&mut self, setting: LoopSetting<'a>, receiving: Vec<Receiving<'a>>) -> Ended<Vec<Received>>;
 }
 
-/// What a loop has done, and why it could not go on, if so.
+/// Result of a loop, and the failure that ended it, if any.
 pub type Ended<R> = (R, std::result::Result<(), Failure>);
 
-/// What one client calls.
 #[derive(Clone, Copy)]
 pub struct Calls<'a> {
-    /// When each call is due, and how long its request is.
+    /// Due time and request length of each call.
     pub times: Times<'a>,
-    /// How it waits for that.
     pub rest: Sleep,
-    /// Bytes of each request, unless the times tell them.
+    /// Bytes of each request, unless `times` has lengths.
     pub length: usize,
     /// Number of the latest call made.
     pub sequence: u64,
-    /// No call is begun from that tick on.
+    /// Tick from which on no call begins.
     pub deadline: u64,
-    /// What watchers see.
     pub sending: &'a Sending,
-    /// Called once nothing is left but to take what still comes.
+    /// Called once only late answers are left to take.
     pub draining: &'a (dyn Fn() + Sync),
 }
 
-/// What is published on one topic, or by one publisher.
 #[derive(Clone, Copy)]
 pub struct Publication<'a> {
-    /// When each message is due, and how long it is.
+    /// Due time and length of each message.
     pub times: Times<'a>,
-    /// How it waits for that.
     pub rest: Sleep,
-    /// Bytes of each message, unless the times tell them.
+    /// Bytes of each message, unless `times` has lengths.
     pub length: usize,
     /// Number of the latest message sent.
     pub sequence: u64,
-    /// Which of several publishers of one topic it is; else 0.
+    /// Index among several publishers of one topic; else 0.
     pub publisher: u32,
-    /// No message is sent that is due from that tick on.
+    /// Tick from which on no due message is sent.
     pub deadline: u64,
-    /// What watchers see.
     pub sending: &'a Sending,
 }
 
-/// What was published.
 #[derive(Clone, Copy, Debug)]
 pub struct Published {
-    /// Messages.
     pub count: usize,
-    /// Why it ended.
     pub end: LoopEnd,
-    /// Times that the transport refused a message.
     pub refused: u64,
 }
 
-/// When the bursts of a stream are due.
+/// Spacing of the bursts of a stream.
 pub enum Spaced {
-    /// At once.
     Unspaced,
-    /// At an even rate.
     Even(Even),
-    /// A pause after the one before.
     Paused(Paused),
 }
 
-/// A stream of messages between two batches.
+/// State of a stream between two batches.
 pub struct Flow {
-    /// When bursts are due.
     pub spaced: Spaced,
     /// Bytes of each message.
     pub length: usize,
-    /// Number of the latest message sent.
     pub sequence: u64,
-    /// A wait of so many ticks or more is slept through.
+    /// Shortest wait that is slept through, in ticks.
     pub nap: u64,
-    /// When the next burst is due.
+    /// Tick at which the next burst is due.
     pub due: u64,
-    /// When the latest burst was over.
+    /// Tick at which the latest burst ended.
     pub ended: u64,
-    /// Times that the transport refused a message.
     pub refused: u64,
-    /// When messages were sent, if that is kept.
     pub times: Option<SampledTimes>,
 }
 
 impl Flow {
-    /// Nothing sent yet; waits are not slept through.
+    /// Stream that has sent nothing and does not sleep.
     pub fn new(spaced: Spaced, length: usize, sequence: u64) -> Self {
         Self { spaced, length, sequence, nap: u64::MAX, due: 0, ended: 0, refused: 0, times: None }
     }
 }
 
-/// The calls of a logger between two batches.
 pub struct Logging<'a> {
-    /// What is logged.
     pub text: &'a LogText,
     /// Bytes of each text.
     pub length: usize,
-    /// Number of the latest line.
     pub sequence: u64,
-    /// Times that the logger refused a line.
     pub refused: u64,
 }
 
-/// How messages are answered.
 #[derive(Default)]
 pub struct Answering<'a> {
-    /// Answers name their request to the transport.
+    /// True if answers name their request to the transport.
     pub names_request: bool,
-    /// Which of several followers answers.
+    /// Index of this follower, if there are several.
     pub follower: Option<u32>,
-    /// Where arrivals are kept, of messages from that number on.
+    /// Number of the first message whose arrival is kept, and the log.
     pub kept: Option<(u64, ArrivalLog<'a>)>,
-    /// How long it spins before each answer.
+    /// Time that the follower spins before each answer.
     pub delay_ns: u64,
-    /// Where each call of the link is stamped, if it is; payloads are not touched then.
+    /// Log of stamps around each call of the link, if wanted; payloads are then not touched.
     pub stamps: Option<StampLog<'a>>,
 }
 
-/// What is received over one link.
 pub struct Receiving<'a> {
-    /// Number of the first message.
     pub first: u64,
-    /// Where arrivals are kept: of the only stream, or of each publisher's.
+    /// Log of arrivals of the only stream, or of each publisher's.
     pub logs: Vec<ArrivalLog<'a>>,
-    /// Streams are distinguished by their publishers.
+    /// True if streams are distinguished by their publishers.
     pub has_publishers: bool,
-    /// Has the number of the last message of each stream.
+    /// Number of the last message of each stream, once known.
     pub ends: &'a [Shared],
-    /// How long one receive may sleep before it looks around.
+    /// Longest sleep of one receive before it checks the flags.
     pub take_timeout_ns: u64,
 }
 
-/// What was received over one link.
 pub struct Received {
-    /// Counts of each stream.
     pub streams: Vec<Arrived>,
-    /// Of several publishers: what was of none.
+    /// Counts of messages of no publisher; `None` unless there are several publishers.
     pub nobodys: Option<Arrived>,
 }

@@ -44,7 +44,7 @@ fn answering(setting: &LoopSetting<'_>) -> EchoSetting {
     EchoSetting { timeout_ns: setting.loss_timeout_ns, touch: setting.touch }
 }
 
-/// Keeps what comes over one link, and gives it away in the end.
+/// Ledger that is turned into its result at the end.
 trait Keeping: Ledger {
     fn received(self) -> Received;
 }
@@ -127,7 +127,7 @@ impl<L: Link> Lane for L {
             match observer {
                 Some(observer) => {
                     setting.touch = TouchLimit::FULL;
-                    // Nothing of the path proof is measured: compiled once for all clocks.
+                    // The path proof is not measured: one compiled loop serves all clocks.
                     run(Tap::on(link, observer), setting.timebase, setting, paused, samples, deadline)
                 }
                 None => run(Tap::off(link), clock, setting, paused, samples, deadline),
@@ -166,7 +166,7 @@ impl<L: Link> Lane for L {
     }
 
     fn drain(&mut self, setting: LoopSetting<'_>, trips: &mut RoundTrips) -> Result<(), Failure> {
-        // Nothing of it is measured: compiled once for all clocks.
+        // Draining is not measured: one compiled loop serves all clocks.
         fn run<L: Link, A: Answers + Default>(
             link: &mut L,
             setting: LoopSetting<'_>,
@@ -227,7 +227,7 @@ impl<L: Link> Lane for L {
         with_clock!(setting.timebase.source, clock => {
             match calls.times {
                 Times::Closed(even) | Times::Even(even) => run(self, clock, even, setting, calls, made),
-                // Compiled once for both: what they ask per message is asked between messages.
+                // One compiled loop for all others: their branch per message is taken between messages.
                 times => run(self, clock, times, setting, calls, made),
             }
         })
@@ -472,7 +472,6 @@ impl<L: Link> Lane for L {
     }
 }
 
-/// All links of a node.
 pub(super) struct AllLinks<'a, L>(pub &'a mut [L]);
 
 impl<L: Link> Turns for AllLinks<'_, L> {

@@ -1,4 +1,4 @@
-//! Round trips between two batches.
+//! State of round trips between two batches.
 
 use crate::measure::Tracker;
 use crate::measure::answers::Answers;
@@ -6,17 +6,14 @@ use crate::measure::several_followers::SeveralFollowers;
 use crate::measure::stamps::TripRow;
 use crate::measure::trips::PausedTrips;
 
-/// Round trips between two batches.
 pub enum RoundTrips {
-    /// With one follower.
     One(PausedTrips<Tracker>),
-    /// With several.
     Several(PausedTrips<SeveralFollowers>),
 }
 
 impl RoundTrips {
-    /// None yet: messages of `length` bytes, numbered from `sequence` + 1 on, to so many followers. If `only` names one of
-    /// these, it alone is to answer.
+    /// Round trips of `length` bytes, numbered from `sequence` + 1 on, with none made yet. If `only` names a follower, it
+    /// alone answers.
     pub fn new(followers: u32, only: Option<u32>, sequence: u64, length: usize) -> Self {
         match only {
             _ if followers == 1 => RoundTrips::One(PausedTrips::begin(Tracker::default(), sequence, length)),
@@ -27,7 +24,6 @@ impl RoundTrips {
         }
     }
 
-    /// Number of the latest message sent.
     pub fn sequence(&self) -> u64 {
         match self {
             RoundTrips::One(trips) => trips.sequence,
@@ -35,7 +31,7 @@ impl RoundTrips {
         }
     }
 
-    /// Where the samples of the latest batch begin, and go on after a message that was not answered.
+    /// Rows of the latest batch: one from its start, and one after each unanswered message.
     pub fn rows(&self) -> &[TripRow] {
         match self {
             RoundTrips::One(trips) => &trips.rows,
@@ -43,7 +39,7 @@ impl RoundTrips {
         }
     }
 
-    /// This message of an earlier cell counts for nothing, whenever its answer comes.
+    /// Excludes this message of an earlier cell from the counts, whenever its answer comes.
     pub fn abandon(&mut self, sequence: u64) {
         match self {
             RoundTrips::One(trips) => trips.answers.abandon(sequence),
@@ -51,7 +47,6 @@ impl RoundTrips {
         }
     }
 
-    /// What became of the messages.
     pub fn answers(&self) -> &dyn Answers {
         match self {
             RoundTrips::One(trips) => &trips.answers,

@@ -1,52 +1,49 @@
-//! Answers that end a trip.
-
 use crate::message::TouchLimit;
 use tripmeter_abi::Message;
 use tripmeter_model::manifest::Counts;
 
-/// What a message means for the trip that is on.
+/// Effect of a message on the trip under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TripStep {
-    /// All have answered, in time and intact.
+    /// All followers have answered, in time and intact.
     Answered,
-    /// It is over, and not answered.
+    /// Trip over without a valid answer.
     Over,
-    /// It goes on.
     On,
 }
 
-/// Knows who is to answer, and accounts for every message that comes back. The leader's loop is compiled for each kind.
+/// Accounting of every message that comes back, and of who must answer. The leader's loop is compiled for each kind.
 pub trait Answers {
-    /// A cell begins: nothing counted; messages up to `sequence` belong to an earlier one, and count as late when they come.
+    /// Begins a cell with zero counts. Messages up to `sequence` belong to an earlier one, and count as late.
     fn begin(&mut self, sequence: u64);
 
-    /// A message is about to be sent.
+    /// Prepares for a message that is about to be sent.
     fn sent(&mut self);
 
-    /// A message has come while the answers to `sequence` are awaited.
+    /// Accounts for a message that comes while answers to `sequence` are awaited.
     fn step(&mut self, message: &Message, sequence: u64, length: usize, touch: TouchLimit) -> TripStep
     where
         Self: Sized;
 
-    /// The message was not answered in time. Returns how many it were in a row, at the worst follower.
+    /// Counts the message as lost. Returns the consecutive losses at the worst follower.
     fn give_up(&mut self, sequence: u64) -> u32;
 
-    /// The user asked to stop, or the time was over, while this message was in flight: it counts for nothing. It may be
-    /// of an earlier cell.
+    /// Excludes this message from the counts: it was in flight when the user asked to stop, or the time was over. It may
+    /// be of an earlier cell.
     fn abandon(&mut self, sequence: u64);
 
-    /// Messages that count for nothing: 1 at most.
+    /// Number of messages excluded by [`Answers::abandon`], 0 or 1.
     fn abandoned(&self) -> u64;
 
-    /// What went wrong so far: `sent` and `received` are the loop's to know.
+    /// Counts so far, except `sent` and `received`, which the loop knows.
     fn counts(&self) -> Counts;
 
-    /// The same at each of several followers, with `received`.
+    /// Counts at each of several followers, with `received`.
     fn at_followers(&self) -> Vec<Counts> {
         Vec::new()
     }
 
-    /// Who has not answered lately, of several followers.
+    /// Index of a follower that has not answered lately, if there are several.
     fn silent(&self) -> Option<u32> {
         None
     }

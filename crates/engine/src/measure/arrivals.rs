@@ -1,49 +1,42 @@
-//! What has come of a stream of numbered messages.
-
 use crate::message::{self, Header, Kind, TouchLimit};
 use crate::numbers::{Numbers, Place};
 use crate::wire::Arrived;
 use tripmeter_abi::Message;
 
-/// Counts a stream of numbered messages by what their numbers say. What is remembered of missing ones grows with them.
+/// Counter of a stream of numbered messages. Its memory grows with the number of missing ones.
 #[derive(Debug)]
 pub struct Arrivals {
-    /// What has come so far.
     pub counts: Arrived,
-    /// Whose it is, of several publishers.
+    /// Publisher of the stream, 0 if there is only one.
     publisher: u32,
     numbers: Numbers,
 }
 
-/// What a message is, by its number.
+/// Class of a message, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
     /// Intact, and later than those before it.
     InOrder(u64),
     /// Intact, after a later one.
     Overtaken(u64),
-    /// Not for the first time.
     Again(u64),
-    /// Its touched payload is not what was written.
+    /// Its touched payload differs from what was written.
     Damaged(u64),
-    /// Its header cannot be read.
     Unreadable,
-    /// Of an earlier stream.
+    /// From an earlier stream.
     Earlier,
 }
 
 impl Arrivals {
-    /// Nothing has come of the stream that begins with message `first`.
     pub fn new(first: u64) -> Self {
         Self::of(first, 0)
     }
 
-    /// The same of the stream of that publisher.
     pub fn of(first: u64, publisher: u32) -> Self {
         Self { counts: Arrived::default(), publisher, numbers: Numbers::new(first) }
     }
 
-    /// A message has come. Returns what it is.
+    /// Counts a message and returns its class.
     #[inline(always)]
     pub fn count(&mut self, message: &Message, touch: TouchLimit) -> Came {
         let next = self.numbers.next();
@@ -56,12 +49,12 @@ impl Arrivals {
         }
     }
 
-    /// True if nothing up to message `last` is missing.
+    /// True if no message up to `last` is missing.
     pub fn is_complete(&self, last: u64) -> bool {
         self.missing(last) == 0
     }
 
-    /// Messages up to `last` that have not come, or not so that their number could be read.
+    /// Number of messages up to `last` that have not come with a readable number.
     pub fn missing(&self, last: u64) -> u64 {
         (last + 1).saturating_sub(self.numbers.first()).saturating_sub(self.counts.received + self.counts.damaged)
     }
@@ -136,7 +129,7 @@ mod tests {
         assert_eq!(counts(&[11, 11, 12, 11, 12]), (2, 3, 0, 0));
         assert_eq!(counts(&[20, 15, 11, 19, 15, 20]), (4, 2, 3, 0));
         assert_eq!(counts(&[3, 10, 11, 12]), (2, 0, 0, 2));
-        // A number that nobody sends is the next one for ever, and ends nothing.
+        // An invented number stays the highest for good, but ends nothing.
         assert_eq!(counts(&[11, u64::MAX, u64::MAX, 12, u64::MAX - 1, 12]), (5, 1, 2, 0));
     }
 

@@ -1,4 +1,4 @@
-//! Both sides under wait `callback`: messages are handled in the system's own thread.
+//! Loops of both sides under wait `callback`: the system's own thread handles messages.
 #![expect(unsafe_code, reason = "calls from the system's threads")]
 
 use super::answers::{Answers, TripStep};
@@ -15,14 +15,14 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 use tripmeter_abi::{Callback, Link, Message};
 
-/// Where a link's messages go: nowhere, or to the handler of the phase that is on.
+/// Receiver of a link's messages: it drops them, or calls the handler of the current phase.
 ///
-/// The system's thread and the main thread take turns by one atomic flag. The main thread takes a turn only to install or
-/// remove a handler and to give a message up, so that the system's thread finds the flag free in the measured window.
+/// The system's thread and the main thread take turns by one atomic flag. The main thread takes it only to change handlers,
+/// and a few times per loss time-out for checks. So the flag is normally free in the measured window.
 #[derive(Default)]
 pub struct Inbox {
     taken: AtomicBool,
-    /// A message came that must not be touched.
+    /// True once an invalid message came, which must not be touched.
     is_broken: AtomicBool,
     handler: UnsafeCell<Option<Handler>>,
 }
@@ -35,7 +35,7 @@ unsafe impl Sync for Inbox {}
 unsafe impl Send for Inbox {}
 
 impl Inbox {
-    /// The function to give to a link; the inbox must outlive the link.
+    /// Function to give to a link, which the inbox must outlive.
     pub fn callback(&self) -> Callback {
         Callback { function: deliver, context: (&raw const *self).cast_mut().cast() }
     }
@@ -49,7 +49,7 @@ impl Inbox {
         work(unsafe { &mut *self.handler.get() })
     }
 
-    /// Handles messages with `handle` while `wait` runs in this thread; both have `state`, in turns.
+    /// Handles messages with `handle` while `wait` runs in this thread; both get `state`, one at a time.
     pub fn serve<S, R>(
         &self,
         state: &mut S,
@@ -69,7 +69,7 @@ impl Inbox {
     }
 }
 
-/// Gives the turn back, also if a panic crosses it: whoever removes the handler then takes it again.
+/// Guard that returns the turn even if a panic crosses it: removing the handler takes the turn again.
 struct GiveBack<'a>(&'a AtomicBool);
 
 impl Drop for GiveBack<'_> {
@@ -86,21 +86,20 @@ impl Drop for RemoveHandler<'_> {
     }
 }
 
-/// Lets the waiting thread have the state of a handler.
+/// Access of the waiting thread to the state of a handler.
 pub struct HandlerTurns<'a, S> {
     inbox: &'a Inbox,
     state: *mut S,
 }
 
 impl<S> HandlerTurns<'_, S> {
-    /// Works on the state while no message is handled.
+    /// Runs `work` on the state while no message is handled.
     pub fn with<R>(&self, work: impl FnOnce(&mut S) -> R) -> R {
         // SAFETY: the state is used by the holder of the turn only.
         self.inbox.turn(|_| work(unsafe { &mut *self.state }))
     }
 
-    /// # Errors
-    /// If a message came that could not be handed to the handler.
+    /// Fails if an invalid message came.
     pub fn check(&self) -> Result<(), Failure> {
         const WHY: &str = "`on_message` was called with a message that is NULL or misaligned, or whose data is NULL";
         let is_broken = self.inbox.is_broken.load(Relaxed);
@@ -126,10 +125,10 @@ unsafe extern "C" fn deliver(context: *mut c_void, message: *const Message) {
     });
 }
 
-/// However long an answer is waited for, the main thread looks after it so often.
+/// Longest interval between checks by the main thread, however long an answer is awaited.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// The leader's loop: the system's thread receives an answer, stamps it, and sends the next message.
+/// Leader's loop: the system's thread receives an answer, stamps it, and sends the next message.
 struct Chain<'t, 'a, L, C, A, const ON: bool> {
     trips: &'t mut Trips<'a, L, C, A, ON>,
     samples: &'t mut [u64],
@@ -137,7 +136,7 @@ struct Chain<'t, 'a, L, C, A, const ON: bool> {
     previous: u64,
     deadline: u64,
     end: Option<Result<LoopEnd, Failure>>,
-    /// Answers that still come belong to no trip, also once the main thread has taken the end.
+    /// True once answers belong to no trip, even after the main thread has taken `end`.
     is_over: bool,
     waiter: std::thread::Thread,
 }
@@ -163,7 +162,6 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
         }
     }
 
-    /// Goes on after a message that was not answered.
     #[cold]
     fn next_row(&mut self) {
         let now = self.trips.begin_row(self.stored);
@@ -204,7 +202,7 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
         }
     }
 
-    /// Looks after the chain from the main thread.
+    /// Checks for a stop, a lost peer and time-outs, from the main thread.
     fn watch(&mut self, shared: &Shared) {
         let now = self.trips.clock.now();
         if self.is_over {
@@ -219,7 +217,7 @@ impl<L: Link, C: Clock, A: Answers, const ON: bool> Chain<'_, '_, L, C, A, ON> {
     }
 }
 
-/// As [`Trips::run`], under wait `callback`.
+/// Makes round trips as [`Trips::run`] does, under wait `callback`.
 pub fn trips<L: Link, C: Clock, A: Answers, const ON: bool>(
     inbox: &Inbox,
     trips: &mut Trips<'_, L, C, A, ON>,
@@ -253,7 +251,7 @@ pub fn trips<L: Link, C: Clock, A: Answers, const ON: bool>(
     })
 }
 
-/// As [`Trips::drain`], under wait `callback`.
+/// Drains as [`Trips::drain`] does, under wait `callback`.
 pub fn drain<L: Link, C: Clock, A: Answers, const ON: bool>(inbox: &Inbox, trips: &mut Trips<'_, L, C, A, ON>) {
     let handle = |trips: &mut &mut Trips<'_, L, C, A, ON>, message: &Message| {
         trips.answers.step(message, trips.sequence + 1, trips.length, trips.touch);
@@ -262,10 +260,7 @@ pub fn drain<L: Link, C: Clock, A: Answers, const ON: bool>(inbox: &Inbox, trips
     inbox.serve(&mut state, handle, |_| std::thread::sleep(Duration::from_millis(5)));
 }
 
-/// As [`echo::run`], under wait `callback`; calls `listening` once no message can get lost any more.
-///
-/// # Errors
-/// As there.
+/// Answers as [`echo::run`] does, under wait `callback`; calls `listening` once no message can get lost.
 pub fn echo<L: Link, S: Stamps, const ON: bool>(
     inbox: &Inbox,
     link: &mut Tap<'_, L, ON>,

@@ -1,4 +1,4 @@
-//! The leader's loop of one client under pattern `rpc`: it calls, waits for the answer, and calls again.
+//! Leader's loop of one client under pattern `rpc`: it calls, waits for the answer, and calls again.
 
 use super::answers::{Answers, TripStep};
 use super::callback::{HandlerTurns, Inbox};
@@ -13,43 +13,36 @@ use std::thread::Thread;
 use std::time::Duration;
 use tripmeter_abi::{Link, Message, Status};
 
-/// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEnd {
-    /// Its answer was there at this tick, intact.
+    /// Tick at which its intact answer was there.
     Answered(u64),
     /// Neither answer nor error came in time, or the transport did not take the request.
     TimedOut,
     /// The transport failed, or the answer was damaged.
     Failed,
-    /// The user has asked to stop.
     Stopped,
 }
 
-/// The calls of a client and their outcomes, in the order in which they were made.
+/// Calls of a client and their outcomes, in order.
 #[derive(Debug)]
 pub struct Made {
-    /// When each was made, in ticks.
+    /// Tick at which each was made.
     pub sent: Vec<u64>,
-    /// When its answer was there, in ticks; [`NEVER`] if it did not succeed.
+    /// Tick at which its answer was there; [`NEVER`] if it did not succeed.
     pub answered: Vec<u64>,
-    /// [`DAMAGED`] of one that failed.
+    /// [`DAMAGED`] if it failed.
     pub marks: Vec<u8>,
-    /// When the last one had ended, in ticks.
+    /// Tick at which the last one had ended.
     pub until: u64,
 }
 
 impl Made {
-    /// Room for so many.
-    ///
-    /// # Errors
-    /// If there is too little memory.
     pub fn new(calls: u64) -> Result<Self, OutOfMemory> {
         let times = || filled(NEVER, calls, "times of calls");
         Ok(Self { sent: times()?, answered: times()?, marks: filled(0, calls, "marks of calls")?, until: 0 })
     }
 
-    /// Forgets all calls but the first ones.
     pub fn truncate(&mut self, calls: usize) {
         self.sent.truncate(calls);
         self.answered.truncate(calls);
@@ -57,46 +50,33 @@ impl Made {
     }
 }
 
-/// What a client has done.
 #[derive(Clone, Copy, Debug)]
 pub struct Called {
-    /// Calls made.
     pub calls: usize,
-    /// Why no more were.
+    /// Reason why no more were made.
     pub end: LoopEnd,
     /// Answers that came after the end of their call.
     pub late: u64,
-    /// Answers that came again.
     pub duplicated: u64,
-    /// Number of the latest call.
     pub sequence: u64,
 }
 
-/// One client.
 pub struct Client<'a, C, R, S = Schedule> {
-    /// Where stamps come from.
     pub clock: C,
-    /// How it waits for its next call.
     pub rest: R,
-    /// Bytes of a call, unless the schedule says how long each is.
+    /// Bytes of a call, unless `schedule` has lengths.
     pub length: usize,
-    /// When calls are due; with a period of 0, each is due when the one before has ended.
+    /// Due times; with a period of 0, each call is due when the one before has ended.
     pub schedule: S,
-    /// What may end it.
     pub shared: &'a Shared,
-    /// What watchers see.
     pub sending: &'a Sending,
-    /// Number of the latest call made.
     pub sequence: u64,
 }
 
 impl<C: Clock, R: Rest, S: Timetable> Client<'_, C, R, S> {
-    /// Makes a call for each place of `made`, when it is due and the one before has ended: `call` gets when it begins, and
-    /// its bytes. Ends early once one would begin at the deadline or later, or if the user has
-    /// asked to stop. Returns how many were made.
-    ///
-    /// # Errors
-    /// If `call` fails, or the other side has gone.
+    /// Makes a call for each place of `made`, when it is due and the one before has ended. `call` gets its tick and bytes.
+    /// Ends early if one would begin at the deadline or later, or the user has asked to stop. Returns the number of calls.
+    /// Fails if `call` fails, or the other side has gone.
     #[inline(never)]
     pub fn run(
         &mut self,
@@ -137,8 +117,8 @@ impl<C: Clock, R: Rest, S: Timetable> Client<'_, C, R, S> {
 }
 
 impl<C, R, S> Client<'_, C, R, S> {
-    /// Calls made until the failure that ended [`Client::run`]; one that was under way has failed with it, or is lost if nobody
-    /// was left to answer.
+    /// Number of calls made until `failure` ended [`Client::run`]. One under way failed with it, or is lost if nobody was left
+    /// to answer.
     pub fn broken(&self, made: &mut Made, failure: &Failure) -> usize {
         let calls = made.sent.iter().take_while(|sent| **sent != NEVER).count();
         let is_under_way = self.sending.shown().is_sending();
@@ -152,10 +132,8 @@ impl<C, R, S> Client<'_, C, R, S> {
 }
 
 impl<L: Link, C: Clock> Trips<'_, L, C, Tracker, false> {
-    /// Makes one call, waiting by `poll` or `block`.
-    ///
-    /// # Errors
-    /// If the link is closed, or so many calls in a row have not succeeded that nothing else is to be expected.
+    /// Makes one call, by `poll` or `block`.
+    /// Fails if the link is closed, or [`MOST_SILENT`] calls in a row did not succeed.
     #[inline(always)]
     pub fn call(&mut self, begun: u64) -> Result<CallEnd, Failure> {
         match self.trip(begun) {
@@ -170,7 +148,7 @@ impl<L: Link, C: Clock> Trips<'_, L, C, Tracker, false> {
         }
     }
 
-    /// A call that failed is counted, unless the link is of no more use.
+    /// Counts a failed call, unless the link is of no more use.
     #[cold]
     fn failed(&mut self, failure: Failure) -> Result<CallEnd, Failure> {
         let is_call = matches!(&failure, Failure::Transport(error) if error.status != Status::Closed);
@@ -181,7 +159,7 @@ impl<L: Link, C: Clock> Trips<'_, L, C, Tracker, false> {
     }
 }
 
-/// A client whose answers come in the system's own thread.
+/// Client whose answers come in the system's own thread.
 struct CalledBack<'t, 'w, L, C> {
     trips: &'t mut Trips<'w, L, C, Tracker, false>,
     is_awaited: bool,
@@ -205,7 +183,7 @@ impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
         self.waiter.unpark();
     }
 
-    /// `None`: its end is to be waited for.
+    /// Sends a request. Returns `None` if its end must be waited for.
     fn send<S: Timetable>(&mut self, length: usize) -> Result<Option<CallEnd>, Failure> {
         if S::HAS_LENGTHS {
             self.trips.length = length;
@@ -227,7 +205,7 @@ impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
         CallEnd::Stopped
     }
 
-    /// Looks after the call from the client's thread.
+    /// Checks on the call from the client's thread.
     fn look(&mut self, begun: u64) -> Result<Option<CallEnd>, Failure> {
         if let Some(ended) = self.ended.take() {
             return ended.map(Some);
@@ -248,11 +226,8 @@ impl<L: Link, C: Clock> CalledBack<'_, '_, L, C> {
     }
 }
 
-/// Runs `work` with a function that makes one call of a schedule, as [`Trips::call`] does, under wait `callback`; then takes what still
-/// comes for a moment.
-///
-/// # Errors
-/// If `work` fails.
+/// Runs `work` with a function that makes one call as [`Trips::call`] does, under wait `callback`. Then takes late answers
+/// for 5 ms.
 pub fn called_back<L: Link, C: Clock, S: Timetable, O>(
     inbox: &Inbox,
     trips: &mut Trips<'_, L, C, Tracker, false>,

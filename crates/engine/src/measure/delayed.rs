@@ -1,15 +1,13 @@
-//! A link whose messages are sent later than they could be: a change that a comparison is to find.
+//! Link that delays every message: a change that a comparison must find.
 
 use crate::clock::Clock;
 use tripmeter_abi::{Link, Loan, Message, Result};
 
-/// Spins before each message is sent. At the follower, this is between taking a message and answering it.
+/// Link that spins before it sends a message. At the follower, this is between taking a message and answering it.
 pub struct Delayed<'a, L, C> {
-    /// The link itself.
     pub link: &'a mut L,
-    /// Read while spinning.
     pub clock: C,
-    /// How long, in ticks; up to one reading of the clock more.
+    /// Spin time, up to one clock reading longer.
     pub ticks: u64,
 }
 

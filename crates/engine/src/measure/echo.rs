@@ -1,4 +1,4 @@
-//! The follower's loop under `pingpong` and `rpc`.
+//! Follower's loop under `pingpong` and `rpc`.
 
 use super::stamps::Stamps;
 use super::{Failure, Shared, TAKE_TIMEOUT_NS};
@@ -6,31 +6,22 @@ use crate::message::{self, Header, Kind, TouchLimit};
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::{Link, Message};
 
-/// How messages are answered.
 #[derive(Clone, Copy)]
 pub struct EchoSetting {
-    /// How long an answer may be kept waiting by a transport that is full, in nanoseconds.
+    /// Longest time that a full transport may delay an answer.
     pub timeout_ns: u64,
-    /// What is verified and written.
     pub touch: TouchLimit,
 }
 
-/// Answers every message, waiting by `poll` or `block`, until [`Shared::stop`] is set or the leader has
-/// gone.
-///
-/// # Errors
-/// If the transport fails.
+/// Answers every message, by `poll` or `block`, until [`Shared::stop`] is set or the leader has gone.
 #[inline(never)]
 pub fn run<L: Link>(link: &mut L, shared: &Shared, how: EchoSetting, stamps: &mut impl Stamps) -> Result<(), Failure> {
     while step(link, how, stamps)? || !is_over(shared) {}
     Ok(())
 }
 
-/// Answers the messages of several links, each with stamps of its own, in turns, by `poll`, until [`Shared::stop`] is set or
-/// the leader has gone.
-///
-/// # Errors
-/// If the transport fails.
+/// Answers the messages of several links in turns, by `poll`, until [`Shared::stop`] is set or the leader has gone. Each
+/// link has its own stamps.
 #[inline(never)]
 pub fn take_turns<L: Link, S: Stamps>(
     links: &mut [L],
@@ -63,12 +54,8 @@ fn step<L: Link>(link: &mut L, how: EchoSetting, stamps: &mut impl Stamps) -> Re
 
 /// Sends a message of the same size back.
 ///
-/// An intact header is answered in kind; a damaged one goes back as it came, so that the leader counts it; one of several
-/// followers says that it was damaged, so that the leader counts it there. A message too short for a header cannot be
-/// answered and is lost.
-///
-/// # Errors
-/// If the transport fails.
+/// An intact header is answered in kind. A damaged one goes back as it came, so that the leader counts it; one of several
+/// followers reports the damage instead. A message too short for a header cannot be answered, and is lost.
 #[inline(always)]
 pub fn answer<L: Link, S: Stamps>(
     link: &mut L,
@@ -90,7 +77,7 @@ pub fn answer<L: Link, S: Stamps>(
     };
     let loan = link.loan(message.length, S::REPLIES.then_some(message))?;
     message::write(&loan, reply, how.touch);
-    // An answer that could not be sent in time is counted by the leader, as lost.
+    // The leader counts an answer that could not be sent in time as lost.
     link.publish(loan, how.timeout_ns)?;
     Ok(())
 }
@@ -105,7 +92,6 @@ mod tests {
 
     const LENGTH: usize = 64;
 
-    /// Keeps the latest answer.
     struct Kept([u64; LENGTH / 8]);
 
     impl Link for Kept {
@@ -130,7 +116,7 @@ mod tests {
         fn release(&mut self, _: Message) {}
     }
 
-    /// Damages each message as soon as it comes.
+    /// Stamps that damage each message as soon as it comes.
     struct Damaging(*mut u8);
 
     impl Stamps for Damaging {
@@ -146,7 +132,6 @@ mod tests {
         }
     }
 
-    /// Keeps the numbers of what arrived.
     #[derive(Default)]
     struct Numbers(Vec<u64>);
 

@@ -1,4 +1,4 @@
-//! Interrupts a blocking receive that is overdue, so that a transport needs no time-out of its own in its blocking call.
+//! Interrupts an overdue blocking receive, so that a transport needs no time-out in its blocking call.
 
 use super::Shared;
 use crate::os::Target;
@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// While set, the thread is interrupted whenever a period passes in which the sequence number has not moved.
+/// Thread that, while armed, interrupts another one if the sequence number has not moved for a period.
 ///
-/// Its own thread sleeps otherwise: it wakes once per period, which is half a second or so while a cell is measured.
+/// It wakes once per period, which is about half a second while a cell is measured.
 pub struct Interrupter {
     state: Arc<(Mutex<InterrupterState>, Condvar)>,
 }
@@ -21,20 +21,17 @@ struct InterrupterState {
 }
 
 impl Interrupter {
-    /// An alarm, not set, for `target`.
-    ///
-    /// # Errors
-    /// If there can be no other thread.
+    /// Interrupter of `target`, not armed.
     pub fn new(shared: Arc<Shared>, target: Target) -> io::Result<Self> {
         let state = Arc::new((Mutex::new(InterrupterState::default()), Condvar::new()));
         let watched = state.clone();
         let watch = move || watch(&watched, &shared, &target);
-        // Its name tells it from threads that measure, see `os::schedule_process`.
+        // `os::schedule_process` tells it from threads that measure by its name.
         std::thread::Builder::new().name("interrupter".to_owned()).spawn(watch)?;
         Ok(Self { state })
     }
 
-    /// Sets or, with `None`, clears it.
+    /// Arms it or, with `None`, disarms it.
     pub fn set(&self, period: Option<Duration>) {
         self.change(|state| state.period = period);
     }

@@ -1,4 +1,4 @@
-//! What a sink keeps of the messages that come: of one stream, or of several publishers' streams.
+//! Records that a sink keeps of messages: of one stream, or of several publishers' streams.
 
 use super::Shared;
 use super::arrivals::Arrivals;
@@ -9,34 +9,32 @@ use crate::wire::Arrived;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::Message;
 
-/// Told of every message that comes over a link; a type of the loop, so that it asks nothing per message.
+/// Record of every message that comes over a link. It is a type of the loop, so that nothing is decided per message.
 pub trait Ledger {
-    /// A message is there, before anything is done with it.
+    /// Notes that a message has come, before anything is done with it.
     fn arrived(&mut self);
 
-    /// Counts it; the clock's ticks afterwards are `latest`.
+    /// Counts it; `latest` reads the clock afterwards.
     fn count(&mut self, message: &Message, touch: TouchLimit, latest: impl FnOnce() -> u64);
 
-    /// What has come so far, of all streams.
+    /// Counts of all streams so far.
     fn counts(&self) -> Arrived;
 
-    /// True if nothing is missing up to the last message of each stream, whose numbers the leader has sent.
+    /// True if no message is missing up to the last of each stream, whose number the leader has sent.
     fn is_complete(&self) -> bool;
 
     /// True if the last message of each stream, or a later one, has come.
     fn is_past(&self) -> bool;
 }
 
-/// One stream.
 pub struct Single<'a, N> {
-    /// Told of every message.
     pub notes: N,
     arrivals: Arrivals,
     shared: &'a Shared,
 }
 
 impl<'a, N: Notes> Single<'a, N> {
-    /// Begins with no message of the stream, whose first has number `first`; `shared` gets the number of its last.
+    /// Ledger of a stream whose first message has number `first`; `shared` gets the number of its last.
     pub fn new(first: u64, shared: &'a Shared, notes: N) -> Self {
         Self { notes, arrivals: Arrivals::new(first), shared }
     }
@@ -68,32 +66,31 @@ impl<N: Notes> Ledger for Single<'_, N> {
     }
 }
 
-/// The streams of several publishers, distinguished by the index in our header.
+/// Ledger of several publishers, distinguished by the index in our header.
 pub struct SeveralPublishers<'a, C> {
     clock: C,
     now: u64,
     streams: Vec<(Arrivals, Arrival<'a, C>)>,
-    /// Of messages with headers that nobody can read, or of no publisher.
+    /// Counts of messages with unreadable headers, or of no publisher.
     nobodys: Arrived,
     latest: Option<u64>,
     shared: &'a [Shared],
 }
 
 impl<'a, C: Clock + Copy> SeveralPublishers<'a, C> {
-    /// Begins with no message of any publisher; their first have number `first`; `shared` gets the number of
-    /// the last of each.
+    /// Ledger of publishers whose first messages have number `first`; `shared` gets the number of the last of each.
     pub fn new(clock: C, first: u64, logs: Vec<ArrivalLog<'a>>, shared: &'a [Shared]) -> Self {
         let stream = |(publisher, log)| (Arrivals::of(first, publisher), Arrival::new(clock, first, log));
         let streams = (0..).zip(logs).map(stream).collect();
         Self { clock, now: 0, streams, nobodys: Arrived::default(), latest: None, shared }
     }
 
-    /// What arrived from each publisher, and from none.
+    /// Counts of each publisher, and of none.
     pub fn into_parts(self) -> (Vec<Arrived>, Arrived) {
         (self.streams.iter().map(|(arrivals, _)| arrivals.counts).collect(), self.nobodys)
     }
 
-    /// Numbers of the last messages.
+    /// Arrivals of each publisher, with the number of its last message.
     fn ends(&self) -> impl Iterator<Item = (&Arrivals, u64)> {
         self.streams.iter().zip(self.shared).map(|((arrivals, _), shared)| (arrivals, shared.last.load(Relaxed)))
     }
@@ -144,7 +141,7 @@ mod tests {
     use std::ptr::null_mut;
     use std::sync::atomic::AtomicU64;
 
-    /// The number of the message that is just coming.
+    /// Clock that shows the number of the message just coming.
     #[derive(Clone, Copy)]
     struct Count<'a>(&'a AtomicU64);
 
@@ -170,13 +167,13 @@ mod tests {
         let (now, shared) = (AtomicU64::new(0), [Shared::default(), Shared::default()]);
         let mut memory = memory(&[3, 4]);
         let mut ledger = SeveralPublishers::new(Count(&now), 11, memory.logs(0), &shared);
-        // Of the first 12 is overtaken and 13 comes twice; of the second 12 is lost, and all else comes in order.
+        // Publisher 0: 12 is overtaken and 13 comes twice. Publisher 1: 12 is lost, and all else comes in order.
         for (publisher, sequence) in [(0, 11), (1, 11), (0, 13), (1, 13), (0, 12), (0, 13), (1, 14)] {
             come(&mut ledger, &now, Header::of(sequence, Kind::Ping, 16, publisher), 16);
         }
         shared.iter().zip([13, 14]).for_each(|(shared, last)| shared.last.store(last, Relaxed));
         assert!(ledger.is_past() && !ledger.is_complete());
-        // Of no publisher, of another length, and an answer: nobody's but the last.
+        // There is no publisher 2.
         come(&mut ledger, &now, Header::of(11, Kind::Ping, 16, 2), 16);
         assert_eq!((ledger.is_complete(), ledger.counts().received, ledger.counts().latest), (true, 6, Some(8)));
         let (streams, nobodys) = ledger.into_parts();
@@ -193,7 +190,7 @@ mod tests {
         static NOW: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// Time that passes only where the test says so.
+    /// Clock that moves only when the test says so.
     #[derive(Clone, Copy)]
     struct Told;
 
@@ -210,14 +207,14 @@ mod tests {
         let [one, other] = memories.each_mut().map(|memory| memory.logs(0));
         let mut single = Single::new(1, &shared[0], Arrival::new(Told, 1, one.into_iter().next().unwrap()));
         let mut several = SeveralPublishers::new(Told, 1, other, &shared);
-        // The last of them overtakes, so that it is verified off the fast path.
+        // The last one was overtaken, so it is verified off the fast path.
         for (index, sequence) in (0..).zip([1, 3, 2]) {
             let header = Header::new(sequence, Kind::Ping, 16);
             let message = Message { data: (&raw const header).cast(), length: 16, token: null_mut() };
             NOW.set(10 * index);
             single.arrived();
             several.arrived();
-            // Whatever is verified from here on is not in the stamp.
+            // Time spent on verifying must not be in the stamp.
             NOW.set(1000);
             single.count(&message, TouchLimit::NONE, || NOW.get());
             assert_eq!(single.counts().latest, Some(1000));

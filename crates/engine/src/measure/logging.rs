@@ -1,4 +1,4 @@
-//! The loop of pattern `log`: one call of the logger after the other, each between two clock readings.
+//! Loop of pattern `log`: one call of the logger after the other, each between two clock readings.
 
 use super::{Failure, LoopEnd, Shared};
 use crate::clock::Clock;
@@ -7,32 +7,23 @@ use crate::message;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::Link;
 
-/// The caller of a logger.
 pub struct LogCaller<'a, L, C> {
-    /// The logger.
     pub link: &'a mut L,
-    /// Where readings come from.
     pub clock: C,
-    /// What is logged.
     pub text: &'a LogText,
-    /// Bytes of every text, 16 at least.
+    /// Bytes of every text, at least 16.
     pub length: usize,
-    /// Number of the latest line.
     pub sequence: u64,
-    /// What may end it.
     pub shared: &'a Shared,
-    /// How long one call may be kept waiting.
+    /// Longest time that the logger may delay one call.
     pub timeout_ns: u64,
-    /// Times that the logger refused a line.
     pub refused: u64,
 }
 
 impl<L: Link, C: Clock> LogCaller<'_, L, C> {
-    /// Logs a line for each place of `samples`, and stores there how long the call took, in ticks. Ends early once the
-    /// deadline has passed, or if the user has asked to stop. Returns how many were logged.
-    ///
-    /// # Errors
-    /// If the logger fails, or takes no lines any more, or nobody is left to read them.
+    /// Logs a line for each place of `samples`, and stores the ticks of the call there. Ends early at the deadline, or if the
+    /// user has asked to stop. Returns the number of lines.
+    /// Fails if the logger fails or takes no more lines, or nobody is left to read them.
     #[inline(never)]
     pub fn run(&mut self, samples: &mut [u64], deadline: u64) -> Result<(usize, LoopEnd), Failure> {
         for (index, sample) in samples.iter_mut().enumerate() {
@@ -62,7 +53,7 @@ impl<L: Link, C: Clock> LogCaller<'_, L, C> {
         Ok((samples.len(), LoopEnd::Full))
     }
 
-    /// The line was refused: tries it again. False if the user has asked to stop, or the time is over.
+    /// Retries a refused line. False if the user has asked to stop, or the time is over.
     #[cold]
     fn again(&mut self) -> Result<bool, Failure> {
         for count in 1.. {

@@ -1,7 +1,7 @@
-//! The measuring loops: the only code that runs between two clock readings.
+//! Measuring loops: the only code that runs between two clock readings.
 //!
-//! One clock reading per trip: a sample lasts from the reading that ended the trip before to the one that ends this trip,
-//! so that nothing between two samples is left out, and the samples add up to the time that passed.
+//! There is one clock reading per trip. A sample lasts from the reading that ended the trip before to the one that ends this
+//! trip. So nothing between two samples is left out, and the samples add up to the time that passed.
 
 pub mod answers;
 pub mod arrivals;
@@ -30,49 +30,46 @@ pub use tap::Tap;
 use thiserror::Error;
 pub use tracker::Tracker;
 
-/// How many messages in a row may go without an intact answer before the path counts as dead.
+/// Most messages in a row without an intact answer before the path counts as dead.
 pub const MOST_SILENT: u32 = 10;
 
-/// How long one receive may sleep before it looks around; a message normally comes long before.
+/// Longest sleep of one receive before it checks the flags; a message normally comes long before.
 pub const TAKE_TIMEOUT_NS: u64 = 50_000_000;
 
-/// What the measuring thread shares with the threads that watch it.
+/// State that the measuring thread shares with the threads that watch it.
 #[derive(Debug, Default)]
 pub struct Shared {
-    /// Ask it to end as soon as it can.
+    /// True if the loop must end as soon as it can.
     pub stop: AtomicBool,
     /// Number of the last message of a stream; valid once [`Shared::stop`] is set.
     pub last: AtomicU64,
-    /// The measuring loop runs in the thread that hears the other side: the end of the messages must interrupt it.
+    /// True if the measuring loop runs in the thread that handles control messages: the end of the stream must interrupt it.
     pub is_alone: AtomicBool,
-    /// The other side has gone.
     pub peer_gone: AtomicBool,
-    /// The transport's blocking calls may be, and need to be, interrupted by a signal.
+    /// True if a signal can, and must, interrupt the transport's blocking calls.
     pub interrupt: AtomicBool,
-    /// Sequence number of the message in flight; written once per trip, read only to see whether it moves.
+    /// Sequence number of the message in flight; written once per trip, read only to see if it moves.
     pub sequence: AtomicU64,
-    /// Tick at which a loop that waits gives up, as its time is over; 0: none. Read only while nothing comes.
+    /// Tick at which a waiting loop gives up, as its time is over; 0 for none. Read only while nothing comes.
     pub capped: AtomicU64,
 }
 
 impl Shared {
-    /// True if the time of the loop is over at the tick `now`.
+    /// True if the time of the loop is over at tick `now`.
     #[cold]
     pub fn is_capped(&self, now: u64) -> bool {
         let capped = self.capped.load(Relaxed);
         capped != 0 && now >= capped
     }
 
-    /// Why a loop ended that has given up before its deadline: the user has asked to stop, or its time is over.
+    /// End of a loop that has given up before its deadline: the user has asked to stop, or its time is over.
     pub fn early_end(&self) -> LoopEnd {
         if self.stop.load(Relaxed) { LoopEnd::Stopped } else { LoopEnd::Deadline }
     }
 
-    /// The transport was full, `count` times in a row and for so long each time, until the tick `now`: whether to try again.
-    /// False if the user has asked to stop, or the time is over.
-    ///
-    /// # Errors
-    /// If the other side has gone, or [`MOST_SILENT`] is reached.
+    /// True if a refused message must be retried; false if the user has asked to stop, or the time is over. The transport was
+    /// full `count` times in a row, for `timeout_ns` each, until tick `now`.
+    /// Fails if the other side has gone, or [`MOST_SILENT`] is reached.
     #[cold]
     pub fn after_refusal(&self, count: u32, timeout_ns: u64, now: u64) -> Result<bool, Failure> {
         if self.peer_gone.load(Relaxed) {
@@ -88,52 +85,40 @@ impl Shared {
     }
 }
 
-/// Why a loop returned before its buffer was full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoopEnd {
-    /// The buffer is full.
     Full,
-    /// The deadline has passed.
     Deadline,
-    /// [`Shared::stop`] was set.
     Stopped,
 }
 
-/// Why a loop cannot go on.
+/// Reason why a loop cannot go on.
 #[derive(Debug, Error)]
 pub enum Failure {
-    /// The transport failed.
     #[error("{0}")]
     Transport(#[from] tripmeter_abi::Error),
-    /// The other side takes no messages.
     #[error("no message was taken for {count} times {timeout_ms} ms: the transport is full")]
     Full {
-        /// Times that it was refused.
+        /// Refusals in a row.
         count: u32,
-        /// The time-out of each.
         timeout_ms: u64,
     },
-    /// What comes back is not what was sent.
     #[error("{}", damaged(*count, *bytes, *expected))]
     Damaged {
         /// Messages in a row.
         count: u32,
         /// Bytes of the last.
         bytes: usize,
-        /// Bytes that it should have had.
         expected: usize,
     },
-    /// The other process has ended.
     #[error("the other side has gone")]
     PeerGone,
-    /// The other process lives but does not answer.
+    /// No answers, although the other process lives.
     #[error("no answer{} to {count} messages in a row, each waited for {timeout_ms} ms", of(*follower))]
     Silent {
-        /// Who was silent, of several followers.
+        /// Index of the silent follower, if there are several.
         follower: Option<u32>,
-        /// Messages without an answer.
         count: u32,
-        /// The time-out of each.
         timeout_ms: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! Arrival log of a stream: when each message came and what happened to it.
+//! Log of a stream's arrivals: when each message came and what happened to it.
 
 use super::arrivals::Came;
 use crate::clock::Clock;
@@ -7,12 +7,11 @@ use crate::os::{MemoryFile, PAGE, SharedMemory};
 use crate::wire::Arrived;
 use std::io;
 
-/// Notes the messages of a stream as they arrive.
 pub trait Notes {
     /// Notes that a message has arrived, before anything is done with it.
     fn arrived(&mut self);
 
-    /// Notes what that message is.
+    /// Notes the class of that message.
     fn counted(&mut self, came: Came);
 }
 
@@ -27,35 +26,31 @@ impl Notes for NoNotes {
     fn counted(&mut self, _: Came) {}
 }
 
-/// The stamp of a message that did not come intact.
+/// Stamp of a message that did not come intact.
 pub const NEVER: u64 = u64::MAX;
-/// The stamp of a message that came at a time which is not known.
+/// Stamp of a message that came at an unknown time.
 pub const SOMETIME: u64 = 0;
-/// It came after a later one.
+/// Mark of a message that came after a later one.
 pub const OVERTAKEN: u8 = 1;
-/// It came again.
 pub const AGAIN: u8 = 2;
-/// It came damaged.
 pub const DAMAGED: u8 = 4;
 
-/// The arrivals of a stream's messages, in the order of their numbers.
+/// Arrivals of a stream's messages, in the order of their numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ArrivalLog<'m> {
-    /// The clock at each arrival, in ticks; [`NEVER`] if it did not come.
+    /// Tick of each arrival; [`NEVER`] if it did not come.
     pub ticks: &'m mut [u64],
-    /// What else happened to each.
+    /// Marks of each message, combined.
     pub marks: &'m mut [u8],
 }
 
 impl ArrivalLog<'_> {
-    /// What has come, as [`arrived`] counts it.
     pub fn arrived(&self) -> Arrived {
         arrived(self.ticks, self.marks)
     }
 }
 
-/// What has come, by what was noted of it; less than the follower counted, which knows more of what came again and what
-/// nobody could read.
+/// Counts by a log. The follower's own counts may be higher, as it knows more of duplicates and unreadable messages.
 pub fn arrived(ticks: &[u64], marks: &[u8]) -> Arrived {
     let marked = |mark| marks.iter().filter(|marks| **marks & mark != 0).count() as u64;
     let came = || ticks.iter().copied().filter(|ticks| *ticks != NEVER);
@@ -69,29 +64,24 @@ pub fn arrived(ticks: &[u64], marks: &[u8]) -> Arrived {
     }
 }
 
-/// The arrivals of every stream at each follower, in memory that the leader has, too: what one has noted stays if it is
-/// killed.
+/// Arrivals of every stream at each follower, in memory shared with the leader: the log of a killed follower stays.
 #[derive(Debug)]
 pub struct ArrivalMemory {
     memory: SharedMemory,
-    /// Messages of each stream.
     counts: Vec<u64>,
 }
 
-/// Bytes of a message: its ticks and its marks.
+/// Bytes of a message's ticks and marks.
 const NOTE_BYTES: u64 = size_of::<u64>() as u64 + 1;
 
-/// Bytes of one follower's part, whole pages.
+/// Bytes of one follower's part, in whole pages.
 fn part_bytes(counts: &[u64]) -> Option<u64> {
     let messages = counts.iter().try_fold(0, |sum: u64, count| sum.checked_add(*count))?;
     messages.checked_mul(NOTE_BYTES)?.checked_next_multiple_of(PAGE as u64)
 }
 
 impl ArrivalMemory {
-    /// At the leader: room for so many messages of each stream at each follower, of which none has come.
-    ///
-    /// # Errors
-    /// If there is too little memory.
+    /// Creates memory at the leader for `counts` messages of each stream at each follower, none of which has come.
     pub fn create(counts: Vec<u64>, followers: u32) -> Result<Self, OutOfMemory> {
         let messages = counts.iter().sum::<u64>().saturating_mul(u64::from(followers));
         let bytes = part_bytes(&counts).and_then(|bytes| bytes.checked_mul(u64::from(followers)));
@@ -104,25 +94,20 @@ impl ArrivalMemory {
         Ok(created)
     }
 
-    /// Where the followers find it.
+    /// Handle with which the followers open it.
     pub fn place(&self) -> MemoryFile {
         self.memory.place()
     }
 
-    /// Bytes of a follower's part.
     pub fn part_bytes(&self) -> usize {
         part_bytes(&self.counts).unwrap_or(0) as usize
     }
 
-    /// Messages of each stream that there is room for.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 
-    /// At a follower: its own part.
-    ///
-    /// # Errors
-    /// If the leader has gone, or there is too little memory.
+    /// Opens a follower's own part. Fails if the leader has gone, or there is too little memory.
     pub fn open(place: MemoryFile, counts: Vec<u64>, follower: u32) -> io::Result<Self> {
         let too_large = || io::Error::from(io::ErrorKind::InvalidInput);
         let bytes = part_bytes(&counts).ok_or_else(too_large)?;
@@ -131,7 +116,7 @@ impl ArrivalMemory {
         Ok(Self { memory: SharedMemory::open(place, begin..end)?, counts })
     }
 
-    /// The log of each stream: at the leader, of that follower; at a follower, where this is the first, its own.
+    /// Log of each stream: at the leader, of `follower`; at a follower, its own, as number 0.
     pub fn logs(&mut self, follower: u32) -> Vec<ArrivalLog<'_>> {
         let part = self.part_bytes();
         let messages = self.counts.iter().sum::<u64>() as usize;
@@ -150,26 +135,25 @@ impl ArrivalMemory {
 }
 
 impl ArrivalMemory {
-    /// All bytes of a follower's part, as they are sent between hosts; at a follower, whose own is the first, of that.
+    /// All bytes of a follower's part, to send between hosts; at a follower, its own is number 0.
     pub fn part(&mut self, follower: u32) -> &mut [u8] {
         let part = self.part_bytes();
         &mut self.memory.bytes()[part * follower as usize..][..part]
     }
 }
 
-/// Which messages of a stream have a place in a log.
+/// Choice of the messages of a stream that have a place in a log.
 pub trait Places: Default {
     /// Place of a message by its index, from 0.
     fn of(index: u64) -> Option<usize>;
 
-    /// Place of a message by its index; indices rise from call to call.
+    /// Place of a message by its index, which rises from call to call.
     #[inline(always)]
     fn rising(&mut self, index: u64) -> Option<usize> {
         Self::of(index)
     }
 }
 
-/// Every message has a place.
 #[derive(Default)]
 pub struct EveryMessage;
 
@@ -180,18 +164,16 @@ impl Places for EveryMessage {
     }
 }
 
-/// Notes the first intact arrival of each message of a stream that has a place, in memory that is written before.
+/// Notes the first intact arrival of each chosen message, in memory that was written before.
 pub struct Arrival<'m, C, P = EveryMessage> {
     clock: C,
     now: u64,
     first: u64,
     places: P,
-    /// The notes.
     pub log: ArrivalLog<'m>,
 }
 
 impl<'m, C: Clock> Arrival<'m, C> {
-    /// Stamps every message, from number `first` on.
     pub fn new(clock: C, first: u64, log: ArrivalLog<'m>) -> Self {
         Self::in_places(clock, first, log)
     }
@@ -275,7 +257,7 @@ mod tests {
         let (mut ticks, mut marks) = ([20, 10, NEVER, NEVER], [OVERTAKEN, AGAIN, DAMAGED, 0]);
         let expected = ArrivalLog { ticks: &mut ticks, marks: &mut marks };
         assert_eq!(arrival.log, expected);
-        // As of one that was killed.
+        // As if the follower had been killed.
         drop(follower);
         let logs = leader.logs(1);
         assert_eq!(logs[1], expected);

@@ -1,5 +1,5 @@
-//! The leader's loop of one topic under pattern `channel`: it sleeps until a message is due, stamps, and publishes.
-//! When messages are due, and how long they are, is a type of the loop, so that it asks nothing per message.
+//! Leader's loop of one topic under pattern `channel`: it sleeps until a message is due, stamps, and publishes.
+//! The timetable is a type of the loop, so that nothing is decided per message.
 
 use super::{Failure, LoopEnd, Shared, Tap};
 use crate::clock::{Clock, monotonic_ns};
@@ -8,15 +8,15 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::Link;
 
-/// When the messages of a topic are to be sent, and how long they are.
+/// Due times and lengths of a topic's messages.
 pub trait Timetable {
-    /// Each message has a length of its own; else all have the usual one.
+    /// True if each message has a length of its own; else all have the usual one.
     const HAS_LENGTHS: bool = false;
 
-    /// When the message of that index is due, in ticks.
+    /// Tick at which a message is due, by its index.
     fn due(&self, index: usize) -> u64;
 
-    /// Bytes of the message of that index; `usual` is what the topic's messages have if they are all alike.
+    /// Bytes of a message by its index; `usual` if all are alike.
     #[inline(always)]
     fn length(&self, _index: usize, usual: usize) -> usize {
         usual
@@ -25,29 +25,28 @@ pub trait Timetable {
     /// Mean time between two messages, in ticks.
     fn period(&self) -> f64;
 
-    /// From when a message is due until the next may be, in ticks: one sent later than that is behind.
+    /// Ticks from when a message is due until the next may be: one sent later than that is behind.
     fn gap(&self) -> f64 {
         self.period()
     }
 
-    /// Ticks that so many messages take, the last of which was sent or due `last` ticks after the first was due: until the
-    /// one after them would be due.
+    /// Ticks from the first message until the one after all would be due. The last was sent or due `last` ticks after
+    /// the first.
     fn elapsed(&self, _messages: usize, last: u64) -> f64 {
         last as f64 + self.period()
     }
 }
 
-/// When messages are to be sent: at whole multiples of a period, whatever was late.
+/// Timetable at whole multiples of a period, whatever was late.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
-    /// When the first message is due, in ticks.
+    /// Tick at which the first message is due.
     pub first: u64,
     /// In ticks.
     pub period: f64,
 }
 
 impl Schedule {
-    /// When the message of that index is due, in ticks.
     #[inline(always)]
     pub fn due(&self, index: usize) -> u64 {
         self.first + (index as f64 * self.period) as u64
@@ -65,14 +64,13 @@ impl Timetable for Schedule {
     }
 }
 
-/// When messages are to be sent: so many of them at whole multiples of a gap, whatever was late.
+/// Timetable of bursts at whole multiples of a gap, whatever was late.
 #[derive(Clone, Copy, Debug)]
 pub struct Bursts {
-    /// When the first burst is due, in ticks.
+    /// Tick at which the first burst is due.
     pub first: u64,
-    /// Messages of each.
     pub size: u64,
-    /// From the begin of one to the begin of the next, in ticks.
+    /// Ticks from the start of one burst to the start of the next.
     pub gap: f64,
 }
 
@@ -90,24 +88,22 @@ impl Timetable for Bursts {
         self.gap
     }
 
-    /// The messages of a burst have until the next one begins.
+    /// Includes the time until the next burst, which the messages of a burst have.
     fn elapsed(&self, messages: usize, last: u64) -> f64 {
         (messages as f64 * self.period()).max(last as f64)
     }
 }
 
-/// How a thread rests until its next message is due.
 pub trait Rest {
-    /// Rests for no longer than so many ticks, and may do so for less.
+    /// Rests for at most this many ticks, maybe for less.
     fn rest(&self, ticks: u64);
 }
 
-/// Sleeps by `clock_nanosleep` until a point in time.
+/// Sleep by `clock_nanosleep` until a point in time.
 #[derive(Clone, Copy, Debug)]
 pub struct Sleep {
-    /// Of the measuring clock.
     pub ticks_per_ns: f64,
-    /// Longest sleep: flags are looked at in between. 0: it spins, and keeps its CPU.
+    /// Longest sleep, after which flags are checked. 0: it spins, and keeps its CPU.
     pub longest_ns: u64,
 }
 
@@ -122,78 +118,71 @@ impl Rest for Sleep {
     }
 }
 
-/// What a thread shows to those who watch it: the number of its latest message or call, and whether that is under way. On a
-/// cache line of its own.
+/// State that a thread shows to its watchers: the number of its latest message or call, and if that is under way. It has
+/// a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Sending(AtomicU64);
 
-/// What a [`Sending`] shows at a moment: twice the number, and 1 more while it is under way.
+/// Snapshot of a [`Sending`]: twice the number, plus 1 while it is under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown(u64);
 
 impl Sending {
     const DRAINING: Shown = Shown(u64::MAX);
 
-    /// One for each of so many threads.
     pub fn of(threads: usize) -> Vec<Self> {
         (0..threads).map(|_| Self::default()).collect()
     }
 
-    /// The message or call of that number is under way.
+    /// Shows that this message or call is under way.
     #[inline(always)]
     pub fn begin(&self, number: u64) {
         self.0.store(number << 1 | 1, Relaxed);
     }
 
-    /// It is over.
     #[inline(always)]
     pub fn end(&self, number: u64) {
         self.0.store(number << 1, Relaxed);
     }
 
-    /// The thread only listens for what still comes.
+    /// Shows that the thread only listens for late messages.
     pub fn drain(&self) {
         self.0.store(Self::DRAINING.0, Relaxed);
     }
 
-    /// The thread has ended, whatever it was at.
+    /// Shows that the thread has ended, whatever it was doing.
     pub fn rest(&self) {
         self.0.fetch_and(!1, Relaxed);
     }
 
-    /// What it shows now.
     pub fn shown(&self) -> Shown {
         Shown(self.0.load(Relaxed))
     }
 }
 
 impl Shown {
-    /// The thread only listens for what still comes.
+    /// True if the thread only listens for late messages.
     pub fn is_draining(self) -> bool {
         self == Sending::DRAINING
     }
 
-    /// A message or call is under way.
+    /// True if a message or call is under way.
     pub fn is_sending(self) -> bool {
         self.0 & 1 == 1 && !self.is_draining()
     }
 
-    /// The thread is not resting.
+    /// True if the thread is not resting.
     pub fn is_busy(self) -> bool {
         self.0 & 1 == 1
     }
 
-    /// The number.
     pub fn number(self) -> u64 {
         self.0 >> 1
     }
 }
 
-/// Rests until that tick; false if the user has asked to stop.
-///
-/// # Errors
-/// If the other side has gone.
+/// Rests until tick `due`; false if the user has asked to stop. Fails if the other side has gone.
 #[inline(always)]
 pub fn await_due(due: u64, clock: &impl Clock, rest: &impl Rest, shared: &Shared) -> Result<bool, Failure> {
     loop {
@@ -211,40 +200,28 @@ pub fn await_due(due: u64, clock: &impl Clock, rest: &impl Rest, shared: &Shared
     }
 }
 
-/// The leader's side of one topic, or of one of its publishers.
 pub struct Publisher<'a, 'w, L, C, R, const ON: bool, S = Schedule> {
-    /// The link, used by this loop alone.
     pub link: &'a mut Tap<'w, L, ON>,
-    /// Where stamps come from.
     pub clock: C,
-    /// How it waits.
     pub rest: R,
-    /// When messages are due.
     pub schedule: S,
-    /// Bytes of every message, unless the schedule says how long each is.
+    /// Bytes of every message, unless `schedule` has lengths.
     pub length: usize,
-    /// Number of the latest message sent.
     pub sequence: u64,
-    /// Which of several publishers of one topic it is; else 0.
+    /// Index among several publishers of one topic; else 0.
     pub publisher: u32,
-    /// What of each message is written.
     pub touch: TouchLimit,
-    /// What may end it.
     pub shared: &'a Shared,
-    /// What watchers see.
     pub sending: &'a Sending,
-    /// How long a message may be kept waiting by a transport that is full.
+    /// Longest time that a full transport may delay a message.
     pub timeout_ns: u64,
-    /// Times that the transport refused a message.
     pub refused: u64,
 }
 
 impl<L: Link, C: Clock, R: Rest, S: Timetable, const ON: bool> Publisher<'_, '_, L, C, R, ON, S> {
-    /// Publishes a message for each place of `sent`, when it is due, and notes there when it was sent. Ends early once one
-    /// is due at the deadline or later, or if the user has asked to stop. Returns how many were sent.
-    ///
-    /// # Errors
-    /// If the transport fails, or takes no messages any more.
+    /// Publishes a message for each place of `sent`, when it is due, and notes the send time there. Ends early if one is due
+    /// at the deadline or later, or the user has asked to stop. Returns the number sent.
+    /// Fails if the transport fails, or takes no more messages.
     #[inline(never)]
     pub fn run(&mut self, sent: &mut [u64], deadline: u64) -> Result<(usize, LoopEnd), Failure> {
         for (index, stamp) in sent.iter_mut().enumerate() {
@@ -285,11 +262,11 @@ impl<L: Link, C: Clock, R: Rest, S: Timetable, const ON: bool> Publisher<'_, '_,
         }
     }
 
-    /// A message was refused.
+    /// Counts a refusal; true if the message must be retried.
     #[cold]
     fn go_on(&mut self, silent: u32) -> Result<bool, Failure> {
         self.refused += 1;
-        // The transport has come back: a sign of life.
+        // The call has returned: a sign of life.
         self.shared.sequence.fetch_add(1, Relaxed);
         self.shared.after_refusal(silent, self.timeout_ns, self.clock.now())
     }

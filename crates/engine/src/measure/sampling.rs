@@ -1,23 +1,22 @@
-//! Messages of a stream that are timed one way where their number is not known before: memory is bounded, and both sides
+//! Choice of the one-way messages that are timed when their number is not known before. Memory is bounded, and both sides
 //! find the place of a message by its number alone.
 //!
-//! The first [`MOST_SAMPLES`] are all samples. Of as many more, one of each block of 2 is a sample, of twice as many more one
-//! of each block of 4, and so on. Which one is pseudo-random: samples at a fixed distance would all be at the same place of
-//! their burst. Blocks are nested: the sample of a block is that of one of its halves. So when the blocks double, one of two
-//! samples is left out, and those that stay have been kept.
+//! The first [`MOST_SAMPLES`] are all samples. Among as many more, one message of each block of 2 is a sample. Among twice
+//! as many more, it is one of each block of 4, and so on. The choice is pseudo-random: samples at a fixed distance would all
+//! be at the same place of their burst. Blocks are nested: the sample of a block is that of one of its halves. So when
+//! blocks double, one of two samples is dropped, and the others have been kept.
 //!
-//! A trial counts one sample of each block of the least power of two of which no more than [`MOST_SAMPLES`] come out.
+//! A trial counts one sample per block, of the smallest power of two that gives at most [`MOST_SAMPLES`].
 
 use super::notes::{NEVER, Places};
 use crate::clock::Clock;
 use crate::measure::stamps::latency;
 use crate::memory::{OutOfMemory, filled};
 
-/// Most samples of a trial.
 pub const MOST_SAMPLES: u64 = 1 << BITS;
 const BITS: u32 = 18;
 
-/// Binary logarithm of the size of the blocks where a message is, by its index from 0.
+/// Binary logarithm of the block size at an index, from 0.
 #[inline(always)]
 fn level(index: u64) -> u32 {
     u64::BITS - (index >> BITS).leading_zeros()
@@ -40,7 +39,7 @@ fn sample(block: u64, level: u32) -> u64 {
     (1..=level).rev().fold(block, |block, level| 2 * block + half(block, level))
 }
 
-/// Index of the first sample that is not before this index.
+/// Index of the first sample at or after this index.
 fn sample_from(index: u64) -> u64 {
     let block = index >> level(index);
     let found = sample(block, level(index));
@@ -51,30 +50,30 @@ fn sample_from(index: u64) -> u64 {
     sample(begin >> level(begin), level(begin))
 }
 
-/// Place of a message by its index, from 0; `None` if it is no sample.
+/// Place of a message by its index, from 0; `None` if it is not a sample.
 pub fn place(index: u64) -> Option<usize> {
     let level = level(index);
     let is_sample = (1..=level).all(|level| (index >> (level - 1)) & 1 == half(index >> level, level));
     is_sample.then(|| place_of_block(index, level))
 }
 
-/// Place of the sample of the block where a message is.
+/// Place of the sample in the block of this index.
 #[inline(always)]
 fn place_of_block(index: u64, level: u32) -> usize {
     (u64::from(level) * (MOST_SAMPLES / 2) + (index >> level)) as usize
 }
 
-/// Finds the samples among messages whose numbers rise. A message that is no sample costs one comparison.
+/// Finder of the samples among messages whose numbers rise. A message that is not a sample costs one comparison.
 #[derive(Debug, Default)]
 pub struct Sampled {
-    /// Messages before this index are no samples.
+    /// Index before which no message is a sample.
     due: u64,
-    /// Index of the latest sample that was found.
+    /// Index of the latest sample found.
     sample: u64,
 }
 
 impl Sampled {
-    /// The next sample is not found with the one before but at the message behind it: hashing is in no sample's time then.
+    /// Finds the next sample at the message after the last one, not with it: hashing is then in no sample's time.
     #[inline(never)]
     fn find(&mut self, index: u64) -> Option<usize> {
         if self.sample < index {
@@ -98,19 +97,18 @@ impl Places for Sampled {
     }
 }
 
-/// Places that so many messages need.
+/// Number of places that these messages need.
 pub fn places(messages: u64) -> u64 {
     messages.checked_sub(1).map_or(0, |last| place_of_block(last, level(last)) as u64 + 1)
 }
 
-/// Indices of the messages that count, of so many. The last block may end before its sample.
+/// Indices of the messages that count. The last block may end before its sample.
 pub fn samples(messages: u64) -> impl Iterator<Item = u64> {
     let level = level(messages.saturating_sub(1));
     let blocks = messages.div_ceil(1 << level);
     (0..blocks).map(move |block| sample(block, level)).filter(move |index| *index < messages)
 }
 
-/// Keeps when messages of a stream are sent.
 pub trait SendTimes {
     /// Stamps the message with this number, before the first try to send it.
     fn sending(&mut self, sequence: u64, clock: &impl Clock);
@@ -124,8 +122,8 @@ impl SendTimes for NoTimes {
     fn sending(&mut self, _: u64, _: &impl Clock) {}
 }
 
-/// Stamps only messages that have a place, in memory that is written before. The clock is read for all messages, so that all
-/// are sent alike.
+/// Send times of messages that have a place, in memory that was written before. The clock is read for all messages, so
+/// that all are sent alike.
 #[derive(Debug)]
 pub struct SampledTimes {
     first: u64,
@@ -134,22 +132,18 @@ pub struct SampledTimes {
 }
 
 impl SampledTimes {
-    /// Stamps messages from number `first` on, in so many places.
-    ///
-    /// # Errors
-    /// If there is too little memory.
     pub fn new(first: u64, places: u64) -> Result<Self, OutOfMemory> {
         Ok(Self { first, sampled: Sampled::default(), ticks: filled(NEVER, places, "times of sending")? })
     }
 
-    /// Ticks from sending to arrival of the samples of `sent` messages that have arrived; `arrived` are the arrivals by place.
+    /// Ticks from sending to arrival of the samples of `sent` messages that have arrived; `arrived` has arrivals by place.
     ///
-    /// A message that arrived before it was sent, which one clock cannot show, is left out.
+    /// With one clock, an arrival before the sending is left out.
     pub fn one_way<'a>(&'a self, arrived: &'a [u64], sent: u64, two_clocks: bool) -> impl Iterator<Item = i64> + 'a {
         self.stamps(arrived, sent).filter_map(move |(_, began, arrival)| latency(began, arrival?, two_clocks))
     }
 
-    /// Of the samples of `sent` messages index, clock when it was sent, and when it arrived, if it did.
+    /// Index, send tick, and arrival tick if it arrived, of each sample of `sent` messages.
     pub fn stamps<'a>(&'a self, arrived: &'a [u64], sent: u64) -> impl Iterator<Item = (u64, u64, Option<u64>)> + 'a {
         samples(sent).filter_map(|index| {
             let place = place_of_block(index, level(index));
@@ -181,7 +175,7 @@ mod tests {
 
     const M: u64 = MOST_SAMPLES;
 
-    /// Size of the blocks of which one message each counts, of so many messages.
+    /// Messages per sample.
     fn block_size(messages: u64) -> u64 {
         1 << level(messages.saturating_sub(1))
     }
@@ -202,11 +196,11 @@ mod tests {
         }
         let all: Vec<usize> = (0..8 * M).filter_map(place).collect();
         assert!(all.windows(2).all(|pair| pair[0] + 1 == pair[1]) && all.len() as u64 == places(8 * M));
-        // A day at a message a nanosecond.
+        // A day at one message per nanosecond.
         assert!(places(86_400_000_000_000) < 16 * M && places(u64::MAX) < 32 * M && place(u64::MAX).is_none());
     }
 
-    /// Pearson's statistic of counts that should all be the same; its mean is their number less one.
+    /// Pearson's statistic of counts that should be equal; its mean is their number minus 1.
     fn chi_square(counts: &[u64]) -> f64 {
         let mean = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
         counts.iter().map(|count| (*count as f64 - mean).powi(2) / mean).sum()
@@ -221,7 +215,7 @@ mod tests {
             samples(sent).for_each(|index| counts[(index % burst) as usize] += 1);
             let (found, freedom) = (chi_square(&counts), (burst - 1) as f64);
             assert!(found < freedom + 4.0 * (2.0 * freedom).sqrt(), "{burst} {size}: {found} {counts:?}");
-            // Nor does the place of a sample tell that of the next one.
+            // The place of a sample must not predict that of the next one.
             let mut pairs = vec![0; (size * size) as usize];
             let places: Vec<u64> = samples(sent).map(|index| index % size).collect();
             places.windows(2).for_each(|pair| pairs[(pair[0] * size + pair[1]) as usize] += 1);
@@ -253,7 +247,7 @@ mod tests {
         let mut follower = Arrival::<_, Sampled>::in_places(clock.clone(), first, log);
         let mut random =
             (1..).map(|count| half(count, 1) + 2 * half(count, 2) + 4 * half(count, 3) + 8 * half(count, 4));
-        // One of 16 is lost, and of as many the next comes first.
+        // One of 16 is lost, and one of 16 comes before its predecessor.
         let mut arrivals = Vec::new();
         for index in 0..sent {
             match random.next().unwrap() {
@@ -271,7 +265,7 @@ mod tests {
             follower.counted(if in_order { Came::InOrder(first + index) } else { Came::Overtaken(first + index) });
             latest = latest.max(Some(index));
         }
-        // With each doubling of the blocks.
+        // At each doubling of the blocks.
         for sent in [1000, M, M + 1, 2 * M, 2 * M + 1, 4 * M + 3, sent] {
             let expected: Vec<u64> = samples(sent).filter_map(|index| trips[index as usize]).collect();
             let found: Vec<u64> = times.one_way(&ticks, sent, false).map(|ticks| ticks as u64).collect();
@@ -305,7 +299,7 @@ mod tests {
         let mut times = SampledTimes::new(1, places(sent)).unwrap();
         let clock = Ticking::default();
         (1..=sent).for_each(|sequence| times.sending(sequence, &clock));
-        // Each comes as many ticks after it was sent as its index says.
+        // The latency of each message in ticks is its index.
         let mut arrived = vec![NEVER; places(sent) as usize];
         (0..sent).for_each(|index| {
             if let Some(place) = place(index) {

@@ -6,28 +6,27 @@ use crate::message::{self, Kind, TouchLimit};
 use tripmeter_abi::Message;
 use tripmeter_model::manifest::Counts;
 
-/// Answers of several followers, distinguished by the index in the header.
 #[derive(Debug, Default)]
 pub struct SeveralFollowers {
     trackers: Vec<Tracker>,
-    /// Bits of the followers that are to answer.
+    /// Bits of the followers that must answer.
     everybody: u64,
-    /// Of those, who has not answered the message in flight.
+    /// Bits of those that have not answered the message in flight.
     pending: u64,
-    /// An answer to the message in flight was damaged.
+    /// True if an answer to the message in flight was damaged.
     is_spoiled: bool,
-    /// Answers to the message in flight that do not tell whose they are.
+    /// Answers to the message in flight from unknown followers.
     nameless: u32,
-    /// The same to earlier messages, of which somebody's got lost, too.
+    /// Damaged answers that cannot be attributed to a follower.
     unattributed: u64,
     silent: Option<u32>,
 }
 
-/// Most followers of a sub-experiment: so many can be distinguished.
+/// Most followers of a sub-experiment: each has a bit.
 pub const MOST_FOLLOWERS: u32 = u64::BITS;
 
 impl SeveralFollowers {
-    /// Followers 0 to `count` less 1, all of which answer.
+    /// Followers 0 to `count` - 1, all of which answer.
     pub fn new(count: u32) -> Self {
         assert!((1..=MOST_FOLLOWERS).contains(&count), "the plan allows no other number");
         Self {
@@ -41,7 +40,7 @@ impl SeveralFollowers {
         }
     }
 
-    /// The one of `count` followers that answers, while the others keep quiet.
+    /// Followers with only this one answering, while the others keep quiet.
     pub fn only(count: u32, follower: u32) -> Self {
         Self { everybody: 1 << follower, ..Self::new(count) }
     }
@@ -50,7 +49,7 @@ impl SeveralFollowers {
         (0..MOST_FOLLOWERS as usize).filter(move |index| bits >> index & 1 == 1)
     }
 
-    /// What it is for the trip that this follower has answered, intact or not.
+    /// Notes that this follower has answered, intact or not.
     #[inline(always)]
     fn heard(&mut self, bit: u64) -> TripStep {
         self.pending &= !bit;
@@ -68,7 +67,7 @@ impl SeveralFollowers {
         if self.is_spoiled { TripStep::Over } else { TripStep::Answered }
     }
 
-    /// The damaged answers are of those that are left.
+    /// Attributes the damaged answers to the followers that are left.
     #[cold]
     fn name_them(&mut self) {
         for index in Self::indices(self.pending) {
@@ -97,7 +96,7 @@ impl SeveralFollowers {
             tracker.counts.damaged += 1;
             true
         } else {
-            // What answers again is not awaited any more.
+            // A follower that answers again is no longer awaited.
             tracker.readable(message, (sequence, kind), if is_pending { awaited } else { awaited + 1 }, touch)
         };
         if !(is_over && is_pending) {
@@ -225,13 +224,13 @@ mod tests {
         let mut several = SeveralFollowers::new(3);
         several.begin(0);
         several.sent();
-        // Of message 1 the answer of follower 1 is lost, that of follower 0 comes twice.
+        // Message 1: the answer of follower 1 is lost, that of follower 0 comes twice.
         assert_eq!(step(&mut several, pong(1, 0), 1), TripStep::On);
         assert_eq!(step(&mut several, pong(1, 0), 1), TripStep::On);
         assert_eq!(step(&mut several, pong(1, 2), 1), TripStep::On);
         assert_eq!(several.give_up(1), 1);
         several.sent();
-        // Of message 2 that of follower 2 is damaged; then the lost one comes after all, overtaken.
+        // Message 2: that of follower 2 is damaged; then the lost one comes after all, overtaken.
         assert_eq!(step(&mut several, Header::of(2, Kind::PongToDamaged, LENGTH, 2), 2), TripStep::On);
         assert_eq!(step(&mut several, pong(2, 1), 2), TripStep::On);
         assert_eq!(step(&mut several, pong(1, 1), 2), TripStep::On);
@@ -291,7 +290,7 @@ mod tests {
         let mut several = SeveralFollowers::new(2);
         several.begin(0);
         several.sent();
-        // There is no follower 2: it is of one that has not answered.
+        // There is no follower 2, so it is attributed to one that has not answered.
         assert_eq!(step(&mut several, pong(1, 2), 1), TripStep::On);
         assert_eq!(step(&mut several, pong(1, 0), 1), TripStep::Over);
         assert_eq!((several.counts().damaged, counts(&several)[1].damaged), (1, 1));

@@ -1,4 +1,4 @@
-//! The follower's loop under one-way patterns: it counts what comes.
+//! Follower's loop under one-way patterns: it counts messages.
 
 use super::callback::Inbox;
 use super::ledger::{Ledger, Single};
@@ -11,59 +11,45 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 use tripmeter_abi::{Link, Message};
 
-/// Once the last message has come, others that it has overtaken are waited for so long.
+/// Wait for overtaken messages once the last one has come.
 const OVERTAKEN_NS: u64 = 50_000_000;
 
-/// The follower's side of a link during one trial.
 pub struct Sink<'a, 'w, L, C, B, const ON: bool> {
-    /// The link, used by this loop alone.
     pub link: &'a mut Tap<'w, L, ON>,
-    /// Where stamps come from.
     pub clock: C,
-    /// What watchers see, and what ends the loop.
     pub shared: &'a Shared,
-    /// How long messages that were sent are waited for, in nanoseconds.
+    /// Longest wait for messages that were sent.
     pub loss_timeout_ns: u64,
-    /// How long one receive may sleep before it looks around, in nanoseconds.
+    /// Longest sleep of one receive before it checks the flags.
     pub take_timeout_ns: u64,
-    /// Ticks per nanosecond.
     pub ticks_per_ns: f64,
-    /// What of each message is verified.
     pub touch: TouchLimit,
-    /// Keeps what comes.
     pub ledger: B,
-    /// When it was heard how many messages there are, in ticks.
+    /// Tick at which the number of messages became known.
     told: Option<u64>,
 }
 
 impl<'a, 'w, L: Link, C: Clock, const ON: bool> Sink<'a, 'w, L, C, Single<'a, NoNotes>, ON> {
-    /// Nothing has come of the stream that begins with message `first`.
     pub fn new(link: &'a mut Tap<'w, L, ON>, clock: C, shared: &'a Shared, first: u64) -> Self {
         Self::keeping(link, clock, shared, Single::new(first, shared, NoNotes))
     }
 }
 
 impl<'a, 'w, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, 'w, L, C, B, ON> {
-    /// What comes is kept in that ledger; nothing behind the headers is verified.
+    /// Sink with this ledger, which verifies nothing behind the headers.
     pub fn keeping(link: &'a mut Tap<'w, L, ON>, clock: C, shared: &'a Shared, ledger: B) -> Self {
         let (loss_timeout_ns, take_timeout_ns, touch) = (1_000_000_000, TAKE_TIMEOUT_NS, TouchLimit::NONE);
         Self { link, clock, shared, loss_timeout_ns, take_timeout_ns, ticks_per_ns: 1.0, touch, ledger, told: None }
     }
 
-    /// Takes messages, by `poll` or `block`, until all that the leader has sent have come, or nothing more does.
-    ///
-    /// # Errors
-    /// If the transport fails.
+    /// Takes messages, by `poll` or `block`, until all that the leader has sent have come, or no more do.
     #[inline(never)]
     pub fn run(&mut self) -> Result<Arrived, Failure> {
         while !self.step()? {}
         Ok(self.ledger.counts())
     }
 
-    /// Takes the next message; true if there is none, and nothing more is waited for.
-    ///
-    /// # Errors
-    /// If the transport fails.
+    /// Takes the next message; true if there is none, and no more are waited for.
     #[inline(always)]
     pub fn step(&mut self) -> Result<bool, Failure> {
         let Some(message) = self.link.take(self.take_timeout_ns.min(self.loss_timeout_ns))? else {
@@ -75,10 +61,8 @@ impl<'a, 'w, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, 'w, L, C, B,
         Ok(false)
     }
 
-    /// The same as [`Sink::run`] under wait `callback`; calls `listening` once no message can get lost any more.
-    ///
-    /// # Errors
-    /// If the transport hands over what is no message.
+    /// Takes messages as [`Sink::run`] does, under wait `callback`; calls `listening` once no message can get lost.
+    /// Fails if the transport delivers an invalid message.
     pub fn run_called_back(&mut self, inbox: &Inbox, listening: impl FnOnce()) -> Result<Arrived, Failure> {
         let handle = |sink: &mut Self, message: &Message| {
             sink.ledger.arrived();
@@ -95,13 +79,13 @@ impl<'a, 'w, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, 'w, L, C, B,
                 if ends && let Some(arrived) = turns.with(|sink| sink.is_over().then(|| sink.ledger.counts())) {
                     return Ok(arrived);
                 }
-                // The word of the end unparks this thread.
+                // The leader's message of the end unparks this thread.
                 std::thread::park_timeout(if ends { Duration::from_millis(1) } else { pause });
             }
         })
     }
 
-    /// Nothing is there just now: will anything more come?
+    /// True if nothing more will come, now that nothing is there.
     #[inline(always)]
     fn is_over(&mut self) -> bool {
         if self.shared.peer_gone.load(Relaxed) {
@@ -122,10 +106,7 @@ impl<'a, 'w, L: Link, C: Clock, B: Ledger, const ON: bool> Sink<'a, 'w, L, C, B,
     }
 }
 
-/// Takes the messages of several links in turns, by `poll`, until of all of them nothing more is waited for.
-///
-/// # Errors
-/// If the transport fails.
+/// Takes the messages of several links in turns, by `poll`, until no more are waited for on any of them.
 #[inline(never)]
 pub fn take_turns<L: Link, C: Clock, B: Ledger, const ON: bool>(
     sinks: &mut [Sink<'_, '_, L, C, B, ON>],

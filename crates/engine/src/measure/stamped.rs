@@ -1,4 +1,4 @@
-//! A link with a clock reading around each call, for passes that ask where the time goes. No measurement uses it.
+//! Link with a clock reading around each call, for passes that find where the time goes. No measurement uses it.
 
 use super::notes::{ArrivalLog, NEVER};
 use super::stamps::Stamps;
@@ -6,22 +6,22 @@ use crate::clock::Clock;
 use crate::message;
 use tripmeter_abi::{Link, Loan, Message, Result};
 
-/// When one side handled a message, in ticks; [`NEVER`] where it did not.
+/// Ticks at which one side handled a message; [`NEVER`] where it did not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallStamps {
-    /// It began to get a buffer for its message.
+    /// Start of getting a buffer for its message.
     pub prepare: u64,
-    /// Its send call began.
+    /// Start of its send call.
     pub send: u64,
-    /// Its send call returned.
+    /// Return of its send call.
     pub sent: u64,
-    /// The receive call began that returned the other side's message; [`NEVER`] under wait `callback`.
+    /// Start of the receive call that returned the other side's message; [`NEVER`] under wait `callback`.
     pub take: u64,
-    /// That call returned.
+    /// Return of that call.
     pub taken: u64,
 }
 
-/// The stamps of one side, of the messages from one number on, in memory that is written before.
+/// Stamps of one side, for messages from one number on, in memory that was written before.
 pub struct StampLog<'m> {
     first: u64,
     prepare: &'m mut [u64],
@@ -31,11 +31,11 @@ pub struct StampLog<'m> {
     taken: &'m mut [u64],
 }
 
-/// Logs that a [`StampLog`] is made of.
+/// Number of logs in a [`StampLog`].
 pub const STAMPS: usize = 5;
 
 impl<'m> StampLog<'m> {
-    /// Stamps of the messages from number `first` on, in these logs; `None` unless there are [`STAMPS`].
+    /// Stamps of messages from number `first` on, in these logs; `None` unless there are [`STAMPS`].
     pub fn new(first: u64, logs: Vec<ArrivalLog<'m>>) -> Option<Self> {
         let logs: [ArrivalLog<'m>; STAMPS] = logs.try_into().ok()?;
         let [prepare, send, sent, take, taken] = logs.map(|log| log.ticks);
@@ -47,7 +47,6 @@ impl<'m> StampLog<'m> {
         (place < self.taken.len()).then_some(place)
     }
 
-    /// The stamps of a message.
     pub fn calls(&self, sequence: u64) -> Option<CallStamps> {
         let place = self.place(sequence)?;
         Some(CallStamps {
@@ -59,7 +58,7 @@ impl<'m> StampLog<'m> {
         })
     }
 
-    /// The message was taken then, outside of a receive call.
+    /// Notes when a message was taken outside of a receive call.
     pub fn called_back(&mut self, sequence: u64, taken: u64) {
         if let Some(place) = self.place(sequence) {
             self.taken[place] = taken;
@@ -72,7 +71,7 @@ impl<'m> StampLog<'m> {
     }
 }
 
-/// Stamps messages as they come to a callback; nothing where they are taken by a call, which is stamped itself.
+/// Stamps of messages that come to a callback. Messages taken by a call need none: the call is stamped.
 pub struct CallbackStamps<'m, C> {
     clock: C,
     first: u64,
@@ -80,7 +79,6 @@ pub struct CallbackStamps<'m, C> {
 }
 
 impl<C> CallbackStamps<'_, C> {
-    /// Stamps nothing.
     pub fn none(clock: C) -> Self {
         Self { clock, first: 0, taken: &mut [] }
     }
@@ -104,7 +102,7 @@ impl<C: Clock> Stamps for CallbackStamps<'_, C> {
     }
 }
 
-/// Reads the clock before and after each call that sends or receives, and keeps that by the number in the message.
+/// Link that reads the clock around each send and receive call, and keeps the stamps by message number.
 pub struct Stamped<'a, 'm, L, C> {
     link: &'a mut L,
     clock: C,
@@ -113,7 +111,6 @@ pub struct Stamped<'a, 'm, L, C> {
 }
 
 impl<'a, 'm, L, C> Stamped<'a, 'm, L, C> {
-    /// No call so far.
     pub fn new(link: &'a mut L, clock: C, log: &'a mut StampLog<'m>) -> Self {
         Self { link, clock, log, prepare: NEVER }
     }
@@ -156,7 +153,7 @@ impl<L: Link, C: Clock> Link for Stamped<'_, '_, L, C> {
         if let Some(message) = &message {
             let taken = self.clock.now();
             let sequence = message::header(message).map_or(0, |header| header.sequence);
-            // The first to come counts.
+            // The first arrival counts.
             if let Some(place) = self.log.place(sequence).filter(|place| self.log.taken[*place] == NEVER) {
                 (self.log.take[place], self.log.taken[place]) = (take, taken);
             }
@@ -180,7 +177,6 @@ mod tests {
 
     const LENGTH: usize = 16;
 
-    /// What each call takes.
     struct Slow<'a> {
         clock: &'a AtomicU64,
         data: [u64; LENGTH / 8],

@@ -1,37 +1,34 @@
-//! When messages came to the follower: with the leader's own stamps, latency one way.
+//! Arrivals at the follower: with the leader's stamps they give one-way latency.
 //!
-//! Both sides read one clock, that of the machine. The leader's stamps need no message: a trip begins where the one before
-//! ended, so they follow from its samples.
+//! On one machine both sides read one clock. The leader's stamps need no message: a trip begins where the one before ended,
+//! so they follow from its samples.
 
 use super::notes::{ArrivalLog, NEVER};
 use crate::clock::Clock;
 
-/// Stamps requests as they arrive at the follower.
+/// Stamps of requests as they arrive at the follower.
 pub trait Stamps {
-    /// Whether an answer names its request to the transport, as under `rpc`.
+    /// True if an answer names its request to the transport, as under `rpc`.
     const REPLIES: bool = false;
 
-    /// A point in time, if it is kept.
+    /// Point in time, if it is kept.
     type At: Copy;
 
     /// Reads the clock, before anything is done with a message.
     fn stamp(&self) -> Self::At;
 
-    /// The message with this number came then; its header is intact.
+    /// Notes that the message with this number came at `at`, with an intact header.
     fn arrived(&mut self, sequence: u64, at: Self::At);
 
-    /// Index of the follower, if it is one of several: its answers say so.
+    /// Index of the follower, which its answers carry if there are several.
     #[inline(always)]
     fn follower(&self) -> Option<u32> {
         None
     }
 }
 
-/// The stamps of one of several followers.
 pub struct Numbered<S> {
-    /// The follower's index.
     pub follower: u32,
-    /// Its stamps.
     pub stamps: S,
 }
 
@@ -54,7 +51,6 @@ impl<S: Stamps> Stamps for Numbered<S> {
     }
 }
 
-/// Stamps nothing, at no cost.
 pub struct NoStamps;
 
 impl Stamps for NoStamps {
@@ -67,7 +63,7 @@ impl Stamps for NoStamps {
     fn arrived(&mut self, _: u64, (): ()) {}
 }
 
-/// The stamps where answers name their requests, under `rpc`.
+/// Stamps where answers name their requests, under `rpc`.
 pub struct Requests<S>(pub S);
 
 impl<S: Stamps> Stamps for Requests<S> {
@@ -85,20 +81,18 @@ impl<S: Stamps> Stamps for Requests<S> {
     }
 }
 
-/// Keeps the clock at the first arrival of each message, in memory that is written before.
+/// Stamps of the first arrival of each message, in memory that was written before.
 pub struct Kept<'a, C> {
-    /// Where stamps come from.
     pub clock: C,
     /// Number of the first message of the log.
     pub first: u64,
-    /// Where stamps are kept.
     pub log: ArrivalLog<'a>,
 }
 
 impl<C: Clock> Stamps for Kept<'_, C> {
     type At = u64;
 
-    /// Before the log is read: the leader has filled it, so a cache miss would be in the latency.
+    /// Reads the clock before the log: the leader has filled that, so a cache miss would be in the latency.
     #[inline(always)]
     fn stamp(&self) -> u64 {
         self.clock.now()
@@ -115,30 +109,28 @@ impl<C: Clock> Stamps for Kept<'_, C> {
     }
 }
 
-/// A row of trips without a pause, each message answered.
+/// Trips without a pause, each with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TripRow {
-    /// Number of its first sample, from 0.
+    /// Index of its first sample, from 0.
     pub first_sample: usize,
     /// Number of that sample's message.
     pub sequence: u64,
-    /// The clock when that was sent, in ticks.
+    /// Tick at which that message was sent.
     pub began: u64,
 }
 
-/// Latency one way of a sample whose message's arrival was not noted.
+/// One-way latency of a sample whose arrival was not noted.
 pub const MISSING: i64 = i64::MAX;
 
-/// Ticks from sending to arrival. An arrival before the sending is none that one clock can show; of `two_clocks` it is negative.
+/// Ticks from sending to arrival. An earlier arrival gives `None` with one clock, and a negative value with `two_clocks`.
 pub fn latency(sent: u64, arrived: u64, two_clocks: bool) -> Option<i64> {
     let ticks = arrived.wrapping_sub(sent) as i64;
     (ticks >= 0 || two_clocks).then_some(ticks)
 }
 
-/// Ticks from sending to arrival of each sample, or [`MISSING`]. `trips` are the ticks of the round trips, `arrived` the
-/// clock at the arrival of the messages from number `first` on, or [`NEVER`].
-///
-/// See [`latency`] of what arrived before it was sent.
+/// One-way latency of each sample in ticks, or [`MISSING`]. `trips` has the ticks of the round trips, and `arrived` the
+/// arrival ticks of messages from number `first` on, or [`NEVER`]. [`latency`] handles arrivals before the sending.
 pub fn one_way(rows: &[TripRow], trips: &[u64], first: u64, arrived: &[u64], two_clocks: bool) -> Vec<i64> {
     let mut latencies = Vec::with_capacity(trips.len());
     for (index, row) in rows.iter().enumerate() {
@@ -153,7 +145,7 @@ pub fn one_way(rows: &[TripRow], trips: &[u64], first: u64, arrived: &[u64], two
     latencies
 }
 
-/// Number of each sample's message, and when its trip ended, in ticks.
+/// Message number of each sample, and tick at which its trip ended.
 pub fn ends<'a>(rows: &'a [TripRow], trips: &'a [u64]) -> impl Iterator<Item = (u64, u64)> + 'a {
     rows.iter().enumerate().flat_map(move |(index, row)| {
         let end = rows.get(index + 1).map_or(trips.len(), |next| next.first_sample);
@@ -165,7 +157,7 @@ pub fn ends<'a>(rows: &'a [TripRow], trips: &'a [u64]) -> impl Iterator<Item = (
     })
 }
 
-/// Latency of each sample to the last follower, from the latencies to each follower; [`MISSING`] if one is missing.
+/// Latency of each sample to the last follower; [`MISSING`] if that of any follower is missing.
 pub fn last(each: &[Vec<i64>]) -> Vec<i64> {
     let count = each.iter().map(Vec::len).min().unwrap_or(0);
     (0..count).map(|index| each.iter().map(|latencies| latencies[index]).max().unwrap_or(MISSING)).collect()

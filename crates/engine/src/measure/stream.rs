@@ -1,4 +1,4 @@
-//! The leader's loop under one-way patterns: bursts of messages, at due times.
+//! Leader's loop under one-way patterns: bursts of messages at due times.
 
 use super::sampling::{NoTimes, SendTimes};
 use super::{Failure, LoopEnd, Shared, Tap};
@@ -8,15 +8,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tripmeter_abi::Link;
 
-/// How bursts are spaced. The loop is compiled for each way.
+/// Spacing of bursts. The loop is compiled for each kind.
 pub trait Spacing {
-    /// Messages until the next look at the clock, of so many per burst.
+    /// Messages of a burst until the next clock reading.
     #[inline(always)]
     fn part(&self, burst: u64) -> u64 {
         burst
     }
 
-    /// A burst began at `begun`, in ticks; when is the next one due? 0: at once.
+    /// Tick at which the next burst is due, after one that began at `begun`; 0: at once.
     fn next(&mut self, begun: u64) -> u64;
 
     /// Messages that were sent more than a whole spacing late.
@@ -25,7 +25,6 @@ pub trait Spacing {
     }
 }
 
-/// One burst after the other.
 pub struct Unspaced;
 
 impl Spacing for Unspaced {
@@ -35,7 +34,7 @@ impl Spacing for Unspaced {
     }
 }
 
-/// Due at whole multiples of a period since the first burst, whatever was late.
+/// Spacing at whole multiples of a period since the first burst, whatever was late.
 pub struct Even {
     period: f64,
     count: u64,
@@ -45,7 +44,7 @@ pub struct Even {
 }
 
 impl Even {
-    /// The period is in ticks.
+    /// Spacing with a period in ticks.
     pub fn new(period: f64) -> Self {
         Self { period, count: 0, first: 0, due: u64::MAX, behind: 0 }
     }
@@ -68,23 +67,22 @@ impl Spacing for Even {
     }
 }
 
-/// Due a period after the begin of the last one, so that what was late is not made up for. A burst of many messages goes out
-/// in parts, between which the clock is looked at: it ends at a deadline, and goes on after one.
+/// Spacing of a period after the start of the last burst, so that lateness is not made up for. A burst of many messages
+/// goes out in parts, with clock readings between: it ends at a deadline, and goes on after one.
 pub struct Paused {
     /// In ticks.
     period: u64,
     /// Messages of a burst.
     size: u64,
-    /// Of them, messages of a part.
     part: u64,
-    /// Of them, messages that are still to be sent.
+    /// Messages of the burst that are still to be sent.
     left: u64,
-    /// When the burst began, in ticks.
+    /// Tick at which the burst began.
     begun: u64,
 }
 
 impl Paused {
-    /// Bursts of `size` messages in parts of `part`, and ticks from the begin of one to the begin of the next.
+    /// Bursts of `size` messages in parts of `part`, and ticks from the start of one to the start of the next.
     pub fn new(size: u64, part: u64, period: u64) -> Self {
         Self { period, size, part, left: size, begun: 0 }
     }
@@ -110,51 +108,41 @@ impl Spacing for Paused {
     }
 }
 
-/// How much is sent: whichever is over first.
+/// Amount to send: the limit reached first ends it.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
-    /// Messages per burst.
     pub burst: u64,
     /// Number of the last message.
     pub last: u64,
-    /// Clock of the end, in ticks.
+    /// In ticks.
     pub deadline: u64,
 }
 
-/// The leader's side of a link.
 pub struct StreamSender<'a, L, C, const ON: bool> {
-    /// The link.
     pub link: Tap<'a, L, ON>,
-    /// Where stamps come from.
     pub clock: C,
-    /// Bytes of every message.
     pub length: usize,
-    /// What of each message is written.
     pub touch: TouchLimit,
-    /// Number of the latest message sent.
     pub sequence: u64,
-    /// What watchers see.
     pub shared: &'a Shared,
-    /// How long a message may be kept waiting by a transport that is full.
+    /// Longest time that a full transport may delay a message.
     pub timeout_ns: u64,
-    /// Ticks; a pause longer than this is slept through, but for its end.
+    /// Shortest pause that is slept through, but for its end, in ticks.
     pub nap: u64,
-    /// Ticks per nanosecond.
     pub ticks_per_ns: f64,
-    /// Times that a transport refused a message.
     pub refused: u64,
-    /// When the next burst is due, in ticks.
+    /// Tick at which the next burst is due.
     pub due: u64,
-    /// After the last message, in ticks.
+    /// Tick after the last message.
     pub ended: u64,
     silent: u32,
 }
 
-/// Before the end of a nap, which takes longer than asked for.
+/// Time left at the end of a nap, as a sleep takes longer than asked for.
 const WAKING_NS: f64 = 100_000.0;
 
 impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
-    /// Messages of `length` bytes, numbered from `sequence + 1` on, with nothing behind their headers.
+    /// Sender of messages of `length` bytes, numbered from `sequence + 1` on, with nothing behind their headers.
     pub fn new(link: Tap<'a, L, ON>, clock: C, shared: &'a Shared, length: usize, sequence: u64) -> Self {
         let (touch, timeout_ns, nap, ticks_per_ns) = (TouchLimit::NONE, 1_000_000_000, u64::MAX, 1.0);
         let (refused, due, ended, silent) = (0, 0, 0, 0);
@@ -175,20 +163,14 @@ impl<'a, L: Link, C: Clock, const ON: bool> StreamSender<'a, L, C, ON> {
         }
     }
 
-    /// Sends bursts until message `extent.last` is out, the deadline has passed, or the user has asked to stop.
-    ///
-    /// May be called again to go on.
-    ///
-    /// # Errors
-    /// If the transport fails, a follower has gone, or it has taken no message for [`super::MOST_SILENT`] time-outs.
+    /// Sends bursts until message `extent.last` is out, the deadline has passed, or the user has asked to stop. May be called
+    /// again to go on.
+    /// Fails if the transport fails, a follower has gone, or it has taken no message for [`super::MOST_SILENT`] time-outs.
     pub fn run<S: Spacing>(&mut self, spacing: &mut S, extent: Extent) -> Result<LoopEnd, Failure> {
         self.run_timed::<S, NoTimes>(spacing, extent, &mut NoTimes)
     }
 
     /// Sends as [`StreamSender::run`] does; `times` gets the number of each message before the first try to send it.
-    ///
-    /// # Errors
-    /// As [`StreamSender::run`].
     #[inline(never)]
     pub fn run_timed<S: Spacing, M: SendTimes>(
         &mut self,

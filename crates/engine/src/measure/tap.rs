@@ -2,28 +2,27 @@ use crate::message;
 use crate::proof::Observer;
 use tripmeter_abi::{Link, Loan, Message, Result};
 
-/// A link whose messages are shown to an observer, or, in measurements, to nobody at no cost.
+/// Link that shows its messages to an observer or, in measurements, to nobody at no cost.
 pub struct Tap<'a, L, const ON: bool> {
     link: &'a mut L,
     observer: Option<&'a mut Observer>,
 }
 
 impl<'a, L: Link> Tap<'a, L, false> {
-    /// The bare link.
     pub fn off(link: &'a mut L) -> Self {
         Self { link, observer: None }
     }
 }
 
 impl<'a, L: Link> Tap<'a, L, true> {
-    /// Shows the address of every message that is sent or received.
+    /// Link that shows the address of every message sent or received.
     pub fn on(link: &'a mut L, observer: &'a mut Observer) -> Self {
         Self { link, observer: Some(observer) }
     }
 }
 
 impl<L: Link, const ON: bool> Tap<'_, L, ON> {
-    /// A message has come, other than by [`Link::take`].
+    /// Notes a message that came other than by [`Link::take`].
     #[inline(always)]
     pub fn seen(&mut self, message: &Message) {
         if ON

@@ -4,19 +4,17 @@ use crate::numbers::Gaps;
 use tripmeter_abi::Message;
 use tripmeter_model::manifest::Counts;
 
-/// Accounts for every message from one follower. What is not simply the next answer is only touched off the fast path.
+/// Accounting of every message from one follower. Anything but the next answer is handled off the fast path.
 #[derive(Debug, Default)]
 pub struct Tracker {
-    /// So far, except `sent` and `received`, which the loop knows.
+    /// Counts so far, except `sent` and `received`, which the loop knows.
     pub counts: Counts,
-    /// Latest message answered intact, of this cell.
+    /// Latest message of this cell answered intact.
     answered: u64,
-    /// Messages given up as lost.
     given_up: Gaps,
-    /// Messages up to this one belong to an earlier cell.
+    /// Last message of the earlier cells.
     earlier: u64,
-    /// The message that was in flight when the user asked to stop or the time was over, also of an earlier cell; 0 if none
-    /// was.
+    /// Message in flight when the user asked to stop or the time was over, even of an earlier cell; 0 if none was.
     abandoned: u64,
     /// Messages in a row without an answer.
     silent: u32,
@@ -39,7 +37,7 @@ impl Answers for Tracker {
             self.answer(sequence);
             return TripStep::Answered;
         }
-        // A copy is passed on, so that the message itself stays in registers.
+        // Passing a copy keeps the message itself in registers.
         if self.stray(&{ *message }, sequence, touch) { TripStep::Over } else { TripStep::On }
     }
 
@@ -64,25 +62,25 @@ impl Answers for Tracker {
 }
 
 impl Tracker {
-    /// Nothing counted; messages up to `sequence` belong to an earlier cell, and count as late when they come.
+    /// Tracker of a cell: messages up to `sequence` belong to an earlier one, and count as late.
     pub fn after(sequence: u64) -> Self {
         Self { earlier: sequence, given_up: Gaps::with_room(), ..Self::default() }
     }
 
-    /// The message was answered in time and intact.
+    /// Notes an answer that came in time and intact.
     #[inline(always)]
     pub(super) fn answer(&mut self, sequence: u64) {
         self.answered = sequence;
         self.silent = 0;
     }
 
-    /// The latest answer was to this message.
+    /// True if the latest answer was to this message.
     pub(super) fn is_answered(&self, sequence: u64) -> bool {
         self.answered == sequence
     }
 
-    /// Accounts for a message that is not the intact answer to `awaited`. True if it is the damaged answer to `awaited`, so
-    /// that the trip is over.
+    /// Accounts for a message that is not the intact answer to `awaited`. True if it is its damaged answer, which ends the
+    /// trip.
     #[cold]
     fn stray(&mut self, message: &Message, awaited: u64, touch: TouchLimit) -> bool {
         let header = message::header(message);
@@ -94,7 +92,7 @@ impl Tracker {
         self.readable(message, (header.sequence, kind), awaited, touch)
     }
 
-    /// The same of a message with an intact header.
+    /// Accounts for such a message with an intact header.
     pub(super) fn readable(
         &mut self,
         message: &Message,

@@ -1,4 +1,4 @@
-//! The leader's loop under `pingpong`, waiting by `poll` or `block`; calls of `rpc` are trips too.
+//! Leader's loop under `pingpong`, by `poll` or `block`; calls of `rpc` are trips too.
 
 use super::answers::{Answers, TripStep};
 use super::stamps::TripRow;
@@ -8,72 +8,56 @@ use crate::message::{self, Header, Kind, TouchLimit};
 use std::sync::atomic::Ordering::Relaxed;
 use tripmeter_abi::Link;
 
-/// The leader's side of a link, over all payloads of a sub-experiment.
 pub struct Trips<'a, L, C, A, const ON: bool> {
-    /// The link, used by this loop alone.
     pub link: Tap<'a, L, ON>,
-    /// Where stamps come from.
     pub clock: C,
-    /// Bytes of every message.
     pub length: usize,
-    /// What of each message is written and verified.
     pub touch: TouchLimit,
-    /// Sequence number of the latest message sent.
     pub sequence: u64,
-    /// Who is to answer, and every message that is not simply the next answer.
     pub answers: A,
-    /// What watchers see.
     pub shared: &'a Shared,
-    /// How long an answer is waited for.
+    /// Longest wait for an answer.
     pub loss_timeout_ns: u64,
-    /// The same in ticks.
     pub loss_timeout_ticks: u64,
-    /// A try to receive that finds nothing leads to a look at the clock if its number has none of these bits.
+    /// Mask of receive tries without a message: one whose number has none of these bits leads to a clock reading.
     pub idle_mask: u32,
-    /// Where the samples of the latest [`Trips::run`] begin, and go on after a message that was not answered.
+    /// Rows of the latest [`Trips::run`]: one from its start, and one after each unanswered message.
     pub rows: Vec<TripRow>,
     damaged: Damaged,
 }
 
-/// Round trips over a link between two batches.
+/// Round trips over a link between two batches; fields as in [`Trips`].
 #[derive(Debug, Default)]
 pub struct PausedTrips<A> {
-    /// See [`Trips`].
     pub length: usize,
-    /// See [`Trips`].
     pub sequence: u64,
-    /// See [`Trips`].
     pub answers: A,
-    /// See [`Trips`].
     pub rows: Vec<TripRow>,
     damaged: Damaged,
 }
 
-/// Messages in a row that came back damaged, and the last of them.
+/// Consecutive messages that came back damaged, and the last of them.
 #[derive(Debug, Default)]
 struct Damaged {
     count: u32,
     sequence: u64,
 }
 
-/// Samples stored, and why no more are.
+/// Samples stored, and the reason why no more were.
 pub type StoredSamples = (usize, Result<LoopEnd, Failure>);
 
-/// Tries to receive between two looks at the clock under `poll`; a look costs as much as a few tries.
+/// Receive tries between two clock readings under `poll`; a reading costs as much as a few tries.
 pub const POLL_IDLE_MASK: u32 = 0x3ff;
 
-/// How a trip ended.
 pub(super) enum Trip {
     Answered,
-    /// No answer came in time.
     Unanswered,
-    /// The answer was damaged.
     Damaged,
     Stopped,
 }
 
 impl<A: Answers> PausedTrips<A> {
-    /// Nothing sent yet: messages of `length` bytes, of which the latest had that number.
+    /// Round trips of `length` bytes with none made; the latest message so far has number `sequence`.
     pub fn begin(mut answers: A, sequence: u64, length: usize) -> Self {
         answers.begin(sequence);
         Self { length, sequence, answers, rows: Vec::new(), damaged: Damaged::default() }
@@ -81,7 +65,7 @@ impl<A: Answers> PausedTrips<A> {
 }
 
 impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
-    /// No message sent yet, and nothing behind the headers touched. Loss time-out as nanoseconds and ticks of `clock`.
+    /// Trips with no message sent and only headers touched. The loss time-out is in nanoseconds and in ticks of `clock`.
     pub fn new(
         link: Tap<'a, L, ON>,
         clock: C,
@@ -107,20 +91,18 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
         }
     }
 
-    /// Goes on with what was paused.
     pub fn resume(mut self, paused: PausedTrips<A>) -> Self {
         (self.length, self.sequence, self.answers) = (paused.length, paused.sequence, paused.answers);
         (self.rows, self.damaged) = (paused.rows, paused.damaged);
         self
     }
 
-    /// Ends a batch.
     pub fn pause(self) -> PausedTrips<A> {
         let Self { length, sequence, answers, rows, damaged, .. } = self;
         PausedTrips { length, sequence, answers, rows, damaged }
     }
 
-    /// Begins a row of samples with the next message. Returns when that is sent, in ticks.
+    /// Begins a row of samples with the next message. Returns the tick at which that is sent.
     #[cold]
     pub(super) fn begin_row(&mut self, first_sample: usize) -> u64 {
         self.rows.push(TripRow { first_sample, sequence: self.sequence + 1, began: 0 });
@@ -133,8 +115,8 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
 
     /// Makes round trips and stores the ticks of each, until `samples` is full or the clock passes `deadline`.
     ///
-    /// Returns the number of samples stored, and why it ended: with a failure if the transport fails, the other side has
-    /// gone, or it has not answered [`MOST_SILENT`] messages in a row.
+    /// Returns the number of samples, and the end. It fails if the transport fails, the other side has gone, or
+    /// [`MOST_SILENT`] messages in a row got no answer.
     #[inline(never)]
     pub fn run(&mut self, samples: &mut [u64], deadline: u64) -> StoredSamples {
         let mut stored = 0;
@@ -165,7 +147,6 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
         (stored, Ok(LoopEnd::Full))
     }
 
-    /// Sends a message and waits for its answer.
     #[inline(always)]
     pub(super) fn trip(&mut self, begun: u64) -> Result<Trip, Failure> {
         if self.send()? { self.receive(begun) } else { self.unsent() }
@@ -237,7 +218,7 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
         Ok(Trip::Unanswered)
     }
 
-    /// The message in flight came back damaged, with so many bytes.
+    /// Counts a damaged answer of `bytes` bytes to the message in flight.
     #[cold]
     pub(super) fn damaged(&mut self, bytes: usize) -> Result<Trip, Failure> {
         let count = if self.damaged.sequence + 1 == self.sequence { self.damaged.count + 1 } else { 1 };
@@ -259,16 +240,13 @@ impl<'a, L: Link, C: Clock, A: Answers, const ON: bool> Trips<'a, L, C, A, ON> {
         Err(Failure::Silent { follower, count, timeout_ms })
     }
 
-    /// Begins a cell: messages of `length` bytes, nothing counted yet.
+    /// Begins a cell of messages of `length` bytes, with zero counts.
     pub fn begin(&mut self, length: usize) {
         self.length = length;
         self.answers.begin(self.sequence);
     }
 
-    /// Takes what still comes, until nothing has come for a moment, or it has come for the loss time-out: duplicates and answers that were given up.
-    ///
-    /// # Errors
-    /// If the transport fails.
+    /// Takes duplicates and answers that were given up, until none has come for 2 ms, or for the loss time-out at most.
     pub fn drain(&mut self) -> Result<(), Failure> {
         const QUIET_NS: u64 = 2_000_000;
         let begin = crate::clock::monotonic_ns();

@@ -1,4 +1,4 @@
-//! Processes that try to get into a secured transport.
+//! Unauthorized peers that try to join a secured transport.
 
 use super::state::Run;
 use crate::channel::{Heard, Incoming};
@@ -10,10 +10,10 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 use tripmeter_model::manifest::RefusalTrial;
 
-/// How long an unauthorized peer may take to end after its last word.
+/// Longest time that an unauthorized peer takes to end after its report.
 const ENDING_TIME: Duration = Duration::from_secs(2);
 
-/// Lets one process try; one that crashes or hangs has not tried.
+/// Lets one process try to join; a crash or a hang does not count as a try.
 pub(super) fn attempt(
     run: &Run<'_>,
     attempt: &AccessAttempt,

@@ -1,4 +1,4 @@
-//! CPU time of a measuring process, looked at from here, so that it does nothing for it.
+//! CPU time of a measuring process, read from here, so that the process does nothing for it.
 
 use crate::clock::monotonic_ns;
 use crate::os;
@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Between two looks.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// A look: time of CLOCK_MONOTONIC, and CPU time so far, both in nanoseconds.
+/// Reading: CLOCK_MONOTONIC, and CPU time so far, both in nanoseconds.
 type CpuTimeReading = (u64, u64);
 
-/// A thread that looks every 100 ms, until it is dropped or the process has ended.
+/// Thread that reads the CPU time every 100 ms, until it is dropped or the process has ended.
 pub(super) struct CpuTimeWatch {
     looks: Arc<Mutex<Vec<CpuTimeReading>>>,
     stop: Arc<AtomicBool>,
@@ -22,7 +21,7 @@ pub(super) struct CpuTimeWatch {
 }
 
 impl CpuTimeWatch {
-    /// Begins to look at that process; `None` if there can be no such thread.
+    /// Starts to watch that process; `None` if the thread cannot be started.
     pub(super) fn watch(pid: u32) -> Option<Self> {
         let (looks, stop) = (Arc::<Mutex<Vec<CpuTimeReading>>>::default(), Arc::<AtomicBool>::default());
         let (noted, stopped) = (looks.clone(), stop.clone());
@@ -37,8 +36,8 @@ impl CpuTimeWatch {
         Some(Self { looks, stop, thread: Some(thread) })
     }
 
-    /// The most CPU time between two looks within that time, in per cent of one core; `None` if there were none. What
-    /// was seen before that time is forgotten.
+    /// Peak CPU use between two readings within that time, in percent of one core; `None` without two readings. Forgets earlier
+    /// readings.
     pub(super) fn most_percent(&self, begin_ns: u64, end_ns: u64) -> Option<f64> {
         let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         looks.retain(|look| look.0 >= begin_ns);
@@ -51,7 +50,7 @@ impl Drop for CpuTimeWatch {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It cannot panic, and there is nothing to be told.
+            // The thread cannot panic, and returns nothing.
             let _ = thread.join();
         }
     }

@@ -1,22 +1,22 @@
-//! A silent worker that gets no CPU, apart from one that hangs.
+//! Distinguishes a silent worker that gets no CPU from one that hangs.
 
 use procfs::process::Process;
 
-/// Fewest looks that tell one from the other.
+/// Fewest checks for a verdict.
 const FEWEST_LOOKS: u32 = 3;
 
-/// Looks at a worker since it was last heard.
+/// Checks of a worker since its last report.
 #[derive(Debug, Default)]
 pub(super) struct CpuWait {
-    /// CPU time at the last look, in ticks.
+    /// CPU time at the last check, in ticks.
     used: Option<u64>,
     looks: u32,
-    /// Looks at which a thread was ready to run, while all had used no CPU time since the look before.
+    /// Checks at which a thread was ready to run, while all had used no CPU time since the check before.
     waited: u32,
 }
 
 impl CpuWait {
-    /// Looks at this process, if it is there.
+    /// Checks this process, if it exists.
     pub fn look(&mut self, pid: u32) {
         let Ok(process) = i32::try_from(pid).map_err(drop).and_then(|pid| Process::new(pid).map_err(drop)) else {
             return;
@@ -36,7 +36,7 @@ impl CpuWait {
         }
     }
 
-    /// True if it waited for a CPU at most looks.
+    /// True if it waited for a CPU at most checks.
     pub fn is_starved(&self) -> bool {
         self.looks >= FEWEST_LOOKS && 2 * self.waited > self.looks
     }
@@ -55,7 +55,7 @@ mod tests {
         };
         assert!(after(&[(7, true); 4]));
         assert!(after(&[(7, false), (7, true), (7, true), (8, true)]));
-        // Too few looks; it sleeps; it spins; it ran at most looks.
+        // Too few checks; asleep; spinning; running at most checks.
         assert!(!after(&[(7, true); 3]) && !after(&[(7, false); 9]));
         assert!(!after(&[(7, true), (8, true), (9, true), (10, true)]));
         assert!(!after(&[(7, true), (7, true), (8, true), (9, true)]));

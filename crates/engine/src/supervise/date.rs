@@ -1,12 +1,12 @@
-//! Whether the date was set while something ran: libraries that wait until a date fail then, and do not say why.
+//! Detects that the date was set during a run: libraries that wait until a date then fail, and do not say why.
 
 use crate::results::local_time;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Less is corrected by the kernel all the time.
+/// Smallest step to report; the kernel corrects smaller ones all the time.
 const STEP: Duration = Duration::from_secs(1);
 
-/// A moment, by the clock that is never set and by the one that tells the date.
+/// Moment by the clock that is never set, and by the date.
 pub(super) struct Moment {
     steady: Instant,
     date: SystemTime,
@@ -17,13 +17,13 @@ impl Moment {
         Self { steady: Instant::now(), date: SystemTime::now() }
     }
 
-    /// An error, with how far the date has moved since, if it was set.
+    /// Adds to an error how far the date has moved since, if it was set.
     pub(super) fn with_step(&self, why: String) -> String {
         with_step(why, self.date + self.steady.elapsed(), SystemTime::now())
     }
 }
 
-/// Local time as manifests have it.
+/// Local time in the format of manifests.
 pub(super) fn now() -> String {
     local_time().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
 }

@@ -1,5 +1,3 @@
-//! Reasons why a plan could not be run at all.
-
 use super::long_text::LongText;
 use crate::by_hand::MeetError;
 use crate::hosts::HostError;
@@ -14,43 +12,38 @@ use tripmeter_model::file::FileError;
 /// Reason why a plan could not be run at all.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// No place for results.
     #[error(transparent)]
     Results(#[from] ResultsError),
-    /// No follower.
     #[error(transparent)]
     Meet(#[from] MeetError),
-    /// A host that a follower is to run on is not there, or not as it must be.
+    /// Host of a follower missing, or not as it must be.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// No place for sockets and the like.
+    /// No place for sockets and other temporary files.
     #[error("temporary folder '{}' cannot be used: {}; set TMPDIR to one that can", .0.display(), .1)]
     Scratch(PathBuf, io::Error),
-    /// The manifest could not be read again.
     #[error(transparent)]
     LongText(#[from] LongText),
-    /// Readers would refuse the manifest.
+    /// Manifest that readers would refuse.
     #[error(
         "results would hold {0}, which no reader takes; ask for less at once, or leave a host out that says so much"
     )]
     TooLarge(String),
-    /// What was begun has lost something.
+    /// Damaged or missing file of a resumed run.
     #[error(transparent)]
     Damaged(#[from] FileError),
-    /// The machine disturbs measuring, and the run is strict.
+    /// Machine that disturbs measuring, in a strict run.
     #[error("this machine is refused by --strict: {}; see `tripmeter doctor`, or leave --strict out", listed(.0))]
     Unfit(Vec<Finding>),
-    /// What was begun elsewhere is not gone on with here.
+    /// Run that was begun on another machine, and cannot be resumed here.
     #[error(
         "the rounds so far were measured on another machine, or before it was changed: {what} '{before}', here '{now}'; \
          begin anew in another folder (-o)"
     )]
     OtherMachine {
-        /// What differs.
+        /// Property that differs.
         what: &'static str,
-        /// As it was.
         before: String,
-        /// As it is.
         now: String,
     },
 }
@@ -64,7 +57,6 @@ fn listed(findings: &[Finding]) -> String {
 }
 
 impl RunError {
-    /// The exit code of its class.
     pub fn exit_code(&self) -> u8 {
         match self {
             RunError::Results(_) | RunError::Scratch(..) => exit::CANNOT_CREATE,

@@ -1,55 +1,43 @@
-//! Progress of a run.
-
 use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus};
 
-/// Progress of a run, for progress bars.
+/// Event of a run, for progress displays.
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
-    /// Something people should know.
     Note(String),
-    /// Something people should know even if they want no progress.
+    /// Information to show even if no progress is wanted.
     Warning(String),
-    /// The folder that results go to.
     Results(FolderHandle),
-    /// A sub-experiment begins.
     SubExperimentStarted {
         /// 1-based.
         round: u32,
-        /// Its name.
         name: String,
         /// 1-based position in its round.
         index: usize,
-        /// Sub-experiments in a round.
+        /// Sub-experiments in the round.
         of: usize,
-        /// Payloads that were finished before the run was resumed.
+        /// Payloads finished before the run was resumed.
         finished: Vec<u64>,
     },
-    /// A payload begins.
     PayloadStarted {
-        /// Its size.
+        /// Payload size.
         payload_bytes: u64,
     },
-    /// Samples of this payload so far.
     Progress {
-        /// Their number.
         done: u64,
         /// Samples asked for.
         planned: u64,
     },
-    /// A payload is finished.
     PayloadFinished(Box<PayloadResult>),
-    /// A payload was measured while the hand-over probe changed, and is measured again.
+    /// Attempt during which the core-to-core probe changed: the payload is measured again.
     PayloadAgain(Box<PayloadResult>),
     /// All results so far. No process measures until the watcher returns.
     SoFar(&'a Manifest),
-    /// There will be so many rounds in all, more or fewer than the plan has.
+    /// Total number of rounds, now different from the plan's.
     RoundsWanted(u32),
-    /// A sub-experiment is over.
     SubExperimentFinished {
-        /// How.
         status: RunStatus,
-        /// Why, if it failed.
+        /// Cause of a failure.
         error: Option<String>,
     },
 }

@@ -1,4 +1,4 @@
-//! The load beside a sub-experiment: its process, and what it did while a payload was measured.
+//! Background load of a sub-experiment: its process, and its work while a payload was measured.
 
 use crate::audit::OWN_LOAD;
 use crate::channel::{Heard, Incoming};
@@ -16,14 +16,14 @@ use tripmeter_model::interference::BackgroundLoad;
 use tripmeter_model::manifest::PayloadResult;
 use tripmeter_model::metric::Stream;
 
-/// How long it may take to begin or to answer: it competes for the CPUs that it keeps busy.
+/// Longest time to start or to answer: it competes for the CPUs that it keeps busy.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
-/// From the end of its word to that of its process.
+/// Longest time that its process takes to end.
 const LONGEST_END: Duration = Duration::from_secs(2);
-/// It ends by itself after this time, whatever the plan says.
+/// Time after which it ends by itself, whatever the plan says.
 const LONGEST_LOAD: Duration = Duration::from_secs(48 * 3600);
 
-/// A load that runs. Dropping it ends it.
+/// Running load. Dropping it ends it.
 pub(super) struct RunningLoad {
     load: BackgroundLoad,
     worker: Worker,
@@ -33,10 +33,7 @@ pub(super) struct RunningLoad {
 }
 
 impl RunningLoad {
-    /// Starts it; it ends by itself after `limit`.
-    ///
-    /// # Errors
-    /// Why it cannot be started, in one line.
+    /// Starts the load; it ends by itself after `limit`. The error is the cause, in one line.
     pub(super) fn start(tripmeter: &Path, load: BackgroundLoad, limit: Duration, log: &File) -> Result<Self, String> {
         let failed = |error: io::Error| format!("the load '{load}' cannot be started: {error}");
         let mut worker =
@@ -47,19 +44,13 @@ impl RunningLoad {
         Ok(Self { load, worker, incoming, begin: LoadReading::default(), end: LoadReading::default() })
     }
 
-    /// Notes what it has done when a payload begins.
-    ///
-    /// # Errors
-    /// If it has ended or does not answer.
+    /// Takes the reading at the start of a payload. Fails if it has ended or does not answer.
     pub(super) fn begin(&mut self) -> Result<(), String> {
         self.begin = self.read()?;
         Ok(())
     }
 
-    /// The same when it ends.
-    ///
-    /// # Errors
-    /// The same.
+    /// Takes the reading at the end of a payload, with the errors of [`RunningLoad::begin`].
     pub(super) fn end(&mut self) -> Result<(), String> {
         self.end = self.read()?;
         Ok(())
@@ -82,7 +73,7 @@ impl RunningLoad {
         Err(format!("the load '{}' does not answer (limit {} s){stopped}", self.load, LONGEST_ANSWER.as_secs()))
     }
 
-    /// It has ended, and how.
+    /// Ends the process, and describes its end.
     fn gone(&mut self) -> String {
         let was_killed = self.worker.end(LONGEST_END);
         let how = self.worker.failure().filter(|_| !was_killed);
@@ -90,13 +81,13 @@ impl RunningLoad {
         format!("the load '{}' has ended while it was measured beside{how}", self.load)
     }
 
-    /// What it did in all, for the audit; it is ended.
+    /// Ends the load, and returns its total activity for the audit.
     pub(super) fn finish(mut self) -> ProcessActivity {
         let cpu_time_ns = self.read().map_or(self.end.cpu_time_ns, |reading| reading.cpu_time_ns);
         ProcessActivity { who: format!("{OWN_LOAD}{}", self.load), cpu_time_ns, ..ProcessActivity::default() }
     }
 
-    /// Puts what it did between the two readings into every trial of the payload.
+    /// Puts its work between the two readings into every trial of the payload.
     pub(super) fn put(&self, cell: &mut PayloadResult) {
         let seconds = self.end.at_ns.saturating_sub(self.begin.at_ns) as f64 / 1e9;
         if seconds <= 0.0 {

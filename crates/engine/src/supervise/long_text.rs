@@ -1,26 +1,24 @@
-//! Texts from outside that are too long for a manifest, looked for before anything is measured.
+//! Search for texts from outside that are too long for a manifest, before anything is measured.
 
 use serde::Serialize;
 use serde_json::Value;
 use tripmeter_model::bounds::{MOST_TEXT_BYTES, json_bytes};
 
-/// A text that is longer than a manifest's may be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{place} is a text of {bytes} bytes, \"{begin}…\", more than {most}, the limit of a manifest; shorten it",
     most = MOST_TEXT_BYTES
 )]
 pub struct LongText {
-    /// Where, as `sub_experiments[0].title`.
+    /// Path, such as `sub_experiments[0].title`.
     place: String,
-    /// As JSON has it, with its escapes.
+    /// Length as JSON, with escapes.
     bytes: usize,
-    /// The first of it.
     begin: String,
 }
 
 impl LongText {
-    /// The first in what is to be part of a manifest.
+    /// First long text in a future part of a manifest.
     pub fn find(part: &impl Serialize) -> Option<Self> {
         Self::inside("", &serde_json::to_value(part).ok()?)
     }

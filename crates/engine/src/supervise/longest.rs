@@ -1,14 +1,14 @@
-//! How long the work at a payload may take, as its plan has it.
+//! Time limits for the work at a payload, from its plan.
 
 use crate::measure::MOST_SILENT;
 use crate::worker::search::MOST_TRIALS;
 use std::time::Duration;
 use tripmeter_model::plan::{Plan, SubExperiment};
 
-/// How long a payload may take to be probed, and its samples to be sorted and written: at least, and each sample.
+/// Time to probe a payload, and to sort and write its samples: at least, and per sample.
 const LEAST_WRITING_TIME: Duration = Duration::from_secs(60);
 const SAMPLE_WRITING_TIME: Duration = Duration::from_micros(6);
-/// Samples of a trial that has no number of messages.
+/// Samples of a trial without a number of messages.
 const SAMPLES_OF_A_DURATION: u64 = 100_000_000;
 
 /// Most samples of a trial, of one sender and one receiver.
@@ -19,12 +19,12 @@ fn most_samples(plan: &SubExperiment) -> u64 {
     plan.samples_above.iter().map(|above| above.samples).chain([plan.samples]).max().unwrap_or(0)
 }
 
-/// Trials of a payload, unless they saturate.
+/// Number of trials of a payload; 1 if they saturate.
 fn trials(plan: &SubExperiment) -> u64 {
     if plan.workload.is_saturating() { 1 } else { plan.workload.loads.len() as u64 }
 }
 
-/// How long a payload may be probed, sorted and written.
+/// Time to probe a payload, and to sort and write its samples.
 pub(super) fn writing_time(plan: &SubExperiment) -> Duration {
     let (followers, links) = (u64::from(plan.workload.followers().max(1)), u64::from(plan.workload.links().max(1)));
     let streams = followers.saturating_mul(links);
@@ -36,8 +36,8 @@ pub(super) fn writing_time(plan: &SubExperiment) -> Duration {
     LEAST_WRITING_TIME.saturating_add(each)
 }
 
-/// Longest time that the messages of one payload may take: the time cap, or else the durations of trials, or as if each
-/// message came just before it is lost.
+/// Longest time that the messages of one payload may take. It is the time cap, else the durations of the trials, else the
+/// time if each message came just before it counts as lost.
 pub(super) fn longest_payload(run: &Plan, plan: &SubExperiment) -> Duration {
     if let Some(cap_ns) = plan.time_cap_ns {
         return Duration::from_nanos(cap_ns);
@@ -45,7 +45,7 @@ pub(super) fn longest_payload(run: &Plan, plan: &SubExperiment) -> Duration {
     let workload = &plan.workload;
     if workload.is_saturating() {
         let trials = u32::try_from(workload.loads.len() * MOST_TRIALS).unwrap_or(u32::MAX);
-        // Each message may be kept waiting until the transport counts as one that takes no more.
+        // Each message may wait until the transport counts as permanently full.
         let each = Duration::from_nanos(run.loss_timeout_ns_of(plan)).saturating_mul(MOST_SILENT);
         let each = each.saturating_add(longest_pause(plan)).as_secs_f64();
         let trial = match (workload.duration_ns, workload.most_messages) {
@@ -63,7 +63,7 @@ pub(super) fn longest_payload(run: &Plan, plan: &SubExperiment) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
-/// The longest time between two messages that the plan asks for.
+/// Longest time between two messages that the plan asks for.
 pub(super) fn longest_pause(plan: &SubExperiment) -> Duration {
     let recorded = plan.workload.recorded.map(|recorded| recorded.duration_ns as f64);
     let longest = plan.workload.loads.iter().map(|load| load.gap_ns()).chain(recorded).fold(0.0, f64::max) / 1e9;

@@ -1,30 +1,30 @@
-//! Whether a leader that says that it lives goes on with its work.
+//! Progress of a leader: signs of life alone do not count.
 
 use crate::wire::FromLeader;
 use std::time::{Duration, Instant};
 
-/// Most words, apart from messages and payloads, that count as movement before one of these moves: an honest leader has
-/// a dozen phases.
+/// Most reports, apart from messages and payloads, that count as progress before one of these advances: an honest leader
+/// has a dozen phases.
 const MOST_WORDS: u32 = 100;
 
-/// What the leader last said of its work, and since when it has said nothing else.
+/// Latest reports on the leader's work, and the time of the last change.
 #[derive(Debug)]
 pub(super) struct Movement {
     moves: u64,
     phase: String,
-    /// Words that may still count.
+    /// Reports that may still count.
     words_left: u32,
     since: Instant,
-    /// The payload that is under way.
+    /// Payload under way.
     payload_bytes: Option<u64>,
-    /// Since when it is, or since the one before was finished.
+    /// Start of the payload, or end of the one before.
     payload_since: Instant,
     /// Payloads that may still be started or finished.
     left: u64,
 }
 
 impl Movement {
-    /// Nothing has been said yet. Payloads are measured `payloads` times in all, at most.
+    /// Movement before any report. Payloads are measured at most `payloads` times in all.
     pub fn new(payloads: u64, now: Instant) -> Self {
         Self {
             moves: 0,
@@ -37,8 +37,8 @@ impl Movement {
         }
     }
 
-    /// A sign of life, a phase that it is in already, or the payload that is under way, is no movement; nor is anything but
-    /// messages and payloads, said for ever.
+    /// Notes a report. A sign of life, the current phase and the current payload are not progress. Nor are endless reports of
+    /// anything but messages and payloads.
     pub fn hear(&mut self, said: &FromLeader, now: Instant) {
         let is_word = !matches!(
             said,
@@ -76,12 +76,12 @@ impl Movement {
         }
     }
 
-    /// How long the payload has been under way; between two, since the one before was finished.
+    /// Time since the payload began; between two, since the one before was finished.
     pub fn lasted(&self, now: Instant) -> Duration {
         now.duration_since(self.payload_since)
     }
 
-    /// How long it has not moved.
+    /// Time without progress.
     pub fn stood(&self, now: Instant) -> Duration {
         now.duration_since(self.since)
     }
@@ -134,7 +134,7 @@ mod tests {
             movement.hear(&started(2048), at(seconds + 1));
             assert_eq!(movement.lasted(at(seconds + 1)), Duration::ZERO);
         }
-        // More payloads than there are.
+        // More payloads than planned.
         movement.hear(&finished(), at(30));
         assert_eq!((movement.stood(at(30)).as_secs(), movement.lasted(at(30)).as_secs()), (9, 9));
     }

@@ -11,26 +11,23 @@ use tripmeter_model::folder_handle::FolderHandle;
 /// Starter of the follower processes.
 #[derive(Clone, Debug)]
 pub enum Followers {
-    /// This process.
     Local,
-    /// A `tripmeter follow` in another terminal.
+    /// `tripmeter follow` in another terminal.
     ByHand {
-        /// Name of the place that it comes to; see [`crate::by_hand::rendezvous`].
+        /// Name of the meeting place; see [`crate::by_hand::rendezvous`].
         rendezvous: String,
-        /// How long it is waited for.
+        /// Longest wait for it.
         wait: Duration,
     },
 }
 
-/// Place of the results.
 #[derive(Clone, Debug, Default)]
 pub enum OutputFolder {
-    /// In a dated folder below `results`.
+    /// Dated folder below `results`.
     #[default]
     Dated,
-    /// In a folder that the user has named.
     Named(PathBuf),
-    /// In a folder of this name in one that is open, and in no other that takes its name meanwhile.
+    /// Folder of this name in one that is open, and in no other that takes its name meanwhile.
     Within(FolderHandle, String),
 }
 
@@ -50,25 +47,22 @@ impl From<Option<&Path>> for OutputFolder {
     }
 }
 
-/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// The results folder.
     pub output: OutputFolder,
-    /// What of the plan is measured already; its folder is then that of the results.
+    /// Part of the plan that is measured already; its folder is then that of the results.
     pub begun: Option<Begun>,
-    /// Starter of the follower processes.
     pub followers: Followers,
-    /// Set by the user to stop early and keep what was measured.
+    /// Set by the user to stop early and keep the results.
     pub stop: Arc<AtomicBool>,
     /// This program, started again as worker.
     pub tripmeter: PathBuf,
-    /// How long a worker may show no sign of life.
+    /// Longest time that a worker may show no sign of life.
     pub watchdog: Duration,
-    /// True if nothing is started where the audit warns or fails.
+    /// True if nothing starts where the audit warns or fails.
     pub strict: bool,
     /// True if the audits look for hiccups, with all CPUs busy.
     pub spin: bool,
-    /// What makes Parquet of samples, if it is asked for.
+    /// Program that converts samples to Parquet, if asked for.
     pub parquet: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The job of a leader, and the CPUs of both sides.
+//! Job of a leader, and CPUs of both sides.
 
 use super::state::Run;
 use crate::files::rest::last_trial;
@@ -10,7 +10,7 @@ use tripmeter_abi::Variant;
 use tripmeter_model::folder_handle::FolderIdentity;
 use tripmeter_model::plan::SubExperiment;
 
-/// The CPU of each follower; `None` if the kernel chooses.
+/// CPU of each follower; `None` if the kernel chooses.
 fn follower_cpus(run: &Run<'_>, plan: &SubExperiment) -> Vec<Option<usize>> {
     match plan.workload.is_fan_out() {
         true => {
@@ -20,7 +20,7 @@ fn follower_cpus(run: &Run<'_>, plan: &SubExperiment) -> Vec<Option<usize>> {
     }
 }
 
-/// Those that the leader or a follower is to use; `None` if the kernel chooses of all.
+/// CPUs that the leader or a follower must use; `None` if the kernel chooses among all.
 pub(super) fn planned_cpus(run: &Run<'_>, plan: &SubExperiment, follower: Option<usize>) -> Option<Vec<usize>> {
     let bound = match follower {
         None => run.plan.leader_cpu,
@@ -30,17 +30,16 @@ pub(super) fn planned_cpus(run: &Run<'_>, plan: &SubExperiment, follower: Option
     confined.or_else(|| bound.map(|cpu| vec![cpu]))
 }
 
-/// The variant of the transport, if its system has it.
+/// Variant of the transport, if its system has it.
 pub(super) fn variant<'a>(plan: &SubExperiment, entry: &'a Entry) -> Option<&'a Variant> {
     entry.describe().ok()?.variant(&plan.transport.variant)
 }
 
-/// Whether the followers are threads of the leader.
+/// True if the followers are threads of the leader.
 pub(super) fn is_same_process(plan: &SubExperiment, entry: &Entry) -> bool {
     variant(plan, entry).is_some_and(|variant| variant.same_process)
 }
 
-/// The work of the leader.
 pub(super) fn job(
     run: &Run<'_>,
     plan: &SubExperiment,

@@ -1,4 +1,4 @@
-//! Going on with a run that was killed or interrupted, or of which a part failed.
+//! Resumes a run that was killed or interrupted, or that failed in part.
 
 use super::date::now;
 use super::error::RunError;
@@ -9,23 +9,22 @@ use tripmeter_model::manifest::{
     Environment, Manifest, PayloadResult, Resumption, RunStatus, SubExperimentResult, Verdict,
 };
 
-/// What of a run is there already.
+/// Part of a run that is measured already.
 #[derive(Clone, Debug)]
 pub struct Begun {
     folder: LockedFolder,
     manifest: Manifest,
     rounds: u32,
-    /// The last round of which anything had begun.
+    /// Last round that had begun.
     last: u32,
-    /// Names and rounds of which nothing is to be measured any more.
     whole: HashSet<(String, u32)>,
     left_ns: Option<u64>,
-    /// Whether what is missing is measured, payload by payload; else whole rounds are.
+    /// True if only missing payloads are measured; else whole rounds are.
     is_rest: bool,
 }
 
-/// Drops what does not count of a sub-experiment: the payload that was being measured when it ended, and all of them if its
-/// daemon had gone, or the messages of one that is not whole took another path.
+/// Drops results that do not count: the payload under way at the end of the sub-experiment. All payloads are dropped if its
+/// daemon had gone, or if it is not complete and its messages took another path.
 fn keep_finished(result: &mut SubExperimentResult) {
     result.cells.retain(|cell| !cell.unfinished);
     let is_refuted = result.path_proof.as_ref().is_some_and(|proof| proof.verdict == Verdict::Failed);
@@ -38,18 +37,17 @@ fn is_ended(result: &SubExperimentResult) -> bool {
     matches!(result.status, RunStatus::Complete | RunStatus::Failed)
 }
 
-/// It is as it was planned.
 fn is_whole(result: &SubExperimentResult) -> bool {
     result.status == RunStatus::Complete
 }
 
-/// Names and rounds of what is as it was planned.
+/// Names and rounds of complete sub-experiments.
 fn whole(manifest: &Manifest) -> HashSet<(String, u32)> {
     let results = manifest.sub_experiments.iter().filter(|result| is_whole(result));
     results.map(|result| (result.name.clone(), result.round)).collect()
 }
 
-/// Names of the sub-experiments of which a resumed run measures anything, before the folder is locked.
+/// Names of the sub-experiments that a resumed run measures, before the folder is locked.
 pub fn unfinished(manifest: &Manifest) -> HashSet<String> {
     let (plan, whole) = (&manifest.plan, whole(manifest));
     let has_more_rounds = is_cut(manifest) && plan.for_ns.is_some();
@@ -58,7 +56,7 @@ pub fn unfinished(manifest: &Manifest) -> HashSet<String> {
     names.filter(|name| has_more_rounds || is_missing(name)).collect()
 }
 
-/// True if a kill or its user ended the run before its time.
+/// True if a kill or the user ended the run early.
 fn is_cut(manifest: &Manifest) -> bool {
     matches!(manifest.status, RunStatus::Running | RunStatus::Interrupted)
 }
@@ -68,10 +66,8 @@ fn last_round(manifest: &Manifest) -> u32 {
 }
 
 impl Begun {
-    /// What counts of the manifest in a results folder, which was read after that was locked: all rounds that were measured
-    /// to their end. The one that was under
-    /// way is measured anew, as its parts are to be measured one after the other; but if a part of it failed, it stays as
-    /// it is, so that the failure is still reported.
+    /// Keeps the complete rounds of a manifest that was read after its folder was locked. The round under way is measured anew,
+    /// as its parts must follow each other. If a part of it failed, it stays, so that the failure is still reported.
     pub fn new(folder: LockedFolder, mut manifest: Manifest) -> Self {
         let last = last_round(&manifest);
         let (is_last, parts) =
@@ -87,13 +83,13 @@ impl Begun {
         Self { folder, whole: whole(&manifest), manifest, rounds, last, left_ns: None, is_rest: false }
     }
 
-    /// What counts of the manifest in a results folder, which was read after that was locked: every payload that was measured
-    /// to its end. The rest is measured in the same rounds, in fresh processes.
+    /// Keeps every finished payload of a manifest that was read after its folder was locked. The rest is measured in the same
+    /// rounds, in fresh processes.
     pub fn finished_payloads(folder: LockedFolder, mut manifest: Manifest) -> Self {
         let last = last_round(&manifest);
         let is_cut = is_cut(&manifest);
         if is_cut && manifest.plan.for_ns.is_some() {
-            // Its time is not over, whatever was estimated: the next round says how many more there are.
+            // Its time is not over, whatever was estimated: after the next round, the number is estimated again.
             let next = (last + 1).min(manifest.plan.most_rounds());
             manifest.plan.rounds = manifest.plan.rounds.max(next);
         }
@@ -116,13 +112,13 @@ impl Begun {
         Self { folder, whole: whole(&manifest), manifest, rounds, last, left_ns, is_rest: true }
     }
 
-    /// Nanoseconds for which further rounds are measured, if time ends the run. `None` also if its time was over: what is
-    /// missing is then measured in the rounds that there are.
+    /// Nanoseconds left for further rounds, if time ends the run. `None` also if its time was over: missing parts are then
+    /// measured in the existing rounds.
     pub fn left_ns(&self) -> Option<u64> {
         self.left_ns
     }
 
-    /// Sub-experiments of which something is to be measured: name and round, in the order of the plan.
+    /// Names and rounds that are still to be measured: by round, in the order of the plan.
     pub fn rest(&self) -> Vec<(String, u32)> {
         let plan = &self.manifest.plan;
         let all =
@@ -130,8 +126,8 @@ impl Begun {
         all.filter(|(name, round)| !self.is_done(name, *round)).collect()
     }
 
-    /// The same for people: in rounds that had begun by name and rounds, and whether later ones are to come, as their number may
-    /// be an estimate.
+    /// Description of the rest for people. Rounds that had begun are listed by name; later ones are not counted, as their
+    /// number may be an estimate.
     fn named_rest(&self) -> Vec<String> {
         let plan = &self.manifest.plan;
         if !plan.has_round_folders() {
@@ -149,30 +145,26 @@ impl Begun {
         named
     }
 
-    /// Whether nothing of a sub-experiment is to be measured any more.
+    /// True if nothing of a sub-experiment is left to measure.
     pub(super) fn is_done(&self, name: &str, round: u32) -> bool {
         self.whole.contains(&(name.to_owned(), round))
     }
 
-    /// Rounds in which nothing is measured any more.
+    /// Number of rounds in which nothing is left to measure.
     pub(super) fn rounds_passed(&self) -> u32 {
         if self.is_rest { 0 } else { self.rounds }
     }
 
-    /// What was planned.
     pub fn plan(&self) -> &tripmeter_model::plan::Plan {
         &self.manifest.plan
     }
 
-    /// Rounds that are not measured again.
+    /// Number of rounds that are not measured again.
     pub fn rounds(&self) -> u32 {
         self.rounds
     }
 
-    /// Checks that files have what the payloads that stay are of.
-    ///
-    /// # Errors
-    /// If one lacks a part, or is not there.
+    /// Checks that the files have the payloads that are kept. Fails if a file is missing, or lacks a part.
     pub fn check_files(&self) -> Result<(), RunError> {
         let Manifest { plan, sub_experiments, .. } = &self.manifest;
         let raw = plan.raw;
@@ -190,17 +182,17 @@ impl Begun {
             if raw.eprosima {
                 whole::check_measurements(&folder, name, cells)?;
             }
-            // The CSV goes when Parquet has been made of it.
+            // The CSV is removed once Parquet has been made of it.
             let is_parquet = raw.parquet && !raw.samples && is_whole(result) && whole::has_parquet(&folder, name)?;
             if raw.has_rows() && !is_parquet {
                 whole::check_samples(&folder, name, *round, cells)?;
             }
         }
-        // Of the folder that is locked, and no other.
+        // The folder that was read is still the locked one.
         Ok(self.folder.folder().check().map_err(ResultsError::from)?)
     }
 
-    /// The manifest and the results folder to go on with; what the round under way has written is removed.
+    /// Manifest and results folder to go on with; removes what the round under way has written.
     pub(super) fn go_on(&self, environment: &Environment) -> Result<(Manifest, Results), RunError> {
         let before = &self.manifest.environment;
         let parts = [
@@ -230,7 +222,7 @@ impl Begun {
                 (name, round, kept)
             })
             .collect();
-        // Before anything is cut.
+        // Checked before anything is cut.
         self.check_files()?;
         for (name, round, kept) in rest {
             results.keep_rest(&name, round, kept)?;
@@ -245,12 +237,11 @@ mod tests {
     use tripmeter_model::cut_short::CutShort;
     use tripmeter_model::plan::Plan;
 
-    /// A folder that nothing is read of.
     fn locked() -> LockedFolder {
         LockedFolder::take(tempfile::tempdir().unwrap().path()).unwrap()
     }
 
-    /// Of two sides `a` and `b`, with these results.
+    /// Run of two sides `a` and `b`, with these results.
     fn begun(results: &[(u32, &str, &str)]) -> Begun {
         let side = |name: &str| {
             serde_json::json!({
@@ -323,7 +314,7 @@ mod tests {
         assert_eq!(rest("complete", &[(16, false), (64, false)]), (vec![], vec![16, 64]));
         assert_eq!(rest("running", &[(16, false)]), (of_b.clone(), vec![16]));
         assert_eq!(rest("failed", &[(16, false), (64, true)]), (of_b.clone(), vec![16]));
-        // Its workers are started once more, and end as they should.
+        // All payloads are there, but its workers are started once more, and must end well.
         assert_eq!(rest("interrupted", &[(16, false), (64, false)]), (of_b.clone(), vec![16, 64]));
         assert_eq!(rest("failed", &[]), (of_b, vec![]));
     }

@@ -1,5 +1,3 @@
-//! State of a run.
-
 use super::error::RunError;
 use super::event::Event;
 use super::options::RunOptions;
@@ -16,7 +14,7 @@ use tripmeter_model::audit::ProcessActivity;
 use tripmeter_model::manifest::{Manifest, SubExperimentResult};
 use tripmeter_model::plan::Plan;
 
-/// State that all sub-experiments of a run share.
+/// State shared by all sub-experiments of a run.
 pub(super) struct Run<'a> {
     pub plan: &'a Plan,
     pub registry_of: &'a dyn Fn(&str) -> &'a Registry,
@@ -26,13 +24,13 @@ pub(super) struct Run<'a> {
     pub manifest: Manifest,
     // Dropped in this order: daemons are stopped before the scratch folder with their configuration goes.
     pub meeting: Option<Meeting>,
-    /// The host of each follower; empty if all are on this one.
+    /// Host of each follower; empty if all are on this one.
     pub met: Vec<Met>,
     pub daemons: DaemonLeases,
     pub scratch: ScratchFolder,
     pub calibration: Calibration,
     pub cpus: Vec<usize>,
-    /// When the first sub-experiment began.
+    /// State of the machine before the first sub-experiment.
     pub begin: Snapshot,
 }
 
@@ -41,7 +39,6 @@ impl Run<'_> {
         Ok(self.results.write(&self.manifest)?)
     }
 
-    /// Writes the state of the running sub-experiment.
     pub fn save_state(&self) -> Result<(), RunError> {
         let result = self.manifest.sub_experiments.last();
         Ok(result.map_or(Ok(()), |result| self.results.append_state(result))?)
@@ -51,19 +48,18 @@ impl Run<'_> {
         self.options.stop.load(Relaxed)
     }
 
-    /// Adds what a process of the running sub-experiment did.
+    /// Adds the activity of a process of the running sub-experiment.
     pub fn add_process(&mut self, mut activity: ProcessActivity) {
-        // Which libraries are loaded is asked where sides may differ in it.
+        // Loaded libraries matter only where the environment may make sides differ.
         if self.manifest.plan.sub_experiments.iter().all(|plan| plan.environment.is_empty()) {
             activity.libraries.clear();
         }
         let processes = &mut self.current().processes;
         processes.push(activity);
-        // A follower that ends early tells first.
+        // A follower that ends early reports before the leader.
         processes.sort_by_key(|process| (process.who != "leader", process.who.len(), process.who.clone()));
     }
 
-    /// The result of the running sub-experiment.
     pub fn current(&mut self) -> &mut SubExperimentResult {
         self.manifest.sub_experiments.last_mut().expect("a sub-experiment is running")
     }

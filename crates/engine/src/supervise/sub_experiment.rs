@@ -1,4 +1,4 @@
-//! One sub-experiment: its processes, what they report, and their end.
+//! One sub-experiment: its processes, their reports, and their end.
 
 use super::access;
 use super::cpu_time::CpuTimeWatch;
@@ -35,33 +35,31 @@ use tripmeter_model::metric::{Process, Stream};
 use tripmeter_model::plan::{Instrument, SubExperiment};
 use tripmeter_model::workload::Reply;
 
-/// How long processes may take to end after their last word.
+/// Longest time that processes take to end after their last report.
 const ENDING_TIME: Duration = Duration::from_secs(5);
-/// How long a leader may take to notice that its follower has ended, in addition to the loss time-out.
+/// Longest time that a leader takes to notice that its follower has ended, plus the loss time-out.
 const NOTICING_TIME: Duration = Duration::from_secs(5);
-/// The same if the follower has said why; and, in addition to the loss time-out, if a signal ended it.
+/// Longest time if the follower has said why; plus the loss time-out if a signal ended it.
 const EXPLAINING_TIME: Duration = Duration::from_secs(3);
-/// How often it is looked whether a silent leader has had its time, once a follower has ended.
+/// Interval between checks of a silent leader once a follower has ended.
 const LOOKING_TIME: Duration = Duration::from_millis(100);
-/// How long a leader may take to stop when asked to, in addition to the loss time-out.
+/// Longest time that a leader takes to stop when asked to, plus the loss time-out.
 const STOPPING_TIME: Duration = Duration::from_secs(5);
-/// How long a transport may take to open and connect, whatever the watchdog says of measuring.
+/// Longest time that a transport takes to open and connect, whatever the watchdog allows.
 const OPENING_TIME: Duration = OPEN_TIMEOUT.saturating_add(STOPPING_TIME);
-/// Most processes that try to get in; there are two kinds of them.
+/// Most unauthorized peers; there are two kinds of them.
 const MOST_ACCESS_ATTEMPTS: usize = 8;
 
-/// What ends a sub-experiment whose results cannot be written.
+/// Outcome if results cannot be written.
 fn failed<E: std::fmt::Display>(written: Result<(), E>) -> Option<LeaderOutcome> {
     written.err().map(|error| LeaderOutcome::Killed(error.to_string()))
 }
 
-/// Runs it to its end; the result so far is in the results folder all the time.
-///
-/// # Errors
-/// Why it failed, in one line.
+/// Runs a sub-experiment to its end; the results folder has the result so far all the time.
+/// The error is the cause, in one line.
 pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result<RunStatus, String> {
     let entry = (run.registry_of)(&plan.name).get(&plan.transport.system).map_err(|error| error.to_string())?;
-    // A run that is resumed may be another user's, or the machine another by now.
+    // A resumed run may be another user's, or the machine may have changed.
     if let Some(variant) = variant(plan, entry) {
         let allowed = real_time::check(run.plan, &plan.workload, variant, plan.pattern, (plan.sched, plan.wait));
         allowed.map_err(|problem| format!("transport '{}': {problem}", plan.transport))?;
@@ -99,7 +97,7 @@ pub(super) fn run(run: &mut Run<'_>, plan: &SubExperiment, round: u32) -> Result
     result
 }
 
-/// Makes sure that the transport's daemon runs, if it has one; returns its name, and the options to ask for it again.
+/// Ensures that the transport's daemon runs, if it has one. Returns its name, and the options to check it later.
 fn ensure_daemon(
     run: &mut Run<'_>,
     plan: &SubExperiment,
@@ -132,7 +130,7 @@ fn ensure_daemon(
     Ok(Some((name.clone(), options)))
 }
 
-/// The most of all sub-experiments that use this daemon: it is started once.
+/// Maximum over all sub-experiments that use this daemon, as it is started once.
 fn most_with_daemon<T: Ord + Default>(run: &Run<'_>, name: &str, of: fn(&SubExperiment) -> T) -> T {
     let uses = |plan: &&SubExperiment| {
         let entry = (run.registry_of)(&plan.name).get(&plan.transport.system).ok();
@@ -146,55 +144,51 @@ fn largest(plan: &SubExperiment) -> u64 {
     plan.payloads.iter().copied().max().unwrap_or(0)
 }
 
-/// The processes of a sub-experiment.
 struct ProcessGroup {
-    /// What its processes print.
     log: BoundedLog,
     leader: Worker,
     incoming: Incoming,
-    /// By index; none if they are threads of the leader, or started by hand.
+    /// Followers by index; none if they are threads of the leader, or started by hand.
     followers: Vec<Worker>,
-    /// The first that was seen to have ended: which, when, and what it said last.
+    /// First follower seen to have ended: index, time, and its reason if it failed.
     follower_ended: Option<(usize, Instant, Option<String>)>,
-    /// When it was told, and since when it has its time to do so.
+    /// Time of the request to stop, and start of the time allowed for it.
     told_to_stop: Option<(Instant, Instant)>,
     phase: String,
     transport: String,
     plan: SubExperiment,
-    /// Samples of the payload that is being measured.
+    /// Planned samples of the current payload.
     planned: u64,
-    /// The payload that is being measured is so again; its earlier attempts are in the latest cell.
+    /// True if the current payload is measured again; its earlier attempts are in the latest cell.
     again: bool,
-    /// The cell with its earlier attempts, while what was written of it is replaced.
+    /// Cell with its earlier attempts, while its written results are replaced.
     replaced: Option<PayloadResult>,
     /// Bytes of `trials.jsonl` before its last line.
     trials_bytes: u64,
-    /// The load beside it, from the first payload on.
+    /// Background load, from the first payload on.
     load: Option<RunningLoad>,
-    /// Under pattern `log`: the leader's CPU time.
+    /// CPU time of the leader, under pattern `log`.
     cpu_time: Option<CpuTimeWatch>,
     part: Part,
-    /// Shared memory may have grown for this payload, and may be open.
+    /// True if shared memory may have grown for this payload, and may be open.
     is_growing: bool,
-    /// When a logger was used, of CLOCK_MONOTONIC.
+    /// Start and end of the logger's use, of CLOCK_MONOTONIC.
     logged: (u64, u64),
-    /// The leader has told what it used.
+    /// True once the leader has reported its resource use.
     has_used: bool,
-    /// Unauthorized peers have tried.
     has_attempted_access: bool,
-    /// Why it measures nothing more, if it has said so.
+    /// Reason why the leader measures nothing more, if it has said so.
     broken: Option<String>,
     movement: Movement,
 }
 
-/// The leader's last word, or why there was none.
+/// Last report of the leader, or the reason why there was none.
 enum LeaderOutcome {
     Done,
     Interrupted,
     Failed(String),
-    /// It ended without a word.
+    /// Ended without a report.
     Vanished,
-    /// It was killed: this is why.
     Killed(String),
 }
 
@@ -227,7 +221,7 @@ impl ProcessGroup {
             _ if is_same_process(plan, entry) => {}
             _ if !run.met.is_empty() => {
                 for (control, host) in controls.into_iter().zip(&run.met) {
-                    // It loads nothing, and starts ssh, which may be named by a relative path.
+                    // A relay loads no plugin. It starts ssh, which may be named by a relative path.
                     let here = Path::new(".");
                     let (program, log) = (&run.options.tripmeter, Some(log.file()));
                     let mut relay = Worker::spawn(program, here, &BTreeMap::new(), log, None)
@@ -281,12 +275,12 @@ impl ProcessGroup {
         })
     }
 
-    /// A follower, for people.
+    /// Name of a follower, for people.
     fn who(&self, follower: usize) -> String {
         if self.plan.workload.is_fan_out() { format!("follower {follower}") } else { "the follower".to_owned() }
     }
 
-    /// Hears the leader out.
+    /// Handles the reports of the leader until its end.
     fn watch(&mut self, run: &mut Run<'_>) -> LeaderOutcome {
         let (mut heard, mut cpu_wait) = (Instant::now(), CpuWait::default());
         loop {
@@ -298,7 +292,7 @@ impl ProcessGroup {
             if let Some(gone) = failed(run.results.folder().check()) {
                 return gone;
             }
-            // A library that prints much is looked after more often.
+            // A long log is checked more often: its library prints much.
             let is_long = self.log.bound() | run.daemons.bound_logs();
             let is_short = is_long || self.follower_ended.is_some();
             let wait = if is_short { LOOKING_TIME } else { Duration::from_secs(1) };
@@ -319,18 +313,18 @@ impl ProcessGroup {
                 }
                 Ok(Heard::End) | Err(_) => return LeaderOutcome::Vanished,
             }
-            // At every turn: whoever speaks all the time must not be out of reach.
+            // Checked on every turn: a leader that reports all the time must not escape.
             if let Some(outcome) = self.overdue(run, heard, &cpu_wait).or_else(|| self.standing(run)) {
                 return outcome;
             }
         }
     }
 
-    /// Whether the leader has said for too long that it is alive, and nothing has moved, or its payload does not end.
+    /// Outcome if the leader only claims to be alive: nothing moves for too long, or its payload does not end.
     fn standing(&self, run: &Run<'_>) -> Option<LeaderOutcome> {
         let (now, transport, phase) = (Instant::now(), &self.transport, &self.phase);
         let writing = writing_time(&self.plan);
-        // A reader of logs may take long.
+        // Reading logs may take long.
         let reading = if self.plan.workload.reply == Reply::Lines { LONGEST_READING } else { Duration::ZERO };
         let standing = 2 * (writing + reading + longest_pause(&self.plan));
         if self.movement.stood(now) > standing {
@@ -356,7 +350,7 @@ impl ProcessGroup {
         if let (Some((told, since)), WRITING) = (&mut self.told_to_stop, self.phase.as_str())
             && told.elapsed() < writing_time(&self.plan)
         {
-            // What was measured is kept: the time to stop in begins when it is written.
+            // Results are kept: the time to stop begins once they are written.
             *since = Instant::now();
         }
         if self.told_to_stop.is_some_and(|(_, since)| since.elapsed() > STOPPING_TIME + loss_timeout) {
@@ -389,7 +383,7 @@ impl ProcessGroup {
             let word = self.hear_out(run, index);
             self.follower_ended = Some((index, Instant::now(), word));
         }
-        // It writes what was measured before, or until then.
+        // While it writes, it saves what was measured until then.
         let (index, ended, word) = self.follower_ended.as_ref().filter(|_| self.phase != WRITING)?;
         let limit = match word {
             Some(_) => EXPLAINING_TIME,
@@ -411,7 +405,7 @@ impl ProcessGroup {
         }))
     }
 
-    /// Takes note of what a follower told last. Returns why it failed, if it did.
+    /// Handles the last report of a follower. Returns the reason if it failed.
     fn hear_out(&self, run: &mut Run<'_>, index: usize) -> Option<String> {
         match self.followers[index].last_word()? {
             FromFollower::Failed(why) => return Some(why),
@@ -482,7 +476,7 @@ impl ProcessGroup {
                 (run.watch)(&Event::PayloadStarted { payload_bytes });
             }
             FromLeader::Progress { samples, .. } => {
-                // Larger messages may have had more made, and the first of them been sent after this look.
+                // Larger messages may have needed more memory, and the first of them may be sent after this check.
                 self.is_growing = self.is_growing && (self.part.close() || samples == 0);
                 (run.watch)(&Event::Progress { done: samples, planned: self.planned });
             }
@@ -493,7 +487,7 @@ impl ProcessGroup {
                 if std::mem::take(&mut self.again) {
                     self.replaced = run.current().cells.pop();
                 }
-                // Rows of that attempt are moved now: until the next is whole, there are no figures of this payload.
+                // Rows of that attempt are moved now: this payload has no figures until the next attempt is complete.
                 if let Some(outcome) = failed(run.results.cut_trials(self.trials_bytes)) {
                     return Some(outcome);
                 }
@@ -513,7 +507,7 @@ impl ProcessGroup {
         None
     }
 
-    /// Starts the load, if it does not run yet, and notes what it has done when a payload begins or ends.
+    /// Starts the load if it does not run yet, and takes its reading when a payload begins or ends.
     fn mark_load(&mut self, run: &Run<'_>, begins: bool) -> Result<(), String> {
         let load = match &mut self.load {
             Some(load) => load,
@@ -527,9 +521,9 @@ impl ProcessGroup {
         if begins { load.begin() } else { load.end() }
     }
 
-    /// Takes note of a measured cell; `again`, if it is to be measured again.
+    /// Records a measured cell; with `again`, it will be measured again.
     fn note(&mut self, run: &mut Run<'_>, mut cell: Box<PayloadResult>, again: bool) -> Option<LeaderOutcome> {
-        // A payload may have no progress to tell.
+        // A payload may end without a progress report.
         self.part.close();
         self.note_log(&mut cell);
         self.load.iter().for_each(|load| load.put(&mut cell));
@@ -559,11 +553,11 @@ impl ProcessGroup {
         if !again {
             (run.watch)(&Event::SoFar(&run.manifest));
         }
-        // The leader waits for this, so that nothing of the above falls into its next cell.
+        // The leader waits for this, so that none of the above falls into its next cell.
         self.leader.send(&ToWorker::Continue).is_err().then_some(LeaderOutcome::Vanished)
     }
 
-    /// Writes what was measured of the last payload; its figures too, unless it is measured again.
+    /// Writes the results of the last payload; its figures too, unless it is measured again.
     fn append(&mut self, run: &mut Run<'_>, again: bool) -> Result<(), RunError> {
         let result = run.manifest.sub_experiments.last();
         let Some((result, cell)) = result.and_then(|result| Some((result, result.cells.last()?))) else {
@@ -572,7 +566,7 @@ impl ProcessGroup {
         let begun = run.results.trials_bytes().map(|bytes| self.trials_bytes = bytes);
         let written = begun.and_then(|()| run.results.append_payload(result, cell, !again));
         if written.is_err() {
-            // What is not in the files does not count; an earlier attempt does again.
+            // An unwritten attempt does not count; the earlier one does again.
             self.again = false;
             let unwritten = run.current().cells.pop();
             self.replaced = unwritten.and_then(|mut cell| {
@@ -584,7 +578,7 @@ impl ProcessGroup {
         Ok(written?)
     }
 
-    /// Adds to the cell of a logger what was seen from here.
+    /// Adds the leader's CPU peak, as seen from here, to the cell of a logger.
     fn note_log(&self, cell: &mut PayloadResult) {
         let Some(trial) = cell.trials.first_mut().filter(|_| self.plan.workload.reply == Reply::Lines) else { return };
         let ((begin_ns, end_ns), leader) = (self.logged, Stream::process(Process::Leader));
@@ -596,17 +590,17 @@ impl ProcessGroup {
         }
     }
 
-    /// Ends both processes and says how it went.
+    /// Ends all processes, and returns the status or the cause of a failure.
     fn end(&mut self, run: &mut Run<'_>, outcome: LeaderOutcome) -> Result<RunStatus, String> {
-        // The attempt in its place did not come to an end: its figures are all there is. Where its rows have been moved, a resumed
-        // run measures it again.
+        // The attempt that was to replace it did not end, so its figures are all there is. If its rows have been moved, a
+        // resumed run measures it again.
         let is_unwritten = self.again || self.replaced.is_some();
         let replaced = self.replaced.take().map(|cell| PayloadResult { unfinished: true, ..cell });
         run.current().cells.extend(replaced);
         if let Some(Err(error)) = is_unwritten.then(|| self.append(run, false)) {
             (run.watch)(&Event::Warning(error.to_string()));
         }
-        // Before the others end, and give back what they have of it.
+        // Read before the other processes end and give back their share.
         let was_full = matches!(outcome, LeaderOutcome::Vanished).then(os::shared_memory).flatten();
         let patience = if matches!(outcome, LeaderOutcome::Killed(_)) { Duration::ZERO } else { ENDING_TIME };
         let mut stopped: Vec<String> = Vec::new();
@@ -616,7 +610,7 @@ impl ProcessGroup {
             stopped.extend(followers.map(|(index, _)| self.who(index)));
         }
         let leader_hung = self.leader.end(patience);
-        // They end beside each other: one that has its time has had that of the others, too.
+        // Followers end in parallel: while one is waited for, the others end too.
         let hung: Vec<bool> = self.followers.iter_mut().map(|follower| follower.end(patience)).collect();
         if let Some(load) = self.load.take() {
             run.add_process(load.finish());
@@ -648,7 +642,7 @@ impl ProcessGroup {
             }
             LeaderOutcome::Interrupted => return Ok(RunStatus::Interrupted),
             LeaderOutcome::Failed(why) | LeaderOutcome::Killed(why) => {
-                // One that ends by itself says why, if it can. Of several, others end because one has.
+                // A follower that ends by itself says why, if it can. If there are several, others end because one has.
                 let without_a_word = || {
                     let is_alone = why.contains(GONE) && self.followers.len() == 1;
                     self.end_of_follower(&hung, Worker::failure).filter(|_| is_alone)
@@ -659,7 +653,7 @@ impl ProcessGroup {
                 }
             }
             LeaderOutcome::Vanished => {
-                // What a library does that has lost its peer comes of that.
+                // A library may crash because it has lost its peer.
                 let cause = self.crash_of_follower(&hung).map_or_else(String::new, |how| format!("{how}, then "));
                 match self.leader.crash() {
                     Some(how) => {
@@ -678,7 +672,7 @@ impl ProcessGroup {
         };
         let stopped: String = stopped.iter().map(|who| format!("; {who} was stopped by a signal")).collect();
         let why = format!("{why}{stopped}");
-        // It had said why it measures nothing more, and only did not come to its end as it should.
+        // It had said why it measures nothing more, and only failed to end as it should.
         let why = match broken {
             Some(broken) if !why.contains(&broken) => format!("{broken}; then {why}"),
             _ => why,
@@ -687,12 +681,12 @@ impl ProcessGroup {
         Err(if log.is_empty() { why } else { format!("{why}; its log is '{}'", log.path().display()) })
     }
 
-    /// How a follower ended, if a crash ended it.
+    /// Description of a follower's crash, if there was one.
     fn crash_of_follower(&self, killed_by_us: &[bool]) -> Option<String> {
         self.end_of_follower(killed_by_us, Worker::crash)
     }
 
-    /// How the first follower of which `how` knows it ended.
+    /// Description of the end of the first follower for which `how` has one.
     fn end_of_follower(&self, killed_by_us: &[bool], how: fn(&Worker) -> Option<String>) -> Option<String> {
         let ended = self.followers.iter().zip(killed_by_us).enumerate().filter(|(_, (_, killed))| !**killed);
         let (index, how) = ended.filter_map(|(index, (follower, _))| Some((index, how(follower)?))).next()?;
@@ -704,8 +698,8 @@ impl ProcessGroup {
         })
     }
 
-    /// The last line in the log, if any: what a library says before it aborts. All processes write there; what a follower
-    /// that lives writes of the other's end is what it has told us as well.
+    /// Last line in the log, if any: libraries print there before they abort. All processes write there, so lines that
+    /// followers have reported are skipped.
     fn last_words(&self) -> String {
         let told = |follower: &Worker| match follower.last_word()? {
             FromFollower::Failed(why) => Some(why),

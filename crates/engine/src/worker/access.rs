@@ -1,4 +1,4 @@
-//! Proof of refusal: who must not be let in by a secured transport tries to get in, while the true pair is connected.
+//! Proof of refusal: peers that a secured transport must refuse try to join while the true pair is connected.
 
 use super::leader::Leader;
 use super::{BuiltIn, Error, OPEN_TIMEOUT, Result, find};
@@ -11,29 +11,25 @@ use tripmeter_abi::raw::TM_UNAUTHORIZED_LEADS;
 use tripmeter_abi::{Role, Status, UnauthorizedPeer};
 use tripmeter_model::manifest::RefusalTrial;
 
-/// An unauthorized peer is given at least so long.
+/// Least time for an unauthorized peer to connect.
 const LEAST_TIME: Duration = Duration::from_secs(2);
-/// And so many times as long as the true pair needed.
+/// Its time as a multiple of that of the true pair.
 const PATIENCE: u32 = 3;
-/// What a process takes to start and to end, in addition to trying.
+/// Time for a process to start and end, in addition to its attempt.
 const PROCESS_TIME: Duration = Duration::from_secs(10);
 
-/// Longest that one trial lasts: joining, and then connecting.
+/// Longest duration of one attempt: joining, and then connecting.
 pub fn longest(attempt: &AccessAttempt) -> Duration {
     OPEN_TIMEOUT + PROCESS_TIME + Duration::from_nanos(attempt.timeout_ns).min(OPEN_TIMEOUT * PATIENCE)
 }
 
-/// Acts as an unauthorized peer, and sends the result to the supervisor, at the other end of `stream`.
-///
-/// # Errors
-/// If the system cannot be loaded, or the supervisor cannot be told.
+/// Acts as an unauthorized peer, and sends the result to the supervisor at the other end of `stream`.
 pub fn attempt_access(attempt: &AccessAttempt, mut stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
     let system = find(&attempt.system, attempt.plugin.as_deref(), built_in)?;
     let trial = attempted(&*system, attempt);
     send(&mut stream, &trial).map_err(|error| Error::of("supervisor's channel", error))
 }
 
-/// Joins and connects as an unauthorized peer.
 fn attempted(system: &dyn AnySystem, attempt: &AccessAttempt) -> RefusalTrial {
     let begin = Instant::now();
     let result = connect(system, attempt);
@@ -54,16 +50,16 @@ fn connect(system: &dyn AnySystem, attempt: &AccessAttempt) -> tripmeter_abi::Re
     Ok(())
 }
 
-/// The true pair, connected; of several followers the first.
+/// Addresses of the true pair, which is connected; of the first follower, if there are several.
 pub(super) struct TruePair {
     pub leader: Vec<u8>,
     pub follower: Vec<u8>,
-    /// What joining and connecting took.
     pub took: Duration,
 }
 
 impl Leader {
-    /// Has everybody try who must not be let in, by the transport's own word. The true pair is left alone meanwhile.
+    /// Lets every kind of unauthorized peer try to join that the transport claims to refuse. The true pair is left alone
+    /// meanwhile.
     pub(super) fn prove_refusal(&mut self, unauthorized_peers: u32, pair: &TruePair) -> Result<Vec<RefusalTrial>> {
         let kinds = UnauthorizedPeer::from_bits(unauthorized_peers);
         if kinds.is_empty() {

@@ -1,4 +1,4 @@
-//! What the leader's node leaves for followers on other hosts, which do not see its scratch folder.
+//! Files that the leader's node leaves for followers on other hosts, which do not see its scratch folder.
 
 use super::{Error, Result};
 use base64::Engine;
@@ -13,10 +13,8 @@ use tripmeter_abi::AGREED_FOLDER;
 /// Most bytes of all files together: credentials and addresses.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Content of each file in the folder, in base64, by its name; nothing if there is no folder.
-///
-/// # Errors
-/// If a file cannot be read, or all are larger than 1 MiB.
+/// Content of each file in the folder, in base64, by its name; empty if there is no folder.
+/// Fails if a file cannot be read, or all together exceed 1 MiB.
 pub(super) fn read(scratch_dir: &Path) -> Result<BTreeMap<String, String>> {
     let folder = scratch_dir.join(AGREED_FOLDER);
     let failed = |error| Error::of(&format!("folder '{}'", folder.display()), error);
@@ -41,10 +39,8 @@ pub(super) fn read(scratch_dir: &Path) -> Result<BTreeMap<String, String>> {
     Ok(files)
 }
 
-/// Writes these files into the folder, for nobody else to read.
-///
-/// # Errors
-/// If a name is not plain, or a file cannot be written.
+/// Writes these files into the folder, unreadable for other users.
+/// Fails if a name is not plain, or a file cannot be written.
 pub(super) fn write(scratch_dir: &Path, files: &BTreeMap<String, String>) -> Result<()> {
     let folder = scratch_dir.join(AGREED_FOLDER);
     let failed = |error| Error::of(&format!("folder '{}'", folder.display()), error);

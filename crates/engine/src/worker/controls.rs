@@ -1,4 +1,4 @@
-//! What the leader says to its supervisor and its followers, and hears of them.
+//! Messages between a leader, its supervisor and its followers.
 
 use super::patience::{FollowerPatience, SIGN_OF_LIFE, STOPPED, Stillness};
 use super::{Error, Result};
@@ -12,27 +12,26 @@ use std::cell::Cell;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Longest that the supervisor takes to write a manifest, others may keep it from the disk.
+/// Longest time that the supervisor takes to write a manifest, as others may keep it from the disk.
 const LONGEST_NOTING: Duration = Duration::from_secs(60);
 
-/// The control channels of a leader, and what it is at.
+/// Control channels of a leader, and its current phase.
 pub(super) struct Controls {
     supervisor: Channel<ToWorker>,
     followers: Vec<Channel<FromFollower>>,
-    /// Arrivals that each has sent with its latest report.
+    /// Arrivals that came with the latest report of each follower.
     came: Vec<Vec<u8>>,
-    /// Most bytes of them that each may send.
+    /// Most bytes of arrivals that each follower may send.
     most_came: Cell<usize>,
-    /// Where followers are, if that is not here, and what is measured, for errors.
+    /// Hosts of the followers, for errors; empty if all are on this one.
     hosts: Vec<String>,
     transport: String,
     phase: String,
-    /// Why each follower failed, once it has said so.
+    /// Reason why each follower failed, once it has said so.
     failures: Vec<Option<String>>,
 }
 
 impl Controls {
-    /// Channels that are open.
     pub(super) fn new(supervisor: Channel<ToWorker>, followers: Vec<Channel<FromFollower>>, job: &Job) -> Self {
         let (came, failures) = (vec![Vec::new(); followers.len()], vec![None; followers.len()]);
         let transport = job.sub_experiment.transport.to_string();
@@ -48,33 +47,31 @@ impl Controls {
         }
     }
 
-    /// Says no more to the followers.
+    /// Closes the channels to the followers.
     pub(super) fn hang_up(&self) {
         self.followers.iter().for_each(Channel::hang_up);
     }
 
-    /// What it is at.
     pub(super) fn phase(&self) -> &str {
         &self.phase
     }
 
-    /// Says what it does from now on.
+    /// Begins a phase, and reports it.
     pub(super) fn set_phase(&mut self, phase: &str) {
         phase.clone_into(&mut self.phase);
         self.report(&FromLeader::Phase(phase.to_owned()));
     }
 
-    /// Says that it is still at it.
     pub(super) fn sign_of_life(&mut self) {
         self.report(&FromLeader::Phase(self.phase.clone()));
     }
 
-    /// Tells the supervisor; one that has gone has taken this process with it.
+    /// Reports to the supervisor. Errors are ignored: this process ends with the supervisor.
     pub(super) fn report(&mut self, event: &FromLeader) {
         let _ = self.supervisor.send(event);
     }
 
-    /// Waits until the supervisor has noted a finished cell.
+    /// Waits until the supervisor has recorded a finished cell.
     pub(super) fn await_noted(&self) -> Result<()> {
         match self.recv_supervisor(LONGEST_NOTING)? {
             ToWorker::Continue => Ok(()),
@@ -86,12 +83,11 @@ impl Controls {
         Ok(self.supervisor.receive(time)?)
     }
 
-    /// Followers of this leader.
     pub(super) fn followers(&self) -> u32 {
         self.followers.len() as u32
     }
 
-    /// A follower, for people.
+    /// Name of a follower, for people.
     pub(super) fn who(&self, follower: usize) -> String {
         match (self.hosts.get(follower), self.followers.len()) {
             (Some(host), _) => format!("the follower on host '{host}'"),
@@ -100,27 +96,25 @@ impl Controls {
         }
     }
 
-    /// Tells all followers.
     pub(super) fn send_all(&mut self, message: &ToFollower) -> Result<()> {
         (0..self.followers()).try_for_each(|follower| self.send(follower, message))
     }
 
-    /// Tells one.
     pub(super) fn send(&mut self, follower: u32, message: &ToFollower) -> Result<()> {
         self.try_send(follower, message).map_err(|_| self.diagnose(Failure::PeerGone))
     }
 
-    /// Tells one that may have gone.
+    /// Sends to a follower that may have gone.
     pub(super) fn try_send(&mut self, follower: u32, message: &ToFollower) -> io::Result<()> {
         self.followers[follower as usize].send(message)
     }
 
-    /// The next message of each follower, by index, all of which open or connect.
+    /// Next message of each follower, by index, while all open or connect.
     pub(super) fn recv_opening(&mut self) -> Result<Vec<FromFollower>> {
         (0..self.followers()).map(|follower| self.recv(follower, FollowerPatience::OPENING)).collect()
     }
 
-    /// A follower's next message; `None` if there was none in time.
+    /// Next message of a follower; `None` if none came in time.
     pub(super) fn recv_within(&mut self, follower: u32, time: Duration) -> Result<Option<FromFollower>> {
         let received = self.followers[follower as usize].receive(time);
         if let Ok(FromFollower::Failed(why)) = &received {
@@ -136,10 +130,7 @@ impl Controls {
         }
     }
 
-    /// The follower's report on the messages that have ended.
-    ///
-    /// # Errors
-    /// As [`Controls::recv`].
+    /// Report of a follower on the messages that have ended.
     pub(super) fn recv_report(&mut self, follower: u32, patience: FollowerPatience) -> Result<Report> {
         let mut came = std::mem::take(&mut self.came[follower as usize]);
         came.clear();
@@ -163,25 +154,22 @@ impl Controls {
         }
     }
 
-    /// How many bytes of arrivals each may send from now on.
+    /// Limits the bytes of arrivals that each follower may send from now on.
     pub(super) fn expect_arrivals(&self, bytes: usize) {
         self.most_came.set(bytes);
     }
 
-    /// Whether arrivals came with a follower's latest report, and were not taken.
+    /// True if arrivals came with a follower's latest report, and were not taken.
     pub(super) fn has_arrivals(&self, follower: u32) -> bool {
         !self.came[follower as usize].is_empty()
     }
 
-    /// Arrivals that came with a follower's latest report.
     pub(super) fn take_arrivals(&mut self, follower: u32) -> Vec<u8> {
         std::mem::take(&mut self.came[follower as usize])
     }
 
-    /// A follower's next message; signs of life for the supervisor until then.
-    ///
-    /// # Errors
-    /// If it does not come in time, or the follower's process does nothing.
+    /// Next message of a follower; the supervisor gets signs of life until then.
+    /// Fails if it does not come in time, or the follower's process does nothing.
     pub(super) fn recv(&mut self, follower: u32, patience: FollowerPatience) -> Result<FromFollower> {
         let begin = Instant::now();
         let mut stillness = self.followers[follower as usize].peer_pid().map(Stillness::of);
@@ -207,19 +195,19 @@ impl Controls {
         }
     }
 
-    /// A failure of a follower that has said nothing, with what its process lacks.
+    /// Error of a silent follower, with the resources that its process lacks.
     fn failed_of(&self, follower: u32, what: String) -> Error {
         let pid = self.followers[follower as usize].peer_pid();
         self.failed(&if let Some(pid) = pid { os::with_lack_of(pid, what) } else { what })
     }
 
-    /// Sends a message to all that each answers with `Ready`.
+    /// Sends a message to all followers, and awaits `Ready` from each.
     pub(super) fn ask_all(&mut self, message: &ToFollower) -> Result<()> {
         self.send_all(message)?;
         (0..self.followers()).try_for_each(|follower| self.recv_ready(follower))
     }
 
-    /// The same to one.
+    /// Sends a message to one follower, and awaits `Ready`.
     pub(super) fn ask(&mut self, follower: u32, message: &ToFollower) -> Result<()> {
         self.send(follower, message)?;
         self.recv_ready(follower)
@@ -245,14 +233,14 @@ impl Controls {
         self.failed(&error.message)
     }
 
-    /// Names the cause: a follower's own word, if it has one, tells more than what the leader saw of it; one that ended
-    /// without a word tells more than what others say of that.
+    /// Finds the cause of a failure. A follower's own report tells more than the leader's view of it. A follower that ended
+    /// without one tells more than what others report of that.
     pub(super) fn diagnose(&mut self, failure: Failure) -> Error {
         const LOOK: Duration = Duration::from_millis(1);
-        // An ssh that has lost its host says why only then.
+        // An ssh that has lost its host may take longer to report it.
         let most = Duration::from_millis(if self.hosts.is_empty() { 300 } else { 3000 });
         let deadline = Instant::now() + most;
-        // What one said while something else was waited for.
+        // Failures reported while something else was awaited.
         let mut said = self.failures.clone();
         loop {
             let is_second_look = said.iter().any(Option::is_some);
@@ -274,7 +262,7 @@ impl Controls {
                 return self.failed(&format!("{} failed: {why}", self.who(index)));
             }
             if is_over {
-                // A host that has gone may be found out by the transport long before its ssh says so.
+                // The transport may notice a lost host long before its ssh reports it.
                 let silent: Vec<String> = (0..self.hosts.len()).map(|index| self.who(index)).collect();
                 let silent = if silent.is_empty() {
                     String::new()

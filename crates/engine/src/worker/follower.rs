@@ -1,4 +1,4 @@
-//! What a follower has, and what all its work needs. All its settings come from the leader.
+//! State and helpers of a follower. All its settings come from the leader.
 
 use super::pool::CostWindow;
 use super::{ANSWER_TIMEOUT, Error, Result, confine};
@@ -20,13 +20,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tripmeter_abi::{Pattern, Wait};
 
-/// Longest that a follower has nothing to do: the leader may be writing a million samples.
+/// Longest time without work: the leader may be writing a million samples.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Bytes of arrivals that are sent at a time.
+/// Bytes of arrivals per message, before base64.
 const MOST_PIECE_BYTES: usize = 3 << 20;
 
-/// A follower that has its settings.
 pub struct Follower {
     pub(super) control: Channel<ToFollower>,
     pub(super) shared: Arc<Shared>,
@@ -35,11 +34,8 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Receives the settings; to be called in the thread that will follow. On another host than the leader's, `place` says
-    /// what of them does not hold.
-    ///
-    /// # Errors
-    /// If the leader goes away, or speaks another protocol.
+    /// Receives the settings; must be called in the thread that will follow. On another host than the leader's, `place`
+    /// replaces those that do not hold there. Fails if the leader goes away, or speaks another protocol.
     pub(crate) fn start(stream: UnixStream, place: Option<&FollowerPlace>) -> Result<Self> {
         let (shared, cost) = (Arc::new(Shared::default()), Arc::new(CostWindow::default()));
         let window = cost.clone();
@@ -58,7 +54,7 @@ impl Follower {
                 let tripmeter = Some(setup.tripmeter.clone()).filter(|version| !version.is_empty());
                 Some(Versions { protocol: setup.protocol, tripmeter })
             }
-            // Of the same version it is no message of another one, but junk.
+            // Unreadable settings of the same version are junk, not another version's.
             Err(NoMessage::Junk(junk)) => junk.versions.clone().filter(|versions| versions.protocol != PROTOCOL),
             _ => None,
         };
@@ -68,7 +64,7 @@ impl Follower {
             return Err(Error::Failed(versions.differ("leader", "follower")));
         }
         if let Err(NoMessage::Junk(junk)) = &greeting {
-            // The same.
+            // A leader that has gone need not be told.
             let _ = control.send(&FromFollower::Failed(junk.to_string()));
         }
         match greeting? {
@@ -87,10 +83,7 @@ impl Follower {
         }
     }
 
-    /// Tells the leader if it failed.
-    ///
-    /// # Errors
-    /// The result's own.
+    /// Reports an error to the leader, and returns the result.
     pub(super) fn pass_on(&mut self, result: Result<()>) -> Result<()> {
         if let Err(error) = &result {
             // A leader that has gone need not be told.
@@ -103,7 +96,7 @@ impl Follower {
         self.control.send(message).map_err(|error| Error::of("the leader has gone", error))
     }
 
-    /// Schedules this process as the plan says; its threads that measure are there.
+    /// Applies the planned scheduling to this process, once its measuring threads exist.
     pub(super) fn schedule(&self) -> Result<()> {
         let sched = self.setup.sched;
         if sched.is_other() {
@@ -119,7 +112,7 @@ impl Follower {
         }
     }
 
-    /// Where the arrivals of so many messages of each stream are kept.
+    /// Memory for the arrivals of `messages` of each stream.
     pub(super) fn arrivals(&self, place: Option<ArrivalPlace>, messages: Vec<u64>) -> Result<ArrivalMemory> {
         match place {
             None => Err(Error::Failed("the leader has no memory for arrivals".to_owned())),
@@ -131,7 +124,7 @@ impl Follower {
         }
     }
 
-    /// Sends the leader what was kept of arrivals here, as it has no part in this memory.
+    /// Sends the arrivals kept here, if the leader does not share this memory.
     pub(super) fn send_arrivals(&mut self, place: Option<ArrivalPlace>, memory: Option<ArrivalMemory>) -> Result<()> {
         let (Some(ArrivalPlace::Follower), Some(mut memory)) = (place, memory) else { return Ok(()) };
         for piece in memory.part(0).chunks(MOST_PIECE_BYTES) {
@@ -140,7 +133,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Answers for the clock until the leader has asked often enough.
+    /// Answers requests for the clock until the leader has asked often enough.
     pub(super) fn answer_clock(&mut self) -> Result<()> {
         let failed = |error| Error::of("asking for the clock", error);
         let address = self.setup.options.local_address;
@@ -152,12 +145,11 @@ impl Follower {
         Ok(())
     }
 
-    /// Sends the leader what has come of the messages.
     pub(super) fn report(&mut self, report: Report) -> Result<()> {
         self.send(&FromFollower::Report(Box::new(report)))
     }
 
-    /// Answers messages until the leader says stop, or has gone.
+    /// Answers messages until the leader stops it or has gone.
     pub(super) fn answer(
         &mut self,
         endpoint: &mut dyn AnyNode,
@@ -173,8 +165,7 @@ impl Follower {
         })
     }
 
-    /// Counts messages until the leader says how many there are, and they have come, or it has gone; arrivals are kept in
-    /// that log, if there is one.
+    /// Counts messages until all that the leader announced have come, or it has gone. Arrivals are kept in `kept`, if given.
     pub(super) fn count(
         &mut self,
         endpoint: &mut dyn AnyNode,
@@ -188,7 +179,7 @@ impl Follower {
         counted.map_err(|failure| Error::of("take messages", failure))
     }
 
-    /// Has the first link used in this thread, which says that it is ready once a callback is in place.
+    /// Uses the first link in this thread, and reports that it is ready once a callback is in place.
     fn alone<R>(
         &mut self,
         endpoint: &mut dyn AnyNode,
@@ -208,7 +199,7 @@ impl Follower {
         result
     }
 
-    /// Its index, if there are several.
+    /// Index of this follower, if there are several.
     pub(super) fn number(&self) -> Option<u32> {
         let options = &self.setup.options;
         (options.follower_count > 1).then_some(options.follower_index)
@@ -218,29 +209,25 @@ impl Follower {
         &self.setup
     }
 
-    /// The next word of the leader.
     pub(super) fn recv(&self, time: Duration) -> std::result::Result<ToFollower, NoMessage> {
         self.control.receive(time)
     }
 
-    /// The pattern that this is.
     pub(super) fn pattern(&self) -> Pattern {
         self.setup.options.pattern
     }
 
-    /// Messages may come from now on. Under wait `callback` they may only once [`answer`](Self::answer) handles them,
-    /// which says so itself.
+    /// Reports that messages may come. Under wait `callback`, [`answer`](Self::answer) reports it once it handles them.
     pub(super) fn ready(&mut self) -> Result<()> {
         if self.is_called_back() { Ok(()) } else { self.send(&FromFollower::Ready) }
     }
 
-    /// Messages are handled in the system's own thread.
+    /// True if messages are handled in the system's own thread.
     pub(super) fn is_called_back(&self) -> bool {
         self.setup.options.wait == Wait::Callback
     }
 }
 
-/// What a loop over a link runs in.
 pub(super) fn setting<'a>(setup: &Setup, inbox: &'a Inbox, shared: &'a Shared) -> LoopSetting<'a> {
     let Setup { timebase, touch, loss_timeout_ns, .. } = *setup;
     LoopSetting { timebase, touch: touch.into(), wait: setup.options.wait, loss_timeout_ns, inbox, shared }
@@ -252,7 +239,7 @@ mod tests {
     use crate::channel::receive;
     use std::io::{BufReader, Write};
 
-    /// What a follower and its leader say of that first line.
+    /// Errors that a follower and its leader report for that first line.
     fn said(line: &str) -> (String, String) {
         let (mut leader, stream) = UnixStream::pair().unwrap();
         writeln!(leader, "{line}").unwrap();

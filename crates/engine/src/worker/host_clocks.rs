@@ -1,4 +1,4 @@
-//! The clocks of followers on other hosts, and arrivals that they have stamped, at the leader.
+//! Clocks of followers on other hosts, and arrivals stamped by them, at the leader.
 
 use super::leader::Leader;
 use super::patience::FollowerPatience;
@@ -13,21 +13,21 @@ use tripmeter_model::metric::Stream;
 use tripmeter_model::plan::Raw;
 use tripmeter_model::trial::Trial;
 
-/// The clock of each follower, read once; empty where all have this host's.
+/// One reading of each follower's clock; empty if all have this host's.
 pub(super) type Readings = Vec<ClockReading>;
 
-/// The clock of each follower while a trial lasted; empty where all have this host's.
+/// Clock of each follower during a trial; empty if all have this host's.
 #[derive(Default)]
 pub(super) struct Clocks {
-    /// `None` of one that had gone before its clock was read again: how fast that ran is not known.
+    /// `None` for a follower that had gone before the second reading: the rate of its clock is unknown.
     lines: Vec<Option<ClockLine>>,
     ticks_per_ns: f64,
-    /// Largest error of which there are figures.
+    /// Largest clock error at which latencies are reported.
     most_ns: f64,
 }
 
 impl Leader {
-    /// Where arrivals are kept of which the leader has room in that memory.
+    /// Place of arrivals for which the leader has room in `memory`.
     pub(super) fn arrival_place(&self, memory: &ArrivalMemory) -> ArrivalPlace {
         if self.is_on_one_host() {
             return ArrivalPlace::Leader(memory.place());
@@ -36,7 +36,7 @@ impl Leader {
         ArrivalPlace::Follower
     }
 
-    /// Reads the clocks of followers whose stamps count, if they are on other hosts. They must have nothing else to do.
+    /// Reads the clocks of followers on other hosts whose stamps count. They must have nothing else to do.
     pub(super) fn read_clocks(&mut self) -> Result<Readings> {
         let plan = &self.job.sub_experiment;
         let counts = plan.one_way || plan.workload.is_publication() || plan.workload.is_saturating();
@@ -58,7 +58,7 @@ impl Leader {
             .map_err(|error| self.controls.failed(&format!("the clock of its follower's host cannot be read: {error}")))
     }
 
-    /// The clocks since `before`. Once something is `broken` only followers that have sent arrivals are asked: others have
+    /// Clocks since `before`. Once something is `broken`, only followers that have sent arrivals are asked: others have
     /// gone, or still answer messages.
     pub(super) fn clocks_since(&mut self, before: Readings, broken: &mut Option<Error>) -> Clocks {
         let Some(own) = self.job.local_address.filter(|_| !before.is_empty()) else { return Clocks::default() };
@@ -75,7 +75,7 @@ impl Leader {
         Clocks { lines, ticks_per_ns, most_ns }
     }
 
-    /// Puts arrivals that followers have sent into memory, as ticks of this clock, or as [`SOMETIME`].
+    /// Puts arrivals that followers have sent into memory, as ticks of this clock or [`SOMETIME`].
     pub(super) fn settle(&mut self, clocks: &Clocks, memory: &mut ArrivalMemory) -> Result<()> {
         for follower in 0..clocks.lines.len() as u32 {
             let came = self.controls.take_arrivals(follower);
@@ -98,18 +98,17 @@ impl Leader {
 }
 
 impl Clocks {
-    /// What a follower counted, with its latest tick as one of this clock.
+    /// Counts of a follower, with its latest tick on this clock.
     pub(super) fn arrived(&self, follower: usize, arrived: Arrived) -> Arrived {
         Arrived { latest: arrived.latest.and_then(|ticks| self.here(follower, ticks)), ..arrived }
     }
 
-    /// A stamp of a follower in ticks of this clock; `None` if that is not known.
+    /// Stamp of a follower in ticks of this clock; `None` if unknown.
     fn here(&self, follower: usize, ticks: u64) -> Option<u64> {
         self.lines.get(follower).map_or(Some(ticks), |line| line.map(|line| line.here(ticks)))
     }
 
-    /// How far a stamp of a follower may be off; nothing where all have this host's clock, and without end where that is not
-    /// known.
+    /// Error of a follower's stamps: zero if all have this host's clock, and infinite if unknown.
     pub(super) fn error(&self, follower: usize) -> ClockError {
         self.lines.get(follower).map_or(ClockError::default(), |line| {
             let ns = line.map_or(f64::INFINITY, |line| line.bound() / self.ticks_per_ns);
@@ -117,21 +116,20 @@ impl Clocks {
         })
     }
 
-    /// The same of the last of all.
     pub(super) fn largest_error(&self) -> ClockError {
         let mut largest = ClockError::default();
         (0..self.lines.len()).for_each(|follower| largest.add(self.error(follower)));
         largest
     }
 
-    /// Nothing yet, of latencies that may be off by so much.
+    /// Empty distribution of latencies with this error.
     pub(super) fn distribution(&self, raw: Raw, error: ClockError) -> Distribution {
         let mut times = if self.are_two() { Distribution::of_two_clocks(raw) } else { Distribution::new(raw) };
         times.set_clock_error(error);
         times
     }
 
-    /// Puts how far the clock of each follower's host may be off into a trial.
+    /// Puts the clock error of each follower's host into a trial.
     pub(super) fn put(&self, trial: &mut Trial) {
         if self.are_two() {
             trial.put(&Stream::all(), Figure::ClockError, self.largest_error().ns);
@@ -141,7 +139,7 @@ impl Clocks {
         }
     }
 
-    /// There are two clocks: what came may seem to have come before it was sent.
+    /// True if there are two clocks: a message may seem to arrive before it was sent.
     pub(super) fn are_two(&self) -> bool {
         !self.lines.is_empty()
     }
@@ -154,7 +152,7 @@ mod tests {
     #[test]
     fn stamps_of_a_clock_that_was_read_once_are_not_known() {
         let reading = |here: f64, there: u64| ClockReading { here, there, bound: 40.0 };
-        // The other clock makes twice as many ticks.
+        // The other clock ticks twice as fast.
         let line = ClockLine::new(reading(1000.0, 500), reading(2000.0, 2500));
         let clocks = Clocks { lines: vec![Some(line), None], ticks_per_ns: 2.0, most_ns: 100.0 };
         assert_eq!((clocks.here(0, 1500), clocks.here(1, 1500)), (Some(1500), None));

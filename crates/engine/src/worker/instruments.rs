@@ -1,4 +1,4 @@
-//! What `tripmeter explain` looks at beside the round trips of a payload.
+//! Instruments of `tripmeter explain`, beside the round trips of a payload.
 
 use super::outcome::put_costs;
 use super::pool::Window;
@@ -14,7 +14,6 @@ use tripmeter_model::plan::Instrument;
 use tripmeter_model::trial::Trial;
 use tripmeter_model::used::Used;
 
-/// What the leader looks at while a payload is measured.
 #[derive(Default)]
 pub(super) struct Instruments {
     stamps: Option<StampMemory>,
@@ -25,23 +24,19 @@ pub(super) struct Instruments {
     have_ended: bool,
 }
 
-/// The stamps of both sides.
 struct StampMemory {
     first: u64,
     leader: ArrivalMemory,
     follower: ArrivalMemory,
 }
 
-/// Messages that each stamp has room for.
+/// Messages that each log of stamps has room for.
 fn room(most: u64) -> Vec<u64> {
     vec![most; STAMPS]
 }
 
 impl Instruments {
-    /// Begins to look at up to `most` messages from number `first` on.
-    ///
-    /// # Errors
-    /// If there is too little memory for stamps.
+    /// Starts to observe up to `most` messages from number `first` on.
     pub(super) fn new(instrument: Option<Instrument>, first: u64, most: u64) -> Result<Self, OutOfMemory> {
         let create = || ArrivalMemory::create(room(most), 1);
         let stamps = match instrument {
@@ -51,12 +46,12 @@ impl Instruments {
         Ok(Self { stamps, ..Self::default() })
     }
 
-    /// Where the follower keeps its stamps, and the room of each.
+    /// Place of the follower's stamps, and room of each log.
     pub(super) fn place(&self) -> Option<(MemoryFile, Vec<u64>)> {
         self.stamps.as_ref().map(|stamps| (stamps.follower.place(), stamps.follower.counts().to_vec()))
     }
 
-    /// The leader's stamps, if calls are stamped.
+    /// Stamps of the leader, if calls are stamped.
     pub(super) fn log(&mut self) -> Option<StampLog<'_>> {
         let StampMemory { first, leader, .. } = self.stamps.as_mut()?;
         StampLog::new(*first, leader.logs(0))
@@ -84,12 +79,12 @@ impl Instruments {
         self.others = used.into_iter().reduce(Used::beside).filter(|_| self.own.is_some());
     }
 
-    /// Whether the followers have been told to end, and have.
+    /// True if the followers have been told to end, and have.
     pub(super) fn have_ended(&self) -> bool {
         self.have_ended
     }
 
-    /// Puts what was seen of these messages.
+    /// Puts the observations of these messages into a trial.
     pub(super) fn put(&mut self, trial: &mut Trial, timebase: Timebase, messages: Range<u64>) {
         put_costs(trial, self.own, self.others);
         let Some(StampMemory { first, leader, follower }) = &mut self.stamps else { return };

@@ -1,4 +1,4 @@
-//! The process that drives and records: from its job to its end.
+//! Process of the leader: from its job to its end.
 
 use super::access::TruePair;
 use super::attempts::Attempts;
@@ -29,13 +29,10 @@ use tripmeter_abi::Role;
 use tripmeter_model::kernel_queue::{KernelQueues, QueueSide};
 use tripmeter_model::workload::Reply;
 
-/// What a leader is to do that has written what was measured until a failure.
+/// Phase of a leader that has written its results until a failure.
 const ENDING: &str = "end after a failure";
 
-/// Does a job, and tells the supervisor, at the other end of `stream`, how it ended.
-///
-/// # Errors
-/// If the supervisor cannot be told.
+/// Does a job, and reports its end to the supervisor at the other end of `stream`.
 pub fn lead(job: Job, stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
     let mut supervisor = stream.try_clone().map_err(|error| Error::of("supervisor's channel", error))?;
     let (result, threads) = match prepare(job, stream, built_in) {
@@ -61,13 +58,13 @@ pub fn lead(job: Job, stream: UnixStream, built_in: BuiltIn<'_>) -> Result<()> {
         Err(Error::Interrupted) => FromLeader::Interrupted,
         Err(Error::Failed(why)) => FromLeader::Failed(os::with_lack(why)),
     };
-    // Before a follower's thread is waited for, which may hang.
+    // Sent before the threads of followers are joined, as one may hang.
     send(&mut supervisor, &ending).map_err(gone)?;
     end(threads);
     Ok(())
 }
 
-/// What a leader is made of: its system, itself, and its followers, if they are threads.
+/// System, leader, and its followers if they are threads.
 type PreparedLeader = (Arc<dyn AnySystem>, Leader, Vec<JoinHandle<()>>);
 
 fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<PreparedLeader> {
@@ -104,7 +101,7 @@ fn prepare(job: Job, supervisor: UnixStream, built_in: BuiltIn<'_>) -> Result<Pr
     Ok((system, leader, threads))
 }
 
-/// Followers that are threads of this process, and the control channels to them.
+/// Starts followers as threads of this process, and returns their control channels.
 fn start_followers(job: &Job, system: &Arc<dyn AnySystem>) -> Result<(Vec<UnixStream>, Vec<JoinHandle<()>>)> {
     let (mut streams, mut threads) = (Vec::new(), Vec::new());
     for _ in &job.controls {
@@ -124,7 +121,7 @@ fn start_followers(job: &Job, system: &Arc<dyn AnySystem>) -> Result<(Vec<UnixSt
     Ok((streams, threads))
 }
 
-/// The control channels to the processes that come to the sockets, each to its own.
+/// Accepts each follower process at its socket, and returns the control channels.
 fn meet_followers(job: &Job) -> Result<Vec<UnixStream>> {
     let failed = |error| Error::of("control socket", error);
     let listeners: std::io::Result<Vec<_>> = job.controls.iter().map(UnixListener::bind).collect();
@@ -143,10 +140,7 @@ fn meet_followers(job: &Job) -> Result<Vec<UnixStream>> {
 }
 
 impl Leader {
-    /// Opens the transport and measures every payload.
-    ///
-    /// # Errors
-    /// What ended it; the payloads before are on disk.
+    /// Opens the transport and measures every payload. After an error, the payloads before are on disk.
     pub fn run(&mut self, system: &dyn AnySystem) -> Result<()> {
         if self.job.sub_experiment.workload.reply == Reply::Lines {
             return self.log(system);
@@ -191,7 +185,7 @@ impl Leader {
             if let Error::Failed(why) = &error {
                 self.controls.report(&FromLeader::Broken(why.clone()));
             }
-            // Nothing is written any more.
+            // The phase is no longer WRITING, as nothing more is written.
             let phase = self.controls.phase().to_owned();
             self.controls.set_phase(if phase == WRITING { ENDING } else { &phase });
             return Err(error);
@@ -200,12 +194,12 @@ impl Leader {
         self.controls.send_all(&ToFollower::Bye)
     }
 
-    /// The addresses of the leader and of the first follower, once all are connected.
+    /// Connects all sides, and returns the addresses of the leader and of the first follower.
     fn connect(&mut self, lanes: &mut [&mut dyn Lane], baseline: &Baseline) -> Result<(Vec<u8>, Vec<u8>)> {
         let out_of_order = |leader: &Self| leader.controls.failed("the follower's messages are out of order");
         let addresses: tripmeter_abi::Result<Vec<_>> = lanes.iter_mut().map(|lane| lane.link().address()).collect();
         let mut addresses = addresses.map_err(|error| self.controls.transport_failed(&error))?;
-        // The addresses of each follower's links.
+        // Addresses of each follower's links.
         let mut peers = Vec::new();
         for opened in self.controls.recv_opening()? {
             let FromFollower::Opened { addresses: peer } = opened else { return Err(out_of_order(self)) };
@@ -218,7 +212,7 @@ impl Leader {
         }
         self.controls.send_all(&ToFollower::Connect(addresses.clone()))?;
         for (index, lane) in lanes.iter_mut().enumerate() {
-            // Of several publishers, all come to one link.
+            // Several publishers share one link of the follower.
             let peers: Vec<Vec<u8>> = peers.iter().map(|peer| peer[index % peer.len()].clone()).collect();
             let connected = lane.link().connect(&peers, OPEN_TIMEOUT.as_nanos() as u64);
             connected.map_err(|error| self.controls.diagnose(Failure::Transport(error)))?;
@@ -249,7 +243,7 @@ impl Leader {
         Ok((addresses.swap_remove(0), peers.swap_remove(0).swap_remove(0)))
     }
 
-    /// A follower on another host names the addresses of its links: they must not be of a third host. A broker may be.
+    /// Fails if a link goes to a third host: a follower on another host names the addresses. A broker may be elsewhere.
     fn refuse_third_hosts(&mut self) -> Result<()> {
         let Some(own) = self.job.local_address.filter(|_| !self.variant.broker) else { return Ok(()) };
         let hosts = [&self.job.follower_addresses[..], &[own]].concat();

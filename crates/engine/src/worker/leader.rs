@@ -1,4 +1,4 @@
-//! What a leader has, and what all its work needs.
+//! State and helpers of a leader.
 
 use super::attempts::Attempts;
 use super::controls::Controls;
@@ -19,7 +19,6 @@ use tripmeter_abi::{Description, NodeOptions, Pattern, Role, Variant, Wait};
 use tripmeter_model::interference::Sched;
 use tripmeter_model::manifest::Handover;
 
-/// A leader that has its job and its followers.
 pub struct Leader {
     pub(super) job: Job,
     pub(super) shared: Arc<Shared>,
@@ -31,33 +30,31 @@ pub struct Leader {
     pub(super) description: Description,
 }
 
-/// What the leader measures with, over all payloads.
+/// Resources for measuring, over all payloads.
 pub(super) struct Session<'a> {
-    /// One for each topic, publisher or client.
+    /// Lane of each topic, publisher or client.
     pub lanes: Vec<&'a mut dyn Lane>,
-    /// Of every lane.
     pub inboxes: &'a [Box<Inbox>],
-    /// Of the hand-over probe; none between hosts.
+    /// Page of the core-to-core probe; none between hosts.
     pub page: Option<Page>,
     pub packet_bytes: u64,
-    /// Latest message sent.
     pub sequence: u64,
-    /// Round trip that was under way when the time of an earlier payload was over; 0 if none was.
+    /// Round trip under way when the time of an earlier payload was over; 0 if none was.
     pub abandoned: u64,
 }
 
 impl Leader {
-    /// Leader and follower are threads of one process.
+    /// True if leader and followers are threads of one process.
     pub(super) fn is_same_process(&self) -> bool {
         self.variant.same_process
     }
 
-    /// All followers are on this host.
+    /// True if all followers are on this host.
     pub(super) fn is_on_one_host(&self) -> bool {
         self.job.local_address.is_none()
     }
 
-    /// Whether two CPUs hand anything over.
+    /// True if a core-to-core probe is possible: one host, and a CPU for each side.
     pub(super) fn has_handover(&self) -> bool {
         if !self.is_on_one_host() {
             return false;
@@ -66,21 +63,21 @@ impl Leader {
         !shared_cpu && self.job.cpus.len() != 1 && crate::os::online_cpus() > 1
     }
 
-    /// With the first follower. `None` if both sides have one CPU, where handing over would wait for the scheduler.
+    /// Probes with the first follower. `None` if both sides share a CPU, where the probe would wait for the scheduler.
     pub(super) fn handover(&mut self, session: &Session<'_>) -> Result<Option<Handover>> {
         let Some(page) = session.page.as_ref().filter(|_| self.has_handover()) else { return Ok(None) };
         self.controls.ask(0, &ToFollower::Handover)?;
         Ok(page.lead(&self.job.timebase))
     }
 
-    /// Interrupts blocking calls that are overdue from now on.
+    /// Interrupts overdue blocking calls from now on.
     pub(super) fn arm(&self) {
         if self.job.sub_experiment.wait == Wait::Block {
             self.interrupter.set(Some(Duration::from_nanos(self.job.loss_timeout_ns) / 2));
         }
     }
 
-    /// The same with a period so short that nothing is waited for.
+    /// Interrupts blocking calls every 2 ms, so that nothing is waited for.
     pub(super) fn arm_briefly(&self) {
         if self.job.sub_experiment.wait == Wait::Block {
             self.interrupter.set(Some(Duration::from_millis(2)));
@@ -91,12 +88,12 @@ impl Leader {
         self.interrupter.set(None);
     }
 
-    /// An error if the user has asked to stop.
+    /// Fails if the user has asked to stop.
     pub(super) fn check_stop(&self) -> Result<()> {
         if self.shared.stop.swap(false, Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// Options of the leader's node, or of a follower's, for `follower`.
+    /// Options of the leader's node, or of that of `follower`.
     pub(super) fn node_options(&self, role: Role, follower: u32) -> NodeOptions {
         let plan = &self.job.sub_experiment;
         NodeOptions {
@@ -137,12 +134,11 @@ impl Leader {
         }
     }
 
-    /// How the followers answer: calls name their request to the transport, whose pattern is `rpc` then.
+    /// Task of the followers: calls name their request to the transport, whose pattern is then `rpc`.
     pub(super) fn answer_task(&self) -> Task {
         if self.job.sub_experiment.pattern == Pattern::Rpc { Task::AnswerCalls } else { Task::Answer }
     }
 
-    /// What a loop over a link runs in.
     pub(super) fn setting<'a>(&self, inbox: &'a Inbox, shared: &'a Shared) -> LoopSetting<'a> {
         let (plan, loss_timeout_ns) = (&self.job.sub_experiment, self.job.loss_timeout_ns);
         let (timebase, touch) = (self.job.timebase, plan.touch.into());
@@ -154,7 +150,7 @@ impl Leader {
         library_sched(plan.sched, &self.variant, plan.pattern)
     }
 
-    /// Schedules this process as the plan says; its threads that measure are there.
+    /// Applies the planned scheduling to this process, once its measuring threads exist.
     pub(super) fn schedule(&self) -> Result<()> {
         let sched = self.job.sub_experiment.sched;
         if sched.is_other() {
@@ -164,7 +160,7 @@ impl Leader {
             .map_err(|error| self.controls.failed(&format!("real-time scheduling: {error}")))
     }
 
-    /// Has the supervisor note what the load has done when a payload begins or ends, if there is one.
+    /// Has the supervisor take a reading of the load, if there is one, when a payload begins or ends.
     pub(super) fn mark_load(&mut self, begins: bool) -> Result<()> {
         if self.job.sub_experiment.load.is_none() {
             return Ok(());
@@ -183,7 +179,7 @@ impl Leader {
     }
 }
 
-/// The largest message of a sub-experiment, which the path proof does not exceed.
+/// Largest message of a sub-experiment, which the path proof does not exceed.
 fn largest_message(payloads: &[u64]) -> u64 {
     payloads.iter().copied().max().unwrap_or(0)
 }

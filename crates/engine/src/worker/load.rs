@@ -1,5 +1,5 @@
-//! The process that disturbs a measurement on purpose: busy threads, copies of memory, a TCP stream. It measures nothing
-//! but itself, and ends with the supervisor, whatever happens to that.
+//! Process that disturbs a measurement on purpose: busy threads, copies of memory, a TCP stream. It measures only itself, and
+//! ends with the supervisor, whatever happens to that.
 
 use super::{Error, Result};
 use crate::channel::{Heard, Incoming, send};
@@ -18,14 +18,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// Bytes that are copied at a time, and sent at a time.
+/// Bytes per copy, and per send.
 const PIECE: usize = 64 << 10;
-/// The buffer is so many times as large as the last cache,
+/// Size of the buffer, in last-level caches.
 const CACHES: u64 = 4;
-/// and has at least and at most so many bytes.
+/// Bounds of that size in bytes.
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 32 << 20..=256 << 20;
 
-/// What was done so far.
 #[derive(Default)]
 struct Done {
     memory_bytes: AtomicU64,
@@ -33,14 +32,12 @@ struct Done {
 }
 
 /// Disturbs until the supervisor has gone or the time is over; answers each [`ToWorker::Continue`] with a reading.
-///
-/// # Errors
-/// If a thread, buffer or connection cannot be made.
+/// Fails if a thread, buffer or connection cannot be made.
 pub(super) fn load(part: &LoadPart, stream: UnixStream) -> Result<()> {
     let mut supervisor = stream.try_clone().map_err(|error| Error::of("supervisor's channel", error))?;
     let done = Arc::new(Done::default());
     if let Err(error) = start(part, &done) {
-        // It sees this process end, too.
+        // The supervisor also sees this process end.
         let _ = send(&mut supervisor, &LoadReading { failed: Some(error.to_string()), ..LoadReading::default() });
         return Err(error);
     }
@@ -104,7 +101,7 @@ fn spin() {
     }
 }
 
-/// Copies one half of the buffer to the other, again and again.
+/// Copies one half of the buffer to the other, endlessly.
 fn copy(mut buffer: Vec<u8>, done: &Done) {
     let half = buffer.len() / 2;
     let (from, to) = buffer.split_at_mut(half);
@@ -129,7 +126,7 @@ fn drain(mut stream: TcpStream, done: &Done) {
     }
 }
 
-/// Of the first CPU; 0 if the machine does not show it.
+/// Size of the last-level cache of CPU 0; 0 if the machine does not show it.
 fn last_cache_bytes() -> u64 {
     let sizes = (0..8).filter_map(|index| {
         let file = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size");

@@ -1,5 +1,5 @@
-//! Pattern `log`, measured by the leader: for each payload the logger is opened, called, and closed, and the follower
-//! process checks the lines that came of it.
+//! Pattern `log` at the leader: for each payload it opens, calls and closes the logger. The follower process then checks the
+//! lines.
 
 use super::cap::warmup_end;
 use super::leader::Leader;
@@ -31,26 +31,24 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::Raw;
 use tripmeter_model::trial::Trial;
 
-/// Between two signs of life.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
-/// How long a logger may hold on to its file after it was closed.
+/// Longest time that a logger keeps its file open after it was closed.
 const LONGEST_CLOSING: Duration = Duration::from_secs(60);
-/// How long the reader may take for lines that were written before.
+/// Longest time that the reader takes for lines written before.
 pub(crate) const LONGEST_READING: Duration = Duration::from_secs(600);
-/// Between two looks whether the logger has let go.
+/// Interval between checks that the logger has closed its file.
 const CLOSING_LOOK: Duration = Duration::from_millis(2);
 /// Bytes logged to prove the path.
 const PROBE_BYTES: u64 = 64 * 1024;
-/// Fewest lines of them.
+/// Fewest lines logged to prove the path.
 const PROBE_LINES: u64 = 32;
-/// Between two of them: a logger with a short queue is not to lose any.
+/// Pause between two of them, so that a logger with a short queue loses none.
 const PROBE_PAUSE: Duration = Duration::from_micros(500);
 
-/// What the calls of one payload were.
 struct LoggedCalls {
     recorder: Recorder,
     warmup: u64,
-    /// All calls, warm-up included.
+    /// All calls, including the warm-up.
     calls: u64,
     refused: u64,
     end: LoopEnd,
@@ -60,10 +58,7 @@ struct LoggedCalls {
 }
 
 impl Leader {
-    /// Opens the logger for every payload, and measures it.
-    ///
-    /// # Errors
-    /// What ended it; the payloads before are on disk.
+    /// Opens the logger for every payload, and measures it. After an error, the payloads before are on disk.
     pub(super) fn log(&mut self, system: &dyn AnySystem) -> Result<()> {
         self.controls.set_phase("open");
         let page = Page::create().map_err(|error| self.controls.failed(&error.to_string()))?;
@@ -90,7 +85,7 @@ impl Leader {
         self.controls.send_all(&ToFollower::Bye)
     }
 
-    /// Logs a few lines and looks where they went.
+    /// Logs a few lines, and finds out where they went.
     fn prove_log(&mut self, system: &dyn AnySystem) -> Result<PathProof> {
         self.controls.set_phase("prove its path");
         let payload_bytes = self.job.sub_experiment.payloads.iter().copied().max().unwrap_or(PROBE_BYTES);
@@ -161,7 +156,7 @@ impl Leader {
             trial.put(&all, figure, value as f64);
         }
         trial.put_series(&all, Figure::Call, recorded.series.take());
-        // The supervisor adds the peak.
+        // The supervisor adds the CPU peak.
         put_process(&mut trial, Process::Leader, &used);
         let mut measured = MeasuredPayload {
             samples: recorded.count,
@@ -193,7 +188,7 @@ impl Leader {
         if end == LoopEnd::Stopped { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// Makes the reader ready, and the FIFO, if lines go to one. Returns where lines go.
+    /// Prepares the reader, and the FIFO if lines go to one. Returns the destination of the lines.
     fn begin_log(&mut self, payload_bytes: u64, most: u64) -> Result<PathBuf> {
         let file = self.node_options(Role::Leader, 0).log_file();
         let is_pipe = self.variant.path == Claim::Pipe;
@@ -206,7 +201,7 @@ impl Leader {
         Ok(file)
     }
 
-    /// Has the reader finish; what it found of so many calls.
+    /// Ends the reader, and returns its findings for this number of calls.
     fn end_log(&mut self, calls: u64) -> Result<(Counts, Lines)> {
         self.controls.send_all(&ToFollower::End { last: vec![calls] })?;
         let deadline = Instant::now() + LONGEST_READING;
@@ -225,8 +220,8 @@ impl Leader {
         }
     }
 
-    /// Opens the logger in a thread of its own, has something done with it, and closes it. Threads that the system starts
-    /// are bound as that thread is, unless the variant says that they must not be.
+    /// Opens the logger in a thread of its own, runs `work` with it, and closes it. Threads that the system starts are bound as
+    /// that thread is, unless the variant forbids it.
     fn with_logger<R: Send>(
         &mut self,
         system: &dyn AnySystem,
@@ -278,7 +273,8 @@ impl Leader {
         Ok((LoggedCalls { recorder, warmup, calls: sequence, refused, end, begin_ns, duration_ns }, window))
     }
 
-    /// Until the recorder is full, the deadline has passed, or the user has asked to stop; with signs of life.
+    /// Calls the logger until the recorder is full, the deadline has passed, or the user has asked to stop. Meanwhile it
+    /// gives signs of life.
     fn record(
         &mut self,
         lane: &mut dyn Lane,
@@ -290,7 +286,7 @@ impl Leader {
     ) -> std::result::Result<LoopEnd, Failure> {
         let base = self.job.timebase;
         let pause = base.to_ticks(SIGN_OF_LIFE.as_nanos() as u64);
-        // A room may be full long before.
+        // A piece of the recorder may be full long before.
         let mut next_sign = base.now() + pause;
         while !recorder.free().is_empty() {
             let (stored, end) = lane.log(setting, log, recorder.free(), deadline.min(next_sign))?;
@@ -310,8 +306,8 @@ impl Leader {
         Ok(LoopEnd::Full)
     }
 
-    /// Waits until no descriptor of this process is open on the file: a logger may write it out in a thread of its own, and
-    /// close it after it said that it was closed.
+    /// Waits until this process has no open descriptor of the file. A logger may write it in its own thread, and close it after
+    /// reporting that it was closed.
     fn await_let_go(&mut self, file: &Path) -> Result<()> {
         let (begin, mut told) = (Instant::now(), Instant::now());
         while Held::by_this_process(file).is_open() {
@@ -329,7 +325,7 @@ impl Leader {
         Ok(())
     }
 
-    /// An error if lines are missing because there was no room for them.
+    /// Fails if lines are missing because there was no room for them.
     fn check_room(&self, file: &Path, counts: &Counts, lines: &Lines) -> Result<()> {
         if counts.lost + counts.damaged == 0 || self.variant.path != Claim::File {
             return Ok(());
@@ -342,7 +338,7 @@ impl Leader {
             );
             return Err(self.controls.failed(&why));
         }
-        // Freed only after this look.
+        // The space is freed only after this check.
         let free = os::space(folder).map(|(_, free)| free).filter(|free| *free < 1 << 16);
         if let Some(free) = free.filter(|_| file.exists()) {
             let why = format!(
@@ -356,7 +352,6 @@ impl Leader {
     }
 }
 
-/// Lines that have been checked are not kept.
 fn remove(file: &Path) -> Result<()> {
     match std::fs::remove_file(file) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

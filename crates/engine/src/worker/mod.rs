@@ -1,4 +1,4 @@
-//! The two measuring processes, and unauthorized peers. Each reads what to do from its standard input, which is a socket.
+//! Worker processes: leader, follower and their helpers. Each reads its task from standard input, which is a socket.
 
 pub mod access;
 mod agreed;
@@ -49,28 +49,25 @@ use tripmeter_model::printable::line;
 
 /// Longest wait for the other side while it opens or connects a transport.
 pub const OPEN_TIMEOUT: Duration = Duration::from_secs(35);
-/// Longest wait for an answer that takes the other side no work, while it could work.
+/// Longest wait for an answer that takes no work, while the other side could work.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// With more links than this, a process may need more files than it usually may open.
+/// Number of links above which a process may need more files than it usually may open.
 const MANY_LINKS: u32 = 64;
 
-/// Why a half of a sub-experiment ended early.
+/// Reason why a worker ended early.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// It failed; one line for people.
+    /// Failure, as one line for people.
     #[error("{0}")]
     Failed(String),
-    /// It was asked to stop.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// The result of a worker's step.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// `what` failed because of `why`.
     pub fn of(what: &str, why: impl std::fmt::Display) -> Self {
         Error::Failed(format!("{what}: {why}"))
     }
@@ -101,21 +98,19 @@ impl From<NoMessage> for Error {
     }
 }
 
-/// What is linked into this program, with the loops that are compiled for it: these are in a crate of their own, which is
+/// Transports linked into this program, with the loops compiled for them. These are in a crate of their own, which is
 /// optimised for speed where this one is for size.
 #[derive(Clone, Copy)]
 pub struct BuiltIn<'a> {
-    /// The transports.
     pub systems: &'a [Arc<dyn AnySystem>],
-    /// Loads a plugin.
     pub plugin: fn(&Path) -> std::result::Result<Arc<dyn AnySystem>, LoadError>,
 }
 
-/// Entry of the hidden command `worker`: reads its part from standard input and does it. Returns the exit code.
+/// Entry of the hidden command `worker`: reads its task from standard input and does it. Returns the exit code.
 pub fn main(built_in: BuiltIn<'_>) -> u8 {
     os::become_worker();
     let stream = os::stdin_socket();
-    // Unbuffered: what follows the first message is for the part itself.
+    // Unbuffered: bytes after the first message are for the task itself.
     let part = receive::<ToWorker>(&mut BufReader::with_capacity(1, &stream));
     let ended = match part {
         Ok(Some(ToWorker::Lead(job))) => lead::lead(*job, stream, built_in),
@@ -129,8 +124,8 @@ pub fn main(built_in: BuiltIn<'_>) -> u8 {
     match ended {
         Ok(()) => exit::GOOD,
         Err(error) => {
-            // It may quote the other side, and this may be a terminal.
-            // A log that is full has no room for it.
+            // The error may quote the other side, and this may be a terminal.
+            // A full log has no room for it.
             let _ = writeln!(io::stderr(), "{}", line(&error.to_string()));
             exit::SOFTWARE
         }
@@ -144,15 +139,15 @@ fn follow(part: &Follow, mut supervisor: UnixStream, built_in: BuiltIn<'_>) -> R
         .and_then(|stream| serve::follow(stream, part, built_in));
     let last_word = match &result {
         Ok(()) => FromFollower::Used(audit::this_thread("follower", Whose::Process)),
-        // Read if the leader cannot pass it on, because it waits within its transport.
+        // The supervisor reads this if the leader waits within its transport, and cannot pass it on.
         Err(error) => FromFollower::Failed(os::with_lack(error.to_string())),
     };
-    // A follower that is started by hand is not listened to.
+    // Nobody reads it from a follower that was started by hand.
     let _ = send(&mut supervisor, &last_word);
     result
 }
 
-/// Connects to a socket that may not be there yet.
+/// Connects to a socket that may not exist yet.
 fn connect(path: &Path, time: Duration) -> io::Result<UnixStream> {
     let start = Instant::now();
     loop {
@@ -164,13 +159,12 @@ fn connect(path: &Path, time: Duration) -> io::Result<UnixStream> {
     }
 }
 
-/// Confines this process, if the plan says so.
 fn confine(cpus: &[usize]) -> Result<()> {
     let confined = if cpus.is_empty() { Ok(()) } else { os::confine_process(cpus) };
     confined.map_err(|error| Error::of(&format!("CPUs {cpus:?} cannot be used"), error))
 }
 
-/// The system of that name: the plugin, if a file is given, else what is built in.
+/// System of that name: the plugin, if a file is given, else a built-in one.
 fn find(system: &str, plugin: Option<&Path>, built_in: BuiltIn<'_>) -> Result<Arc<dyn AnySystem>> {
     if let Some(file) = plugin {
         return (built_in.plugin)(file).map_err(|error| Error::Failed(error.to_string()));

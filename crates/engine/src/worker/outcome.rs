@@ -1,4 +1,4 @@
-//! From what was counted and timed to a [`Trial`].
+//! Makes a [`Trial`] from counts and times.
 
 use super::Error;
 use crate::delivery::{KeptRate, Tally};
@@ -11,40 +11,35 @@ use tripmeter_model::recording::RecordedTopic;
 use tripmeter_model::trial::Trial;
 use tripmeter_model::used::Used;
 
-/// What was counted and timed in a trial.
 pub(super) struct Tallied {
     pub tally: Tally,
-    /// They are calls, and else messages.
+    /// True if they are calls; else they are messages.
     pub are_calls: bool,
-    /// Of one topic.
     pub publishers: u32,
-    /// Of several: what came to each; `None` if that is not known.
+    /// Tally of each follower if there are several; `None` if unknown.
     pub followers: Vec<Option<Tally>>,
-    /// Of each client, answers that came after the end of their call.
+    /// Answers after the end of their call, of each client.
     pub late: Vec<u64>,
     pub refused: u64,
     pub duration_ns: u64,
     pub cut_short: Option<CutShort>,
     pub own: Used,
     pub others: Option<Used>,
-    /// What ended it, if something failed.
     pub broken: Option<Error>,
 }
 
-/// What was counted and timed of one topic of a recording.
 pub(super) struct PlayedTopic {
     pub recorded: RecordedTopic,
-    /// As recorded, times the speed.
+    /// Recorded rate, times the speed.
     pub offered_hz: f64,
     pub tally: Tally,
-    /// Answers that came after the end of their call.
     pub late: u64,
 }
 
-/// So many topics or clients have streams of their own, and the slowest, unless all are asked for.
+/// Most topics or clients with streams of their own, apart from the slowest, unless all are asked for.
 const SHOWN_LINKS: usize = 16;
 
-/// The trial of an offered load; of a recording without its rates.
+/// Trial of an offered load; for a recording, without its rates.
 pub(super) fn trial(tallied: Tallied, load: OfferedLoad, streams: Streams) -> Trial {
     let Tallied { mut tally, are_calls, publishers, followers, late, refused, mut duration_ns, .. } = tallied;
     let (mut trial, all) = (Trial::new(load), Stream::all());
@@ -60,7 +55,7 @@ pub(super) fn trial(tallied: Tallied, load: OfferedLoad, streams: Streams) -> Tr
         put_rates(&mut trial, &all, hz, &kept);
         trial.rate_missed = kept.rate_missed;
         if are_calls {
-            // The time of the last call ends when the next would have been due, or later.
+            // The last call lasts until the next would have been due, or longer.
             duration_ns = duration_ns.max(tally.paced_ns());
         }
     }
@@ -101,8 +96,8 @@ pub(super) fn put_costs(trial: &mut Trial, own: Option<Used>, others: Option<Use
     }
 }
 
-/// The trial of a recording. Its topics are counted one after the other, not in the order of time; each has an audit of its
-/// own. Rates of all are sums over the topics, and that of the slowest.
+/// Trial of a recording. Topics are counted one after the other, not in order of time; each has its own audit. Total rates
+/// are sums over the topics, and the slowest topic's.
 pub(super) fn recorded(all: Tallied, topics: Vec<PlayedTopic>, streams: Streams) -> Trial {
     let are_calls = all.are_calls;
     let mut trial = trial(all, OfferedLoad::Recorded, streams);
@@ -147,8 +142,8 @@ fn put_rates(trial: &mut Trial, stream: &Stream, offered_hz: f64, kept: &KeptRat
     }
 }
 
-/// Puts the audit of the times of one link; calls that follow each other are due when they are made, and have no response
-/// time of their own.
+/// Puts the audit of one link's times into a trial. Calls that follow each other are due when they are made, and have no
+/// response time of their own.
 fn put_series(trial: &mut Trial, stream: &Stream, tally: &Tally, link: usize, are_calls: bool) {
     let [response, service] = tally.series(link);
     let figures =
@@ -158,7 +153,7 @@ fn put_series(trial: &mut Trial, stream: &Stream, tally: &Tally, link: usize, ar
     trial.put_series(stream, figures[1], service);
 }
 
-/// Puts the cost of a process.
+/// Puts the resource use of a process into a trial.
 pub(super) fn put_process(trial: &mut Trial, process: Process, used: &Used) {
     let stream = Stream::process(process);
     used.figures().for_each(|(figure, value)| trial.put(&stream, figure, value));

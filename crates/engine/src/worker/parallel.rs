@@ -1,4 +1,4 @@
-//! The leader's threads that measure beside each other: their start, and what happens until all have ended.
+//! Leader's threads that measure in parallel: their start, and their supervision until all have ended.
 
 use super::leader::Leader;
 use super::patience::{FollowerPatience, SIGN_OF_LIFE};
@@ -16,40 +16,36 @@ use std::time::{Duration, Instant};
 use tripmeter_abi::{Wait, panicked};
 use tripmeter_model::used::Used;
 
-/// From the start of the threads until the first message is due, in addition to what each thread needs.
+/// Time from the start of the threads to the first due message, plus the wake-up time of each.
 const START_NS: u64 = 5_000_000;
-/// What each thread needs to be woken.
+/// Time to wake a thread.
 const WAKE_NS: u64 = 50_000;
-/// Between two interruptions of a thread that only listens for what still comes.
+/// Interval between interruptions of a thread that only listens for late messages.
 const DRAINING: Duration = Duration::from_millis(2);
-/// Between two interruptions of a thread that is to end.
+/// Interval between interruptions of a thread that must end.
 const STOPPING: Duration = Duration::from_nanos(TAKE_TIMEOUT_NS);
 
-/// What the threads have done.
 pub(super) struct Parallel<R> {
-    /// When the first message was due, in ticks.
+    /// Tick at which the first message was due.
     pub begin: u64,
-    /// What the process used meanwhile.
     pub used: Used,
-    /// What each thread made of it; `None` if it was not begun any more.
+    /// Result of each thread; `None` if it was not begun.
     pub ended: Vec<Option<R>>,
-    /// Why a thread could not go on, which ended the others, too.
+    /// Failure of a thread, which ended the others too.
     pub failure: Option<Failure>,
 }
 
-/// What the followers say of what was sent.
+/// Reports of the followers on the messages sent.
 pub(super) struct FollowerSide {
-    /// What has come of it to each; `None` if it cannot say any more.
+    /// Arrivals at each follower; `None` if it can no longer report.
     pub arrived: Vec<Option<Vec<Arrived>>>,
-    /// What all of them used.
     pub used: Used,
-    /// What has failed.
     pub broken: Option<Error>,
 }
 
 impl Leader {
-    /// Runs each of the works in a thread of the pool once the follower, which gets `begin`, is ready. All begin at one
-    /// tick, which they are given, and are stopped at the tick `capped`.
+    /// Runs each of the works in a thread of the pool once the followers, which get `begin`, are ready. All start at one tick,
+    /// which they are given, and are stopped at tick `capped`.
     pub(super) fn run_parallel<W, R>(
         &mut self,
         pool: &ThreadPool,
@@ -108,13 +104,13 @@ impl Leader {
         })
     }
 
-    /// Looks after the threads until all have ended; from the tick `capped` on it has them end.
+    /// Watches the threads until all have ended; from tick `capped` on it stops them.
     fn look_after(&mut self, pool: &ThreadPool, sending: &[Sending], capped: u64) {
         let by_signal = self.job.sub_experiment.wait == Wait::Block && self.shared.interrupt.load(Relaxed);
         let overdue = SIGN_OF_LIFE.min(Duration::from_nanos(self.job.loss_timeout_ns) / 2);
         let standing = Duration::from_nanos(self.job.loss_timeout_ns) + overdue;
         let mut seen = vec![Shown::default(); sending.len()];
-        // What each thread last did, and when that was seen first.
+        // Last state of each thread, and when it was first seen.
         let mut lives = vec![((Shown::default(), 0), Instant::now()); sending.len()];
         let (mut looked, mut told) = (Instant::now(), Instant::now());
         let (base, mut stopped) = (self.job.timebase, false);
@@ -139,7 +135,7 @@ impl Leader {
                     *life = (now, Instant::now());
                 }
             }
-            // A thread that stands gives no sign of life, and then none of them does.
+            // One stalled thread withholds the signs of life of all.
             let is_alive = lives.iter().all(|life| life.1.elapsed() < standing);
             if is_alive && told.elapsed() >= SIGN_OF_LIFE {
                 let moves = lives.iter().map(|life| life.0.0.number()).fold(0, u64::wrapping_add);
@@ -162,8 +158,8 @@ impl Leader {
         }
     }
 
-    /// Tells the followers the number of the last message over each link, and hears what has come of them. After a failure
-    /// that is what they had noted until then, where they can still tell.
+    /// Sends the followers the number of the last message over each link, and reads their reports. After a failure, these have
+    /// what was noted until then, if a follower can still report.
     pub(super) fn recv_arrived(&mut self, last: Vec<u64>, failure: Option<Failure>) -> FollowerSide {
         let sent = ToFollower::End { last };
         let followers = self.controls.followers();
@@ -171,7 +167,7 @@ impl Leader {
         if failure.is_none() {
             side.broken = self.controls.send_all(&sent).err();
         } else {
-            // What was measured is put in safety, whoever has ended; what a follower that failed said last is still to be heard.
+            // Results are saved, whoever has ended; the last report of a failed follower is still to be read.
             self.controls.report(&FromLeader::Phase(WRITING.to_owned()));
             (0..followers).for_each(|follower| drop(self.controls.try_send(follower, &sent)));
         }
@@ -202,7 +198,7 @@ impl Leader {
     }
 }
 
-/// Sleeps until all threads may start; `None` if they are not to.
+/// Sleeps until all threads may start; `None` if they must not.
 fn await_start(start: &AtomicU64, pool: &ThreadPool, thread: usize) -> Option<u64> {
     loop {
         match start.load(Acquire) {

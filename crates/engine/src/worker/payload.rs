@@ -18,47 +18,43 @@ use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::trial::Trial;
 
-/// So many take seconds to sort and to write.
+/// Number of samples that take seconds to sort and write.
 pub(super) const MANY_SAMPLES: u64 = 1_000_000;
 
-/// What was measured at a payload.
 #[derive(Default)]
 pub(super) struct MeasuredPayload {
     /// In the order of the plan.
     pub trials: Vec<Trial>,
-    /// Of all trials.
     pub samples: u64,
     pub samples_planned: u64,
     /// Messages before the first sample.
     pub warmup: u64,
-    /// Of them, messages that came damaged and calls that failed, if they are in the counts of no trial.
+    /// Warm-up messages that came damaged and calls that failed, if no trial counts them.
     pub warmup_damaged: u64,
-    /// Why there are fewer samples than planned, for people.
+    /// Reason for fewer samples than planned.
     pub cut_short: Option<CutShort>,
     pub duration_ns: u64,
-    /// What is still to be written.
     pub unwritten: Option<Samples>,
-    /// What ended it, if something failed.
     pub broken: Option<Error>,
 }
 
-/// Round trips or calls of a logger, and histograms of other times with their tags.
+/// Round trips or logger calls, and histograms of other times with their tags.
 pub(super) struct Samples {
     pub recorded: RecordedSamples,
     pub others: Vec<(String, Histogram<u64>)>,
-    /// Where round trips follow each other; none of calls, which are timed one by one.
+    /// Rows of consecutive round trips; none for calls, which are timed one by one.
     pub rows: Vec<TripRow>,
-    /// Latencies one way, to the last of several followers, in ticks; none if clocks may be too far apart.
+    /// One-way latencies in ticks, to the last of several followers; `None` if clocks may be too far apart.
     pub one_way: Option<Vec<i64>>,
-    /// When the trial began, in ticks.
+    /// Tick at which the trial began.
     pub begin: u64,
     /// Number of its first message.
     pub first: u64,
 }
 
 impl MeasuredPayload {
-    /// Trials of messages or calls, of so many planned, since `begun`; `broken` tells what ended them, if something failed.
-    /// What is missing without a reason is missing because of the time cap, or the user has asked to stop.
+    /// Result of `trials` of messages or calls, out of `planned`, since `begun`; `broken` ended them if something failed.
+    /// Without a reason, missing trials are due to the time cap or a stop by the user.
     pub(super) fn of(trials: Vec<Trial>, planned: usize, begun: Instant, broken: Option<Error>) -> Self {
         let cut_short = match &broken {
             Some(error) => Some(error.into()),
@@ -72,7 +68,6 @@ impl MeasuredPayload {
 }
 
 impl Leader {
-    /// All payloads, one after the other.
     pub(super) fn payloads(&mut self, session: &mut Session<'_>) -> Result<()> {
         let replay = self.replay()?;
         for payload_bytes in self.job.rest() {
@@ -85,14 +80,14 @@ impl Leader {
         Ok(())
     }
 
-    /// One attempt at one payload: measures it, writes it, and reports it.
+    /// Makes one attempt at one payload: measures it, writes it, and reports it.
     fn payload(&mut self, session: &mut Session<'_>, replay: Option<&Replay>, payload_bytes: u64) -> Result<()> {
         self.check_stop()?;
         self.begin_payload(payload_bytes);
         let workload = &self.job.sub_experiment.workload;
         let (is_timed, is_saturating) = (workload.is_timed(), workload.is_saturating());
         if is_timed {
-            // The rows of each trial are written at once.
+            // Timed trials write their rows at once.
             self.make_room()?;
         }
         self.schedule()?;
@@ -106,7 +101,7 @@ impl Leader {
         };
         let mut after = None;
         if measured.broken.is_none() {
-            // What was measured is kept, whatever happens to the probe.
+            // Results are kept, whatever happens to the probe.
             match self.handover(session) {
                 Ok(probe) => after = probe,
                 Err(error) => measured.broken = Some(error),
@@ -126,14 +121,13 @@ impl Leader {
         self.finish_cell(cell, ending)
     }
 
-    /// Says that a payload begins.
     pub(super) fn begin_payload(&mut self, payload_bytes: u64) {
         self.controls.set_phase(&format!("measure {payload_bytes} bytes"));
         self.controls.report(&FromLeader::CellStarted { payload_bytes });
     }
 
-    /// A trial of each load, one after the other, until the time is over at the tick `capped`, the user has asked to stop,
-    /// or something has failed, which is returned with the trials before it. A load without a message has no trial.
+    /// Makes a trial of each load, until tick `capped`, a stop by the user, or a failure, which is returned with the trials
+    /// before it. A load without a message has no trial.
     pub(super) fn each_load(
         &mut self,
         loads: &[OfferedLoad],
@@ -152,7 +146,7 @@ impl Leader {
                     trials.push(trial);
                 }
                 Ok(None) => break,
-                // The trials before are whole.
+                // The trials before are complete.
                 Err(error) if !trials.is_empty() => broken = Some(error),
                 Err(error) => return Err(error),
             }
@@ -160,7 +154,7 @@ impl Leader {
         Ok((trials, broken))
     }
 
-    /// Writes what is not yet in a file.
+    /// Writes samples that are not in a file yet.
     pub(super) fn write(&mut self, payload_bytes: u64, measured: &mut MeasuredPayload) -> Result<()> {
         let Some(samples) = measured.unwritten.take() else { return Ok(()) };
         let (base, duration) = (self.job.timebase, Duration::from_nanos(measured.duration_ns));
@@ -170,7 +164,7 @@ impl Leader {
             let mut written = self.files.rows(base, payload_bytes, *begin);
             written.add_trips(rows, &recorded.ticks, one_way.as_deref(), *first);
             if rows.is_empty() {
-                // When a call began was not kept.
+                // Start times of calls were not kept.
                 for (index, ticks) in (0..).zip(&recorded.ticks) {
                     let stamps =
                         SampleStamps { sent: *begin, answered: Some(begin + ticks), ..SampleStamps::default() };
@@ -178,7 +172,7 @@ impl Leader {
                 }
             }
             written.finish().inspect_err(|_| self.files.cut(lengths))?;
-            // Of one clock.
+            // These times are of one clock.
             let own = recorded.times.histogram().map(|times| (format!("payload_{payload_bytes}"), times));
             let histograms = own.into_iter().chain(others.iter().map(|(tag, other)| (tag.clone(), other)));
             let rtt_ns = recorded.ticks.iter().map(|ticks| base.to_ns(*ticks));
@@ -219,11 +213,10 @@ impl Leader {
         }
     }
 
-    /// Reports a cell that is measured and written, which may be measured again; an error if it is the last one, as `ending`
-    /// says why.
+    /// Reports a measured and written cell, which may be measured again. Fails with `ending` if it is the last one.
     fn finish_cell(&mut self, mut cell: PayloadResult, ending: Option<Error>) -> Result<()> {
         let time_cap = self.job.sub_experiment.time_cap_ns.map(Duration::from_nanos);
-        // A load changes the probe, as it is meant to.
+        // A background load changes the probe, as it is meant to.
         let attempts = if self.job.sub_experiment.load.is_none() { self.job.attempts } else { 1 };
         let bounds = Bounds { time_cap, attempts };
         cell.unfinished = ending.is_some();
@@ -234,10 +227,10 @@ impl Leader {
         ending.map_or(Ok(()), Err)
     }
 
-    /// Moves what was written of the attempt before out of the way; to be called before anything is written of this one.
+    /// Moves the results of the attempt before out of the way. Must be called before any of this one is written.
     fn make_room(&mut self) -> Result<()> {
         if self.attempts.is_written() {
-            // Whoever is killed from here on leaves a payload that does not count, and not one that is half of each.
+            // A kill from here on leaves a payload that does not count, instead of half of each attempt.
             self.controls.report(&FromLeader::Replacing);
             self.controls.await_noted()?;
         }

@@ -1,4 +1,4 @@
-//! Threads that measure beside each other, one for each topic or client, and what the main thread sees and tells them.
+//! Threads that measure in parallel, one per topic or client, and their control by the main thread.
 
 use crate::clock::monotonic_ns;
 use crate::cpu_accounting::is_kernel_time_exact;
@@ -13,28 +13,26 @@ use std::thread::Thread;
 use std::time::Duration;
 use tripmeter_model::used::Used;
 
-/// So many threads may look around every [`TAKE_TIMEOUT_NS`]; of more, each does so less often.
+/// Most threads that check flags every [`TAKE_TIMEOUT_NS`]; with more, each does so less often.
 const LOOKING: u64 = 16;
-/// However many there are, each looks around so often.
+/// Longest interval between the checks of a thread, however many there are.
 const LONGEST_LOOK_NS: u64 = 1_000_000_000;
 
-/// How long one thread of so many may sleep before it looks around.
+/// Longest sleep of each thread before it checks the flags.
 pub(super) fn look_ns(threads: usize) -> u64 {
     (TAKE_TIMEOUT_NS * threads as u64 / LOOKING).clamp(TAKE_TIMEOUT_NS, LONGEST_LOOK_NS)
 }
 
-/// What one thread does.
 pub(super) type Work<'a, R> = Box<dyn FnOnce() -> Ended<R> + Send + 'a>;
 
-/// The threads.
 pub(super) struct ThreadPool {
-    /// What ends each of them.
+    /// Flags that end each of them.
     pub shared: Vec<Shared>,
     targets: Vec<OnceLock<Target>>,
     main: Thread,
     /// Threads that have begun and not ended.
     running: AtomicUsize,
-    /// Threads that a message cannot get lost at any more.
+    /// Threads that can no longer lose a message.
     pub ready: AtomicUsize,
 }
 
@@ -49,13 +47,12 @@ impl ThreadPool {
         }
     }
 
-    /// To be called before a thread is started.
+    /// Adds a thread. Must be called before that is started.
     pub(super) fn register(&self) -> Member<'_> {
         self.running.fetch_add(1, AcqRel);
         Member(self)
     }
 
-    /// Some thread has not ended.
     pub(super) fn is_running(&self) -> bool {
         self.running.load(Acquire) > 0
     }
@@ -72,17 +69,15 @@ impl ThreadPool {
         self.wake();
     }
 
-    /// Wakes every thread that is parked.
     pub(super) fn wake(&self) {
         self.targets.iter().filter_map(OnceLock::get).for_each(|target| target.interrupt(false));
     }
 
-    /// Has the main thread look around at once.
     pub(super) fn wake_main(&self) {
         self.main.unpark();
     }
 
-    /// Ends the blocking call that a thread is in.
+    /// Ends a thread's blocking call.
     pub(super) fn interrupt(&self, thread: usize, by_signal: bool) {
         if let Some(target) = self.targets[thread].get() {
             target.interrupt(by_signal);
@@ -90,13 +85,13 @@ impl ThreadPool {
     }
 }
 
-/// A place in the pool, which goes with the thread.
+/// Place of a thread in the pool, until the thread ends.
 pub(super) struct Member<'a>(&'a ThreadPool);
 
 impl Member<'_> {
-    /// Shows which thread it is.
+    /// Registers the calling thread under this index.
     pub(super) fn begin(&self, thread: usize) {
-        // It is set once: each thread has its own.
+        // This cannot fail: each thread sets its own place, once.
         let _ = self.0.targets[thread].set(Target::current());
         os::sleep_precisely();
     }
@@ -109,7 +104,7 @@ impl Drop for Member<'_> {
     }
 }
 
-/// A time during which the use of the machine is observed.
+/// Time in which resource use is observed.
 pub(super) struct Window {
     begin_ns: u64,
     before: Used,
@@ -121,7 +116,7 @@ impl Window {
         Self { begin_ns: monotonic_ns(), before: os::usage(Whose::Process), counters: None }
     }
 
-    /// The same with cycles and instructions, if they can be counted here.
+    /// Opens a window that also counts cycles and instructions, if possible.
     pub(super) fn counted() -> Self {
         let counters = CpuCounters::of_process().inspect_err(not_counted).ok();
         Self { counters, ..Self::open() }
@@ -177,11 +172,11 @@ impl CostWindow {
     }
 }
 
-/// In the log of the sub-experiment.
+/// Notes in the log of the sub-experiment that cycles and instructions are not counted.
 fn not_counted(error: &io::Error) {
-    // A log that is full has no room for it.
+    // A full log has no room for it.
     let _ = writeln!(io::stderr(), "cycles and instructions are not counted: {error}");
 }
 
-/// A pause of the main thread while others measure.
+/// Pause of the main thread while others measure.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The proof of the path, run by both sides before anything is measured.
+//! Proof of the path, run by both sides before anything is measured.
 
 use super::follower::Follower;
 use super::leader::{Leader, Session};
@@ -16,29 +16,26 @@ use tripmeter_abi::Variant;
 use tripmeter_model::manifest::{PathProof, Verdict};
 use tripmeter_model::workload::Reply;
 
-/// Other programs' traffic on the loopback may hide a path for a moment: so often is looked for it.
+/// Most attempts: other programs' traffic on the loopback may hide a path for a moment.
 const MOST_TRIES: u32 = 5;
-/// The pause before the second look; it grows by as much from look to look.
+/// Pause before the second attempt; it grows by as much each time.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Over so much time messages are sent one way, at first.
+/// Time over which one-way messages are sent, at first.
 const REST: Duration = Duration::from_millis(400);
 
-/// How often the leader says that it is still at it.
 const SIGN_OF_LIFE_NS: u64 = 2_000_000_000;
 
 const PHASE: &str = "prove its path";
 
-/// Extent of a path proof.
 #[derive(Clone, Copy)]
 struct ProbePlan {
     /// Messages in each direction.
     messages: u64,
-    /// Bytes of each.
     payload_bytes: u64,
 }
 
-/// The follower's half.
+/// Runs the follower's half.
 pub(super) fn follow(
     follower: &mut Follower,
     endpoint: &mut dyn AnyNode,
@@ -62,8 +59,8 @@ pub(super) fn follow(
     follower.report(Report { arrived, evidence: Some(observer.finish()), ..Report::default() })
 }
 
-/// The leader's half: the verdict over both sides' evidence. Of several followers each answers messages of its own; one way,
-/// the same messages show the way to all.
+/// Runs the leader's half, and returns the verdict over both sides' evidence. Each of several followers answers messages of
+/// its own; one way, the same messages show the path to all.
 pub(super) fn lead(
     leader: &mut Leader,
     session: &mut Session<'_>,
@@ -84,13 +81,13 @@ pub(super) fn lead(
             }
             leader.controls.sign_of_life();
             std::thread::sleep(PAUSE * tries);
-            // A follower that others keep from the CPUs may have lost messages: they come more slowly then.
+            // A follower without a CPU may have lost messages, so they are sent more slowly.
             rest = if is_whole { rest } else { 2 * rest };
             let again;
             (again, is_whole) = prove(leader, session, baseline, variant, group.clone(), rest)?;
             for (proof, again) in found.iter_mut().zip(again) {
                 let damaged = proof.damaged + again.damaged;
-                // What was seen once stays.
+                // A path that was seen once stays seen.
                 let seen = if proof.verdict == Verdict::NotVisible { again } else { proof.clone() };
                 *proof = PathProof { damaged, ..seen };
             }
@@ -101,8 +98,8 @@ pub(super) fn lead(
     Ok(proof::of_all(proofs))
 }
 
-/// What shows between the leader and these followers, while the others take the same messages and keep quiet, and whether
-/// all messages came. One way, they are sent over that time.
+/// Returns the visible paths between the leader and these followers, and true if all messages came. The other followers take
+/// the same messages and keep quiet. One-way messages are spread over `rest`.
 fn prove(
     leader: &mut Leader,
     session: &mut Session<'_>,
@@ -143,7 +140,7 @@ fn prove(
         let other = other.ok_or_else(|| Error::Failed("the follower sent no evidence of its path".to_owned()))?;
         reports.push((other, damaged));
     }
-    // One way, the system's own threads may go on sending after the last call has returned, until all has arrived.
+    // One way, the system's own threads may go on sending after the last call has returned, until all have arrived.
     let own = answered.unwrap_or_else(Observer::finish);
     let count = leader.controls.followers();
     let is_whole = reports.iter().all(|(other, _)| other.has_received(plan.messages));
@@ -160,7 +157,7 @@ fn prove(
     Ok((proofs, is_whole))
 }
 
-/// Returns how many messages came damaged.
+/// Exchanges messages with one follower, and returns the number that came damaged.
 fn exchange(
     leader: &mut Leader,
     session: &mut Session<'_>,
@@ -175,7 +172,7 @@ fn exchange(
     let mut trips = RoundTrips::new(leader.controls.followers(), Some(follower), session.sequence, length);
     leader.arm();
     let mut answered = 0;
-    // Trips may be slow, e.g. where lost packets are sent again: each part ends with a sign of life.
+    // Trips may be slow, e.g. where lost packets are resent, so each part ends with a sign of life.
     let result = loop {
         let (part, deadline) = (&mut ticks[answered..], base.now() + base.to_ticks(SIGN_OF_LIFE_NS));
         let result = session.lanes[0].round_trips(setting, &mut trips, part, deadline, Some(&mut *observer));
@@ -195,7 +192,7 @@ fn exchange(
     }
 }
 
-/// One way, slowly: nothing is to be lost, and the follower looks where the first message waits.
+/// Sends one way, slowly: nothing may get lost, and the follower checks where the first message waits.
 fn send(
     leader: &mut Leader,
     session: &mut Session<'_>,
@@ -203,14 +200,14 @@ fn send(
     plan: ProbePlan,
     rest: Duration,
 ) -> Result<()> {
-    /// The follower looks for 20 ms at most.
+    /// Wait for the follower, which checks for 20 ms at most.
     const LOOK_NS: u64 = 40_000_000;
-    /// Forgetting what was touched takes both sides longer, the more memory is mapped for other links.
+    /// Time to forget touched memory: longer on both sides, the more memory other links have mapped.
     const FORGET_PER_LINK_NS: u64 = 2_000_000;
-    /// Neither wait is longer, however many links and followers there are.
+    /// Limit of each wait, however many links and followers there are.
     const LONGEST_WAIT_NS: u64 = 1_000_000_000;
     let base = leader.job.timebase;
-    // Of several followers, some wait for a CPU meanwhile.
+    // Some of several followers wait for a CPU meanwhile.
     let followers = u64::from(leader.controls.followers());
     let look_ns = (LOOK_NS * followers).min(LONGEST_WAIT_NS);
     let forget_ns = (FORGET_PER_LINK_NS * (session.lanes.len() as u64 * followers - 1)).min(LONGEST_WAIT_NS);
@@ -222,7 +219,7 @@ fn send(
     let to = |count| Extent { burst: 1, last: session.sequence + count, deadline: u64::MAX };
     let faulting = proof::FAULTING_MESSAGES.min(plan.messages);
     let even = Even::new((base.to_ticks(rest.as_nanos() as u64) / plan.messages) as f64);
-    // Followers that share a CPU and poll take turns that last long: each part ends with a sign of life.
+    // Polling followers that share a CPU take turns that last long, so each part ends with a sign of life.
     let mut stream = |flow: &mut Flow, extent: Extent| loop {
         let deadline = base.now() + base.to_ticks(SIGN_OF_LIFE_NS);
         match lane.stream(setting, flow, Extent { deadline, ..extent }, Some(&mut *observer)) {

@@ -1,4 +1,4 @@
-//! The reader under pattern `log`, in the follower's process: it opens no transport, but reads and checks the lines that the
+//! Reader under pattern `log`, in the follower's process: it opens no transport, but reads and checks the lines that the
 //! leader's logger writes.
 
 use super::follower::{Follower, IDLE_TIMEOUT};
@@ -13,18 +13,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What is read at a time.
+/// Bytes read at a time.
 const PIECE: usize = 1 << 18;
-/// How long an empty pipe is waited for before the leader is listened to.
+/// Wait for an empty pipe before the leader's messages are checked.
 const PIPE_LOOK: Duration = Duration::from_millis(50);
-/// How long a pipe may have a writer after the logger has closed it.
+/// Longest time that a pipe has a writer after the logger has closed it.
 const LONGEST_DRAINING: Duration = Duration::from_secs(30);
 
 impl Follower {
-    /// Reads what is logged, file after file, until the leader says good-bye.
-    ///
-    /// # Errors
-    /// What ended it.
+    /// Reads the logged lines, file after file, until the leader ends.
     pub(super) fn read_logs(&mut self) -> Result<()> {
         self.pin(true)?;
         loop {
@@ -71,7 +68,7 @@ impl Follower {
                     return Err(Error::of(&format!("pipe '{}'", file.display()), why));
                 }
                 Some(_) => std::thread::sleep(Duration::from_millis(1)),
-                // Before the logger has opened it, and after it has closed it.
+                // Nobody writes before the logger has opened it, and after it has closed it.
                 None if nobody_writes => closed = self.is_closed(Duration::from_millis(5))?,
                 None => {
                     os::wait_readable(&[&pipe], PIPE_LOOK).map_err(failed)?;
@@ -94,7 +91,7 @@ impl Follower {
         Ok((check, calls))
     }
 
-    /// The number of calls, and when it was told, once the logger has closed what it writes to.
+    /// Number of calls, and the time of that message, once the logger has closed its file or pipe.
     fn is_closed(&mut self, time: Duration) -> Result<Option<(u64, Instant)>> {
         match self.recv(time) {
             Ok(ToFollower::End { last }) => Ok(Some((last.first().copied().unwrap_or(0), Instant::now()))),
@@ -105,7 +102,7 @@ impl Follower {
     }
 }
 
-/// A file that is not there has no lines: that is for the leader to judge.
+/// Reads a whole file. A missing file has no lines, which the leader judges.
 fn read_whole(file: &Path, check: &mut LineCheck) -> std::io::Result<()> {
     let mut opened = match OpenOptions::new().read(true).custom_flags(os::NO_WAIT).open(file) {
         Ok(opened) => opened,

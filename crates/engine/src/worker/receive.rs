@@ -1,5 +1,5 @@
-//! The follower under pattern `channel`: a thread for each topic, or one that polls all of them, or takes from all
-//! publishers of one.
+//! Follower under pattern `channel`: a thread for each topic, or one that polls all topics, or one that takes from all
+//! publishers of a topic.
 
 use super::follower::{Follower, setting};
 use super::pool::{PAUSE, ThreadPool, Window, Work, look_ns};
@@ -16,24 +16,24 @@ use std::time::{Duration, Instant};
 use tripmeter_abi::{Wait, panicked};
 use tripmeter_model::used::Used;
 
-/// How the threads of the links ended.
+/// Result of the links' threads.
 pub(super) struct Taken {
-    /// What the process used until the last message was sent.
+    /// Resource use of the process until the last message was sent.
     used: Used,
-    /// Why one of them could not go on, which ended the others, too.
+    /// Failure of a thread, which ended the others too.
     failure: Option<Failure>,
 }
 
-/// Between two interruptions of threads that wait for what does not come any more.
+/// Interval between interruptions of threads that wait for messages that no longer come.
 const REMINDER: Duration = Duration::from_millis(2);
 
 impl Follower {
-    /// Notes the messages of every topic until the leader says how many there are, and they have come, or it has gone, or
-    /// the transport fails; and says so.
+    /// Notes the messages of every topic until all that the leader announced have come, it has gone, or the transport fails;
+    /// then reports.
     pub(super) fn receive(&mut self, endpoint: &mut dyn AnyNode, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
         let Begin { first, most: messages, arrivals, .. } = begin;
         let (streams, links) = (messages.len(), inboxes.len());
-        // What stops the loops, a place for each stream: there may be fewer threads.
+        // Each stream has a place that stops its loop: there may be fewer threads.
         let (pool, has_publishers) = (&ThreadPool::new(streams), self.setup().options.has_publishers());
         if links != if has_publishers { 1 } else { streams } {
             return Err(Error::Failed(format!("the leader publishes {streams} streams, here are {links} links")));
@@ -55,7 +55,7 @@ impl Follower {
         self.send_arrived(arrived, taken)
     }
 
-    /// Says what has come; an error if that is all, as the transport failed.
+    /// Reports the arrivals; fails if the transport has failed.
     pub(super) fn send_arrived(&mut self, arrived: Vec<Arrived>, taken: Taken) -> Result<()> {
         let Taken { used, failure } = taken;
         let why = failure.map(|failure| format!("take messages: {failure}"));
@@ -63,7 +63,7 @@ impl Follower {
         why.map_or(Ok(()), |why| Err(Error::Failed(why)))
     }
 
-    /// Receives what comes over each link, as the wait is, and returns how that went.
+    /// Receives over each link, as the wait requires.
     fn receive_all(
         &mut self,
         pool: &ThreadPool,
@@ -98,8 +98,7 @@ impl Follower {
         Ok((taken, received.into_iter().flatten().collect()))
     }
 
-    /// Does each of the works in a thread of the pool, until the leader says that it has sent all, or it has gone. Returns
-    /// how that went, and the result of each.
+    /// Does each of the works in a thread of the pool, until the leader has sent all or has gone. Returns the result of each.
     pub(super) fn in_pool<W, R>(&mut self, pool: &ThreadPool, works: Vec<W>) -> Result<(Taken, Vec<R>)>
     where
         W: FnOnce() -> Ended<R> + Send,
@@ -144,7 +143,7 @@ impl Follower {
         })
     }
 
-    /// Hears the leader while messages come. Returns what was used until the last was sent.
+    /// Handles the leader's messages while data comes. Returns the resource use until the last message was sent.
     fn attend(&mut self, pool: &ThreadPool, threads: usize) -> Result<Used> {
         let deadline = Instant::now() + ANSWER_TIMEOUT;
         while pool.ready.load(Acquire) < threads {
@@ -159,7 +158,7 @@ impl Follower {
             match self.recv(PAUSE) {
                 Ok(ToFollower::End { last }) => {
                     let used = window.close();
-                    // One thread may ask for the numbers of all.
+                    // All numbers are set before any stop flag: one thread may read those of all streams.
                     pool.shared.iter().zip(last).for_each(|(shared, last)| shared.last.store(last, Relaxed));
                     pool.shared.iter().for_each(|shared| shared.stop.store(true, Release));
                     pool.wake();
@@ -167,7 +166,7 @@ impl Follower {
                 }
                 Ok(_) => return Err(Error::Failed("the leader's messages are out of order".to_owned())),
                 Err(error @ (NoMessage::Closed | NoMessage::Junk(_))) => return Err(error.into()),
-                // A thread that failed has said to all that it is over.
+                // A failed thread has stopped all others.
                 Err(NoMessage::TimedOut) if !pool.is_running() => return Ok(window.close()),
                 Err(NoMessage::TimedOut) => {}
             }

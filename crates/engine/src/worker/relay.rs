@@ -1,4 +1,4 @@
-//! The worker that stands for a follower on another host.
+//! Worker that stands in for a follower on another host.
 
 use super::{ANSWER_TIMEOUT, Error, Result, connect};
 use crate::channel::{receive_line, send};
@@ -9,10 +9,8 @@ use std::io::BufReader;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
-/// Starts the follower there and carries the control channel, until it has ended.
-///
-/// # Errors
-/// Why it ended early; the leader and `supervisor` have been told.
+/// Starts the follower there and carries the control channel, until it has ended. After an early end, the leader and
+/// `supervisor` have been told the cause.
 pub(super) fn relay(part: &Relay, mut supervisor: UnixStream) -> Result<()> {
     let leader = connect(&part.control, ANSWER_TIMEOUT)
         .and_then(|stream| os::check_peer(&stream).map(|()| stream))
@@ -25,7 +23,7 @@ pub(super) fn relay(part: &Relay, mut supervisor: UnixStream) -> Result<()> {
     };
     if let Some(word) = word {
         if let (FromFollower::Failed(_), Ok(mut leader)) = (&word, leader.try_clone()) {
-            // One that has gone need not be told.
+            // A leader that has gone need not be told.
             let _ = send(&mut leader, &word);
         }
         let _ = send(&mut supervisor, &word);
@@ -33,7 +31,7 @@ pub(super) fn relay(part: &Relay, mut supervisor: UnixStream) -> Result<()> {
     result.map(|_| ())
 }
 
-/// Returns the follower's last word.
+/// Carries the control channel, and returns the follower's last report.
 fn carry(part: &Relay, leader: &UnixStream) -> std::result::Result<Option<FromFollower>, String> {
     let (mut ssh, _) = Ssh::open(&part.to, &part.pushed)?;
     let gone = |error: std::io::Error| format!("its connection has ended: {error}");
@@ -47,7 +45,7 @@ fn carry(part: &Relay, leader: &UnixStream) -> std::result::Result<Option<FromFo
             let message = match sent.recv_timeout(SIGN_OF_LIFE) {
                 Ok(message) => message,
                 Err(RecvTimeoutError::Timeout) => ToHost::Alive,
-                // The leader has gone: so does its follower.
+                // The leader has gone, so its follower must end.
                 Err(RecvTimeoutError::Disconnected) => {
                     let _ = stream.shutdown(std::net::Shutdown::Write);
                     return;
@@ -78,7 +76,7 @@ fn carry(part: &Relay, leader: &UnixStream) -> std::result::Result<Option<FromFo
     }
 }
 
-/// What the leader says.
+/// Forwards the messages of the leader.
 fn pass_on(leader: UnixStream, words: &Sender<ToHost>) {
     let mut reader = BufReader::new(leader);
     while let Ok(Some(line)) = receive_line(&mut reader) {

@@ -1,4 +1,4 @@
-//! Replay of a recording by the leader: every message as it was recorded, published or called by a thread for each topic.
+//! Replay of a recording by the leader: a thread per topic publishes or calls every message as it was recorded.
 
 use super::attempts::not_written;
 use super::cap::warmup_end;
@@ -24,7 +24,7 @@ use tripmeter_model::recording::RecordedTopic;
 const WARMUP_HZ: f64 = 10.0;
 
 impl Leader {
-    /// Reads when the messages of the recording are due, if one is sent.
+    /// Reads the due times of the recording's messages, if one is sent.
     pub(super) fn replay(&mut self) -> Result<Option<Replay>> {
         let Some(folder) = self.job.schedule.clone() else { return Ok(None) };
         self.controls.set_phase("read the schedule of the recording");
@@ -86,7 +86,7 @@ impl Leader {
         Ok(MeasuredPayload { samples_planned, warmup, warmup_damaged: damaged, ..measured })
     }
 
-    /// Counts and figures of its messages, topic by topic, which are also written.
+    /// Writes the messages topic by topic, and returns their counts and figures.
     fn write_topics(
         &mut self,
         replay: &Replay,
@@ -105,7 +105,7 @@ impl Leader {
             tally
         };
         let tally = |period, audited| tally_of(period, audited, sent.clocks.largest_error());
-        // Of this one only what does not depend on a period is used.
+        // Only figures that do not depend on a period are used of this one.
         let mut all = tally(f64::INFINITY, 0);
         let at_follower = |(follower, to): (usize, &Option<Delivered<Times<'_>>>)| {
             let to = to.as_ref()?;
@@ -159,7 +159,7 @@ impl Leader {
     }
 }
 
-/// Topics that the end of a trial came before, for people; nothing if there are none.
+/// Topics that had no message when the trial ended, for people; empty if there are none.
 fn silent<'a>(mut topics: impl Iterator<Item = &'a RecordedTopic>) -> String {
     let Some(first) = topics.next() else { return String::new() };
     match topics.count() {

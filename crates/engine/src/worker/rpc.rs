@@ -1,5 +1,5 @@
-//! One payload under pattern `rpc`: the leader's clients, each a thread with a link of its own, and the follower's answers.
-//! Round trips at a rate are the calls of one client, which the follower answers as under `pingpong`.
+//! One payload under pattern `rpc`: the leader's clients, each a thread with its own link, and the follower's answers. Round
+//! trips at a rate are the calls of one client, which the follower answers as under `pingpong`.
 
 use super::follower::{Follower, setting};
 use super::leader::{Leader, Session};
@@ -21,17 +21,16 @@ use std::sync::atomic::Ordering::Release;
 use tripmeter_abi::{Pattern, Wait};
 
 impl Leader {
-    /// Lets all clients call; the follower answers.
     pub(super) fn call_all<'r>(&mut self, session: &mut Session<'_>, batch: &Batch<'_, 'r>) -> Result<Sent<'r>> {
         let (clients, sequence) = (session.lanes.len(), session.sequence);
         let (pool, sending) = (&ThreadPool::new(clients), Sending::of(clients));
         let calls = batch.links.iter().map(|link| link.messages);
-        // What latencies are made in at the end: found to be too little now, and not then.
+        // Checks that there is memory for the latencies made at the end: a lack must show now, not then.
         let values = if self.job.sub_experiment.one_way { 7 } else { 6 };
         drop(reserved::<u64>(calls.clone().sum::<u64>().saturating_mul(values), "values of latencies")?);
         let mut made = calls.clone().map(Made::new).collect::<std::result::Result<Vec<_>, _>>()?;
         let plan = &self.job.sub_experiment;
-        // A wake-up takes about 50 us: five periods at 100 kHz.
+        // Spins, as a wake-up takes about 50 us: five periods at 100 kHz.
         let spins = plan.pattern == Pattern::PingPong && plan.wait == Wait::Poll;
         let longest_ns = if spins { 0 } else { look_ns(clients) };
         let rest = Sleep { ticks_per_ns: self.job.timebase.ticks_per_ns(), longest_ns };
@@ -84,7 +83,7 @@ impl Leader {
     }
 }
 
-/// Cuts what a client noted to the calls that it made, and counts the answers.
+/// Cuts a client's log to the calls that it made, and counts the answers.
 fn arrived(made: &mut Made, called: &Called) -> Arrived {
     made.truncate(called.calls);
     let received = made.answered.iter().filter(|answered| **answered != NEVER).count() as u64;
@@ -93,9 +92,8 @@ fn arrived(made: &mut Made, called: &Called) -> Arrived {
 }
 
 impl Follower {
-    /// Answers the requests of all clients until the leader says that there are no more, or has gone; and says what was
-    /// used. Under `poll` one thread looks at all links in turns, else each has a thread. The arrivals of requests are kept,
-    /// if the leader has memory for them.
+    /// Answers the requests of all clients until the leader ends them or has gone; then reports the resource use. Under `poll`
+    /// one thread polls all links in turns; else each has a thread. Arrivals are kept if the leader has memory for them.
     pub(super) fn answer_calls(
         &mut self,
         endpoint: &mut dyn AnyNode,

@@ -1,4 +1,4 @@
-//! Messages one way as fast as they go, or as they are offered, of one payload, by the leader: trial after trial.
+//! One-way messages of one payload at full speed, or as they are offered, by the leader: trial after trial.
 
 use super::Result;
 use super::attempts::not_written;
@@ -34,25 +34,24 @@ use tripmeter_model::trial::Trial;
 use tripmeter_model::used::Used;
 use tripmeter_model::workload::Workload;
 
-/// As fast as it goes and within a burst, messages between two looks at the clock, if they are small.
+/// Small messages between two clock readings, at full speed and within a burst.
 const BURST: u64 = 32;
-/// Messages up to this size are small: a burst of them takes some microseconds.
+/// Largest small message: a burst of them takes some microseconds.
 const SMALL_BYTES: u64 = 4096;
-/// Spacing of the messages of a warm-up.
+/// Messages per second during a warm-up.
 const WARMUP_HZ: f64 = 10_000.0;
-/// Longest warm-up, as a share of a trial.
+/// Divisor of a trial's duration that gives its longest warm-up.
 const WARMUP_SHARE: u64 = 5;
-/// If nothing bounds the time of a trial, its warm-up takes no longer than this.
+/// Longest warm-up if nothing bounds the time of a trial.
 const LONGEST_WARMUP_NS: u64 = 1_000_000_000;
-/// While waiting for a message that is due later than this, the leader sleeps, unless it polls.
+/// Shortest wait for a due message that the leader sleeps through, unless it polls.
 const NAP_NS: u64 = 300_000;
 
-/// What bounds one trial.
 #[derive(Clone, Copy)]
 struct TrialBounds {
     messages: Option<u64>,
     duration_ns: Option<u64>,
-    /// Timed messages are samples; messages of warm-ups and of steps of a search are not.
+    /// True if timed messages are samples; those of warm-ups and of steps of a search are not.
     has_rows: bool,
 }
 
@@ -64,7 +63,7 @@ impl TrialBounds {
 }
 
 impl Leader {
-    /// Every offer at one payload, one after the other.
+    /// Measures every offered load at one payload, one after the other.
     pub(super) fn saturate(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<MeasuredPayload> {
         let load = self.job.sub_experiment.workload.clone();
         let (begun, capped) = (Instant::now(), self.capped());
@@ -77,9 +76,8 @@ impl Leader {
         Ok(MeasuredPayload { samples_planned: measured.samples, warmup, warmup_damaged, ..measured })
     }
 
-    /// Messages of this size at a moderate rate, so that buffers have grown and pages are there; they count for nothing,
-    /// unless they come damaged.
-    /// Returns how many were sent, and how many of them came damaged.
+    /// Sends messages of this size at a moderate rate, so that buffers have grown and pages are there. They count only if they
+    /// come damaged. Returns the numbers sent and damaged.
     fn warm_up(
         &mut self,
         session: &mut Session<'_>,
@@ -129,7 +127,7 @@ impl Leader {
         Ok(trial)
     }
 
-    /// One trial: each follower counts what comes of what is sent.
+    /// Makes one trial: each follower counts the messages that it gets.
     fn trial(
         &mut self,
         session: &mut Session<'_>,
@@ -209,8 +207,7 @@ impl Leader {
         Ok(trial)
     }
 
-    /// Writes a row for each message that was timed: its index, and when it was sent and, if both clocks `are_known`,
-    /// received.
+    /// Writes a row for each timed message: its index, its send time and, if both clocks `are_known`, its arrival.
     fn write_timed(
         &mut self,
         payload_bytes: u64,
@@ -228,7 +225,7 @@ impl Leader {
         rows.finish().inspect_err(|_| self.files.cut(lengths)).map_err(not_written(&self.job.results.path))
     }
 
-    /// Messages of that size, as they are offered; nothing sent yet.
+    /// Stream of messages of that size at that load, with none sent yet.
     fn flow(&self, offer: OfferedLoad, payload_bytes: u64, sequence: u64) -> Flow {
         let base = self.job.timebase;
         let spaced = match offer {
@@ -284,7 +281,7 @@ impl Leader {
     }
 }
 
-/// Messages between two looks at the clock.
+/// Messages between two clock readings.
 fn burst(offer: OfferedLoad, payload_bytes: u64) -> u64 {
     match offer {
         OfferedLoad::Rate { .. } => 1,
@@ -293,7 +290,7 @@ fn burst(offer: OfferedLoad, payload_bytes: u64) -> u64 {
     }
 }
 
-/// The worst of all followers: the fewest messages received, and the most that came damaged, twice or late.
+/// Worst of all followers: the fewest messages received, and the most that came damaged, twice or out of order.
 fn worst(each: impl Iterator<Item = Arrived>) -> Option<Arrived> {
     each.reduce(|a, b| Arrived {
         received: a.received.min(b.received),
@@ -305,7 +302,7 @@ fn worst(each: impl Iterator<Item = Arrived>) -> Option<Arrived> {
     })
 }
 
-/// Puts what came to each follower, within its time, into a trial: the worst, and each of several.
+/// Puts the arrivals at each follower, with its time, into a trial: the worst, and each of several.
 fn put_all_arrived(trial: &mut Trial, sent: u64, payload_bytes: u64, each: &[(&Arrived, u64)]) {
     if let Some(worst) = worst(each.iter().map(|(arrived, _)| **arrived)) {
         let longest_ns = each.iter().map(|(_, ns)| *ns).max().unwrap_or(0);
@@ -318,7 +315,6 @@ fn put_all_arrived(trial: &mut Trial, sent: u64, payload_bytes: u64, each: &[(&A
     }
 }
 
-/// Puts what came to a follower within that time into a trial.
 fn put_arrived(trial: &mut Trial, stream: &Stream, sent: u64, payload_bytes: u64, arrived: &Arrived, ns: u64) {
     let Arrived { received, duplicated, reordered, damaged, .. } = *arrived;
     let lost = sent.saturating_sub(received + damaged);
@@ -333,8 +329,8 @@ fn put_arrived(trial: &mut Trial, stream: &Stream, sent: u64, payload_bytes: u64
     }
 }
 
-/// Puts latencies one way into a trial, by what both sides have noted: to each of several followers, and to the last that a
-/// message came to. Messages that wait in one queue are not independent. Returns arrivals at the last, by place.
+/// Puts one-way latencies into a trial: to each of several followers, and to the last that a message came to. They have no
+/// intervals, as messages that wait in one queue are not independent. Returns arrivals at the last, by place.
 fn put_one_way(
     trial: &mut Trial,
     base: Timebase,
@@ -365,7 +361,7 @@ fn put_one_way(
         if last.is_empty() {
             last = log.ticks.to_vec();
         }
-        // What never came is later than all that did.
+        // A missing message is later than all that came.
         last.iter_mut().zip(log.ticks.iter()).for_each(|(last, ticks)| *last = (*last).max(*ticks));
     }
     put(&Stream::all(), &last, clocks.largest_error());

@@ -1,53 +1,47 @@
-//! The highest rate at which no more than a bound is lost.
+//! Search for the highest rate at which no more than a bound is lost.
 //!
-//! As fast as it goes comes first; if that loses no more than the bound, it is the answer. Otherwise the answer lies
-//! below, and is enclosed by trials that halve the interval on a logarithmic scale; they are short, and the rate found is
-//! confirmed by a trial of full length. Their number is bounded.
+//! Full speed comes first; if that loses no more than the bound, it is the answer. Otherwise the answer lies below. Short
+//! trials enclose it by halving the interval on a logarithmic scale, and a trial of full length confirms the rate found.
+//! Their number is bounded.
 //!
 //! # Source
-//! Simplified after Multiple Loss Ratio Search (IETF draft-ietf-bmwg-mlrsearch): begin at the rate that was received at the
-//! highest load, short trials first, both ends of the interval re-measured at full length.
+//! Simplified after Multiple Loss Ratio Search (IETF draft-ietf-bmwg-mlrsearch). It begins at the rate received at the
+//! highest load, with short trials first. Both ends of the interval are measured again at full length.
 
 use tripmeter_model::figure::Figure;
 use tripmeter_model::metric::Stream;
 use tripmeter_model::search::Step;
 use tripmeter_model::trial::Trial;
 
-/// Trials of a search, the first included.
+/// Most trials of a search, including the first.
 pub(crate) const MOST_TRIALS: usize = 20;
-/// A short trial is so many times shorter.
+/// Full length in short trials.
 const SHORTER: u64 = 4;
-/// Ends of the interval that are no further apart than this ratio are one rate.
+/// Largest ratio of the interval's ends that count as one rate.
 const PRECISION: f64 = 1.02;
-/// A rate counts as kept if so much of it was sent.
+/// Share of a rate that must be sent for it to count as kept.
 const KEPT: f64 = 0.98;
-/// Below a rate that lost too much, this share of it is tried next, while nothing is known to pass.
+/// Factor from a rate that lost too much to the next one, while nothing is known to pass.
 const DESCENT: f64 = 0.7;
 
-/// Below a rate that was found, but not confirmed, this share of it is tried next.
+/// Factor from a rate that was found, but not confirmed, to the next one.
 const BACK_OFF: f64 = 0.9;
 
-/// What a search has found.
 pub struct SearchResult {
-    /// The trial at the highest rate that passed; if none did, the last one.
+    /// Trial at the highest rate that passed; if none did, the last one.
     pub trial: Trial,
-    /// Whether it passed.
     pub passed: bool,
 }
 
-/// A search under way.
 struct Search<'a, E> {
     loss_bound: f64,
     full_ns: u64,
-    /// Makes a trial at a rate, or as fast as it goes, of this length in nanoseconds.
+    /// Makes a trial at a rate, or at full speed, of this length in nanoseconds.
     run: &'a mut dyn FnMut(Option<f64>, u64) -> Result<Trial, E>,
     steps: Vec<Step>,
 }
 
-/// Searches; every trial is in [`Trial::steps`] of the result. Ends early with a trial that was cut short.
-///
-/// # Errors
-/// If a trial fails.
+/// Searches; every trial is in [`Trial::steps`] of the result. A trial that was cut short ends the search.
 pub fn search<E>(
     loss_bound: f64,
     full_ns: u64,
@@ -83,10 +77,10 @@ impl<E> Search<'_, E> {
                 low = low.filter(|low| *low < high);
             }
             (rate, length_ns) = match low {
-                // The last trial is kept for the confirmation.
+                // The last trial is reserved for the confirmation.
                 Some(low) if high / low <= PRECISION || self.steps.len() + 2 > MOST_TRIALS => (low, self.full_ns),
                 Some(low) => ((low * high).sqrt(), self.full_ns / SHORTER),
-                // What passed in a short trial did not in a long one.
+                // A rate that passed a short trial failed a long one.
                 None if was_full => (high * BACK_OFF, self.full_ns),
                 None => (high * DESCENT, length_ns),
             };
@@ -108,7 +102,7 @@ fn hz(trial: &Trial, figure: Figure) -> f64 {
     trial.value(&Stream::all(), figure).unwrap_or(0.0)
 }
 
-/// Messages lost or damaged of those sent.
+/// Share of messages lost or damaged.
 fn loss(trial: &Trial) -> f64 {
     let counts = trial.counts(&Stream::all());
     let gone = counts.lost + counts.damaged;
@@ -123,7 +117,7 @@ mod tests {
     use tripmeter_model::pace::OfferedLoad;
     use tripmeter_model::search::per_second;
 
-    /// A system that is offered `fastest` at most, and delivers `capacity` messages per second; what is more is lost.
+    /// Result for a system that sends `fastest` messages per second at most, delivers `capacity`, and loses the rest.
     fn found(fastest: f64, capacity: f64, loss_bound: f64) -> SearchResult {
         let mut run = |rate: Option<f64>, ns: u64| Ok::<_, ()>(trial(rate, ns, fastest, capacity));
         search(loss_bound, 1_000_000_000, &mut run).unwrap()

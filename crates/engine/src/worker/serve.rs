@@ -1,4 +1,4 @@
-//! The process that answers: from its first message to its end.
+//! Process of the follower: from its first message to its end.
 
 use super::follower::{Follower, IDLE_TIMEOUT};
 use super::pool::Window;
@@ -17,11 +17,8 @@ use tripmeter_abi::Pattern;
 use tripmeter_model::kernel_queue::QueueSide;
 use tripmeter_model::plan::Instrument;
 
-/// Follows the leader at the other end of `stream` until it says good-bye. It names a system; where that is, if it is a
-/// plugin, its part says.
-///
-/// # Errors
-/// What ended it; the leader has been told.
+/// Follows the leader at the other end of `stream` until it ends. The leader names a system; `part` has the plugin file. An
+/// error has been reported to the leader.
 pub fn follow(stream: UnixStream, part: &Follow, built_in: BuiltIn<'_>) -> Result<()> {
     let mut follower = Follower::start(stream, part.place.as_ref())?;
     if follower.pattern() == Pattern::Log {
@@ -36,9 +33,6 @@ pub fn follow(stream: UnixStream, part: &Follow, built_in: BuiltIn<'_>) -> Resul
 
 impl Follower {
     /// Opens the transport, connects it, and serves the leader's requests.
-    ///
-    /// # Errors
-    /// What ended it.
     pub fn run(&mut self, system: &dyn AnySystem) -> Result<()> {
         let page = self.setup().handover.map(Page::open).transpose();
         let page = page.map_err(|error| Error::of("hand-over page", error))?;
@@ -73,7 +67,7 @@ impl Follower {
             return Err(Error::Failed("the leader did not send its address".to_owned()));
         };
         let timeout_ns = OPEN_TIMEOUT.as_nanos() as u64;
-        // One of the leader's links for each of ours, or all links of several publishers for the one.
+        // Each of our links gets one of the leader's; the only one gets those of all publishers.
         let of_each = self.setup().options.publisher_count.max(1) as usize;
         for (lane, peers) in lanes.iter_mut().zip(peers.chunks(of_each)) {
             lane.link().connect(peers, timeout_ns).map_err(|error| Error::of("connect", error))?;
@@ -85,7 +79,7 @@ impl Follower {
         self.send(&FromFollower::Connected { memory_lock, queues })
     }
 
-    /// Does what the leader says until it says good-bye.
+    /// Serves the leader's requests until it ends.
     fn serve(
         &mut self,
         endpoint: &mut dyn AnyNode,
@@ -130,7 +124,7 @@ impl Follower {
         }
     }
 
-    /// Counts the messages of the first link; the arrivals of some are kept, if the leader has memory for them.
+    /// Counts the messages of the first link; some arrivals are kept, if the leader has memory for them.
     fn count_one(&mut self, endpoint: &mut dyn AnyNode, inboxes: &[Box<Inbox>], begin: Begin) -> Result<()> {
         let Begin { first, most, arrivals, .. } = begin;
         let mut memory = arrivals.map(|place| self.arrivals(Some(place), most)).transpose()?;

@@ -1,4 +1,4 @@
-//! Messages or calls at a rate or in bursts, of one payload, by the leader: trial after trial.
+//! Messages or calls of one payload at a rate or in bursts, by the leader: trial after trial.
 
 use super::Result;
 use super::attempts::not_written;
@@ -19,30 +19,29 @@ use tripmeter_model::metric::Stream;
 use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::used::Used;
 
-/// Without raw samples, stamps of so many messages are kept at a time, of all streams,
+/// Most stamps kept at a time without raw samples, of all streams.
 const MOST_STAMPS: u64 = 1 << 22;
-/// and of each; more are sent in batches. A batch is long enough that its first messages do not move a percentile.
+/// Most stamps of each stream; more are sent in batches, long enough that the first messages do not move a percentile.
 const MOST_STAMPS_OF_A_STREAM: u64 = 1 << 17;
 
-/// What is sent at one offered load, in one batch or in several.
+/// Messages at one offered load, in one batch or in several.
 #[derive(Clone, Copy)]
 struct LoadBatch {
     payload_bytes: u64,
-    /// Over each link.
+    /// Messages over each link.
     messages: u64,
-    /// Over each link.
     load: OfferedLoad,
-    /// When the time of the payload is over, in ticks.
+    /// Tick at which the time of the payload is over.
     capped: u64,
 }
 
-/// How many messages of all streams came damaged.
+/// Number of damaged messages of all streams.
 pub(super) fn damaged_of(arrived: &[Arrived]) -> u64 {
     saturating_sum(arrived.iter().map(|arrived| arrived.damaged))
 }
 
 impl Leader {
-    /// Every offered load at one payload, one after the other, each with its own warm-up.
+    /// Measures every offered load at one payload, each with its own warm-up.
     pub(super) fn timed(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<MeasuredPayload> {
         let plan = &self.job.sub_experiment;
         let loads = plan.workload.loads.clone();
@@ -61,12 +60,12 @@ impl Leader {
         Ok(MeasuredPayload { samples_planned, warmup, warmup_damaged, ..measured })
     }
 
-    /// What sends a batch: messages that are answered, or not.
+    /// Function that sends a batch: of calls or of publications.
     pub(super) fn sends(&self) -> Send {
         if self.job.sub_experiment.workload.is_call() { Self::call_all } else { Self::publish_all }
     }
 
-    /// Sends the warm-up of a load. Returns its messages, over the link that had most, and how many of all came damaged.
+    /// Sends the warm-up of a load. Returns the messages over the busiest link, and the damaged ones of all.
     fn warm_up_timed(&mut self, session: &mut Session<'_>, batch: LoadBatch) -> Result<(u64, u64)> {
         let messages = self.job.sub_experiment.warmup;
         if messages == 0 {
@@ -87,7 +86,7 @@ impl Leader {
         self.sends()(self, session, &Batch { links: (0..count as u32).map(link).collect(), times: &times, capped })
     }
 
-    /// One trial: all messages in one batch, or in several where only histograms are kept. `None` if none was sent in time.
+    /// Makes one trial: in one batch, or in several if only histograms are kept. `None` if nothing was sent in time.
     fn trial_of(&mut self, session: &mut Session<'_>, batch: LoadBatch) -> Result<Option<Tallied>> {
         let links = session.lanes.len();
         let streams = links as u64 * u64::from(self.job.sub_experiment.workload.followers());
@@ -175,7 +174,7 @@ impl Leader {
         }))
     }
 
-    /// The stream of each topic, publisher or client, as rows of samples have it.
+    /// Stream of each topic, publisher or client, as in rows of samples.
     fn streams_of_links(&self) -> Vec<String> {
         let workload = &self.job.sub_experiment.workload;
         let stream = |link: u32| match workload.links() {

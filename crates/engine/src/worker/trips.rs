@@ -1,4 +1,4 @@
-//! Round trips one after the other, of one payload, by the leader.
+//! Consecutive round trips of one payload, by the leader.
 
 use super::cap::warmup_end;
 use super::host_clocks::{Clocks, Readings};
@@ -23,56 +23,50 @@ use tripmeter_model::pace::OfferedLoad;
 use tripmeter_model::plan::Raw;
 use tripmeter_model::trial::Trial;
 
-/// Between two signs of life.
 const SIGN_OF_LIFE_NS: u64 = 1_000_000_000;
 
-/// The samples and counts of a cell's trips, and how they ended.
 struct TripsOutcome {
     recorded: RecordedSamples,
     counts: Counts,
-    /// At each of several followers.
+    /// Counts at each of several followers.
     at_followers: Vec<Counts>,
     warmup: u64,
-    /// Nothing was sent after the warm-up.
+    /// True if nothing was sent after the warm-up.
     is_empty: bool,
     duration_ns: u64,
     end: LoopEnd,
-    /// What ended it, if something failed.
     broken: Option<Error>,
-    /// When the messages of a cell were sent.
+    /// Send times of the messages of a cell.
     rows: Vec<TripRow>,
-    /// When the samples began, in ticks, and the number of the first message from then on.
+    /// Tick at which the samples began, and number of the first message from then on.
     begun: (u64, u64),
-    /// The clocks of other hosts, before.
+    /// Clocks of other hosts, before.
     clocks: Readings,
-    /// The arrivals, also those at a follower that was killed, and the number of the first message whose arrival is noted.
+    /// Arrivals, even at a follower that was killed, and number of the first message noted.
     arrivals: Option<(ArrivalMemory, u64)>,
     instruments: Instruments,
 }
 
-/// Whose latency one way.
+/// Follower that a one-way latency is to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Latency {
-    /// To the only follower.
     Only,
-    /// To one of several.
+    /// One of several.
     At(u32),
-    /// To the last of them.
+    /// Last of several.
     Last,
 }
 
-/// Latencies one way.
 struct OneWayLatencies {
     of: Latency,
     times: Distribution,
-    /// Samples that have none.
+    /// Samples without a latency.
     missing: u64,
-    /// Of two clocks: samples that came before they were sent.
+    /// Samples that came before they were sent, by two clocks.
     before_sent: u64,
 }
 
 impl Latency {
-    /// Of its histogram.
     fn tag(self, payload_bytes: u64) -> String {
         match self {
             Latency::Only => format!("one_way_{payload_bytes}"),
@@ -82,7 +76,7 @@ impl Latency {
     }
 }
 
-/// Counts as lost what was under way when round trips broke off.
+/// Counts messages under way as lost, if round trips broke off.
 fn count_under_way(counts: &mut Counts, at_followers: &mut [Counts]) {
     let lost = |at: &Counts| at.sent.saturating_sub(at.received + at.late + at.damaged);
     at_followers.iter_mut().for_each(|at| at.lost = lost(at));
@@ -91,7 +85,7 @@ fn count_under_way(counts: &mut Counts, at_followers: &mut [Counts]) {
 }
 
 impl Leader {
-    /// Warm-up and round trips of one payload.
+    /// Measures the warm-up and the round trips of one payload.
     pub(super) fn trips(&mut self, session: &mut Session<'_>, payload_bytes: u64) -> Result<MeasuredPayload> {
         let clocks = self.read_clocks()?;
         let plan = &self.job.sub_experiment;
@@ -99,7 +93,7 @@ impl Leader {
         let mut recorder = Recorder::new(base, self.job.raw, plan.samples_of(payload_bytes))?;
         let mut warm = Recorder::new(base, Raw::NONE, plan.warmup)?;
         if plan.one_way {
-            // What latencies one way are made in at the end: found to be too little now, and not then.
+            // Checks that there is memory for the latencies made at the end: a lack must show now, not then.
             let values = plan.samples_of(payload_bytes).saturating_mul(2 + 4 * u64::from(plan.workload.followers()));
             drop(reserved::<u64>(values, "values of latencies one way")?);
         }
@@ -117,11 +111,11 @@ impl Leader {
         let mut stamps = instruments.log();
         let capped = self.capped();
         self.give_up_at(capped);
-        // Until the recorder is full, the deadline has passed, or the user has asked to stop; with signs of life.
+        // Records until the recorder is full, the deadline has passed, or the user has asked to stop; gives signs of life.
         let mut rows = Vec::new();
         let mut record = |trips: &mut RoundTrips, recorder: &mut Recorder, deadline: u64, is_shown| {
             rows.clear();
-            // A room may be full long before.
+            // A piece of the recorder may be full long before.
             let mut next_sign = base.now() + base.to_ticks(SIGN_OF_LIFE_NS);
             while !recorder.free().is_empty() {
                 let pause = deadline.min(next_sign);
@@ -155,7 +149,7 @@ impl Leader {
         });
         self.give_up_at(0);
         let duration_ns = base.to_ns(base.now() - begin);
-        // What followers do from now on, for nothing, is not to be counted.
+        // Followers wait idly from now on, which must not be counted.
         let unended = if instruments.close_window() && result.is_ok() {
             self.end_followers(&mut instruments).err()
         } else {
@@ -204,7 +198,7 @@ impl Leader {
         self.end_trips(payload_bytes, outcome)
     }
 
-    /// Makes the followers ready; returns where arrivals are noted, if they are, and what is looked at.
+    /// Prepares the followers. Returns the memory for arrivals, if they are noted, and the instruments.
     fn begin_trips(
         &mut self,
         session: &Session<'_>,
@@ -227,7 +221,6 @@ impl Leader {
         Ok((memory, instruments))
     }
 
-    /// Stops the followers.
     fn end_followers(&mut self, instruments: &mut Instruments) -> Result<()> {
         self.controls.send_all(&ToFollower::End { last: Vec::new() })?;
         let reports = (0..self.controls.followers())
@@ -237,10 +230,10 @@ impl Leader {
         Ok(())
     }
 
-    /// Stops the followers, and puts together what was measured.
+    /// Stops the followers, and assembles the results.
     fn end_trips(&mut self, payload_bytes: u64, mut outcome: TripsOutcome) -> Result<MeasuredPayload> {
         if outcome.broken.is_none() && !outcome.instruments.have_ended() {
-            // What was answered is kept.
+            // Answered messages are kept, even if this fails.
             outcome.broken = self.end_followers(&mut outcome.instruments).err();
         }
         let cut_short = self.cut_short(outcome.end, outcome.broken.as_ref());
@@ -285,7 +278,7 @@ impl Leader {
         })
     }
 
-    /// Latencies one way of messages that were answered, from those to each follower.
+    /// One-way latencies of answered messages, from those to each follower.
     fn one_way(&self, each: &[Vec<i64>], clocks: &Clocks) -> Vec<OneWayLatencies> {
         if each.is_empty() {
             return Vec::new();
@@ -314,7 +307,7 @@ impl Leader {
     }
 }
 
-/// Latencies one way to each follower, in ticks, from our stamps and theirs; none if arrivals were not noted.
+/// One-way latencies to each follower in ticks, from both sides' stamps; none if arrivals were not noted.
 fn latencies(outcome: &mut TripsOutcome, two_clocks: bool) -> Vec<Vec<i64>> {
     let Some((mut memory, first)) = outcome.arrivals.take() else { return Vec::new() };
     let followers = outcome.at_followers.len().max(1) as u32;
@@ -327,7 +320,6 @@ fn latencies(outcome: &mut TripsOutcome, two_clocks: bool) -> Vec<Vec<i64>> {
     each
 }
 
-/// The trial of these round trips.
 fn trial(outcome: &mut TripsOutcome, one_way: &mut [OneWayLatencies], cut_short: Option<CutShort>) -> Trial {
     let (mut trial, all) = (Trial::new(OfferedLoad::Closed), Stream::all());
     trial.cut_short = cut_short;

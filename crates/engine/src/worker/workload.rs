@@ -1,4 +1,4 @@
-//! What is sent over many links at once, and the result; publications.
+//! Messages sent over many links in parallel, and their result; publications.
 
 use super::host_clocks::Clocks;
 use super::leader::{Leader, Session};
@@ -16,74 +16,66 @@ use crate::wire::{Begin, Task};
 use std::sync::Arc;
 use tripmeter_model::used::Used;
 
-/// What is sent over all links in one go.
+/// Messages for all links, sent together.
 pub(super) struct Batch<'p, 'r> {
-    /// Of each link.
     pub links: Vec<LinkPlan>,
-    /// When the messages over one of so many links are due, if the first of all is due at that tick.
+    /// Timetable of each link, if the first message of all is due at that tick.
     pub times: &'p (dyn Fn(u64, usize) -> Times<'r> + Sync),
-    /// When the time of the payload is over, in ticks.
+    /// Tick at which the time of the payload is over.
     pub capped: u64,
 }
 
-/// What is sent over one link.
 #[derive(Clone, Copy)]
 pub(super) struct LinkPlan {
     pub messages: u64,
-    /// Bytes of a message, unless the times tell them.
+    /// Bytes of a message, unless the timetable has lengths.
     pub length: usize,
-    /// Which of several publishers of one topic it is; else 0.
+    /// Index among several publishers of one topic; else 0.
     pub publisher: u32,
 }
 
-/// Sends a batch.
 pub(super) type Send = for<'r> fn(&mut Leader, &mut Session<'_>, &Batch<'_, 'r>) -> Result<Sent<'r>>;
 
-/// The result of a batch.
 pub(super) struct Sent<'r> {
-    /// What came to the follower, or to the last of several, or back from it.
+    /// Deliveries to the follower, or to the last of several, or back from it.
     pub delivered: Delivered<Times<'r>>,
-    /// Of several followers: what came to each; `None` if that is not known.
+    /// Deliveries to each of several followers; `None` if unknown.
     pub followers: Vec<Option<Delivered<Times<'r>>>>,
-    /// Answers that came after the end of their call, to each client; empty of publications.
+    /// Answers to each client after the end of their call; empty for publications.
     pub late: Vec<u64>,
-    /// How often the transport was full.
     pub refused: u64,
     pub end: LoopEnd,
-    /// What ended it, if something failed.
     pub broken: Option<Error>,
-    /// When the first message was due, in ticks.
+    /// Tick at which the first message was due.
     pub begin: u64,
-    /// When the last was sent, or the last call had ended, in ticks.
+    /// Tick of the last send, or of the end of the last call.
     pub until: u64,
-    /// What the leader's process used.
+    /// Resource use of the leader's process.
     pub own: Used,
-    /// Of other hosts.
     pub clocks: Clocks,
-    /// What the followers' used.
+    /// Resource use of the followers' processes.
     pub others: Used,
 }
 
 impl Sent<'_> {
-    /// Nothing was sent over any link.
     pub fn is_empty(&self) -> bool {
         self.most() == 0
     }
 
-    /// Messages over the link that had most.
+    /// Messages over the busiest link.
     pub fn most(&self) -> u64 {
         self.delivered.topics.iter().map(|topic| topic.sent.len()).max().unwrap_or(0) as u64
     }
 }
 
-/// How the threads of a batch ended, all together: those that did not end by themselves were stopped by the user, or by the
-/// main thread once their time was over.
+/// End of all threads of a batch. Those that did not end by themselves were stopped by the user, or by the main thread once
+/// their time was over.
 pub(super) fn end_of(mut ends: impl Iterator<Item = LoopEnd>, shared: &Shared) -> LoopEnd {
     if ends.all(|end| end == LoopEnd::Full) { LoopEnd::Full } else { shared.early_end() }
 }
 
 impl Leader {
-    /// Publishes on all topics; the followers note what comes.
+    /// Publishes on all topics, while the followers note arrivals.
     pub(super) fn publish_all<'r>(&mut self, session: &mut Session<'_>, batch: &Batch<'_, 'r>) -> Result<Sent<'r>> {
         let topics = session.lanes.len();
         let (pool, sending) = (&ThreadPool::new(topics), Sending::of(topics));
@@ -107,10 +99,10 @@ impl Leader {
         });
         let followers = self.controls.followers();
         let mut memory = ArrivalMemory::create(messages.clone(), followers)?;
-        // What latencies are made in at the end: found to be too little now, and not then.
+        // Checks that there is memory for the latencies made at the end: a lack must show now, not then.
         let values = messages.iter().sum::<u64>().saturating_mul(6 * u64::from(followers));
         drop(reserved::<u64>(values, "values of latencies")?);
-        // Under a recording they have many sizes.
+        // Size 0: messages of a recording have many sizes.
         let receive = Begin {
             most: messages,
             arrivals: Some(self.arrival_place(&memory)),
@@ -135,7 +127,7 @@ impl Leader {
                 let who = self.controls.who(follower as usize);
                 return Err(self.controls.failed(&format!("{who} counted fewer than {topics} topics")));
             }
-            // One that was killed has noted what came until then: here, if it was on this host.
+            // A killed follower has noted its arrivals until then: in this memory, if it was on this host.
             let noted = || logs.iter().map(ArrivalLog::arrived).collect();
             let Some(arrived) = arrived.or_else(|| self.is_on_one_host().then(noted)) else {
                 each.push(None);
