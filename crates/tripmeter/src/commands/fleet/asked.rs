@@ -1,4 +1,4 @@
-//! What is asked of a fleet, checked before any host is reached.
+//! Request to a fleet, checked before any host is contacted.
 
 use super::measuring_command::MeasuringCommand;
 use crate::args::{Cli, ExperimentArgs, FleetArgs, Written};
@@ -15,25 +15,24 @@ use tripmeter_model::fleet::{Fleet, FleetHost, FleetJob, FleetMode, HostsFile, S
 use tripmeter_model::name::is_name;
 use tripmeter_model::toml_text::one_line;
 
-/// Most bytes of a file of hosts, or of an experiment.
+/// Maximum size of a host file, or of an experiment file.
 const MOST_BYTES: u64 = 16 << 20;
-/// The experiment file there, if its name here has other letters.
+/// Name of the experiment file on a host, if its local name has unusual characters.
 const EXPERIMENT: &str = "experiment.toml";
 
-/// What is asked.
 pub struct FleetAsked<'a> {
     pub args: &'a FleetArgs,
-    /// Everything, and nothing of it measured.
+    /// All jobs, none of them measured.
     pub fleet: Fleet,
-    /// The command as it is run there.
+    /// Command to run on a host.
     words: Vec<String>,
-    /// The name of the experiment file there.
+    /// Name of the experiment file on a host.
     file: Option<String>,
-    /// What is measured, if it is one experiment.
+    /// Parsed experiment, if the command measures one.
     experiment: Option<ExperimentArgs>,
-    /// Whether results are to have pages. They are made here.
+    /// True if results get pages, which are made on this host.
     pub has_pages: bool,
-    /// Whether the command itself prints no progress.
+    /// True if the command itself prints no progress.
     is_quiet: bool,
 }
 
@@ -41,7 +40,7 @@ impl<'a> FleetAsked<'a> {
     /// Reads the hosts, and checks the command.
     ///
     /// # Errors
-    /// If the command does not measure, has flags that a fleet sets, or the file of hosts is wrong.
+    /// If the command does not measure, has flags that a fleet sets, or the host file is invalid.
     pub fn new(args: &'a FleetArgs) -> Result<Self, CliError> {
         let hosts = hosts(&args.hosts)?;
         let center = center(args, &hosts)?;
@@ -86,7 +85,7 @@ impl<'a> FleetAsked<'a> {
         Ok(Self { args, fleet, words, file, experiment: command.experiment, has_pages, is_quiet })
     }
 
-    /// The command of a job, with its flags.
+    /// Command of a job, with its flags.
     pub fn words(&self, job: &FleetJob) -> Vec<String> {
         let mut flags = Vec::new();
         if let Some(to) = &job.to {
@@ -102,12 +101,11 @@ impl<'a> FleetAsked<'a> {
         [std::slice::from_ref(name), &flags, others].concat()
     }
 
-    /// Name and text of the experiment file there.
+    /// Name and text of the experiment file on a host.
     pub fn file(&self) -> Option<(&str, &str)> {
         Some((self.file.as_deref()?, self.fleet.experiment.as_deref()?))
     }
 
-    /// A host of that name.
     pub fn host(&self, name: &str) -> &FleetHost {
         self.fleet.hosts.iter().find(|host| host.name == name).expect("jobs are made of the hosts")
     }
