@@ -1,4 +1,4 @@
-//! Reading of what `tripmeter explain` found.
+//! Reader of results of `tripmeter explain`.
 
 use crate::error::CliError;
 use std::path::Path;
@@ -9,7 +9,7 @@ use tripmeter_model::{exit, printable};
 /// Explanation in a results folder.
 ///
 /// # Errors
-/// If there is none, or it is of another version.
+/// If there is none, or it has another version.
 pub fn read(folder: &Path) -> Result<Explanation, CliError> {
     let file = folder.join(FILE);
     let bytes = tripmeter_model::file::read(&file, MOST_BYTES).map_err(|error| {

@@ -137,7 +137,7 @@ fn hosts(file: &Path) -> Result<Vec<FleetHost>, CliError> {
     Ok(HostsFile::parse(&text).map_err(wrong)?.hosts)
 }
 
-/// The index of the host of a star.
+/// Index of the center host of a star.
 fn center(args: &FleetArgs, hosts: &[FleetHost]) -> Result<usize, CliError> {
     let Some(name) = &args.center else { return Ok(0) };
     if args.mode != FleetMode::Star {
@@ -163,7 +163,7 @@ fn fits(command: &MeasuringCommand<'_>) -> Result<(), CliError> {
     }
 }
 
-/// The name of an experiment file there, and its text.
+/// Name of an experiment file on a host, and its text.
 fn experiment_file(path: &Path) -> Result<(String, String), CliError> {
     let wrong = |why: &str| CliError::new(exit::DATA, format!("experiment '{}': {why}", path.display()));
     let text = String::from_utf8(read(path, MOST_BYTES)?).map_err(|_| wrong("it is not UTF-8 text"))?;
