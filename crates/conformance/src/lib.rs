@@ -192,10 +192,8 @@ fn waits_for_lost(entry: &PlannedPart) -> bool {
 }
 
 impl Suite {
-    /// Measures everything that the system declares; returns the faults, one line each.
-    ///
-    /// # Errors
-    /// If the program cannot be run.
+    /// Measures everything that the system declares; returns the faults, one line each. Fails if the program cannot be
+    /// run.
     pub fn contract(&self, known: &Known) -> Result<Vec<String>, SuiteError> {
         let all: Vec<PlannedPart> = variants_here(known, self.is_thorough).iter().flat_map(entries).collect();
         // The longer time-out shows that no message is declared lost too early.
@@ -207,9 +205,7 @@ impl Suite {
     }
 
     /// Runs two experiments in parallel, for the first variant and the first over shared memory; for all if thorough.
-    ///
-    /// # Errors
-    /// As [`contract`](Self::contract).
+    /// Fails like [`contract`](Self::contract).
     pub fn two_at_once(&self, known: &Known) -> Result<Vec<String>, SuiteError> {
         let mut faults = Faults::default();
         let mut variants = variants_here(known, self.is_thorough);
@@ -220,10 +216,8 @@ impl Suite {
         Ok(faults.0)
     }
 
-    /// Kills a measuring worker, for the first variant and the first over shared memory; for all if thorough.
-    ///
-    /// # Errors
-    /// As [`contract`](Self::contract).
+    /// Kills a measuring worker, for the first variant and the first over shared memory; for all if thorough. Fails
+    /// like [`contract`](Self::contract).
     pub fn killed(&self, known: &Known) -> Result<Vec<String>, SuiteError> {
         let mut faults = Faults::default();
         let variants = variants_here(known, self.is_thorough);
@@ -240,10 +234,8 @@ impl Suite {
         variants.iter().enumerate().filter(move |(index, _)| is_meant(*index)).map(|(_, variant)| variant)
     }
 
-    /// Asks for what the system does not declare, and checks the declarations of its settings.
-    ///
-    /// # Errors
-    /// As [`contract`](Self::contract).
+    /// Asks for what the system does not declare, and checks the declarations of its settings. Fails like
+    /// [`contract`](Self::contract).
     pub fn refusals(&self, known: &Known) -> Result<Vec<String>, SuiteError> {
         let mut faults = Faults::default();
         known.description.iter().for_each(|description| refusals::check_settings(&mut faults, description));

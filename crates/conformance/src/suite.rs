@@ -90,10 +90,7 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// Entry of a system in the program's list.
-    ///
-    /// # Errors
-    /// If the program does not list it.
+    /// Entry of a system in the program's list. Fails if the program does not list it.
     pub fn known(&self, system: &str) -> Result<Known, SuiteError> {
         let ended = self.start(&["list", "--json", system])?.wait(self.longest());
         if ended.code() != Some(0) {

@@ -45,10 +45,8 @@ pub const PERCENTILE: f64 = 99.0;
 pub const FEWEST_RUNS: usize = 100;
 
 /// Requirements: the 99th percentile of each run's median, 99th percentile and maximum, over the runs that have it.
-/// `runs` are the names of all runs.
-///
-/// # Errors
-/// Names the run, sub-experiment and payload of a figure that is not a number.
+/// `runs` are the names of all runs. An error names a figure that is
+/// not a number, with its run, sub-experiment and payload.
 ///
 /// # Source
 /// `latency_determine_requirements.py` of eProsima's benchmarking.

@@ -23,18 +23,12 @@ pub struct MeasurementsWriter {
 
 impl MeasurementsWriter {
     /// Writes the header into an empty file.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn begin(mut csv: File) -> io::Result<Self> {
         writeln!(csv, "{}", COLUMNS.join(","))?;
         Ok(Self { csv, rows: 0, latest: 0 })
     }
 
     /// Continues a file that ends with a whole row.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn resume(mut csv: File) -> io::Result<Self> {
         csv.rewind()?;
         let (mut reader, mut lines) = (BufReader::new(&csv), 0_u64);
@@ -50,9 +44,7 @@ impl MeasurementsWriter {
     }
 
     /// Appends the round trips of a payload, in nanoseconds. Once it returns, killing the process loses none of them.
-    ///
-    /// # Errors
-    /// If the file cannot be written, e.g. on a full disk.
+    /// Fails if the file cannot be written, e.g. on a full disk.
     pub fn append(&mut self, payload_bytes: u64, rtt_ns: impl Iterator<Item = u64>) -> io::Result<()> {
         self.latest = 0;
         let (mut text, mut rtt_ns) = (Vec::new(), rtt_ns.peekable());

@@ -15,10 +15,7 @@ pub struct SumAndRange {
     pub largest: f64,
 }
 
-/// Sum and extremes of `f` over the pairs; `f` must not return NaN.
-///
-/// # Panics
-/// If the slices differ in length.
+/// Sum and extremes of `f` over the pairs; `f` must not return NaN. Panics if the slices differ in length.
 ///
 /// # Source
 /// numpy, `loops_utils.h.src`, `pairwise_sum`; Higham (1993), "The accuracy of floating point summation".
@@ -26,10 +23,7 @@ pub fn figures(left: &[f64], right: &[f64], f: impl Fn(f64, f64) -> f64) -> SumA
     added::<true>(left, right, f)
 }
 
-/// Sum of `f` over the pairs, as in [`figures`].
-///
-/// # Panics
-/// If the slices differ in length.
+/// Sum of `f` over the pairs, as in [`figures`]. Panics if the slices differ in length.
 pub fn sum(left: &[f64], right: &[f64], f: impl Fn(f64, f64) -> f64) -> f64 {
     added::<false>(left, right, f).sum
 }

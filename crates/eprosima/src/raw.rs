@@ -75,12 +75,10 @@ impl Reader {
 
     /// Reduces each payload's samples with `finish`: microseconds, in the order of the file.
     ///
-    /// Payloads are returned in order of first appearance. If one of them is written as a float, all are.
-    /// `threads` is the number for this file. `finish` may be called more than once for a payload. The last line may be cut
-    /// off if `counts` is false for its payload; it is then ignored.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or for the first invalid row.
+    /// Payloads are returned in order of first appearance. If one of them is written as a float, all are. `threads` is
+    /// the number for this file. `finish` may be called more than once for a payload. The last line may be cut off if
+    /// `counts` is false for its payload; it is then ignored. Fails if the file cannot be read, or for the first
+    /// invalid row.
     pub fn read<T: Send>(
         &self,
         file: &Path,

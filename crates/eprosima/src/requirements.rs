@@ -30,18 +30,13 @@ pub struct Requirement {
 }
 
 impl Requirements {
-    /// Reads a file; other columns are ignored.
-    ///
-    /// # Errors
-    /// If it cannot be read, a column is missing, a limit is not a finite number of 0 or more, or a payload of a
-    /// sub-experiment is there twice.
+    /// Reads a file; other columns are ignored. Fails if it cannot be read, a column is missing, a limit is not a
+    /// finite number of 0 or more, or a payload of a sub-experiment is there twice.
     pub fn read(file: &Path) -> Result<Self, FileError> {
         Self::of_table(&CsvTable::read(file)?)
     }
 
-    ///
-    /// # Errors
-    /// Those of [`Requirements::read`], except reading.
+    /// Fails like [`Requirements::read`], except reading.
     pub fn of_table(table: &CsvTable) -> Result<Self, FileError> {
         let columns: Vec<CsvColumn> = COLUMNS.iter().map(|name| table.column(name)).collect::<Result<_, _>>()?;
         let mut rows: Vec<Requirement> = Vec::new();
@@ -68,9 +63,6 @@ impl Requirements {
     }
 
     /// Writes to a file that the user named, whole or not at all.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn write(&self, file: &Path) -> Result<(), FileError> {
         file::write_named(file, &self.to_csv())
     }

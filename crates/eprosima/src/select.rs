@@ -7,10 +7,8 @@ const BUCKETS: usize = 4096;
 /// Below this number, samples are sorted.
 const FEW: usize = 2048;
 
-/// Quantiles of samples, which are overwritten. Samples are finite and not negative; fractions are from 0 to 1.
-///
-/// # Panics
-/// If there is no sample.
+/// Quantiles of samples, which are overwritten. Samples are finite and not negative; fractions are from 0 to 1. Panics
+/// if there is no sample.
 pub fn quantiles<const N: usize>(samples: &mut [f64], fractions: [f64; N]) -> [f64; N] {
     let all = pairwise::figures(samples, samples, |sample, _| sample);
     quantiles_within(samples, [all.smallest, all.largest], fractions)

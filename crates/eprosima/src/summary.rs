@@ -76,18 +76,13 @@ impl Magnitude {
 }
 
 impl Summary {
-    /// Reads a file; other columns are ignored.
-    ///
-    /// # Errors
-    /// If it cannot be read, a column is missing, a figure is not a finite number of 0 or more (jitter may be NaN), or
-    /// a payload is there twice.
+    /// Reads a file; other columns are ignored. Fails if it cannot be read, a column is missing, a figure is not a
+    /// finite number of 0 or more (jitter may be NaN), or a payload is there twice.
     pub fn read(file: &Path) -> Result<Self, FileError> {
         Self::of_table(&CsvTable::read(file)?)
     }
 
-    ///
-    /// # Errors
-    /// Those of [`Summary::read`], except reading.
+    /// Fails like [`Summary::read`], except reading.
     pub fn of_table(table: &CsvTable) -> Result<Self, FileError> {
         let columns: Vec<CsvColumn> = COLUMNS.iter().map(|name| table.column(name)).collect::<Result<_, _>>()?;
         let (mut rows, mut known) = (Vec::new(), BTreeSet::new());

@@ -25,19 +25,14 @@ pub struct CsvRow<'a> {
 }
 
 impl CsvTable {
-    /// Reads a file. Gzip, a byte-order mark, CRLF, blank lines and quotes are accepted.
-    ///
-    /// # Errors
-    /// If the file cannot be read, is not regular, is empty or has more than [`file::MOST_TABLE_BYTES`], or as
-    /// [`CsvTable::parse`].
+    /// Reads a file. Gzip, a byte-order mark, CRLF, blank lines and quotes are accepted. Fails if the file cannot be
+    /// read, is not regular, is empty or has more than [`file::MOST_TABLE_BYTES`], or as [`CsvTable::parse`].
     pub fn read(file: &Path) -> Result<Self, FileError> {
         Self::parse(file, &file::read(file, file::MOST_TABLE_BYTES)?)
     }
 
-    /// Reads the contents of a file, whose name is used in errors.
-    ///
-    /// # Errors
-    /// If there is no header, a row has another length than the header, or the last row has no line break.
+    /// Reads the contents of a file, whose name is used in errors. Fails if there is no header, a row has another
+    /// length than the header, or the last row has no line break.
     pub fn parse(file: &Path, contents: &[u8]) -> Result<Self, FileError> {
         let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(contents);
         let mut records = reader.byte_records().map(|record| {
@@ -63,10 +58,7 @@ impl CsvTable {
         Ok(Self { file: file.to_owned(), line, header, rows })
     }
 
-    /// First column of that name.
-    ///
-    /// # Errors
-    /// If there is none.
+    /// First column of that name. Fails if there is none.
     pub fn column(&self, name: &str) -> Result<CsvColumn, FileError> {
         let found = self.header.iter().position(|column| column == name).map(CsvColumn);
         found.ok_or_else(|| missing_column(&self.file, self.line, &self.header.join(","), name))
@@ -87,10 +79,7 @@ impl<'a> CsvRow<'a> {
         &self.values[column.0]
     }
 
-    /// Value of a column as a number of microseconds, finite and not negative.
-    ///
-    /// # Errors
-    /// If it is not such a number.
+    /// Value of a column as a number of microseconds, finite and not negative. Fails if it is not such a number.
     pub fn microseconds(&self, column: CsvColumn) -> Result<f64, FileError> {
         match self.text(column).parse::<f64>() {
             Err(_) if self.text(column).is_empty() => Err(self.wrong(column, "is empty; the figure is missing")),
@@ -102,18 +91,12 @@ impl<'a> CsvRow<'a> {
         }
     }
 
-    /// Value of a column as a whole number.
-    ///
-    /// # Errors
-    /// If it is not such a number.
+    /// Value of a column as a whole number. Fails if it is not such a number.
     pub fn count(&self, column: CsvColumn) -> Result<u64, FileError> {
         self.text(column).parse().map_err(|_| self.wrong(column, "is no whole number"))
     }
 
-    /// Value of a column as a payload size.
-    ///
-    /// # Errors
-    /// If it is not a size.
+    /// Value of a column as a payload size. Fails if it is not a size.
     pub fn bytes(&self, column: CsvColumn) -> Result<Bytes, FileError> {
         Bytes::parse(self.text(column)).ok_or_else(|| self.wrong(column, "is no number of bytes"))
     }

@@ -34,10 +34,7 @@ pub fn program() -> Result<PathBuf, CliError> {
         .map_err(|error| CliError::new(exit::SOFTWARE, format!("cannot tell the path of this program: {error}")))
 }
 
-/// Program that writes Parquet, if the plan needs it.
-///
-/// # Errors
-/// If there is none of this version next to the plugins.
+/// Program that writes Parquet, if the plan needs it. Fails if there is none of this version next to the plugins.
 pub fn parquet(plan: &Plan, program: &Path) -> Result<Option<PathBuf>, CliError> {
     if !plan.raw.parquet {
         return Ok(None);
@@ -165,10 +162,8 @@ pub fn plan(
     Ok(plan)
 }
 
-/// The experiment with the flags applied, and its plan, or why it has none.
-///
-/// # Errors
-/// If file, preset or recording cannot be read, or the recording does not fit the experiment.
+/// The experiment with the flags applied, and its plan, or why it has none. Fails if file, preset or recording cannot
+/// be read, or the recording does not fit the experiment.
 fn resolved(
     args: &ExperimentArgs,
     registry: &Registry,
@@ -238,10 +233,8 @@ fn no_experiments(transports: &[String], registry: &Registry) -> Result<(), CliE
     }
 }
 
-/// Experiment as the text of a file, once resolved like [`plan`]; a preset without flags stays unchanged.
-///
-/// # Errors
-/// As [`plan`], except for what is not installed here.
+/// Experiment as the text of a file, once resolved like [`plan`]; a preset without flags stays unchanged. Fails like
+/// [`plan`], except for what is not installed here.
 pub fn text(
     args: &ExperimentArgs,
     registry: &Registry,

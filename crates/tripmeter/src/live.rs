@@ -64,10 +64,7 @@ struct Canvas {
 }
 
 impl Live {
-    /// Takes over the terminal; `stop` is set when the user ends the run.
-    ///
-    /// # Errors
-    /// If there can be no view, the reason.
+    /// Takes over the terminal; `stop` is set when the user ends the run. Fails if there can be no view, the reason.
     pub fn start(plan: &Plan, bar: &ProgressBar, stop: &Arc<AtomicBool>) -> Result<Self, String> {
         Self::start_beside(measured_cpus(plan), bar, end_by_time(plan), stop)
     }

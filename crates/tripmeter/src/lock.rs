@@ -17,10 +17,7 @@ pub struct CommandFolder {
 }
 
 impl CommandFolder {
-    /// Creates the folder and locks it.
-    ///
-    /// # Errors
-    /// As [`lock`].
+    /// Creates the folder and locks it. Fails like [`lock`].
     pub fn take(folder: &Path, user: &str, flag: &str) -> Result<Self, CliError> {
         let folder = FolderHandle::create(folder).map_err(|error| unusable(folder, &error))?;
         let lock = lock(&folder, user, flag)?;
@@ -33,10 +30,7 @@ fn unusable(folder: &Path, error: &std::io::Error) -> CliError {
 }
 
 /// Locks the folder until the file is dropped. An error names `user` as another user and `flag` to choose another
-/// folder.
-///
-/// # Errors
-/// If the folder cannot be used, or is locked by another process.
+/// folder. Fails if the folder cannot be used, or is locked by another process.
 pub fn lock(folder: &FolderHandle, user: &str, flag: &str) -> Result<File, CliError> {
     let failed = |error| unusable(folder.path(), &error);
     let file = to_lock(&folder.at(LOCK)?).map_err(failed)?;

@@ -50,10 +50,8 @@ pub struct ManyRuns<'a> {
 }
 
 impl ManyRuns<'_> {
-    /// Makes the missing runs.
-    ///
-    /// # Errors
-    /// If the folder has runs of another experiment or is locked by another command, or a run measured nothing.
+    /// Makes the missing runs. Fails if the folder has runs of another experiment or is locked by another command, or a
+    /// run measured nothing.
     pub fn make(mut self) -> Result<RunsOutcome, CliError> {
         let plan = &mut self.prepared.plan;
         if plan.rounds > 1 {

@@ -11,10 +11,8 @@ use tripmeter_report::plots::{Picture, PlotError};
 
 pub type PictureJob<'a> = Box<dyn FnOnce() -> Result<Picture, PlotError> + Send + 'a>;
 
-/// Draws all pictures into the folder, which is created; returns their paths in the order of the jobs.
-///
-/// # Errors
-/// If the folder is a link, or for the first picture that fails; those written before it stay.
+/// Draws all pictures into the folder, which is created; returns their paths in the order of the jobs. Fails if the
+/// folder is a link, or for the first picture that fails; those written before it stay.
 pub fn draw_all(folder: &Path, jobs: Vec<PictureJob<'_>>) -> Result<Vec<PathBuf>, CliError> {
     no_link(folder)?;
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -61,10 +59,7 @@ fn draw(folder: &Path, job: PictureJob<'_>) -> Result<PathBuf, CliError> {
     Ok(path)
 }
 
-/// Refuses to write through a link, which may lead anywhere.
-///
-/// # Errors
-/// If the folder is a link.
+/// Refuses to write through a link, which may lead anywhere. Fails if the folder is a link.
 pub fn no_link(folder: &Path) -> Result<(), CliError> {
     // A trailing slash would follow the link.
     match folder.components().as_path().is_symlink() {
@@ -77,10 +72,7 @@ pub fn no_link(folder: &Path) -> Result<(), CliError> {
 }
 
 /// Creates a folder for plots and its parents. This comes before other output, so that a wrong name leaves nothing
-/// behind.
-///
-/// # Errors
-/// If something else has its name, even a link, or it cannot be created.
+/// behind. Fails if something else has its name, even a link, or it cannot be created.
 pub fn create_folder(folder: &Path) -> Result<(), CliError> {
     no_link(folder)?;
     let failed = |error| format!("the folder '{}' cannot be created: {error}", folder.display());

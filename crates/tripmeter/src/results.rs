@@ -26,10 +26,7 @@ pub struct NamedFolder {
     pub is_named: bool,
 }
 
-/// Reads a results folder, or one of its rounds (`round-NN`).
-///
-/// # Errors
-/// If it has no manifest, or an invalid one.
+/// Reads a results folder, or one of its rounds (`round-NN`). Fails if it has no manifest, or an invalid one.
 pub fn open(path: &Path, allows_damage: bool) -> Result<JudgedResults, CliError> {
     let (folder, round) = with_manifest(path);
     let results = JudgedResults { manifest: show::read(&folder)?, allows_damage };
@@ -66,10 +63,7 @@ pub fn open_finished(folder: &NamedFolder, allows_damage: bool) -> Result<Option
     Ok(Some(results))
 }
 
-/// Opens a results folder for writing files derived from its data.
-///
-/// # Errors
-/// If it does not exist.
+/// Opens a results folder for writing files derived from its data. Fails if it does not exist.
 pub fn opened(folder: &Path) -> Result<FolderHandle, CliError> {
     FolderHandle::open_named(folder).map_err(|error| FileError::reading(folder, &error).into())
 }
@@ -95,9 +89,7 @@ pub fn round_of(name: &str) -> Option<u32> {
 }
 
 /// Results folders given, and those within other folders given, oldest first. One note names everything else there.
-///
-/// # Errors
-/// If one is not a folder, or contains no results folder.
+/// Fails if one is not a folder, or contains no results folder.
 pub fn folders_in(folders: &[PathBuf]) -> Result<Vec<NamedFolder>, CliError> {
     let mut found = Vec::new();
     for folder in folders {
@@ -146,10 +138,7 @@ pub fn listed(names: &[String]) -> String {
     names[..names.len().min(NAMES_IN_A_NOTE)].join(", ") + &more
 }
 
-/// Requested figures; each must be in one of the results.
-///
-/// # Errors
-/// If there is no such figure, or it cannot be judged.
+/// Requested figures; each must be in one of the results. Fails if there is no such figure, or it cannot be judged.
 pub fn selection(names: &[String], results: &[&JudgedResults]) -> Result<Selection, CliError> {
     let tables: Vec<MetricTable> = results.iter().map(|results| results.table()).collect();
     let selection = Selection::named(names, &tables.iter().collect::<Vec<_>>());

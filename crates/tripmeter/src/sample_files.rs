@@ -25,10 +25,7 @@ pub fn round_folder(manifest: &Manifest, round: u32) -> String {
     if manifest.plan.has_round_folders() { format!("round-{round:02}") } else { String::new() }
 }
 
-/// Finds the sample file.
-///
-/// # Errors
-/// If it is missing although it should exist.
+/// Finds the sample file. Fails if it is missing although it should exist.
 pub fn find(folder: &Path, manifest: &Manifest, result: &SubExperimentResult) -> Result<SampleFile, CliError> {
     let round = folder.join(round_folder(manifest, result.round));
     let csv = round.join(SAMPLES).join(format!("{}.csv", result.name));
@@ -73,10 +70,7 @@ pub fn note_absent<'a>(results: impl Iterator<Item = (&'a PathBuf, &'a Manifest)
     }
 }
 
-/// Reads a whole CSV file; true if it has rows of trials that do not count.
-///
-/// # Errors
-/// If rows are missing or damaged.
+/// Reads a whole CSV file; true if it has rows of trials that do not count. Fails if rows are missing or damaged.
 pub fn has_others(csv: &Path, result: &SubExperimentResult) -> Result<bool, CliError> {
     if !fs::symlink_metadata(csv).is_ok_and(|found| found.is_file()) {
         return Err(CliError::new(exit::NO_INPUT, format!("'{}' is no file of samples", csv.display())));

@@ -27,10 +27,7 @@ struct Shapes {
 }
 
 /// Plots `<place>/<name>/histogram_<bytes>` and `series_<bytes>` for each payload with round trips or logger calls.
-/// Rounds go to `<place>/round-01`. Returns the files.
-///
-/// # Errors
-/// If samples are invalid, or a file cannot be written.
+/// Rounds go to `<place>/round-01`. Returns the files. Fails if samples are invalid, or a file cannot be written.
 pub fn draw(folder: &Path, manifest: &Manifest, place: &Path, options: Options) -> Result<Vec<PathBuf>, CliError> {
     let mut drawn = Vec::new();
     if !sample_files::are_there(folder, manifest) {
@@ -96,10 +93,7 @@ fn shapes(file: &Path, result: &SubExperimentResult, options: Options) -> Result
 }
 
 /// Headline samples of each sub-experiment at its first payload, from the first round that has them, for the report.
-/// Reads each file no further than needed.
-///
-/// # Errors
-/// If samples are invalid.
+/// Reads each file no further than needed. Fails if samples are invalid.
 pub fn first_trials(place: usize, folder: &Path, manifest: &Manifest) -> Result<Vec<SampledTrial>, CliError> {
     let mut found: Vec<SampledTrial> = Vec::new();
     if !sample_files::are_there(folder, manifest) {

@@ -7,10 +7,8 @@ use tripmeter_model::exit;
 use tripmeter_report::document::Document;
 
 impl SortArgs {
-    /// Sorts the tables that have the column.
-    ///
-    /// # Errors
-    /// If there are tables but none has the column; names those that exist.
+    /// Sorts the tables that have the column. Fails if there are tables but none has the column; names those that
+    /// exist.
     pub fn apply<'a>(&self, documents: impl IntoIterator<Item = &'a mut Document>) -> Result<(), CliError> {
         let Some(sort) = &self.sort else { return Ok(()) };
         let mut documents: Vec<&mut Document> = documents.into_iter().collect();
@@ -33,10 +31,7 @@ impl SortArgs {
         }
     }
 
-    /// Refuses `--sort` if no table is printed.
-    ///
-    /// # Errors
-    /// If both are given.
+    /// Refuses `--sort` if no table is printed. Fails if both are given.
     pub fn refuse_with_json(&self, is_json: bool) -> Result<(), CliError> {
         match is_json && self.sort.is_some() {
             true => Err(CliError::new(exit::USAGE, "--sort is of tables, which --json does not print; leave one out")),

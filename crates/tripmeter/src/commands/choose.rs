@@ -101,10 +101,8 @@ fn wanted(by: Statistic) -> u64 {
     }
 }
 
-/// Number of messages wanted that the budget allows; prints how long they take.
-///
-/// # Errors
-/// If the budget allows too few, or fewer than requested.
+/// Number of messages wanted that the budget allows; prints how long they take. Fails if the budget allows too few, or
+/// fewer than requested.
 fn affordable(args: &ChooseArgs, plan: &Plan, wanted: u64) -> Result<u64, CliError> {
     let rate = args.rate.expect("clap requires a rate to measure at");
     let runs = plan.sub_experiments.len() as f64 * f64::from(plan.rounds);

@@ -53,10 +53,7 @@ pub fn fleet(args: &FleetArgs) -> Result<u8, CliError> {
     Ok(if is_stopped { exit::INTERRUPTED } else { exit_code(&fleet) })
 }
 
-/// Jobs to run, including those already measured.
-///
-/// # Errors
-/// If the folder belongs to another command, or to none.
+/// Jobs to run, including those already measured. Fails if the folder belongs to another command, or to none.
 fn resumed(folder: &Path, handle: &FolderHandle, asked: &FleetAsked<'_>) -> Result<Fleet, CliError> {
     let mut fleet = asked.fleet.clone();
     let failed = |error: std::io::Error| CliError::from(FileError::reading(folder, &error));

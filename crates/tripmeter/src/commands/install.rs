@@ -22,10 +22,7 @@ const PARQUET: &str = "parquet";
 /// Debian package of the Parquet writer.
 const PARQUET_DEB: &str = "tripmeter-parquet";
 
-/// Prints the steps and runs them.
-///
-/// # Errors
-/// The first step that fails, and the remedy.
+/// Prints the steps and runs them. An error names the first step that fails, and the remedy.
 pub fn install(args: &InstallArgs) -> Result<u8, CliError> {
     let sidecars = embedded::sidecars();
     let is_wanted = |sidecar: &&Sidecar| match args.python {

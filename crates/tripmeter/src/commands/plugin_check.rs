@@ -43,10 +43,8 @@ struct CheckedPart {
     faults: Vec<String>,
 }
 
-/// Prints each part with its faults below it; with `--json` all at the end, also if a part cannot be run.
-///
-/// # Errors
-/// If the file is not a plugin, or nothing in it can run here.
+/// Prints each part with its faults below it; with `--json` all at the end, also if a part cannot be run. Fails if the
+/// file is not a plugin, or nothing in it can run here.
 pub fn plugin_check(args: &PluginCheckArgs) -> Result<u8, CliError> {
     // Opening a FIFO would block.
     if args.file.metadata().is_ok_and(|metadata| !metadata.is_file()) {

@@ -86,18 +86,12 @@ fn checked(file: &Path, manifests: &[Manifest]) -> Result<Vec<ResultsCheck>, Cli
 
 /// Writes the findings of a command as the page of a results folder, and prints where unless `is_quiet`. If writing
 /// fails, a note says so, because the results are valid without it.
-///
-/// # Errors
-/// If the folder is gone.
 pub fn of_document(found: &Document, command: &str, folder: &FolderHandle, is_quiet: bool) -> Result<(), CliError> {
     let title = format!("{command} · {}", crate::database::last_part(folder.path()));
     written(folder, &render::html(found, &title), is_quiet)
 }
 
 /// Writes an explanation as the page of its results folder, like [`of_document`].
-///
-/// # Errors
-/// If the folder is gone.
 pub fn of_explanation(found: &Explanation, folder: &FolderHandle, is_quiet: bool) -> Result<(), CliError> {
     of_document(&tripmeter_report::explain(found), "explain", folder, is_quiet)
 }
@@ -113,10 +107,7 @@ fn written(folder: &FolderHandle, page: &str, is_quiet: bool) -> Result<(), CliE
 }
 
 /// Writes the page of results sent by another host, from their data. A page that came with them is removed, because it
-/// could contain scripts of that host.
-///
-/// # Errors
-/// If it cannot be removed.
+/// could contain scripts of that host. Fails if it cannot be removed.
 pub fn of_fetched(manifest: &Manifest, folder: &FolderHandle, is_wanted: bool) -> Result<(), CliError> {
     let came = folder.at(REPORT)?;
     let removed = match came.symlink_metadata() {
@@ -141,9 +132,7 @@ pub fn of_fetched(manifest: &Manifest, folder: &FolderHandle, is_wanted: bool) -
 }
 
 /// Writes the page of a run into its results folder, and prints where unless `is_quiet`. The run is valid without it.
-///
-/// # Errors
-/// If the folder is gone.
+/// Fails if the folder is gone.
 pub fn of_run(manifest: &Manifest, handle: &FolderHandle, is_quiet: bool) -> Result<(), CliError> {
     let folder = handle.path();
     let (name, manifest) = (crate::database::last_part(folder), show::printable(manifest));

@@ -32,10 +32,8 @@ pub struct Unpacked<'a> {
 }
 
 impl<'a> Unpacked<'a> {
-    /// Detects the compression from the first bytes; `packed` counts the bytes read of the file.
-    ///
-    /// # Errors
-    /// If they cannot be read.
+    /// Detects the compression from the first bytes; `packed` counts the bytes read of the file. Fails if they cannot
+    /// be read.
     pub fn of(mut source: impl BufRead + 'a, packed: &'a Cell<u64>) -> io::Result<Self> {
         let mut head = [0; ZSTD_MAGIC.len()];
         let mut filled = 0;
@@ -90,10 +88,8 @@ fn told(error: io::Error) -> io::Error {
     }
 }
 
-/// Unpacked bytes of a message of one or several zstd frames; `None` if it is not compressed.
-///
-/// # Errors
-/// If a frame is damaged or lacks its size, as a sentence without its subject.
+/// Unpacked bytes of a message of one or several zstd frames; `None` if it is not compressed. Fails if a frame is
+/// damaged or lacks its size, as a sentence without its subject.
 pub fn unpacked_bytes(message: &[u8]) -> Result<Option<u64>, &'static str> {
     if !message.starts_with(&ZSTD_MAGIC) {
         return Ok(None);

@@ -24,10 +24,8 @@ pub fn is_recording(word: &str) -> bool {
     ENDS.iter().any(|end| word.ends_with(end)) || (may_be_folder && Path::new(word).join(METADATA).is_file())
 }
 
-/// Files to read, in order; folders are replaced by their files.
-///
-/// # Errors
-/// If a folder cannot be read or has no recording, or there are too many files.
+/// Files to read, in order; folders are replaced by their files. Fails if a folder cannot be read or has no recording,
+/// or there are too many files.
 pub fn expanded(named: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     let mut all = Vec::new();
     for path in named {

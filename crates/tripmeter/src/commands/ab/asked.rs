@@ -73,19 +73,13 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Figures named on the command line.
-///
-/// # Errors
-/// If one is unknown or not judged.
+/// Figures named on the command line. Fails if one is unknown or not judged.
 pub fn selection(args: &AbArgs) -> Result<Selection, CliError> {
     let refused = |why| CliError::new(exit::USAGE, format!("{why} (--figures)"));
     Selection::asked(&args.figures.figures).map_err(refused)
 }
 
-/// Checks the question before any transport is looked up.
-///
-/// # Errors
-/// If a share or a count is out of range.
+/// Checks the question before any transport is looked up. Fails if a share or a count is out of range.
 pub fn question(args: &AbArgs) -> Result<Question, CliError> {
     let (margin, effect, power) = (args.margin.0, args.effect.0, args.power.0);
     let wrong = |text: String| Err(CliError::new(exit::USAGE, text));

@@ -27,10 +27,8 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// Finds an unfinished comparison in the output folder.
-    ///
-    /// # Errors
-    /// If another command is using the folder, or `ab.json` cannot be read.
+    /// Finds an unfinished comparison in the output folder. Fails if another command is using the folder, or `ab.json`
+    /// cannot be read.
     pub fn find(folder: Option<&Path>) -> Result<Option<Self>, CliError> {
         let Some(folder) = folder.and_then(|folder| folder.canonicalize().ok()) else { return Ok(None) };
         if unfinished(&folder)?.is_none() {
@@ -54,10 +52,7 @@ impl Unfinished {
         Duration::try_from_secs_f64(seconds).unwrap_or_default()
     }
 
-    /// Results for the engine to resume.
-    ///
-    /// # Errors
-    /// If anything differs from what was asked for before.
+    /// Results for the engine to resume. Fails if anything differs from what was asked for before.
     pub fn begun(&self, plan: &Plan, asked: &Asked<'_>) -> Result<Begun, CliError> {
         if let Some(change) = self.change(plan, asked) {
             let text = format!(

@@ -61,8 +61,6 @@ impl Source {
     }
 
     /// Reads the figures, or computes them from samples with `threads`.
-    ///
-    /// # Errors
     pub fn read(&self, reader: &Reader, threads: usize) -> Result<Summary, CliError> {
         let mut summary = match &self.origin {
             Origin::Summary(file) => Summary::read(file)?,
@@ -96,10 +94,8 @@ pub struct ExperimentFolder {
 }
 
 impl ExperimentFolder {
-    /// Reads a folder. One note names all files that belong to no experiment.
-    ///
-    /// # Errors
-    /// If it is not a folder, holds rounds or no results, or has a manifest that cannot be read.
+    /// Reads a folder. One note names all files that belong to no experiment. Fails if it is not a folder, holds rounds
+    /// or no results, or has a manifest that cannot be read.
     pub fn open(path: &Path) -> Result<Self, CliError> {
         let contents = Contents::read(path)?;
         Self::with(path, contents, opened(path)?)
@@ -142,10 +138,7 @@ impl ExperimentFolder {
     }
 
     /// Writes summaries that are missing or older than the samples. While the experiment is running none is written,
-    /// and figures come from the samples so far.
-    ///
-    /// # Errors
-    /// If samples are invalid, or a file cannot be written.
+    /// and figures come from the samples so far. Fails if samples are invalid, or a file cannot be written.
     pub fn summarise(&mut self) -> Result<(), CliError> {
         if self.is_running() {
             output::say(&format!(
@@ -177,8 +170,6 @@ impl ExperimentFolder {
     }
 
     /// Summaries of all sub-experiments, empty for those not measured.
-    ///
-    /// # Errors
     pub fn measured(&self) -> Result<Vec<Measured>, CliError> {
         let reader = Reader::new(threads());
         let measured = self.sources.iter().map(|source| {
@@ -201,8 +192,6 @@ impl ExperimentFolder {
     }
 
     /// Checks that every sub-experiment whose round trips were kept has a file.
-    ///
-    /// # Errors
     pub fn check_files(&self) -> Result<(), CliError> {
         let are_kept =
             |manifest: &Manifest| manifest.plan.raw.eprosima && self.round >= manifest.first_round_with_samples();
@@ -264,10 +253,7 @@ pub fn counts(finished: Option<&[FinishedPayload]>, bytes: &Bytes) -> bool {
     finished.is_none_or(|finished| finished.iter().any(|one| Bytes::from(one.payload_bytes) == *bytes))
 }
 
-/// Checks that a sample file has the round trips of its figures.
-///
-/// # Errors
-/// If a finished payload has fewer.
+/// Checks that a sample file has the round trips of its figures. Fails if a finished payload has fewer.
 pub fn check_rows(file: &Path, finished: Option<&[FinishedPayload]>, rows: &[SummaryRow]) -> Result<(), CliError> {
     let missing = |one: &FinishedPayload| {
         let bytes = Bytes::from(one.payload_bytes);
@@ -333,10 +319,8 @@ fn is_of_an_experiment(file: &str) -> bool {
 }
 
 /// Experiments in a folder, oldest first, with each round of those that have rounds. One note names folders without
-/// results and stray files, except folders of discarded attempts.
-///
-/// # Errors
-/// If it is not a folder, or contains no experiment.
+/// results and stray files, except folders of discarded attempts. Fails if it is not a folder, or contains no
+/// experiment.
 pub fn runs(folder: &Path) -> Result<Vec<NamedFolder>, CliError> {
     let contents = Contents::read(folder)?;
     let mut runs = Vec::new();

@@ -65,10 +65,8 @@ pub fn process(args: &ProcessArgs) -> Result<u8, CliError> {
 /// Summarises every sample file in results folders, and plots if a folder for plots is given. Prints errors, continues,
 /// and returns the exit code.
 ///
-/// Plots go to `<plots>/measurements_<name>`, those of rounds to `<plots>/round-<number>/measurements_<name>`.
-///
-/// # Errors
-/// If a folder cannot be read, or holds no samples.
+/// Plots go to `<plots>/measurements_<name>`, those of rounds to `<plots>/round-<number>/measurements_<name>`. Fails if
+/// a folder cannot be read, or holds no samples.
 pub fn folders(folders: &[PathBuf], plots: Option<(&Path, Options)>) -> Result<u8, CliError> {
     let (mut jobs, mut code) = (Vec::new(), exit::GOOD);
     for folder in folders {

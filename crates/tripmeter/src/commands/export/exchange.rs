@@ -73,10 +73,8 @@ fn read_verdict(file: &Path) -> Result<VerdictDocument, CliError> {
     })
 }
 
-/// Checks that a verdict belongs to the exported results.
-///
-/// # Errors
-/// If it does not, with the results that it belongs to, and the remedy.
+/// Checks that a verdict belongs to the exported results. Fails if it does not, with the results that it belongs to,
+/// and the remedy.
 fn is_of(verdict: &VerdictDocument, file: &Path, folder: &Path, manifest: &Manifest) -> Result<(), CliError> {
     let judged = &verdict.judged;
     if judged.iter().any(|one| one.is_of(manifest)) {
@@ -186,10 +184,7 @@ struct SamplesJob<'a> {
     within: PathBuf,
 }
 
-/// Samples of results.
-///
-/// # Errors
-/// If a file lacks samples.
+/// Samples of results. Fails if a file lacks samples.
 fn samples<'a>(folder: &Path, manifest: &'a Manifest) -> Result<Vec<SamplesJob<'a>>, CliError> {
     let job = |result: &'a SubExperimentResult| {
         let file = sample_files::find(folder, manifest, result)?;

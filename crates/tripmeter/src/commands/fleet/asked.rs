@@ -37,10 +37,8 @@ pub struct FleetAsked<'a> {
 }
 
 impl<'a> FleetAsked<'a> {
-    /// Reads the hosts, and checks the command.
-    ///
-    /// # Errors
-    /// If the command does not measure, has flags that a fleet sets, or the host file is invalid.
+    /// Reads the hosts, and checks the command. Fails if the command does not measure, has flags that a fleet sets, or
+    /// the host file is invalid.
     pub fn new(args: &'a FleetArgs) -> Result<Self, CliError> {
         let hosts = hosts(&args.hosts)?;
         let center = center(args, &hosts)?;

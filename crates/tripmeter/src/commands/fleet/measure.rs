@@ -26,10 +26,7 @@ const RESULTS: &str = "results";
 /// Hosts that are checked in parallel.
 const LOOKED_AT: usize = 16;
 
-/// Measures what is missing, and reports progress.
-///
-/// # Errors
-/// If `fleet.json` cannot be written.
+/// Measures what is missing, and reports progress. Fails if `fleet.json` cannot be written.
 pub fn measure(
     asked: &FleetAsked<'_>,
     pushed: Option<&Pushed>,

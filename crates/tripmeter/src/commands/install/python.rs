@@ -25,10 +25,7 @@ pub struct PythonEnvironment<'a> {
 }
 
 impl PythonEnvironment<'_> {
-    /// Creates the environment, unless it is complete.
-    ///
-    /// # Errors
-    /// Names what is missing, and the remedy.
+    /// Creates the environment, unless it is complete. An error names what is missing, and the remedy.
     pub fn make(&self, quiet: bool) -> Result<(), CliError> {
         let say = |text: &str| {
             if !quiet {
