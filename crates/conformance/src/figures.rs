@@ -56,7 +56,6 @@ pub fn value(trial: &Trial, figure: Figure) -> Option<f64> {
     trial.value(&Stream::all(), figure)
 }
 
-/// Number of events, over all messages.
 pub fn count(trial: &Trial, figure: Figure) -> u64 {
     trial.count(&Stream::all(), figure)
 }

@@ -31,7 +31,6 @@ use tripmeter_model::trial::Trial;
 
 const SAMPLES: u64 = 200;
 const WARMUP: u64 = 20;
-/// Kinds of entries with one-way messages.
 const ONE_WAY: [&str; 3] = ["throughput", "channel", "publishers"];
 
 /// The only variant that may lose messages at any rate, round trips included, while the machine is too busy.
@@ -117,7 +116,6 @@ struct PartOutcome<'a> {
 }
 
 impl PartOutcome<'_> {
-    /// True if round trips may be lost as well.
     fn loses_when_starved(&self) -> bool {
         loses_when_starved(&self.plan.transport.to_string())
     }

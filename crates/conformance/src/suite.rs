@@ -43,7 +43,6 @@ pub struct Known {
     pub available: bool,
     /// Reason why no variant can.
     pub reason: Option<String>,
-    /// Declaration of the system.
     pub description: Option<Description>,
     pub variants: Vec<KnownVariant>,
 }
@@ -73,9 +72,7 @@ pub struct KnownVariant {
     pub max_payload_bytes: Option<u64>,
 }
 
-/// Settings of the suite.
 pub struct Suite {
-    /// Program under test.
     pub program: PathBuf,
     /// Plugin file, if the program does not find it by itself.
     pub plugin: Option<PathBuf>,

@@ -56,7 +56,6 @@ pub fn command_of(pid: u32) -> String {
     String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " ")
 }
 
-/// Workers of a supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workers {
     /// Process with result files open.

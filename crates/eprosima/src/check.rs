@@ -39,7 +39,6 @@ impl CheckRow {
     }
 }
 
-/// Check report of one sub-experiment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CheckReport {
     /// All medians, then all 99th percentiles, then all maxima.

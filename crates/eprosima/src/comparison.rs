@@ -4,7 +4,6 @@ use crate::bytes::Bytes;
 use crate::summary::{COLUMNS, Magnitude, Summary, SummaryRow};
 use crate::table::{push_row, three_decimals};
 
-/// Verdict of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// At most the limit.
@@ -18,7 +17,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Name in tables and files.
     pub fn name(self) -> &'static str {
         match self {
             Outcome::Passed => "passed",

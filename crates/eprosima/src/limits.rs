@@ -8,7 +8,6 @@ use crate::summary::{Magnitude, Summary};
 use crate::table::as_in_file;
 use crate::verdict;
 
-/// Summary of one sub-experiment in one run.
 #[derive(Clone, Debug)]
 pub struct RunSummary {
     /// Display name of the run.
@@ -29,7 +28,7 @@ pub struct Gap {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Derived {
-    /// In order of first appearance of sub-experiment and payload.
+    /// Sorted by first appearance of sub-experiment and payload.
     pub requirements: Requirements,
     pub gaps: Vec<Gap>,
 }

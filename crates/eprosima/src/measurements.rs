@@ -12,17 +12,14 @@ pub fn file_name(sub_experiment: &str) -> String {
     format!("measurements_{sub_experiment}.csv")
 }
 
-/// Writer that appends payload by payload.
 pub struct MeasurementsWriter {
     /// The file, open for appending.
     pub csv: File,
     rows: u64,
-    /// Rows of the latest payload.
     latest: u64,
 }
 
 impl MeasurementsWriter {
-    /// Writes the header into an empty file.
     pub fn begin(mut csv: File) -> io::Result<Self> {
         writeln!(csv, "{}", COLUMNS.join(","))?;
         Ok(Self { csv, rows: 0, latest: 0 })

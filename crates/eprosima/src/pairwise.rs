@@ -4,10 +4,9 @@ const LANES: usize = 8;
 /// Longest block that is summed without being halved again.
 const BLOCK: usize = 128;
 
-/// Sum and extremes of numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SumAndRange {
-    /// In numpy's order of additions, so that it is rounded as by numpy.
+    /// Added in numpy's order, so that it is rounded as by numpy.
     pub sum: f64,
     /// Infinity if there are no numbers.
     pub smallest: f64,

@@ -49,7 +49,6 @@ pub struct Reader {
     gate: Mutex<()>,
 }
 
-/// One reading of one file.
 struct Pass<'a, F> {
     reader: &'a Reader,
     file: &'a Path,

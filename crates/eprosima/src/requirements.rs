@@ -30,13 +30,12 @@ pub struct Requirement {
 }
 
 impl Requirements {
-    /// Reads a file; other columns are ignored. Fails if it cannot be read, a column is missing, a limit is not a
-    /// finite number of 0 or more, or a payload of a sub-experiment is there twice.
+    /// Reads a file; other columns are ignored. Fails if it cannot be read or a column is missing. Limits must be
+    /// finite numbers of 0 or more, and payloads unique within a sub-experiment.
     pub fn read(file: &Path) -> Result<Self, FileError> {
         Self::of_table(&CsvTable::read(file)?)
     }
 
-    /// Fails like [`Requirements::read`], except reading.
     pub fn of_table(table: &CsvTable) -> Result<Self, FileError> {
         let columns: Vec<CsvColumn> = COLUMNS.iter().map(|name| table.column(name)).collect::<Result<_, _>>()?;
         let mut rows: Vec<Requirement> = Vec::new();

@@ -51,7 +51,7 @@ pub enum Magnitude {
 impl Magnitude {
     /// All, in the order of eProsima's scripts.
     pub const ALL: [Magnitude; 4] = [Magnitude::Min, Magnitude::Median, Magnitude::Max, Magnitude::P99];
-    /// Those with requirements, in the order of the check report.
+    /// Figures with requirements, in the order of the check report.
     pub const CHECKED: [Magnitude; 3] = [Magnitude::Median, Magnitude::P99, Magnitude::Max];
 
     /// Column name: `Min`, `Median`, `Max`, `99%`.
@@ -76,13 +76,12 @@ impl Magnitude {
 }
 
 impl Summary {
-    /// Reads a file; other columns are ignored. Fails if it cannot be read, a column is missing, a figure is not a
-    /// finite number of 0 or more (jitter may be NaN), or a payload is there twice.
+    /// Reads a file; other columns are ignored. Fails if it cannot be read or a column is missing. Figures must be
+    /// finite numbers of 0 or more (jitter may be NaN), and payloads unique.
     pub fn read(file: &Path) -> Result<Self, FileError> {
         Self::of_table(&CsvTable::read(file)?)
     }
 
-    /// Fails like [`Summary::read`], except reading.
     pub fn of_table(table: &CsvTable) -> Result<Self, FileError> {
         let columns: Vec<CsvColumn> = COLUMNS.iter().map(|name| table.column(name)).collect::<Result<_, _>>()?;
         let (mut rows, mut known) = (Vec::new(), BTreeSet::new());

@@ -69,7 +69,6 @@ impl CsvTable {
     }
 }
 
-/// Error for a header without the column.
 pub(crate) fn missing_column(file: &Path, line: u64, header: &str, name: &str) -> FileError {
     FileError::wrong_line(file, line, header, format!("has no column '{name}'; columns are separated by commas"))
 }
@@ -101,7 +100,6 @@ impl<'a> CsvRow<'a> {
         Bytes::parse(self.text(column)).ok_or_else(|| self.wrong(column, "is no number of bytes"))
     }
 
-    /// Error about the value of a column.
     pub fn wrong(&self, column: CsvColumn, what: impl Into<String>) -> FileError {
         FileError::wrong_value(&self.table.file, self.line, &self.table.header[column.0], self.text(column), what)
     }

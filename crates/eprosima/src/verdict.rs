@@ -4,7 +4,6 @@ use crate::check::{CheckReport, CheckRow};
 use crate::requirements::{Requirement, Requirements};
 use crate::summary::{Magnitude, Summary};
 
-/// Figures of one sub-experiment.
 #[derive(Clone, Debug)]
 pub struct Measured {
     pub name: String,
@@ -13,7 +12,6 @@ pub struct Measured {
     pub distrust: Option<String>,
 }
 
-/// One sub-experiment against its requirements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubExperimentCheck {
     pub name: String,

@@ -8,7 +8,7 @@ use tempfile::NamedTempFile;
 use tripmeter_eprosima::raw::Reader;
 
 thread_local! {
-    /// In memory, if there is such a file system.
+    /// Kept in memory, if there is such a file system.
     static FILE: RefCell<Option<NamedTempFile>> = const { RefCell::new(None) };
 }
 

@@ -17,7 +17,6 @@ use std::borrow::Cow;
 /// A parser, or several that read the same kind of file.
 #[derive(Clone, Copy, Debug)]
 pub struct FuzzTarget {
-    /// Name, also of its corpus.
     pub name: &'static str,
     /// Description of the data read.
     pub reads: &'static str,

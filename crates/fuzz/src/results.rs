@@ -11,7 +11,6 @@ use tripmeter_model::verdict::VerdictDocument;
 /// Separator of the files of a folder within one input.
 const BETWEEN: &[u8] = b"\n--\n";
 
-/// Manifest with the sub-experiments of the trial seeds.
 const MANIFEST: &[u8] = include_bytes!("manifest.json");
 
 pub(crate) fn manifest(bytes: &[u8]) {

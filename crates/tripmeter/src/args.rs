@@ -91,7 +91,6 @@ pub enum Command {
     },
 }
 
-/// Groups of commands in `tripmeter --help`.
 const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Measure",

@@ -49,7 +49,6 @@ pub fn by_time(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Contents of a folder.
 pub struct Contents {
     /// Names of subfolders, oldest first.
     pub folders: Vec<String>,

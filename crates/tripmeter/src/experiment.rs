@@ -293,7 +293,6 @@ fn of_the_file(args: &ExperimentArgs, error: CliError, is_wrong: impl Fn(&Experi
     CliError::new(code, format!("experiment '{}': {error}", file.display()))
 }
 
-/// File or preset, and its source.
 fn written(args: &ExperimentArgs) -> Result<(Experiment, String), CliError> {
     match &args.written {
         Written::File(file) => Ok((read(file)?, file.display().to_string())),
@@ -306,7 +305,6 @@ fn written(args: &ExperimentArgs) -> Result<(Experiment, String), CliError> {
     }
 }
 
-/// Maximum size of an experiment file.
 const MOST_EXPERIMENT_BYTES: u64 = 16 << 20;
 
 fn read(path: &Path) -> Result<Experiment, CliError> {

@@ -64,7 +64,7 @@ struct Canvas {
 }
 
 impl Live {
-    /// Takes over the terminal; `stop` is set when the user ends the run. Fails if there can be no view, the reason.
+    /// Takes over the terminal; `stop` is set when the user ends the run. An error is the reason why there is no view.
     pub fn start(plan: &Plan, bar: &ProgressBar, stop: &Arc<AtomicBool>) -> Result<Self, String> {
         Self::start_beside(measured_cpus(plan), bar, end_by_time(plan), stop)
     }
@@ -132,7 +132,6 @@ impl Live {
         }
     }
 
-    /// Sets the number of samples of the running payload.
     pub fn advance(&self, done: u64, planned: u64) {
         self.screen.lock().page.advance(done, planned);
     }

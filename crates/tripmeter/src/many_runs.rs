@@ -20,7 +20,6 @@ use tripmeter_model::folder_handle::FolderHandle;
 use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::Plan;
 
-/// Outcome of many runs.
 pub enum RunsOutcome {
     /// All runs are available.
     All {
@@ -37,7 +36,6 @@ pub enum RunsOutcome {
 pub struct ManyRuns<'a> {
     /// Experiment of one round.
     pub prepared: Prepared,
-    /// Number of runs.
     pub number: u32,
     /// Folder for the runs; next to the output if `None`.
     pub folder: Option<&'a Path>,

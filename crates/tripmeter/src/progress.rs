@@ -20,7 +20,6 @@ use tripmeter_model::plan::{Plan, SubExperiment};
 /// Shortest time left that lines mention.
 const LEAST_LEFT: Duration = Duration::from_secs(60);
 
-/// Progress of a run, from the engine's events.
 pub struct Progress<'a> {
     plan: &'a Plan,
     shown: ProgressView,

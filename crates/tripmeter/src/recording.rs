@@ -35,7 +35,6 @@ use tripmeter_model::experiment::WrittenRecording;
 use tripmeter_model::recording::{RecordedFile, RecordedPart, Recording};
 use tripmeter_model::{exit, printable};
 
-/// Range of the playback speed.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
 
 /// A recording that was read. The folder of its schedule is removed when it is dropped.
@@ -147,7 +146,6 @@ fn file_name(path: &Path) -> String {
     name.unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// Sets file name, size and hash.
 fn name(recording: &mut Recording, asked: &WrittenRecording, read: Vec<RecordedFile>) {
     recording.file = file_name(&asked.files[0]);
     if asked.files.len() > 1 {

@@ -10,11 +10,10 @@ use tripmeter_model::plan::Plan;
 /// Interval of checks whether the next round may begin.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Returns a function that estimates the total number of rounds from the results so far: the plan's number, or as many
-/// as fit into its time, in addition to earlier ones.
+/// Returns a function that estimates the total number of rounds: the plan's, or as many as fit into its time.
 ///
-/// The estimate uses only rounds begun by this process; until the first has ended, the plan's number stays. The
-/// function waits if there would be too many rounds.
+/// Rounds of earlier processes are added, but only rounds begun by this one enter the estimate. Until the first of
+/// these has ended, the plan's number stays. The function waits if there would be too many rounds.
 pub fn rounds_wanted(plan: &Plan, stop: Arc<AtomicBool>) -> impl FnMut(&Manifest) -> u32 + use<> {
     let (for_ns, most) = (plan.for_ns, plan.most_rounds());
     let (mut begin, mut before) = (Instant::now(), None);

@@ -13,7 +13,6 @@ use tripmeter_model::{exit, printable};
 
 /// Suffix of a run's folder until the run is finished.
 pub const UNFINISHED: &str = ".unfinished";
-/// Maximum number of names in a note.
 const NAMES_IN_A_NOTE: usize = 5;
 
 /// A results folder among others.

@@ -121,7 +121,6 @@ pub fn of_check(checked: &ResultsCheck, strict: bool, exit_code: u8) -> VerdictD
     VerdictDocument::new(JudgingCommand::Check, exit_code, rows, 0).with_troubles(troubles)
 }
 
-/// Notes on a sub-experiment.
 fn known<'a>(name: &'a str, notes: &'a [String]) -> impl Iterator<Item = VerdictTrouble> + 'a {
     notes.iter().map(move |what| trouble(Some(name), what, false))
 }

@@ -11,7 +11,6 @@ use tripmeter_model::file::{self, FileError, GZIP_MAGIC, UTF8_BOM};
 
 /// Bytes per read: they stay in a CPU's cache until they are parsed.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Maximum length of a line.
 const LINE_BYTES: usize = 1 << 20;
 
 enum ByteSource {
@@ -44,7 +43,6 @@ pub struct FileRest {
     size: u64,
 }
 
-/// Reason why there is no next chunk.
 #[derive(Debug)]
 pub enum ChunkError {
     Io(io::Error),
@@ -203,7 +201,6 @@ impl Chunks {
     }
 }
 
-/// Reads until the buffer is full or the source ends.
 fn read_full(reader: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {

@@ -30,9 +30,7 @@ thread_local! {
 #[derive(Debug)]
 pub enum Stop {
     Scattered,
-    /// Invalid row.
     Row(u64, RowError),
-    /// Line that cannot be read.
     Chunk(u64, ChunkError),
     /// Line at which more samples would be held than allowed.
     TooMany(u64),
@@ -72,7 +70,6 @@ impl Stop {
     }
 }
 
-/// Samples of one payload.
 pub struct PayloadSamples {
     /// Position in the order of first appearance, if all payloads are held.
     place: usize,
@@ -90,7 +87,6 @@ pub struct Collected<T> {
     pub done: Vec<(Bytes, T)>,
     /// Last payload, if a later range may have more of it and it is not the first.
     tail: Option<PayloadSamples>,
-    /// Lines read.
     pub lines: u64,
     pub stop: Option<Stop>,
 }

@@ -26,7 +26,6 @@ pub struct RowShape {
 
 /// Format of a number of at most eight characters. Masks apply to the eight bytes that end with it.
 struct NumberMask {
-    /// Length of the row.
     length: usize,
     /// Offset of those eight bytes in the row.
     at: usize,
@@ -38,7 +37,6 @@ struct NumberMask {
     slack: u64,
     /// Digits before the point.
     before_point: u64,
-    /// Divisor of the digits.
     power: f64,
 }
 

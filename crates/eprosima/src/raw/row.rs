@@ -13,7 +13,6 @@ use tripmeter_model::file::FileError;
 /// The latency test specification of eProsima's Fast RTPS.
 pub const COLUMNS: [&str; 3] = ["Sample", "Payload [Bytes]", "Latency [us]"];
 
-/// Positions of the columns.
 #[derive(Clone, Debug)]
 pub struct RowLayout {
     columns: usize,

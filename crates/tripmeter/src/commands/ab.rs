@@ -41,7 +41,6 @@ const DEFAULT_PAYLOADS: &str = "1k,64k";
 /// Rounds that show the spread of figures between runs, unless the level needs more.
 const FIRST_ROUNDS: u64 = 10;
 
-/// Results of both sides.
 pub struct AbReport {
     /// Contents of `ab.json`.
     pub json: Value,

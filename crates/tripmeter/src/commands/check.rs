@@ -95,7 +95,6 @@ fn whole(limits: &FigureLimits, results: &JudgedResults) -> Result<ResultsCheck,
     }
 }
 
-/// Text that lists by how much limits were raised, or lower ones reduced.
 fn loosenings(factors: &Factors, limits: &FigureLimits) -> String {
     let is_lower = |kind: &LimitKind| kind.0.better() == Better::Higher;
     let listed = |is_one: &dyn Fn(&LimitKind) -> bool| {

@@ -22,7 +22,6 @@ use tripmeter_stats::shift::fewest_pairs;
 
 /// Seconds of a sub-experiment in addition to its messages: processes, path proof, probes.
 const START_S: f64 = 2.0;
-/// Minimum number of messages per round.
 const FEWEST: u64 = 20;
 
 pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {

@@ -52,7 +52,6 @@ pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     Ok(code)
 }
 
-/// Notes differences between the plans of the two manifests.
 fn note_differences([old, new]: [&JudgedResults; 2]) {
     for plan in &old.manifest.plan.sub_experiments {
         let Some(other) = new.plan(&plan.name) else { continue };
@@ -73,7 +72,6 @@ fn sorted(args: &CompareArgs, mut document: Document) -> Result<String, CliError
     Ok(output::text(&document))
 }
 
-/// The judged side, for JSON output.
 fn judged(args: &CompareArgs, [_, new]: [&JudgedResults; 2]) -> Vec<JudgedFolder> {
     vec![verdicts::judged_folder(&args.new, &new.manifest)]
 }

@@ -73,7 +73,6 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
     Ok(unreached.unwrap_or(if is_refused { exit::FINDING } else { exit::GOOD }))
 }
 
-/// Interface of each host to check.
 fn to_interfaces(args: &DoctorArgs) -> Result<Vec<Option<&str>>, CliError> {
     match &args.to_interface[..] {
         [] => Ok(vec![None; args.to.len()]),
@@ -90,7 +89,6 @@ fn to_interfaces(args: &DoctorArgs) -> Result<Vec<Option<&str>>, CliError> {
     }
 }
 
-/// Finding for transports that cannot be listed.
 fn unusable(error: &CliError) -> Finding {
     Finding {
         check: "transports".to_owned(),

@@ -147,7 +147,6 @@ fn passes(sub: &SubExperiment, waits: &[Wait], is_traced: bool) -> Vec<SubExperi
     passes
 }
 
-/// System calls of the traced passes.
 fn traced(plan: &Plan, logs: Option<&Path>) -> BTreeMap<String, Result<TracedCalls, String>> {
     let is_traced = |sub: &&SubExperiment| sub.instrument == Some(Instrument::SystemCalls);
     let of = |sub: &SubExperiment| {

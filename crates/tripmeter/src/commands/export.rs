@@ -20,7 +20,6 @@ use tripmeter_report::plots::Options;
 use tripmeter_report::plots::aimrt::charts;
 use tripmeter_report::{NamedResults, PageChecks, PageInput, page_of};
 
-/// Folder for plots within a results folder.
 const PLOTS: &str = "plots";
 
 pub fn export(args: &ExportArgs) -> Result<u8, CliError> {

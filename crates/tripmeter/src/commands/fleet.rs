@@ -134,7 +134,6 @@ fn earlier(file: &Path) -> Result<Fleet, CliError> {
     serde_json::from_value(json).map_err(|error| wrong(error.to_string()))
 }
 
-/// Prints all figures, and writes their page.
 fn tell(
     args: &FleetArgs,
     folder: &Path,
@@ -156,7 +155,6 @@ fn tell(
     output::print(&format!("\n{}\n", folder.display()))
 }
 
-/// Figures of all results available.
 fn figures(folder: &Path, fleet: &Fleet, selection: &Selection) -> Result<Vec<FleetFigure>, CliError> {
     let mut figures = Vec::new();
     for job in fleet.jobs.iter().filter(|job| job.state == FleetState::Measured) {
@@ -169,7 +167,6 @@ fn figures(folder: &Path, fleet: &Fleet, selection: &Selection) -> Result<Vec<Fl
     Ok(figures)
 }
 
-/// Exit code of the whole fleet.
 fn exit_code(fleet: &Fleet) -> u8 {
     let code = |job: &FleetJob| match job.state {
         FleetState::Measured => job.exit_code.unwrap_or(exit::GOOD),

@@ -136,7 +136,6 @@ fn draw(history: &History, limits: Option<&FigureLimits>, folder: &Path, options
     Ok(format!("{count} plots of {experiments} are in '{}'\n", folder.display()))
 }
 
-/// Common parameters of all plots.
 struct Drawing<'a> {
     history: &'a History,
     limits: Option<&'a FigureLimits>,

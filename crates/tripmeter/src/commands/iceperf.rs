@@ -11,7 +11,6 @@ use std::time::Duration;
 use tripmeter_engine::Followers;
 use tripmeter_model::exit;
 
-/// Rendezvous of leader and follower.
 const RENDEZVOUS: &str = "iceperf";
 /// Seconds that either waits for the other.
 const PATIENCE: u32 = 600;

@@ -58,7 +58,6 @@ fn find<'a>(sidecars: &'a [Sidecar], system: &str) -> Result<&'a Sidecar, CliErr
     })
 }
 
-/// Steps for the chosen systems.
 struct Steps<'a> {
     /// Missing Debian packages.
     packages: Vec<&'a str>,

@@ -12,7 +12,7 @@ use tripmeter_model::exit;
 use tripmeter_report::counted;
 use tripmeter_stats::conformal::fewest_for_percentile;
 
-/// With far fewer runs, the 99th percentile is close to the maximum.
+/// Recommended number of runs: with far fewer, the 99th percentile is close to the maximum.
 const ENOUGH_RUNS: usize = 100;
 
 pub fn limits(args: &LimitsArgs) -> Result<u8, CliError> {

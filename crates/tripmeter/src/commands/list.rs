@@ -11,7 +11,6 @@ use tripmeter_model::figure::Figure;
 use tripmeter_model::payload::{HEADER_BYTES, display_size};
 use tripmeter_model::{Pattern, exit};
 
-/// A system on this machine.
 #[derive(Serialize)]
 struct SystemRow<'a> {
     system: &'a str,
@@ -29,7 +28,6 @@ struct SystemRow<'a> {
     /// Resources that others can reach while it is measured.
     open_to_others: &'a [String],
     build: &'a str,
-    /// Declaration of the system.
     description: Option<&'a Description>,
     variants: Vec<Here<'a>>,
 }
@@ -69,7 +67,6 @@ fn print_all<T: Serialize>(rows: &[T], is_json: bool, text: impl FnOnce(&[T]) ->
     })
 }
 
-/// An experiment that ships with the program.
 #[derive(Serialize)]
 struct PresetRow {
     name: &'static str,

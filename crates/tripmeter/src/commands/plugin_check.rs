@@ -10,7 +10,6 @@ use tripmeter_model::exit;
 
 type SuitePart = fn(&Suite, &Known) -> Result<Vec<String>, SuiteError>;
 
-/// Parts of the suite, in order.
 const PARTS: [(&str, SuitePart); 4] = [
     ("everything that it declares", Suite::contract),
     ("two experiments at once", Suite::two_at_once),
@@ -29,7 +28,6 @@ struct CheckedPlugin<'a> {
     version: &'a str,
     /// Variants left out, with the reason.
     skipped: &'a [String],
-    /// Parts that were completed.
     parts: Vec<CheckedPart>,
     /// Reason why the next part could not be run.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -24,7 +24,6 @@ fn followers(args: &RunningArgs) -> Result<Followers, CliError> {
     Ok(Followers::ByHand { rendezvous: rendezvous(name)?, wait })
 }
 
-/// Runs `tripmeter run` and the command of each pattern.
 pub fn run(experiment: &ExperimentArgs, args: &RunningArgs) -> Result<u8, CliError> {
     let followers = followers(args)?;
     if args.print {
@@ -70,7 +69,6 @@ pub fn remote() -> Result<u8, CliError> {
     Ok(tripmeter_engine::hosts::serve(&registry, &program))
 }
 
-/// Checks the name of a rendezvous.
 fn rendezvous(name: &str) -> Result<String, CliError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     if (1..=40).contains(&name.len()) && name.bytes().all(plain) {

@@ -9,9 +9,8 @@ pub struct MachineLoad {
     measured: Vec<usize>,
     load: String,
     /// Time and result of the last reading.
-    /// Busy share of each CPU between the last two readings, from 0 to 1.
     seen: Option<(Instant, BTreeMap<usize, CpuTime>)>,
-    /// Busy share of each CPU between the last two looks, from 0 to 1.
+    /// Busy share of each CPU between the last two readings, from 0 to 1.
     busy: BTreeMap<usize, f64>,
 }
 

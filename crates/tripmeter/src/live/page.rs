@@ -15,11 +15,8 @@ use tripmeter_model::printable;
 use tripmeter_report::document::{Block, Document, Note, Severity};
 use tripmeter_report::render;
 
-/// Width of the progress bar.
 const BAR_COLUMNS: usize = 30;
-/// Maximum number of rates kept.
 const MOST_RATES: usize = 30;
-/// Lines of recent messages.
 const MOST_SAID: usize = 3;
 /// Width that text is made for.
 const USUAL_COLUMNS: u16 = 80;
@@ -41,7 +38,6 @@ pub struct LivePage {
     has_colours: bool,
 }
 
-/// Progress of the running payload.
 #[derive(Default)]
 struct PayloadProgress {
     seen: Option<(Instant, u64)>,
@@ -64,12 +60,10 @@ impl LivePage {
         self.text = None;
     }
 
-    /// Starts another sub-experiment or payload.
     pub fn begin(&mut self, place: String) {
         (self.place, self.running) = (place, PayloadProgress::default());
     }
 
-    /// Sets the number of samples of the running payload.
     pub fn advance(&mut self, done: u64, planned: u64) {
         let (now, running) = (Instant::now(), &mut self.running);
         if let Some((then, before)) = running.seen {

@@ -27,7 +27,6 @@ pub struct Unpacked<'a> {
     inner: Box<dyn Read + 'a>,
     is_packed: bool,
     unpacked: u64,
-    /// Bytes of the file read so far.
     packed: &'a Cell<u64>,
 }
 

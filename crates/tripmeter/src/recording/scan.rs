@@ -12,7 +12,6 @@ use std::io::{Read, Write};
 use tripmeter_model::bounds::MOST_SAID_BYTES;
 use tripmeter_model::payload::LARGEST_BYTES;
 
-/// Bytes per read of a file.
 const READ_BYTES: usize = 1 << 20;
 /// Maximum unpacked bytes per byte of a chunk: zstd keeps a run of 128 KiB in 4 bytes, lz4 packs less.
 const MOST_UNPACKED: u64 = 1 << 15;
@@ -26,7 +25,6 @@ const MOST_TOPIC_BYTES: usize = 16 << 20;
 #[derive(Clone, Copy, Debug)]
 pub struct ScanSizes {
     pub read_bytes: usize,
-    /// Maximum bytes of a record.
     pub record_bytes: usize,
 }
 
@@ -150,7 +148,6 @@ fn compressed_messages(record: &[u8]) -> Option<String> {
     None
 }
 
-/// Channels read so far.
 #[derive(Default)]
 struct Channels {
     topics: HashMap<u16, KnownChannel>,

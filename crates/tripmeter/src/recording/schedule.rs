@@ -13,13 +13,11 @@ use tripmeter_model::recording::{
     LONGEST_NS, MOST_MESSAGES, MOST_TOPICS, RecordedPart, RecordedTopic, Recording, ScheduleEntry, sent_bytes,
 };
 
-/// Maximum number of topics that an error lists.
 const SHOWN_TOPICS: usize = 10;
 
 /// Writer of the message file, which counts by topic.
 pub struct Writer<W> {
     file: W,
-    /// Requested part.
     part: RecordedPart,
     /// Requested topics; all if empty.
     chosen: HashSet<String>,
@@ -43,7 +41,6 @@ impl Writer<BufWriter<File>> {
     }
 }
 
-/// Creates the message file in a folder.
 pub fn messages_file(folder: &Path) -> io::Result<BufWriter<File>> {
     Ok(BufWriter::with_capacity(1 << 20, File::create_new(Recording::files(folder).1)?))
 }

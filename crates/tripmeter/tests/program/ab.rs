@@ -35,7 +35,6 @@ pub fn is_judged(finished: &Finished) -> bool {
     matches!(finished.code, Some(0 | 1))
 }
 
-/// Verdict on the median of the only payload.
 fn verdict_on_median(made: &Value) -> &str {
     let median = list(made, "comparisons").iter().find(|one| one["statistic"] == "p50");
     median.unwrap()["verdict"].as_str().unwrap()

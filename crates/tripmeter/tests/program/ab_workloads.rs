@@ -6,7 +6,6 @@ use crate::recording::{drive, write};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Figures that six pairs of a workload are judged by.
 fn judged(place: &TempDir, output: &str, words: &[&str]) -> (String, Finished) {
     let usual = ["inmem", "-q", "--payloads", "1k", "--attempts", "1", "--loss-timeout", "15", "--rounds", "6"];
     let done = ab(place, &[&usual[..], words, &["-o", output]].concat()).run();

@@ -33,7 +33,6 @@ impl Job {
         self.place.path().join(name)
     }
 
-    /// Runs a script of the action; returns its end, and all outputs so far.
     fn step(&self, script: &str, variables: &[(&str, &str)]) -> (EndedStep, BTreeMap<String, String>) {
         let temporary = self.path("temp");
         fs::create_dir_all(&temporary).unwrap();
@@ -54,7 +53,6 @@ impl Job {
         (done, outputs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 
-    /// Measures into a folder of this name.
     fn measure(&self, name: &str) -> String {
         let variables = [("INPUT_RUN", "it.toml"), ("INPUT_ROUNDS", "6"), ("INPUT_ARGUMENTS", "-q --raw none")];
         let (done, outputs) = self.step("measure.sh", &variables);
@@ -71,7 +69,6 @@ impl Job {
     }
 }
 
-/// Multiplies every latency by `times`.
 fn slowed(results: &str, times: f64) {
     let trials = Path::new(results).join("trials.jsonl");
     let lines = fs::read_to_string(&trials).unwrap();

@@ -42,8 +42,8 @@ fn a_hostile_user_neither_reads_nor_changes_nor_stops_what_is_built_in() {
     are_unharmed(&["udp/loopback --publishers 2"]);
 }
 
-/// One transport per mechanism: sockets of a library, TLS, a broker, shared memory that a library opens to everybody,
-/// discovery, and a library that waits for silent peers.
+/// One transport per mechanism: a library's sockets, TLS, a broker, open shared memory, discovery, and a library that
+/// waits for silent peers.
 #[test]
 fn nor_what_libraries_carry() {
     let variants = [

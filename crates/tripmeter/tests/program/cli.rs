@@ -46,7 +46,6 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Checks that the command succeeds; returns its output.
 #[track_caller]
 fn prints(args: &[&str]) -> String {
     let output = tripmeter(args);
@@ -74,7 +73,6 @@ fn file(folder: &TempDir, name: &str, text: &str) -> String {
     file.display().to_string()
 }
 
-/// Compiles a shared library from C text.
 fn library(folder: &TempDir, name: &str, text: &str) -> String {
     let source = file(folder, &format!("{name}.c"), text);
     let library = folder.path().join(format!("tripmeter_{name}.so"));

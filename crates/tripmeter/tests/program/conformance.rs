@@ -29,7 +29,6 @@ fn holds(system: &str, part: Part) {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// Generates the tests of the systems.
 macro_rules! systems {
     ($($test:ident $system:literal)*) => {
         mod contract {

@@ -21,14 +21,12 @@ fn looked_at() -> &'static [&'static str] {
     if has_several_cpus() { &["poll", "block"] } else { &["block"] }
 }
 
-/// Share of a part in the time of a message.
 fn share(found: &Value, wait: &str, part: &str) -> f64 {
     let waits = found["waits"].as_array().unwrap();
     let parts = &waits.iter().find(|one| one["wait"] == wait).unwrap_or_else(|| panic!("{wait}: {found:#}"))["parts"];
     parts[part].as_f64().unwrap() / parts["total_ns"].as_f64().unwrap()
 }
 
-/// Successful system calls per message.
 fn calls(found: &Value) -> f64 {
     let calls = found["system_calls"].as_array().unwrap_or_else(|| panic!("{found:#}"));
     calls.iter().map(|call| call["calls"].as_f64().unwrap()).sum()

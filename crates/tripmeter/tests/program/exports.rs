@@ -10,7 +10,6 @@ use std::process::Command;
 use tripmeter_model::VERSION;
 use tripmeter_model::verdict::{FigureVerdict, JudgingCommand, OverallResult, VerdictDocument};
 
-/// Measures short rounds of `inmem` into the folder `r`.
 fn measure(place: &Path) {
     let words = ["ping", "inmem", "-q", "-n", "300", "--payloads", "1k,16k", "--rounds", "4", "--no-floor", "-o", "r"];
     let fixed = ["--wait", "block", "--raw", "none", "--attempts", "1", "--loss-timeout", "15"];

@@ -20,7 +20,6 @@ fn plugin() -> Option<PathBuf> {
     built("fastdds")
 }
 
-/// Options of one end in `scratch`.
 fn options(plugin: &Plugin, scratch: &Path, role: Role, settings: &[(&str, &str)]) -> NodeOptions {
     let defaults = plugin.description().settings.into_iter();
     let mut all: BTreeMap<String, String> = defaults.map(|setting| (setting.name, setting.default)).collect();
@@ -192,7 +191,6 @@ fn a_profile_that_is_none_is_refused_in_one_line() {
     }
 }
 
-/// Current shared memory of Fast DDS.
 fn shared_memory() -> BTreeSet<String> {
     let names = std::fs::read_dir("/dev/shm").unwrap().flatten().map(|entry| entry.file_name());
     names.map(|name| name.to_string_lossy().into_owned()).filter(|name| name.contains("fastrtps")).collect()

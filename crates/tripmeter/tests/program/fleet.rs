@@ -33,7 +33,6 @@ fn codes(said: &str, expected: &[u8]) {
     assert_eq!(codes, expected, "{said}");
 }
 
-/// Names of the jobs in a state.
 fn names(fleet: &Fleet, state: FleetState) -> Vec<String> {
     fleet.jobs.iter().filter(|job| job.state == state).map(tripmeter_model::fleet::FleetJob::name).collect()
 }

@@ -25,7 +25,6 @@ fn versions(text: &str, key: &str, version: &str) -> [String; 3] {
     [text.to_owned(), text.replace(&written, &later), text.replace(&written, &format!("\"{key}\": \"{next}.0\""))]
 }
 
-/// Copies the results of the golden folder.
 fn put_results(place: &Path) {
     for folder in ["", "samples", "histograms"] {
         fs::create_dir_all(place.join(folder)).unwrap();

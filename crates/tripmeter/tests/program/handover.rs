@@ -51,7 +51,7 @@ fn can_move() -> bool {
     can
 }
 
-/// As in a migration, both workers are moved to one CPU while the second payload is measured. The probe afterwards then
+/// Both workers are moved to one CPU while the second payload is measured, as in a migration. The probe afterwards then
 /// waits for the scheduler, and so do the probes of all retries.
 #[test]
 fn a_migration_is_noticed_and_no_attempt_is_lost() {

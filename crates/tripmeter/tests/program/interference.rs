@@ -36,7 +36,6 @@ fn threads(run: &Running) -> Vec<Thread> {
     found
 }
 
-/// Process with threads of that name, and their number.
 fn load_of(run: &Running, name: &str) -> Option<(u32, usize)> {
     let of: Vec<u32> = threads(run).iter().filter(|one| one.name == name).map(|one| one.process).collect();
     Some((*of.first()?, of.len()))

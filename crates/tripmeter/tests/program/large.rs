@@ -44,7 +44,6 @@ fn calls_without_raw_samples_need_the_same_memory_however_many_they_are() {
     }
 }
 
-/// Sizes of all files below a folder, by path.
 fn files_below(folder: &Path) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -251,15 +250,14 @@ _, status, usage = os.wait4(pid, 0)
 print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
 sys.exit(os.waitstatus_to_exitcode(status))";
 
-/// CPU seconds and peak kB of a command.
 fn used(place: &Path, words: &[&str]) -> [f64; 2] {
     let done = Tripmeter::under(&["python3", "-c", USED], words).at(place).run().with(0);
     let numbers: Vec<f64> = done.stdout.split_whitespace().map(|number| number.parse().unwrap()).collect();
     numbers.try_into().unwrap()
 }
 
-/// Results of `count` sub-experiments, each a copy of the only one of `of`; a matching experiment file; a folder with
-/// `count` runs; and results that lack the last sub-experiment.
+/// Makes results of `count` sub-experiments, copies of the only one of `of`, and a matching experiment file. Also makes
+/// a folder with `count` runs, and results that lack the last sub-experiment.
 fn repeated(of: &Path, place: &Path, count: usize) {
     let read = |name: &str| std::fs::read_to_string(of.join(name)).unwrap();
     let name = |number: usize| format!("sub-{number:04}");
@@ -298,8 +296,7 @@ fn repeated(of: &Path, place: &Path, count: usize) {
     std::fs::write(place.join("plan.toml"), plan).unwrap();
 }
 
-/// With four times as many sub-experiments, CPU time and memory per sub-experiment must not double. Quadratic time
-/// would quadruple them.
+/// CPU time and memory per sub-experiment must not double with four times as many; quadratic time would quadruple them.
 #[test]
 fn what_a_command_needs_for_a_sub_experiment_does_not_grow_with_their_number() {
     let _alone = alone();

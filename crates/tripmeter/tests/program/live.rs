@@ -15,7 +15,6 @@ const MOST: Duration = Duration::from_secs(60);
 /// Written after everything else.
 const END: &str = "[END]";
 
-/// A terminal with its screen.
 struct Terminal {
     keyboard: File,
     /// The end that programs use.
@@ -97,7 +96,6 @@ impl Terminal {
         });
     }
 
-    /// Output after the view ended.
     fn after(&self) -> String {
         self.raw().rsplit_once("\x1b[?1049l").map_or_else(String::new, |(_, after)| after.to_owned())
     }

@@ -169,7 +169,6 @@ impl TwoRuns {
         self.tripmeter(&["compare", reference, results, "--threshold", "1e9"])
     }
 
-    /// Replaces text in the trials of a run.
     fn replace(&self, run: &str, old: &str, new: &str) {
         replace(&self.path(run).join("trials.jsonl"), old, new);
     }

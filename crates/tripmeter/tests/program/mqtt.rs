@@ -16,7 +16,6 @@ use std::time::Duration;
 use tripmeter_model::exit;
 use tripmeter_model::manifest::{Counts, RefusalTrial, RunStatus, Verdict};
 
-/// Variants that can run here.
 fn variants() -> Vec<String> {
     let known = transports();
     let system = known.iter().find(|row| row.system == "mqtt").expect("its sidecar is in the program");
@@ -29,14 +28,12 @@ fn variants() -> Vec<String> {
     found.into_iter().map(|name| format!("mqtt/{name}")).collect()
 }
 
-/// Command that measures one transport without a floor.
 fn run(transport: &str, wait: &str, more: &[&str], output: &Path) -> Tripmeter {
     let output = output.display().to_string();
     let words = ["ping", "-q", "--no-floor", transport, "--wait", wait, "-o", &output];
     Tripmeter::new(words.iter().chain(more))
 }
 
-/// Broker started by the leader of this run.
 fn broker_of(run: &Running) -> Option<u32> {
     // The kernel cuts a process's name to 15 characters.
     marked(run.mark()).into_iter().find(|pid| {

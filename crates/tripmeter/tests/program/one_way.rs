@@ -38,7 +38,6 @@ const PACED: [&str; 6] = ["--pattern", "rpc", "--clients", "2", "--rate", "500"]
 const BURSTS: [&str; 8] = ["--pattern", "rpc", "--clients", "2", "--demand", "4", "--recovery", "8"];
 const TRIPS: [&str; 2] = ["--rate", "500"];
 
-/// A run of [`SAMPLES`] messages or calls, and its results.
 fn run(transport: &str, wait: &str, words: &[&str]) -> (TempDir, Finished) {
     let folder = folder();
     let output = folder.path().display().to_string();
@@ -68,7 +67,6 @@ impl Row {
     }
 }
 
-/// The only trial of calls, its rows, and the output.
 fn called(transport: &str, wait: &str, words: &[&str]) -> (Trial, Vec<Row>, String) {
     let (folder, finished) = run(transport, wait, words);
     let manifest = manifest(folder.path());
@@ -86,12 +84,10 @@ fn called(transport: &str, wait: &str, words: &[&str]) -> (Trial, Vec<Row>, Stri
     (result.cells[0].trials[0].clone(), rows.collect(), finished.stdout)
 }
 
-/// One-way latency, and latency of whole calls.
 fn both_times(trial: &Trial) -> [LatencyFigures; 2] {
     [Figure::OneWay, Figure::ServiceRtt].map(|of| times(trial, of).unwrap())
 }
 
-/// True if one-way latencies have intervals within the trial.
 fn has_intervals(trial: &Trial) -> bool {
     trial.get(&Stream::all(), Figure::OneWay, Statistic::P50).unwrap().within.is_some()
 }
@@ -214,7 +210,6 @@ fn a_delay_of_every_request_is_in_every_latency_one_way_and_one_of_every_answer_
     assert!(one_way.median < service.median - DELAY_NS as f64 / 2.0, "{trial:?}");
 }
 
-/// The only trial of a stream, and the output.
 fn streamed(transport: &str, wait: &str, words: &[&str]) -> (Trial, String) {
     let (folder, finished) = run(transport, wait, &[&["--pattern", "throughput"], words].concat());
     (manifest(folder.path()).sub_experiments[0].cells[0].trials[0].clone(), finished.stdout)

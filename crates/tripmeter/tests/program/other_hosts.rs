@@ -19,7 +19,6 @@ unset SSH_CONNECTION
 [ ! -e "$host/hook" ] || . "$host/hook"
 exec sh -c "$*"
 "#;
-/// Short measurement.
 const LITTLE: [&str; 10] = ["--", "ping", "uds", "-n", "50", "--payloads", "1k", "--wait", "block", "--no-spin"];
 
 pub struct ScriptedHosts(pub TempDir);
@@ -64,14 +63,12 @@ impl ScriptedHosts {
         self.run(&[&["fleet", "HOSTS.toml", "--mode", "hosts", "-q", "-o", "lab"], flags, command].concat())
     }
 
-    /// States and exit codes in `fleet.json`.
     fn noted(&self) -> Vec<(FleetState, Option<u8>)> {
         let fleet = std::fs::read(self.path("lab/fleet.json")).unwrap();
         let fleet: Fleet = serde_json::from_slice(&fleet).unwrap();
         fleet.jobs.iter().map(|job| (job.state, job.exit_code)).collect()
     }
 
-    /// Names in a folder.
     fn files(&self, name: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.path(name)).into_iter().flatten();
         let mut names: Vec<String> =

@@ -24,7 +24,6 @@ fn verdicts(manifest: &Manifest) -> Vec<(String, Verdict, String)> {
     results.map(one).collect()
 }
 
-/// Runs every variant of the liar with this wait.
 fn every_lie_is_found_out(wait: &str) {
     let _alone = alone();
     let folder = folder();
@@ -121,7 +120,6 @@ fn an_unauthorized_peer_that_crashes_proves_nothing() {
     );
 }
 
-/// System V queues in this process's namespace.
 fn system_v_queues() -> Vec<String> {
     let text = std::fs::read_to_string("/proc/sysvipc/msg").unwrap();
     text.lines().skip(1).filter_map(|line| Some(line.split_whitespace().nth(1)?.to_owned())).collect()

@@ -17,7 +17,6 @@ const PAYLOAD: u64 = 1024;
 /// Number of messages of the first publisher in the preceding path proof.
 const PROOF: u64 = 256 * 1024 / PAYLOAD;
 
-/// Runs a transport with `publishers` at 1 kHz.
 fn run(transport: &str, publishers: u64, more: &[&str]) -> (Finished, tempfile::TempDir) {
     let folder = folder();
     let output = folder.path().display().to_string();

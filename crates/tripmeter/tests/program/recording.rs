@@ -25,7 +25,6 @@ const WARMUP: u64 = 5;
 /// Topic, nanoseconds after the start, bytes.
 pub type Message = (String, u64, u64);
 
-/// Writes messages as `drive.mcap`.
 pub fn write(folder: &Path, compression: Option<Compression>, messages: &[Message]) -> PathBuf {
     write_as("drive.mcap", folder, WriteOptions::new().compression(compression).chunk_size(Some(1 << 16)), messages)
 }
@@ -47,8 +46,8 @@ fn write_as(name: &str, folder: &Path, options: WriteOptions, messages: &[Messag
     file
 }
 
-/// A quarter of a second: a fast topic with jitter, one with large messages of two sizes, one with bursts of tiny
-/// messages, and one with a single message.
+/// A quarter of a second of four topics: fast with jitter, large messages of two sizes, bursts of tiny messages, and a
+/// single message.
 pub fn drive() -> Vec<Message> {
     let mut random = fastrand::Rng::with_seed(3);
     let mut messages = Vec::new();

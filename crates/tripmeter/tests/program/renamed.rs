@@ -11,7 +11,6 @@ use tripmeter_model::manifest::RunStatus;
 
 const WAYS: [&str; 4] = ["replaced", "linked", "renamed", "removed"];
 
-/// A folder being written, and finished results.
 struct Place {
     folder: TempDir,
     results: PathBuf,
@@ -95,7 +94,6 @@ fn ways(index: usize) -> &'static [&'static str] {
     if is_nightly() { &WAYS } else { &WAYS[index % WAYS.len()..=index % WAYS.len()] }
 }
 
-/// True once this round has begun.
 fn round(results: &Path, number: u32) -> bool {
     manifest_so_far(results).is_some_and(|so_far| so_far.sub_experiments.iter().any(|one| one.round >= number))
 }
@@ -239,7 +237,6 @@ fn a_page_is_written_to_no_other_folder() {
     }
 }
 
-/// True if a process has the folder open.
 fn is_open(folder: &Path) -> bool {
     let links = |process: fs::DirEntry| fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
     let mut open = fs::read_dir("/proc").unwrap().flatten().flat_map(links);

@@ -21,7 +21,6 @@ fn endless(results: &Path) -> (Running, [u32; 2]) {
     (run, workers)
 }
 
-/// Current shared memory of Fast DDS 3.
 fn shared_memory() -> BTreeSet<String> {
     let names = fs::read_dir("/dev/shm").unwrap().flatten().map(|entry| entry.file_name());
     names.map(|name| name.to_string_lossy().into_owned()).filter(|name| name.contains("fastdds")).collect()

@@ -15,7 +15,6 @@ fn ended(finished: &Finished) {
     assert!(matches!(finished.code, Some(0 | 1 | 75)), "{finished:?}");
 }
 
-/// Line of a comparison that was made.
 fn made(phase: &str, seed: u64) -> Value {
     let verdict = json!({ "verdict": "equivalent", "ratio": 1.0, "interval": [0.99, 1.01], "seen_from": 1.05,
         "reference_ns": 5000.0, "result_ns": 5000.0 });

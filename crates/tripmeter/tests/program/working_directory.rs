@@ -1,4 +1,4 @@
-//! A working directory in which anybody may have put files, such as /tmp: nothing in it takes effect by itself, but
+//! A working directory in which anybody may have put files, such as /tmp. Nothing in it takes effect by itself, but
 //! paths that the user gives are resolved there.
 
 use crate::common::traces::{command_of, marked, signal};

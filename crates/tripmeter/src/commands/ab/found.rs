@@ -19,13 +19,11 @@ use tripmeter_stats::runs::Question;
 
 pub const SIDES: [&str; 2] = ["a", "b"];
 
-/// Progress of a comparison.
 pub struct RoundsSoFar {
     /// Estimated pairs that show the effect in every figure.
     pub needed: Option<u64>,
     /// Reason why there are no more rounds; empty if as many were requested.
     pub stopped: &'static str,
-    /// Time of all rounds.
     pub spent: Duration,
 }
 
@@ -45,7 +43,6 @@ impl<'a> Found<'a> {
         Ok(Self { manifest, pairs, figures, comparisons })
     }
 
-    /// Number of rounds begun.
     pub fn rounds(&self) -> u32 {
         self.manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0)
     }

@@ -9,7 +9,6 @@ use tripmeter_stats::runs::Question;
 /// Maximum number of rounds, however small the effect.
 pub const MOST_PAIRS: u64 = 1000;
 
-/// Decides when to stop.
 pub struct Pace {
     fixed: bool,
     effect: f64,

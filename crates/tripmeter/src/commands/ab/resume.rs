@@ -41,12 +41,10 @@ impl Unfinished {
         Ok(Some(Self { folder, manifest, json, _lock: lock }))
     }
 
-    /// Seed of the random order.
     pub fn seed(&self) -> u64 {
         self.manifest.plan.seed
     }
 
-    /// Time spent measuring.
     pub fn spent(&self) -> Duration {
         let seconds = self.json.as_ref().and_then(|json| json["spent_s"].as_f64()).unwrap_or(0.0);
         Duration::try_from_secs_f64(seconds).unwrap_or_default()

@@ -101,7 +101,6 @@ fn nothing_to_check(file: &Path, place: &str, checked: &ExperimentCheck) -> CliE
     CliError::new(exit::DATA, text)
 }
 
-/// Jobs for three plots of each sub-experiment.
 fn jobs<'a>(
     checked: &'a ExperimentCheck,
     measured: &'a [Measured],

@@ -122,7 +122,6 @@ fn write(
     Ok(files)
 }
 
-/// Summaries of both sides, one below the other.
 fn summaries(sides: &[Side; 2], made: &ExperimentComparison) -> Document {
     let tables = made.both.iter().filter_map(|one| {
         let (reference, result) = sides[0].of(&one.name).zip(sides[1].of(&one.name))?;

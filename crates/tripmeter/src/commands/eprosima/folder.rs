@@ -19,7 +19,6 @@ use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus, SubExperimen
 use tripmeter_model::payload::finished_text;
 use tripmeter_model::{exit, printable};
 
-/// Source of the figures of one sub-experiment.
 #[derive(Clone, Debug)]
 pub struct Source {
     pub name: String,
@@ -85,7 +84,6 @@ impl Source {
 #[derive(Debug)]
 pub struct ExperimentFolder {
     path: PathBuf,
-    /// For writing into the folder.
     pub handle: FolderHandle,
     /// Sub-experiments with files, by name; then those planned that have none.
     pub sources: Vec<Source>,
@@ -235,7 +233,6 @@ impl ExperimentFolder {
         results.iter().find(|result| result.name == name && result.round == self.round)
     }
 
-    /// Path as given.
     pub fn path(&self) -> &Path {
         &self.path
     }

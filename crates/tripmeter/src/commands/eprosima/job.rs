@@ -21,8 +21,7 @@ use tripmeter_model::plan::Raw;
 use tripmeter_report::eprosima::checks;
 use tripmeter_report::plots::{Options, eprosima as pictures};
 
-/// # Source
-/// `latency_job.bash` of eProsima's benchmarking: the steps, their order, and the layout of the database.
+/// Runs the steps of eProsima's `latency_job.bash`, in its order and with its database layout.
 pub fn job(args: &JobArgs) -> Result<u8, CliError> {
     let limits = check::requirements(&args.requirements)?;
     let results = args.database.join("experiments_results");

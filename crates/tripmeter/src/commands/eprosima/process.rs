@@ -28,11 +28,9 @@ struct RawFile {
     summary: PathBuf,
     /// Folder of both files; `None` if the user named both.
     folder: Option<FolderHandle>,
-    /// Sub-experiment in the file name.
     name: String,
     /// Payloads that count; `None` if all do.
     finished: Option<Vec<FinishedPayload>>,
-    /// Folder for plots.
     plots: Option<PathBuf>,
 }
 
@@ -40,7 +38,6 @@ struct RawFile {
 struct Payload {
     bytes: Bytes,
     row: SummaryRow,
-    /// Data of the plots.
     shapes: Option<(Histogram, SampleSeries)>,
 }
 
@@ -165,7 +162,6 @@ fn process_one(reader: &Reader, threads: usize, job: &RawFile, options: Options)
     Ok(())
 }
 
-/// Histogram and time series of a payload.
 fn drawings<'a>(job: &'a RawFile, payload: &'a Payload, options: Options) -> Vec<plotting::PictureJob<'a>> {
     let Some((counts, points)) = &payload.shapes else { return Vec::new() };
     let of = || subject(&job.name, &payload.bytes, Some(&payload.row));

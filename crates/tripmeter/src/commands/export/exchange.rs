@@ -26,10 +26,8 @@ use tripmeter_report::{NamedResults, render};
 
 /// Variable that names the file of GitHub's job summary.
 const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
-/// Maximum size of a verdict.
 const MOST_VERDICT_BYTES: u64 = 64 << 20;
 
-/// Exports as JUnit, GitHub summary, Bencher, OpenMetrics or Parquet.
 pub fn export(args: &ExportArgs) -> Result<u8, CliError> {
     if args.log || !args.tables.is_empty() {
         let text = "--log is for png and svg, --tables for csv, json and markdown; leave them out";

@@ -26,7 +26,6 @@ pub struct FleetAsked<'a> {
     pub fleet: Fleet,
     /// Command to run on a host.
     words: Vec<String>,
-    /// Name of the experiment file on a host.
     file: Option<String>,
     /// Parsed experiment, if the command measures one.
     experiment: Option<ExperimentArgs>,
@@ -83,7 +82,6 @@ impl<'a> FleetAsked<'a> {
         Ok(Self { args, fleet, words, file, experiment: command.experiment, has_pages, is_quiet })
     }
 
-    /// Command of a job, with its flags.
     pub fn words(&self, job: &FleetJob) -> Vec<String> {
         let mut flags = Vec::new();
         if let Some(to) = &job.to {
@@ -108,7 +106,7 @@ impl<'a> FleetAsked<'a> {
         self.fleet.hosts.iter().find(|host| host.name == name).expect("jobs are made of the hosts")
     }
 
-    /// This program, and the plugins that the command needs, if they are to be copied.
+    /// Program and plugins to copy; `None` if not requested.
     pub fn pushed(&self) -> Result<Option<Pushed>, CliError> {
         if !self.args.push {
             return Ok(None);
@@ -161,7 +159,6 @@ fn fits(command: &MeasuringCommand<'_>) -> Result<(), CliError> {
     }
 }
 
-/// Name of an experiment file on a host, and its text.
 fn experiment_file(path: &Path) -> Result<(String, String), CliError> {
     let wrong = |why: &str| CliError::new(exit::DATA, format!("experiment '{}': {why}", path.display()));
     let text = String::from_utf8(read(path, MOST_BYTES)?).map_err(|_| wrong("it is not UTF-8 text"))?;

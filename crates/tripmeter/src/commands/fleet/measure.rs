@@ -72,7 +72,6 @@ pub fn measure(
     failed.map_or(Ok(()), Err)
 }
 
-/// Shared state of parallel jobs.
 struct JobsDone<'a> {
     fleet: &'a mut Fleet,
     done: usize,

@@ -2,7 +2,6 @@
 
 use crate::args::{Command, ExperimentArgs, MeasuringArgs, OutputArgs};
 
-/// A measuring command, as run on the hosts.
 pub struct MeasuringCommand<'a> {
     /// `None` if it measures several experiments.
     pub experiment: Option<ExperimentArgs>,

@@ -156,7 +156,6 @@ fn turning<R>(quiet: bool, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The first few packages, and the number of the others.
 fn short(packages: &[String]) -> String {
     const SHOWN: usize = 3;
     let more = packages.len().saturating_sub(SHOWN);
@@ -164,7 +163,6 @@ fn short(packages: &[String]) -> String {
     if more == 0 { shown } else { format!("{shown} and {more} more") }
 }
 
-/// Output of a program on both streams.
 fn words(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned()).concat()
 }

@@ -26,7 +26,6 @@ const MOST_OF_STALL: f64 = 1.5;
 /// Numbers of the lost samples.
 const LOST: [u64; 3] = [100, 500, 900];
 
-/// Runs both checks.
 pub fn truth(bench: &Bench) -> Result<Value, CliError> {
     bench.say("truth: a stall and a loss injected into `inmem`");
     let first = PROOF + WARMUP;

@@ -118,7 +118,6 @@ pub fn built(system: &str) -> Option<PathBuf> {
     found
 }
 
-/// Command line of `tripmeter`.
 pub struct Tripmeter {
     command: Command,
     mark: String,
@@ -171,13 +170,11 @@ impl Tripmeter {
         Self { command, mark, temporary: std::env::temp_dir(), stdout: file(), stderr: file() }
     }
 
-    /// Sets the working directory.
     pub fn at(mut self, folder: &Path) -> Self {
         self.command.current_dir(folder);
         self
     }
 
-    /// Sets the folder for temporary files.
     pub fn temporary(mut self, folder: &Path) -> Self {
         self.command.env("TMPDIR", folder);
         self.temporary = folder.to_path_buf();
@@ -192,13 +189,11 @@ impl Tripmeter {
         Running { child, tripmeter: self }
     }
 
-    /// Sets an environment variable.
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         self.command.env(name, value);
         self
     }
 
-    /// Starts it on a terminal.
     pub fn start_on(mut self, terminal: &std::fs::File) -> Running {
         let file = || Stdio::from(terminal.try_clone().expect("a terminal can be opened twice"));
         self.command.stdin(file()).stdout(file()).stderr(file());
@@ -222,7 +217,6 @@ impl Running {
         self.child.id()
     }
 
-    /// Mark of its processes.
     pub fn mark(&self) -> &str {
         &self.tripmeter.mark
     }
@@ -255,7 +249,6 @@ impl Running {
         (text(&self.tripmeter.stdout), text(&self.tripmeter.stderr))
     }
 
-    /// Standard error so far.
     pub fn said(&self) -> String {
         self.texts().1
     }
@@ -297,7 +290,6 @@ impl Drop for Running {
     }
 }
 
-/// Result of a run of the program.
 #[derive(Debug)]
 pub struct Finished {
     /// `None` if a signal ended it.
@@ -312,7 +304,6 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Checks the exit code.
     #[track_caller]
     pub fn with(self, code: u8) -> Self {
         assert_eq!(self.code, Some(i32::from(code)), "{}\n{}\n{}", self.line, self.stdout, self.stderr);
@@ -354,7 +345,6 @@ impl Finished {
         traces::left(self.pid, &self.mark, &self.temporary)
     }
 
-    /// Mark of its processes, for [`traces::marked`].
     pub fn mark(&self) -> &str {
         &self.mark
     }
@@ -369,7 +359,6 @@ pub fn manifest_so_far(folder: &Path) -> Option<Manifest> {
     folder::read(folder, |text| text.into()).ok()
 }
 
-/// True if a payload of the run has been measured so far.
 pub fn has_cell(results: &Path) -> bool {
     manifest_so_far(results)
         .is_some_and(|manifest| manifest.sub_experiments.iter().any(|result| !result.cells.is_empty()))
@@ -401,7 +390,6 @@ pub fn transports() -> Vec<Known> {
     serde_json::from_str(&listed.stdout).expect("a list of systems")
 }
 
-/// Empty folder that is removed when dropped.
 pub fn folder() -> TempDir {
     tempfile::tempdir().expect("the temporary folder can be written")
 }

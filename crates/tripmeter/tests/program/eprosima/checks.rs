@@ -42,12 +42,10 @@ fn command(words: &[&str], paths: &[(&str, &Path)]) -> Finished {
     tripmeter(&words.chain(paths).collect::<Vec<_>>())
 }
 
-/// Row of a summary.
 fn row(bytes: u64, [min, median, p99, max]: [f64; 4]) -> String {
     format!("{bytes},100,{max:.3},{min:.3},{median:.3},{median:.3},0.100,0.100,0.100,{p99:.3},{p99:.3},{max:.3}\n")
 }
 
-/// Folder with a summary of these rows for each name.
 fn experiment(names: &[&str], rows: &str) -> TempDir {
     let folder = folder();
     for name in names {

@@ -7,7 +7,6 @@ use crate::common::{Tripmeter, alone, at_once, folder, manifest};
 use tripmeter_model::figure::Figure;
 use tripmeter_model::trial::Trial;
 
-/// Messages per second and topic.
 const RATE_HZ: u64 = 1000;
 
 /// The only trial of a run at a fixed rate, which is good whatever was lost, and the rows of its first topic.

@@ -109,7 +109,6 @@ fn ctrl_c_ends_the_waiting() {
     assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0);
 }
 
-/// Leader and follower started by hand, in the middle of a long sub-experiment.
 fn in_the_middle(temporary: &Path, results: &Path) -> (Running, Running) {
     let file = long_and_after(results.parent().unwrap(), "uds/stream", "block").display().to_string();
     let output = results.display().to_string();

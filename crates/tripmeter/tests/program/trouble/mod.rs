@@ -1,4 +1,4 @@
-//! Invalid input and failures of the running program: each gives one clear line and the exit code of its class, leaves
+//! Invalid input and failures of the running program. Each gives one clear line and the exit code of its class, leaves
 //! nothing behind, and loses no results.
 
 mod by_hand;
@@ -22,7 +22,6 @@ use tripmeter_abi::{Path as Claim, Pattern};
 /// Number of small payloads that gives a test time to disturb the run in the middle, even if it stalls for seconds.
 /// Each payload takes tens of milliseconds, mostly for the manifest.
 const MANY_PAYLOADS: u64 = 300;
-/// Samples per payload.
 const SAMPLES: usize = 400;
 
 /// Writes an experiment with a sub-experiment `long`, and a short one, `after`, that must not be affected.
@@ -30,7 +29,6 @@ fn long_and_after(folder: &Path, transport: &str, wait: &str) -> PathBuf {
     many_and_after(folder, transport, wait, MANY_PAYLOADS)
 }
 
-/// Writes the experiment of [`long_and_after`] with `payloads`.
 fn many_and_after(folder: &Path, transport: &str, wait: &str, payloads: u64) -> PathBuf {
     let payloads = (1000..1000 + payloads).map(|bytes| bytes.to_string()).collect::<Vec<_>>().join(",");
     let mut text = "floor = false\nwarmup = 10\n".to_owned();
@@ -52,7 +50,6 @@ fn run_file(file: &Path, results: &Path) -> Tripmeter {
     Tripmeter::new([["run".as_ref(), file.as_os_str()].as_slice(), &flags, &[results.as_os_str()]].concat())
 }
 
-/// Number of cells of the running sub-experiment in the manifest on disk.
 fn cells_on_disk(results: &Path) -> usize {
     manifest_so_far(results)
         .and_then(|manifest| manifest.sub_experiments.last().map(|result| result.cells.len()))

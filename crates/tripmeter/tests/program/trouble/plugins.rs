@@ -12,7 +12,6 @@ use tripmeter_model::manifest::{Manifest, RunStatus};
 /// Messages taken by each side in the middle of the cell: the path proof takes 32 of 64 kB.
 const IN_THE_CELL: u64 = 60;
 
-/// A sub-experiment that causes trouble.
 struct Trouble {
     place: &'static str,
     kind: &'static str,

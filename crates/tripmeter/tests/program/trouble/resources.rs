@@ -363,7 +363,7 @@ fn resuming_on_a_full_disk_says_to_make_room() {
     assert!(!told.stderr.contains(" -o"), "{told:?}");
 }
 
-/// With hardly more memory than a thread's stack, a thread can start but not run: its process must end, not wait
+/// A thread that starts with hardly more memory than its stack cannot run: its process must end, not wait forever.
 /// forever.
 #[test]
 fn a_run_with_the_last_of_the_memory_ends_and_says_so() {

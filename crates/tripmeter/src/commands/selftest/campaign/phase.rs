@@ -14,7 +14,6 @@ pub struct Phase {
     pub injected: Option<f64>,
     /// Largest change that counts as none.
     pub margin: f64,
-    /// Number of comparisons.
     pub number: u32,
     /// Share of them that must detect the delay.
     pub required: f64,
@@ -47,7 +46,6 @@ impl Phase {
         ]
     }
 
-    /// Change to detect.
     pub fn effect(&self) -> f64 {
         self.injected.unwrap_or(0.10)
     }
