@@ -51,7 +51,6 @@ pub fn times(trial: &Trial, figure: Figure) -> Option<LatencyFigures> {
     times_at(trial, &Stream::all(), figure)
 }
 
-/// Figure with a single value, over all messages.
 pub fn value(trial: &Trial, figure: Figure) -> Option<f64> {
     trial.value(&Stream::all(), figure)
 }

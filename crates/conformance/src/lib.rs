@@ -243,7 +243,6 @@ impl Suite {
         Ok(faults.0)
     }
 
-    /// Runs entries in one experiment, and checks each.
     fn hold_to(
         &self,
         faults: &mut Faults,

@@ -18,7 +18,6 @@ const PAYLOADS_NIGHTLY: [u64; 8] = [16, 17, 1 << 10, 4095, 4097, 64 << 10, 65_53
 const PAYLOADS_UNTOUCHED: [u64; 2] = [16, 4096];
 /// Round trips that exceed every queue, window and acknowledgement interval.
 const MANY: u64 = 2000;
-/// Followers of transports with fan-out.
 const FOLLOWERS: u32 = 3;
 
 pub(super) fn entries(variant: &VariantHere<'_>) -> Vec<PlannedPart> {

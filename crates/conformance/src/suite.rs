@@ -188,7 +188,6 @@ impl Drop for Started {
     }
 }
 
-/// Result of a run of the program.
 pub(crate) struct RunEnd {
     status: Option<ExitStatus>,
     pub(crate) stdout: String,

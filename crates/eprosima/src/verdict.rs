@@ -34,7 +34,7 @@ impl SubExperimentCheck {
     pub fn worst(&self) -> Option<&CheckRow> {
         let badness = |row: &CheckRow| match row.percentage_over_requirement() {
             None => f64::INFINITY,
-            // NaN percent: limit and value are both 0, so exactly at the limit.
+            // NaN percent: limit and value are both 0, which is at the limit, or the value is NaN.
             Some(percent) if percent.is_nan() => {
                 row.experiment.map_or(0.0, |value| if value.is_nan() { f64::MAX } else { 0.0 })
             }

@@ -41,7 +41,6 @@ pub struct ManyRuns<'a> {
     pub folder: Option<&'a Path>,
     /// File made from the runs.
     pub output: &'a Path,
-    /// Flag that names the folder.
     pub flag: &'static str,
     /// True for no progress on standard error.
     pub quiet: bool,

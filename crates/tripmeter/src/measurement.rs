@@ -32,7 +32,6 @@ pub const WATCHDOG: Duration = Duration::from_secs(20);
 pub struct Measurement<'a> {
     pub experiment: &'a ExperimentArgs,
     pub output: &'a OutputArgs,
-    /// True if progress is shown full screen.
     pub is_live: bool,
     pub shown: ShownArgs,
     pub followers: Followers,
@@ -153,7 +152,6 @@ pub struct Prepared {
     stop: Arc<AtomicBool>,
     /// True if nothing is measured when the audit of the machine warns or fails.
     strict: bool,
-    /// True if the audits look for hiccups.
     spin: bool,
     parquet: Option<PathBuf>,
     /// Losses and damage that do not change the exit code.
@@ -233,7 +231,6 @@ impl Prepared {
         })
     }
 
-    /// Runs the missing part of a run.
     pub fn go_on(
         &self,
         begun: Begun,

@@ -32,7 +32,6 @@ pub struct Progress<'a> {
     done_after: u64,
     /// Start of measuring, and the work done before.
     begun: (Instant, u64),
-    /// End of a run that ends by time.
     end: Option<Instant>,
     running: Option<Running<'a>>,
 }

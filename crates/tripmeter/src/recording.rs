@@ -100,7 +100,6 @@ fn check(speed: f64, part: &RecordedPart) -> Result<(), CliError> {
 /// Latest second at which a part may begin or end: a thousand days.
 const LATEST_S: f64 = 86_400_000.0;
 
-/// Size of a file; `None` unless it is regular.
 fn size_of(file: &Path) -> Result<Option<u64>, CliError> {
     let metadata = fs::metadata(file).map_err(|error| unreadable(file, &error))?;
     Ok(metadata.is_file().then_some(metadata.len()))

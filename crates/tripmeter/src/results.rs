@@ -128,7 +128,6 @@ pub fn note_ignored(folder: &Path, names: impl Iterator<Item = String>) {
     }
 }
 
-/// The first few names, and the number of the others.
 pub fn listed(names: &[String]) -> String {
     let more = match names.len().saturating_sub(NAMES_IN_A_NOTE) {
         0 => String::new(),

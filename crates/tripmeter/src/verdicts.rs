@@ -35,7 +35,6 @@ pub fn question_json(question: &Question) -> Value {
     })
 }
 
-/// Address with the unit of its figure.
 pub fn address_json(address: &FigureAddress) -> Value {
     let mut value = json!(address);
     value["unit"] = json!(address.unit().as_str());
@@ -83,7 +82,6 @@ pub fn with_fields(document: &VerdictDocument, fields: Value) -> Value {
     made
 }
 
-/// Results folder that a verdict judges.
 pub fn judged_folder(folder: &Path, manifest: &Manifest) -> JudgedFolder {
     JudgedFolder::new(Some(printable::line(&folder.display().to_string()).into_owned()), manifest)
 }

@@ -153,7 +153,6 @@ fn measure(
     Ok((outcome?, folder.into_inner().expect("a run that ended has told its results folder")))
 }
 
-/// Systems that one side finds.
 fn registry(args: &AbArgs, side: usize, program: &Path) -> Result<Registry, CliError> {
     let folder = [&args.transports_a, &args.transports_b][side];
     let first = folder.iter().map(|folder| {

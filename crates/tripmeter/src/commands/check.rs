@@ -113,7 +113,6 @@ fn loosenings(factors: &Factors, limits: &FigureLimits) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// Number of failing sub-experiments, as an exit code.
 fn exit_code(checked: &ResultsCheck, strict: bool) -> u8 {
     const MOST: u8 = 63;
     u8::try_from(checked.failing(strict)).unwrap_or(MOST).min(MOST)

@@ -60,7 +60,6 @@ pub fn choose(args: &ChooseArgs) -> Result<u8, CliError> {
         sub.warmup = args.measuring.warmup.unwrap_or(Plan::default_warmup(affordable));
     }
     let (begin, planned) = (Instant::now(), prepared.plan.rounds);
-    // A round that would not end within the budget is not begun.
     let mut rounds = |manifest: &Manifest| {
         let done = manifest.sub_experiments.iter().map(|result| result.round).max().unwrap_or(0);
         rounds_within(args.budget, begin.elapsed().as_secs_f64(), done, planned)

@@ -49,7 +49,6 @@ pub fn doctor(args: &DoctorArgs) -> Result<u8, CliError> {
         }
         match look_at(to, args.interface.as_deref(), there) {
             Ok(host) => hosts.push(host),
-            // The other hosts are checked nevertheless.
             Err(error) => {
                 output::say(&format!("tripmeter: {error}"));
                 unreached = Some(error.exit_code());

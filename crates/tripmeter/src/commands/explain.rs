@@ -72,7 +72,6 @@ pub fn explain(args: &ExplainArgs) -> Result<u8, CliError> {
     Ok(exit_code(&manifest, prepared.allowed))
 }
 
-/// Refuses flags of other commands.
 fn refuse(args: &ExplainArgs) -> Result<(), CliError> {
     let refused = |what: &str| Err(CliError::new(exit::USAGE, format!("{what} has no meaning here")));
     match &args.measuring {

@@ -59,13 +59,11 @@ fn find<'a>(sidecars: &'a [Sidecar], system: &str) -> Result<&'a Sidecar, CliErr
 }
 
 struct Steps<'a> {
-    /// Missing Debian packages.
     packages: Vec<&'a str>,
     /// Python environments that are missing or old, with their folders.
     python: Vec<(&'a Sidecar, PathBuf)>,
     /// Python environments already installed.
     finished: Vec<PathBuf>,
-    /// Systems whose plugins are built.
     plugins: Vec<&'a str>,
     /// True if the Parquet writer is built as well.
     parquet: bool,
@@ -224,7 +222,6 @@ fn is_there(package: &str) -> bool {
     asked.is_ok_and(|output| output.stdout == b"installed")
 }
 
-/// Installs Debian packages as root or with sudo.
 fn install_packages(packages: &[&str]) -> Result<(), CliError> {
     let line = format!("apt-get install --no-install-recommends {}", packages.join(" "));
     let unavailable = |why: &str| CliError::new(exit::UNAVAILABLE, format!("{why}; as root: {line}"));
@@ -251,7 +248,6 @@ fn install_packages(packages: &[&str]) -> Result<(), CliError> {
     apt(&[&["install", "-y", "--no-install-recommends"], packages].concat())
 }
 
-/// Builds plugins into a folder with the script of the sources.
 fn build(source: &Path, arguments: &[&str], folder: &Path) -> Result<(), CliError> {
     let script = source.join(BUILD);
     let mut command = Command::new(&script);

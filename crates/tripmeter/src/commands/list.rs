@@ -20,7 +20,6 @@ struct SystemRow<'a> {
     /// `built-in`, `plugin` or `missing`.
     source: &'static str,
     file: Option<&'a Path>,
-    /// True if at least one variant can run here.
     available: bool,
     /// Reason why it cannot be used, and the remedy.
     reason: Option<String>,

@@ -20,7 +20,6 @@ const PARTS: [(&str, SuitePart); 4] = [
 /// Schema version of the `--json` output.
 const PLUGIN_CHECK_VERSION: &str = "1.0";
 
-/// Findings, as printed by `--json`.
 #[derive(Serialize)]
 struct CheckedPlugin<'a> {
     plugin_check_version: &'static str,

@@ -70,7 +70,6 @@ fn no_folder_twice(folders: &[PathBuf]) -> Result<(), CliError> {
     })
 }
 
-/// Checks each of the results against a file of limits.
 fn checked(file: &Path, manifests: &[Manifest]) -> Result<Vec<ResultsCheck>, CliError> {
     let limits = check::limits(file)?;
     let judged = |manifest: &Manifest| JudgedResults { manifest: manifest.clone(), allows_damage: false };

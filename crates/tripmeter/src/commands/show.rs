@@ -38,7 +38,6 @@ pub fn show(args: &ShowArgs) -> Result<u8, CliError> {
     Ok(exit::GOOD)
 }
 
-/// Tables of `tripmeter export`, as text.
 pub fn exported(args: &ExportArgs, format: TableFormat) -> Result<String, CliError> {
     let tables = if args.tables.is_empty() { &[TableKind::Figures][..] } else { &args.tables };
     let asked = TablesAsked { tables, shown: ShownArgs::default(), format: Some(format), sorting: &args.sorting };

@@ -3,7 +3,6 @@ use std::fs;
 use std::time::Instant;
 use tripmeter_engine::audit::{CpuTime, stat};
 
-/// Latest state of the machine.
 #[derive(Debug)]
 pub struct MachineLoad {
     measured: Vec<usize>,
@@ -55,7 +54,6 @@ impl MachineLoad {
     }
 }
 
-/// Bar for each share from 0 to 1.
 pub fn bars(shares: impl Iterator<Item = f64>) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     shares.map(|share| BARS[((share.clamp(0.0, 1.0) * 7.0).round()) as usize]).collect()

@@ -21,7 +21,6 @@ const LARGEST_RECORD: usize = LARGEST_BYTES as usize + (1 << 16);
 /// Maximum bytes of all topics: 65,536 channels with names of usual length.
 const MOST_TOPIC_BYTES: usize = 16 << 20;
 
-/// Limits on memory.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanSizes {
     pub read_bytes: usize,
@@ -82,7 +81,6 @@ pub fn scan<W: Write>(source: &mut impl Read, sizes: ScanSizes, writer: &mut Wri
     Ok(())
 }
 
-/// Checks the magic bytes of the file.
 fn check_begin(source: &mut impl Read) -> Result<(), RecordingError> {
     let mut begin = [0; MAGIC.len()];
     let mut filled = 0;

@@ -124,7 +124,6 @@ impl<W: Write> Writer<W> {
         Ok(index as u32)
     }
 
-    /// Adds the topics of a file, with messages or without.
     pub fn knows(&mut self, topics: impl Iterator<Item = String>) {
         self.known.extend(topics);
     }

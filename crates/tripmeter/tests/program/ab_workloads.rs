@@ -156,7 +156,6 @@ fn both_sides_replay_one_recording() {
     let recording = manifest.plan.recording.as_ref().unwrap();
     assert_eq!((recording.speed, recording.messages), (4.0, messages.len() as u64));
     assert_eq!(manifest.sub_experiments.len(), 12);
-    // Flags that do not apply to a recording are refused.
     let refused = |more: &[&str], parts: &[&str]| {
         ab(&place, &[&words[..], more, &["-o", "x"]].concat()).run().with(64).one_line(parts);
     };

@@ -24,7 +24,6 @@ fn attacked(variants: &[&str]) -> Option<Output> {
     Some(attack.output().unwrap())
 }
 
-/// Checks that each variant was measured and that the attack found nothing.
 fn are_unharmed(variants: &[&str]) {
     let Some(output) = attacked(variants) else { return };
     let [said, errors] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());

@@ -18,7 +18,6 @@ fn run(words: &[&str], output: &Path) -> Finished {
     Tripmeter::new(words.iter().chain(&fixed).chain(&[output.to_str().unwrap()])).run()
 }
 
-/// The only cell of a completed run.
 fn cell(words: &[&str]) -> PayloadResult {
     let output = folder();
     run(words, output.path()).with(exit::GOOD).clean();

@@ -300,7 +300,6 @@ fn install_prints_what_it_would_do() {
     let (said, text) = (stderr(&output), "plugins (iceoryx, grpc, http, ros2) are built from the project's sources");
     assert_eq!(output.status.code(), Some(69), "{said}");
     assert!(said.contains(text) && said.contains("have them (tripmeter-iceoryx, tripmeter-web), name"), "{said}");
-    // A plugin installed by a package.
     std::fs::write(installed.transports.join("tripmeter_http.so"), "").unwrap();
     let output = run(&["install", "http", "--dry-run"]);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), "everything is there\n"));

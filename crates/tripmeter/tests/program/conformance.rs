@@ -49,5 +49,4 @@ macro_rules! systems {
     };
 }
 
-// Calls the macro with the folders of `transports/`.
 include!(concat!(env!("OUT_DIR"), "/systems.rs"));

@@ -67,7 +67,6 @@ fn commands_that_judge_print_one_kind_of_document_and_exports_take_it() {
     assert!(text.find("rtt_half_ns.p99").unwrap() < text.find("rtt_half_ns.p50").unwrap(), "{text}");
 
     run(&["limits", "r", "-o", "limits.csv"]).with(0);
-    // `-` is standard output.
     let printed = run(&["limits", "r", "-o", "-"]).with(0).stdout;
     assert_eq!(printed, std::fs::read_to_string(place.path().join("limits.csv")).unwrap());
     let [named, usual] = [&["-o", "-"][..], &[]].map(|to| run(&[&["export", "r", "--format", "bencher"], to].concat()));
@@ -95,7 +94,6 @@ fn commands_that_judge_print_one_kind_of_document_and_exports_take_it() {
     assert!(github.starts_with("::error title=inmem_queue_block failed%3A 1k rtt_half_ns.p50::failed: "), "{github}");
     let summary = fs::read_to_string(place.path().join("summary.md")).unwrap();
     assert!(summary.starts_with("## Tripmeter: failed\n"), "{summary}");
-    // A verdict on other results is refused.
     fs::create_dir(place.path().join("other")).unwrap();
     let manifest = fs::read_to_string(place.path().join("r/manifest.json")).unwrap();
     let other = manifest.replacen("\"started\": \"20", "\"started\": \"21", 1);

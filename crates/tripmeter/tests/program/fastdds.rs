@@ -42,7 +42,6 @@ fn options(plugin: &Plugin, scratch: &Path, role: Role, settings: &[(&str, &str)
     }
 }
 
-/// Opens a node and connects its link; returns after `done`.
 fn join(plugin: &Plugin, options: &NodeOptions, time: Duration, done: impl FnOnce()) -> tripmeter_abi::Result<()> {
     let mut node = plugin.open(options)?;
     let mut link = node.link(&LinkOptions { index: 0, callback: None })?;

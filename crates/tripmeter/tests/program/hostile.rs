@@ -454,7 +454,6 @@ fn a_resumed_run_takes_no_file_and_no_host_from_its_folder() {
     let words = ["run", "-q", "--resume", "results", "--plugin", &plugin, "--setting", host, "--setting", file];
     Tripmeter::new(words).at(place.path()).run().with(exit::GOOD).clean();
     assert!(made.exists());
-    // Nothing is missing any more, so nothing is opened.
     Tripmeter::new(&words[..6]).at(place.path()).run().with(exit::GOOD).clean();
 }
 

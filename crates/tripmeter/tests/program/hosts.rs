@@ -22,7 +22,6 @@ impl Lab {
         Self { folder, hosts, shifted: "" }
     }
 
-    /// Sets the hosts whose clock is shifted.
     pub fn with_shifted(self, shifted: &'static str) -> Self {
         Self { shifted, ..self }
     }

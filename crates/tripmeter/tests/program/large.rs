@@ -143,7 +143,6 @@ fn rounds_are_repeated_for_a_time() {
         assert_eq!((whole.status, whole.plan.for_ns), (RunStatus::Complete, Some(for_ns)));
         let newest = format!("round-{:02}/", whole.plan.rounds);
         assert!(sample_files(&results).iter().all(|name| name.starts_with(&newest)));
-        // Everything requested exists.
         Tripmeter::new(["run", "-q", "--resume", &output]).run().with(0).clean();
         assert_eq!(manifest(&results).sub_experiments.len(), whole.sub_experiments.len());
         // Only the missing round is measured, although its time is over and many more would fit into an hour.

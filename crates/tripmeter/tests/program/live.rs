@@ -117,7 +117,6 @@ impl Terminal {
     }
 }
 
-/// A run of many rounds, which tests end early.
 fn view(output: &Path) -> Tripmeter {
     let words =
         ["ping", "uds", "shm", "-n", "300", "--payloads", "1k,64k", "--rounds", "200", "--live", "--wait", "block"];

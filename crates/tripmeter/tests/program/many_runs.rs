@@ -36,7 +36,6 @@ fn runs_are_continued_after_a_kill_and_an_interruption() {
     let fixed = ["limits", "--runs", "8", "--of", "slow.toml", "--loss-timeout", "15"];
     let words = [&fixed[..], &["--attempts", "1"], &SMALL[1..]].concat();
     let runs = place.path().join("limits_runs");
-    // Number of the run being measured.
     let under_way =
         || (1..=8_u32).find(|run| runs.join(format!("run-{run:04}.unfinished/manifest.json")).exists()).unwrap_or(0);
     let mut killed = tripmeter(&place, &words).start();

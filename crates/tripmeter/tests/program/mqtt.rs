@@ -202,7 +202,6 @@ fn a_broker_without_tls_lets_nobody_else_in_either() {
     }
 }
 
-/// A Mosquitto started by somebody else.
 struct Foreign(Child);
 
 impl Drop for Foreign {

@@ -50,7 +50,6 @@ impl ScriptedHosts {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Runs a command; returns exit code and standard error.
     pub fn run(&self, words: &[&str]) -> (i32, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tripmeter"));
         command.args(words).current_dir(self.0.path()).env("LAB", self.0.path());

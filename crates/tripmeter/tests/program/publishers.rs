@@ -29,7 +29,6 @@ fn run(transport: &str, publishers: u64, more: &[&str]) -> (Finished, tempfile::
     (Tripmeter::new(words.iter().chain(&rest).chain(&attempts).chain(more)).run(), folder)
 }
 
-/// Publisher, number and status of each sample row.
 fn rows(results: &std::path::Path, name: &str) -> Vec<(u64, u64, String)> {
     let publisher = |row: &SampleRow| row.stream.strip_prefix("publisher=").unwrap().parse().unwrap();
     sample_rows(results, name).into_iter().map(|row| (publisher(&row), row.sequence, row.status)).collect()

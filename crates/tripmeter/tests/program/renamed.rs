@@ -89,7 +89,6 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// All changes nightly; otherwise one, a different one for each command.
 fn ways(index: usize) -> &'static [&'static str] {
     if is_nightly() { &WAYS } else { &WAYS[index % WAYS.len()..=index % WAYS.len()] }
 }

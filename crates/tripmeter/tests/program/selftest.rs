@@ -10,7 +10,6 @@ fn lines(folder: &Path) -> Vec<Value> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Checks that it completed, whatever the verdict.
 fn ended(finished: &Finished) {
     assert!(matches!(finished.code, Some(0 | 1 | 75)), "{finished:?}");
 }
@@ -71,7 +70,6 @@ fn a_killed_campaign_goes_on_and_keeps_what_it_had() {
     }
     let other = ["selftest", "--full", "--comparisons", "1", "--seed", "6", "-o", &output];
     Tripmeter::new(other).run().with(65).one_line(&["another seed"]);
-    // Header of another build.
     let text = std::fs::read_to_string(&log).unwrap();
     let (header, rest) = text.split_once('\n').unwrap();
     let mut header: Value = serde_json::from_str(header).unwrap();

@@ -18,7 +18,6 @@ const LONG: Duration = Duration::from_secs(60);
 /// Receives of 50 ms each in [`LONG`].
 const TAKES: u64 = 1200;
 
-/// Systems with TLS, and their variants.
 const SYSTEMS: [(&str, [&str; 2]); 2] = [("http", ["http1", "http2"]), ("grpc", ["unary", "stream"])];
 
 /// Available systems, with their plugins and variants.
@@ -29,7 +28,6 @@ fn here() -> Vec<(Plugin, &'static str, &'static str)> {
         .collect()
 }
 
-/// Options of one end in `scratch`.
 fn options(plugin: &Plugin, scratch: &Path, role: Role, variant: &str, settings: &[(&str, &str)]) -> NodeOptions {
     let defaults = plugin.description().settings.into_iter();
     let mut all: BTreeMap<String, String> = defaults.map(|setting| (setting.name, setting.default)).collect();

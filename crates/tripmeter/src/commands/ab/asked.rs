@@ -19,7 +19,6 @@ pub struct Asked<'a> {
     pub selection: Selection,
     /// Size and time of the program file.
     pub program: String,
-    /// Plugin of each side, if it is one.
     pub plugins: [Option<HashedPlugin>; 2],
 }
 

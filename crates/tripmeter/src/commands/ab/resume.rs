@@ -16,7 +16,6 @@ use tripmeter_model::folder::AB;
 use tripmeter_model::manifest::{Manifest, RunStatus};
 use tripmeter_model::plan::Plan;
 
-/// An unfinished comparison.
 pub struct Unfinished {
     folder: LockedFolder,
     manifest: Manifest,

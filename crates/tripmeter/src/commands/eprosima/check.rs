@@ -25,7 +25,6 @@ pub fn check(args: &EprosimaCheckArgs) -> Result<u8, CliError> {
     Ok(exit_code(&checked))
 }
 
-/// Number of failing sub-experiments, as an exit code.
 pub fn exit_code(checked: &ExperimentCheck) -> u8 {
     const MOST: u8 = 63;
     u8::try_from(checked.failing()).unwrap_or(MOST).min(MOST)

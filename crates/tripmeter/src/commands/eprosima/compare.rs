@@ -91,7 +91,6 @@ fn compared(sides: &[Side; 2], args: &EprosimaCompareArgs) -> Result<ExperimentC
     Err(CliError::new(exit::DATA, format!("nothing to compare: {why}")))
 }
 
-/// Writes comparison files and plots; returns their paths.
 fn write(
     sides: &[Side; 2],
     made: &ExperimentComparison,

@@ -99,7 +99,6 @@ impl ExperimentFolder {
         Self::with(path, contents, opened(path)?)
     }
 
-    /// Reads a folder that is already open.
     pub fn of(handle: &FolderHandle) -> Result<Self, CliError> {
         Self::with(handle.path(), Contents::read(handle.path())?, handle.clone())
     }

@@ -49,7 +49,6 @@ pub fn draw(
     Ok(drawn + &format!("plots are in '{}'\n", folder.display()))
 }
 
-/// Payloads of all experiments, ascending.
 fn payloads(past: &Past) -> Vec<&Bytes> {
     let rows = past.experiments.iter().flat_map(|(_, summary)| &summary.rows);
     let mut payloads: Vec<_> = rows.map(|row| &row.bytes).collect();

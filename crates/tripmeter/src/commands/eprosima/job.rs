@@ -43,7 +43,7 @@ pub fn job(args: &JobArgs) -> Result<u8, CliError> {
         return Ok(exit::INTERRUPTED);
     }
     let allowed = prepared.allowed;
-    // It includes open files.
+    // Removes its temporary files.
     drop(prepared);
     signals_end_us();
     let (plots, options) = (measured.at("plots")?, args.plotting.options());

@@ -168,7 +168,6 @@ fn drawings<'a>(job: &'a RawFile, payload: &'a Payload, options: Options) -> Vec
     vec![Box::new(move || histogram(counts, &of(), &options)), Box::new(move || series(points, &of(), &options))]
 }
 
-/// Sample files in a folder and in its rounds.
 fn jobs_in(folder: &Path, handle: Option<&FolderHandle>, plots: Option<&Path>) -> Result<Vec<RawFile>, CliError> {
     let unreadable = |error: std::io::Error| {
         let text = format!("'{}' is no results folder: {error}", folder.display());

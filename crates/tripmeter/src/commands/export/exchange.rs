@@ -182,7 +182,6 @@ struct SamplesJob<'a> {
     within: PathBuf,
 }
 
-/// Samples of results. Fails if a file lacks samples.
 fn samples<'a>(folder: &Path, manifest: &'a Manifest) -> Result<Vec<SamplesJob<'a>>, CliError> {
     let job = |result: &'a SubExperimentResult| {
         let file = sample_files::find(folder, manifest, result)?;

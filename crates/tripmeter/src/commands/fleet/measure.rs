@@ -75,7 +75,6 @@ pub fn measure(
 struct JobsDone<'a> {
     fleet: &'a mut Fleet,
     done: usize,
-    /// Error from writing `fleet.json`.
     failed: Option<CliError>,
 }
 

@@ -78,7 +78,6 @@ impl PythonEnvironment<'_> {
         self.folder.join("bin/python")
     }
 
-    /// True if all wanted packages are installed.
     pub fn is_finished(&self) -> bool {
         self.python().exists() && fs::read_to_string(self.receipt()).is_ok_and(|text| text == self.wanted())
     }

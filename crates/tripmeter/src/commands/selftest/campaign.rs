@@ -49,7 +49,6 @@ pub struct Campaign {
     seed: u64,
     phases: Vec<Phase>,
     log: File,
-    /// One line per finished comparison.
     lines: Vec<Value>,
     /// Latest `rtt_half` of `uds`, in nanoseconds.
     reference_ns: Option<f64>,

@@ -4,7 +4,6 @@ use serde_json::Value;
 use std::path::Path;
 use tripmeter_model::number::{fixed, signed};
 
-/// Text of the findings, which are kept in `folder`.
 pub fn page(made: &Value, folder: Option<&Path>) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let form = text(&made["form"]);

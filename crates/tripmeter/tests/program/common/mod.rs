@@ -22,7 +22,6 @@ pub use tripmeter_conformance::figures;
 
 /// Time after which a run hangs: on a quiet machine none needs a tenth of it.
 pub const LONGEST: Duration = Duration::from_secs(600);
-/// Commands that look for hiccups unless told not to.
 const MEASURE: [&str; 9] = ["run", "ping", "publish", "call", "throughput", "replay", "logger", "ab", "choose"];
 
 pub fn command_of(pattern: &str) -> &'static str {
@@ -332,7 +331,6 @@ impl Finished {
         self.stdout.replace("\n  ", " ")
     }
 
-    /// Checks that no names and processes of this run are left.
     #[track_caller]
     pub fn clean(self) -> Self {
         let left = self.left();

@@ -54,7 +54,6 @@ fn experiment(names: &[&str], rows: &str) -> TempDir {
     folder
 }
 
-/// File with these requirements in a subfolder.
 fn limits(folder: &TempDir, rows: &str) -> PathBuf {
     let file = folder.path().join("limits/limits.csv");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -125,7 +124,6 @@ fn a_payload_that_was_not_measured_fails() {
     assert!(done.stdout.contains("not measured"), "{}", done.stdout);
     let report = text(&place.path().join("checks_uds.csv"));
     assert!(report.contains("Median,16,1.000,1.000,0.000,-0.000,passed\nMedian,32,1.000,,,,failed\n"), "{report}");
-    // A summary with only a header: nothing was measured.
     fs::write(place.path().join("measurements_uds_summary.csv"), SUMMARY).unwrap();
     check(&file, place.path()).with(1);
 }
@@ -259,7 +257,6 @@ fn requirements_from_samples_are_those_from_their_summaries() {
     let files = ["a.csv", "b.csv"].map(|name| place.path().join(name));
     let processed = place.path().join("process.csv");
     for run in 0..3 {
-        // `check` writes the summaries.
         let folder = runs.join(format!("r1{run}"));
         fs::write(&processed, format!("{LIMITS}uds,16,99,99,99\n")).unwrap();
         check(&processed, &folder).with(0);

@@ -17,7 +17,6 @@ fn process(folder: &Path, arguments: &str) -> Tripmeter {
     Tripmeter::new(["eprosima", "process"].into_iter().chain(arguments.split(' '))).at(folder)
 }
 
-/// Sorted names in a folder and below it.
 fn names(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).expect("the folder is there") {

@@ -105,7 +105,6 @@ fn a_payload_that_breaks_off_keeps_its_samples() {
         assert!(unanswered >= 10 && (late > 0 || lost == 10), "{pattern} {wait}: {:?}", cell.counts());
         assert_eq!((sent, cell.samples), (received + unanswered, received - warmup), "{pattern} {wait}");
         assert!((1..HIT - PROOF - WARMUP).contains(&cell.samples), "{pattern} {wait}: {:?}", cell.counts());
-        // For calls, failed ones as well.
         let rows = sample_rows(folder.path(), &result.name).len() as u64;
         assert_eq!(rows, cell.samples + failed, "{pattern} {wait}");
     });

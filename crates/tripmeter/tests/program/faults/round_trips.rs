@@ -73,7 +73,6 @@ fn messages_that_were_answered_have_a_latency_one_way_whatever_was_lost() {
 fn lost_messages_are_counted_and_are_no_failure() {
     let _alone = alone();
     let two = format!("{HIT},{}", HIT + 17);
-    // A side that polls uses a whole CPU while nothing arrives.
     let cases =
         [("poll", "leader", 1, HIT.to_string()), ("block", "follower", 2, two.clone()), ("callback", "leader", 2, two)];
     at_once(&cases, |(wait, side, lost, numbers)| {

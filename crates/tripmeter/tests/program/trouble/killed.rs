@@ -12,7 +12,6 @@ use tripmeter_model::figure::Figure;
 use tripmeter_model::manifest::{Manifest, PayloadResult, RunStatus};
 use tripmeter_model::metric::Stream;
 
-/// Both workers of a run that has measured something and continues.
 pub(super) fn in_the_middle(run: &mut Running, results: &Path) -> (u32, u32) {
     run.until("a first cell", |_| cells_on_disk(results) > 0);
     let mut found = Workers { leader: None, follower: None };

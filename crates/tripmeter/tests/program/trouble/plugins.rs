@@ -259,7 +259,6 @@ fn a_leader_that_hangs_after_its_follower_was_killed_is_ended_before_the_watchdo
     let folder = folder();
     let results = folder.path().join("results");
     let (plugin, output) = (plugin("trouble").display().to_string(), results.display().to_string());
-    // After the first payload.
     let transport = "trouble?mode=take-hang&side=leader&after=160";
     let words = ["ping", "-q", "--plugin", &plugin, transport, "--wait", "block", "-n", "100", "--warmup", "10"];
     let sizes = ["--payloads", "64k,128k", "--loss-timeout", "0.3", "--no-floor", "-o", &output];

@@ -57,7 +57,6 @@ fn finished_payloads_stay_and_the_rest_is_measured() {
         assert_eq!(sample_payloads(&results, "long"), expected, "{victim}");
         let [resumption] = &whole.resumptions[..] else { panic!("{victim}: {:?}", whole.resumptions) };
         assert!(resumption.rest.contains(&"long".to_owned()) || before.len() as u64 == PAYLOADS, "{resumption:?}");
-        // Nothing is missing any more.
         resume(&results).run().with(exit::GOOD).clean();
         assert_eq!(figures(&manifest(&results).sub_experiments[0].cells), figures(&whole.sub_experiments[0].cells));
     }

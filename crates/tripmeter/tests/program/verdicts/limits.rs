@@ -73,7 +73,6 @@ fn what_is_on_one_side_only_is_named_and_fails_if_strict() {
     check(&[], &place.path().join("none.csv"), &results).with(66).one_line(&["none.csv"]);
     let some = limits(place.path(), &row("y", 512, 1.0));
     check(&[], &some, place.path()).with(66).one_line(&["no results folder"]);
-    // Payloads that only one side has.
     let mut less = trips_with(10.0);
     less["sub_experiments"][0]["cells"].as_array_mut().unwrap().truncate(1);
     less["sub_experiments"][0]["payloads"] = json!(1);

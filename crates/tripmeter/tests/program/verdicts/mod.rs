@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tripmeter_model::exit;
 
-/// Runs a short experiment; returns its manifest.
 fn measured(words: &[&str]) -> Value {
     let _alone = alone();
     let place = folder();
@@ -62,7 +61,6 @@ fn log() -> Value {
     renamed(ONCE.get_or_init(|| measured(&words)))
 }
 
-/// Renames the only sub-experiment.
 fn named(manifest: &Value, name: &str) -> Value {
     let mut manifest = manifest.clone();
     manifest["plan"]["sub_experiments"][0]["name"] = json!(name);
@@ -92,7 +90,6 @@ fn latency(us: f64) -> Value {
         "max": ns * 4.0 })
 }
 
-/// Figures of all messages in the only trial of a cell.
 fn figures(cell: &mut Value) -> &mut Value {
     &mut cell["trials"][0]["streams"]["all"]
 }

@@ -22,7 +22,6 @@ pub struct Phase {
 }
 
 impl Phase {
-    /// All phases, with the numbers of the chosen form.
     pub fn all(full: bool, number: Option<u32>) -> [Phase; 4] {
         let number = |of_campaign| number.unwrap_or(if full { of_campaign } else { QUICK_COMPARISONS });
         let same = |id, transport, seeds| Phase {
