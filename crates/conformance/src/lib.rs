@@ -33,7 +33,7 @@ const SAMPLES: u64 = 200;
 const WARMUP: u64 = 20;
 const ONE_WAY: [&str; 3] = ["throughput", "channel", "publishers"];
 
-/// The only variant that may lose messages at any rate, round trips included, while the machine is too busy.
+/// The only variant that may lose messages at any rate, round trips included, while its threads get no CPU.
 const LOSES_WHEN_STARVED: &str = "zenoh/shm";
 
 fn loses_when_starved(transport: &str) -> bool {
@@ -194,7 +194,7 @@ impl Suite {
     /// run.
     pub fn contract(&self, known: &Known) -> Result<Vec<String>, SuiteError> {
         let all: Vec<PlannedPart> = variants_here(known, self.is_thorough).iter().flat_map(entries).collect();
-        // The longer time-out shows that no message is declared lost too early.
+        // Entries that may not lose messages get a longer time-out, so that nothing is given up too early.
         let (lossy, safe): (Vec<_>, Vec<_>) = all.into_iter().partition(waits_for_lost);
         let mut faults = Faults::default();
         self.hold_to(&mut faults, &known.system, &safe, 30)?;

@@ -120,7 +120,7 @@ fn link(file: &Path, folder: &Path) -> String {
     beginning.to_owned() + &written.collect::<String>()
 }
 
-/// Plots every figure over experiments and over payloads; returns a line per file.
+/// Plots every figure over experiments and over payloads; returns a line with the number of plots.
 fn draw(history: &History, limits: Option<&FigureLimits>, folder: &Path, options: Options) -> Result<String, CliError> {
     let groups = history.lines();
     let drawing = Drawing { history, limits, options };

@@ -84,7 +84,7 @@ fn checked(file: &Path, manifests: &[Manifest]) -> Result<Vec<ResultsCheck>, Cli
 }
 
 /// Writes the findings of a command as the page of a results folder, and prints where unless `is_quiet`. If writing
-/// fails, a note says so, because the results are valid without it.
+/// fails, a note says so, because the results are valid without it. Fails only if the folder is gone.
 pub fn of_document(found: &Document, command: &str, folder: &FolderHandle, is_quiet: bool) -> Result<(), CliError> {
     let title = format!("{command} · {}", crate::database::last_part(folder.path()));
     written(folder, &render::html(found, &title), is_quiet)
@@ -131,7 +131,7 @@ pub fn of_fetched(manifest: &Manifest, folder: &FolderHandle, is_wanted: bool) -
 }
 
 /// Writes the page of a run into its results folder, and prints where unless `is_quiet`. The run is valid without it.
-/// Fails if the folder is gone.
+/// Fails only if the folder is gone.
 pub fn of_run(manifest: &Manifest, handle: &FolderHandle, is_quiet: bool) -> Result<(), CliError> {
     let folder = handle.path();
     let (name, manifest) = (crate::database::last_part(folder), show::printable(manifest));

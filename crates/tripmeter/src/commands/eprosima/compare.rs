@@ -68,7 +68,7 @@ fn compared(sides: &[Side; 2], args: &EprosimaCompareArgs) -> Result<ExperimentC
             continue;
         };
         let compared = by_threshold(&one.summary, &other.summary, args.fail_threshold);
-        // A sub-experiment unfinished in the reference fails the comparison.
+        // Only the reference is checked for unfinished payloads: those that the results lack already fail.
         let of_reference = one.distrust.clone().or_else(|| reference.folder.unfinished(&name));
         let distrust = other.distrust.clone().or_else(|| of_reference.map(|why| format!("in the reference, {why}")));
         made.both.push(SubExperimentComparison { name, compared, distrust });

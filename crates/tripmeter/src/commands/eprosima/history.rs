@@ -28,7 +28,7 @@ pub fn history(args: &EprosimaHistoryArgs) -> Result<u8, CliError> {
     Ok(exit::GOOD)
 }
 
-/// Plots the history of every sub-experiment in a database; returns a line for each file.
+/// Plots the history of every sub-experiment in a database; returns a line for each, and one with the folder.
 pub fn draw(
     database: &Path,
     limits: Option<&Requirements>,
